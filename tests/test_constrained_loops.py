@@ -10,7 +10,14 @@ import liebody as lb
 from liebody import scalar
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Stabilization, SystemBuilder
-from liebody.errors import ConfigurationError, ConstraintError, GraphError, IntegrationError, ModelError
+from liebody.errors import (
+    ArgumentError,
+    ConfigurationError,
+    ConstraintError,
+    GraphError,
+    IntegrationError,
+    ModelError,
+)
 from liebody.groups import (
     SE3,
     SO3,
@@ -332,6 +339,8 @@ def test_states_off_the_constraints_are_refused():
     for wrong in ({"frequency": 0.0}, {"frequency": np.nan}, {"frequency": 1.0, "damping": -1.0}):
         with pytest.raises(IntegrationError, match="expected a positive finite number"):
             Stabilization("baumgarte", **wrong)
+    with pytest.raises(IntegrationError, match="expected one of none, baumgarte"):
+        Stabilization("projektion")
     adaptive = lb.simulate(
         system, v0=v, t_end=0.05, method="rkmk45", stabilization=Stabilization("index-2", rate=100.0)
     )
@@ -352,3 +361,47 @@ def test_trees_that_absolute_coordinates_cannot_hold_are_refused():
         AbsoluteTree(tree)
     with pytest.raises(ModelError, match="has no closures"):
         ClosedTree(tree, [])
+
+
+def swinging():
+    """A double pendulum in absolute coordinates, with its state."""
+    system, _ = pendulum("SE3")
+    return system, system.assemble(), np.zeros(system.nv)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s, q, v: s.assemble([[1, 2], [3]]), "q cannot be read as an array of numbers"),
+        (lambda s, q, v: s.consistent_velocities(q, v[:3]), r"v has shape \(3,\), expected \(12,\)"),
+        (lambda s, q, v: s.consistent_velocities(np.stack([q, q]), v), r"q has shape \(2, 14\), expected"),
+        (lambda s, q, v: s.consistent_velocities(q, v * np.nan), r"v\[0\] is nan, expected a finite number"),
+        (lambda s, q, v: s.report(np.stack([q, q])), r"q has shape \(2, 14\), expected \(14,\)"),
+        (lambda s, q, v: s.jacobian(np.stack([q, q])), r"q has shape \(2, 14\), expected \(14,\)"),
+        (lambda s, q, v: s.velocities(np.stack([q, q]), {}), r"q has shape \(2, 14\), expected \(14,\)"),
+        (lambda s, q, v: s.reaction_wrenches("knee", q, np.zeros(s.nc)), "no constraint 'knee'; known are"),
+        (lambda s, q, v: Stabilization("baumgarte", frequency="fast"), "frequency cannot be read"),
+    ],
+)
+def test_states_and_names_that_cannot_be_are_refused(call, words):
+    with pytest.raises(lb.LiebodyError, match=words):
+        call(*swinging())
+
+
+def test_conditions_of_other_arguments_are_refused_and_one_frame_may_be_given_by_its_name():
+    tree = TreeBuilder("slider").add("rider", Prismatic([0, 0, 1]), BOX).build()
+    with pytest.raises(ArgumentError, match=r"'level' has to be a function of \(T_1\): too many"):
+        ClosedTree(tree, [Condition("level", lambda: 0.0, ("rider",))])
+    closed = ClosedTree(tree, [Condition("level", lambda T: T[2, 3] - 0.5, "rider")])
+    np.testing.assert_allclose(closed.assemble(), [0.5], atol=1e-12)
+
+
+def test_a_held_body_may_be_given_by_its_name():
+    system, _, _ = swinging()
+    name = system.bodies[0].name
+    np.testing.assert_array_equal(system.assemble(hold=name), system.assemble(hold=[name]))
+
+
+def test_projection_by_an_object_is_projection_by_name():
+    assert Stabilization("projection") == Stabilization("projection", projected=True)
+    assert not Stabilization("none").projected and Stabilization("none", projected=True).projected

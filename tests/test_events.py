@@ -10,7 +10,7 @@ from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import build, loop
 from liebody.constrained import AbsoluteTree, ClosedTree, Closure
 from liebody.errors import IntegrationError, ShapeError
-from liebody.groups import Prismatic, Revolute
+from liebody.groups import Prismatic, R, Revolute
 
 G = 9.81
 FIXED = ["rkmk4", "cf4", "rkmk8", "half-explicit4", "radau5", "gauss4", "variational", "generalized-alpha"]
@@ -159,3 +159,35 @@ def test_events_that_cannot_be_are_refused():
         lb.simulate(
             robot, tau=lambda t, q, v: np.full(2, float(q[0])), events={"e": lambda t, q, v: q[0]}, **options
         )
+
+
+class Rising:
+    """An event whose direction is a word."""
+
+    direction = "up"
+
+    def __call__(self, t, *state):
+        return state[0][0]
+
+
+def test_directions_that_are_no_numbers_are_refused():
+    robot = lb.load("double_pendulum")
+    for call in (
+        lambda: lb.simulate(robot, t_end=0.1, dt=1e-2, events={"peak": Rising()}),
+        lambda: lb.solve_ivp(lambda t, q: -q, (0, 1), [1.0], R(1), events=Rising()),
+    ):
+        with pytest.raises(lb.LiebodyError, match=r"the direction of event .* cannot be read"):
+            call()
+
+
+def test_a_summary_says_that_members_ended_by_events_and_empty_ensembles_have_a_shape():
+    robot, options = lb.load("double_pendulum"), {"t_end": 1.0, "dt": 1e-2}
+
+    def low(t, q, v):
+        return q[0] - 0.3
+
+    low.terminal = True
+    run = lb.simulate(robot, [[0.4, 0.0], [-0.1, 0.0]], events={"low": low}, **options)
+    assert "1 of 2 ended early: lost, or by a terminal event" in run.summary()
+    with pytest.raises(lb.LiebodyError, match=r"the ensemble is empty: its shape is \(0,\)"):
+        lb.simulate(robot, [0.4, 0.0], parameters={"link1.mass": []}, **options)

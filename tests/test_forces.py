@@ -24,6 +24,7 @@ from liebody.dynamics import (
     JointLimits,
     JointSpring,
     OpenTree,
+    Potential,
     SmoothContact,
     bias_forces,
     body_poses,
@@ -571,3 +572,35 @@ def test_smooth_contact_is_the_slope_of_its_energy_and_has_no_jump():
 def test_smooth_contact_says_what_it_takes(options):
     with pytest.raises(LiebodyError, match="SmoothContact: " + next(iter(options))):
         SmoothContact("foot", **options)
+
+
+class Well:
+    """A potential of a user's own, whose text says nothing of its numbers."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
+
+    def __repr__(self):
+        return "a well"
+
+    def __call__(self, q):
+        return 0.5 * self.stiffness * (q @ q)
+
+
+def test_potentials_with_the_same_text_are_compiled_each():
+    """Libraries are found by texts, and that of a function may be its address."""
+
+    def end(stiffness):
+        robot = lb.load("double_pendulum")
+        well = Potential(Well(stiffness), robot.group)
+        return lb.simulate(robot, [0.4, 0.1], t_end=0.1, dt=1e-2, forces=[well]).q[-1]
+
+    np.testing.assert_allclose(
+        end(0.0), lb.simulate(lb.load("double_pendulum"), [0.4, 0.1], t_end=0.1, dt=1e-2).q[-1]
+    )
+    assert np.abs(end(5.0) - end(0.0)).max() > 1e-3
+
+
+def test_forces_with_fields_that_have_no_hash_are_refused():
+    with pytest.raises(ModelError, match=r"has no hash, .* of numbers and tuples"):
+        lb.simulate(lb.load("double_pendulum"), t_end=0.1, dt=1e-2, forces=[JointSpring(np.array(3.0))])

@@ -25,13 +25,15 @@ from liebody.codegen.march import Ensemble, Settings
 from liebody.errors import IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, SO3xR3, Spherical
 from liebody.integrators import retractions
-from liebody.integrators.collocation import Gauss, RadauIIA
+from liebody.integrators.collocation import Collocation, Gauss, RadauIIA
+from liebody.integrators.commutator_free import CommutatorFree
 from liebody.integrators.generalized_alpha import GeneralizedAlpha
 from liebody.integrators.half_explicit import HalfExplicit
 from liebody.integrators.implicit_tableaux import DATA, ImplicitTableau, Surd, implicit_tableau
 from liebody.integrators.ivp import solve_ivp
 from liebody.integrators.mechanical_methods import NAMES, is_mechanical, mechanical_method
 from liebody.integrators.mechanics import MechanicalEquations
+from liebody.integrators.tableaux import Tableau
 from liebody.integrators.variational import Variational
 from liebody.linear import cross
 
@@ -1226,3 +1228,32 @@ def test_a_member_that_begins_at_its_solution_waits_for_the_others_without_a_war
         ImplicitFlow._newton_numpy(solver, cubic, functions, x, np.zeros((2, 0)), (y,), lost, 50)
     np.testing.assert_allclose(x, [[0.0], [1.0]], atol=1e-12)
     assert not lost.any()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [GeneralizedAlpha(1 / 3), RadauIIA(3), Gauss(6), Variational("cay"), HalfExplicit(3, True)],
+    ids=repr,
+)
+def test_the_text_of_a_method_determines_it(method):
+    """Libraries are found by it (`recipe` of `MechanicalMethod.flow`)."""
+    again = eval(repr(method))
+    kinds = (bool, int, float, str)
+    assert {k: x for k, x in vars(again).items() if isinstance(x, kinds)} == {
+        k: x for k, x in vars(method).items() if isinstance(x, kinds)
+    }
+
+
+def test_collocation_takes_collocation_methods_alone():
+    with pytest.raises(IntegrationError, match=r"'hem3', .* is not said to be a collocation method"):
+        Collocation(implicit_tableau("hem3"))
+
+
+@pytest.mark.parametrize("entry", ["a third", None, float("nan"), "1/0"])
+def test_entries_of_methods_that_are_no_numbers_are_refused(entry):
+    for make in (
+        lambda: Tableau("own", A=[[], [entry]], b=[0, 1], c=[0, "1/2"], order=2),
+        lambda: CommutatorFree("own", stages=[[], [[entry]]], weights=[[0, 1]], order=2),
+    ):
+        with pytest.raises(IntegrationError, match="is no entry of a tableau, such as 9/40"):
+            make()

@@ -14,7 +14,7 @@ import liebody as lb
 from liebody import dynamics, models
 from liebody.cli import main
 from liebody.codegen import trace
-from liebody.errors import DescriptionError, LiebodyError
+from liebody.errors import DescriptionError, LiebodyError, ModelError
 
 MODELS = {
     "double_pendulum": models.double_pendulum,
@@ -297,3 +297,12 @@ def test_robots_of_robot_descriptions_have_names(monkeypatch, tmp_path):
         lb.load("harm_description")
     with pytest.raises(DescriptionError, match="did you mean 'arm_description'"):
         lb.load("arm_descr")
+
+
+@pytest.mark.parametrize("options", [{"floating": True}, {"merge_fixed": False}])
+def test_options_of_reading_are_refused_where_nothing_is_read(options):
+    for source in ("double_pendulum", lb.load("double_pendulum").tree):
+        with pytest.raises(ModelError, match="floating and reading options apply to descriptions only"):
+            lb.load(source, **options)
+    with pytest.raises(DescriptionError):
+        lb.load("x" * 5000)  # longer than names of files may be

@@ -383,3 +383,12 @@ def test_names_with_slashes_are_as_they_were_after_loading(tmp_path):
         for name, x in given.items():
             np.testing.assert_array_equal(found[name], x)
     assert len(xarray.open_dataset(tmp_path / "run.nc")) == len(run.to_xarray())
+
+
+@pytest.mark.parametrize("place", [(3,), (), ("a",), (1.0,), (0, 0)])
+def test_members_that_are_not_there_are_refused(place):
+    run = a_run((3,))
+    with pytest.raises(ShapeError, match=r"is not in a batch of shape \(3,\)"):
+        run.member(*place)
+    np.testing.assert_array_equal(run.member(np.int8(-1)).q, run.q[2])
+    np.testing.assert_array_equal(run.member(True).q, run.q[1])

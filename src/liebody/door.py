@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -33,24 +33,25 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
     plain: dict[str, set[type]] = {}  # types that pass without a look at abstract classes
     texts = {x for x, said in function.__annotations__.items() if re.search(r"\w\[str\]", str(said))}
 
+    def check(name: str, value: Any) -> None:
+        kind = kinds.get(name)
+        if kind and not (_is_of(value, kind) and (type(value) is not bool or bool in kind)):
+            words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
+            raise ArgumentError(f"{called}: {name} is {short(value)}, expected {' or '.join(words)}")
+        for entry in value if name in texts and type(value) in (list, tuple) else ():
+            if not isinstance(entry, str):
+                raise ArgumentError(f"{called}: {name} has {short(entry)}, expected texts")
+
     @functools.wraps(function)
     def call(*given: Any, **options: Any) -> Any:
         if not kinds:
             kinds.update({k: x for k, x in _kinds(function, names).items() if k not in but})
-            plain.update({k: {y for y in PLAIN if issubclass(y, x)} for k, x in kinds.items()})
+            plain.update(
+                {k: {y for y in PLAIN if issubclass(y, kinds.get(k, object))} for k in {*kinds, *texts}}
+            )
         for name, value in (*zip(names, given), *options.items()):
-            kind = kinds.get(name)
-            if (
-                kind
-                and type(value) not in plain[name]
-                and not (_is_of(value, kind) and (type(value) is not bool or bool in kind))
-            ):
-                words = [WORDS.get(x, x.__name__) for x in kind if x is not np.ndarray]
-                raise ArgumentError(f"{called}: {name} is {short(value)}, expected {' or '.join(words)}")
-            if name in texts and type(value) in (list, tuple):
-                for entry in value:
-                    if not isinstance(entry, str):
-                        raise ArgumentError(f"{called}: {name} has {short(entry)}, expected texts")
+            if name in plain and type(value) not in plain[name]:
+                check(name, value)
         return function(*given, **options)
 
     return typing.cast(F, call)
@@ -126,6 +127,14 @@ def quantity(name: str, given: Any) -> Any:
     return quantities(name, given, ()).item()
 
 
+def vector(name: str, given: Any, size: int) -> np.ndarray:
+    """What was given as finite floats (size,); raises ShapeError and ConfigurationError."""
+    array = floats(name, given)
+    if array.shape != (size,):
+        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},)")
+    return array
+
+
 def number(name: str, given: Any, finite: bool = True) -> float:
     """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
@@ -150,6 +159,11 @@ def shape_of(name: str, given: int | Sequence[int]) -> tuple[int, ...]:
     except ArgumentError:
         words = f"the shape of {name} is {short(given)}, expected whole numbers, 0 or more"
         raise ArgumentError(words) from None
+
+
+def names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def members(name: str, given: Any, what: str) -> list[Any]:

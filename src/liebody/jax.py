@@ -36,7 +36,7 @@ from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
 from .door import checked
 from .errors import CompilerError, ShapeError, require
 from .linear import matvec
-from .prepare import Clock
+from .prepare import Clock, is_sampled
 from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
 from .sensitivities import Sensitivities, sensitivities
@@ -504,7 +504,7 @@ def simulate(
     Derivatives by coordinates q are those of the states that they stand for: quaternions are normalised. What
     `simulate` raises for states and efforts comes as an error of XLA's callback.
     """
-    times, values = tau if isinstance(tau, tuple) else (None, tau)
+    times, values = tau if is_sampled(tau) else (None, tau)
     names, layout = tuple(parameters or {}), robot.freed(parameters or None).layout
     named = {name: layout.defaults[name].shape for name in names}
     given: dict[str, tuple[Any, tuple[int, ...]]] = {"q0": (q0, (robot.nq,)), "v0": (v0, (robot.nv,))}

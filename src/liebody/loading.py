@@ -34,12 +34,12 @@ def load(
     file, which a Robot leaves open (docs/constrained.md), and as `load_urdf` does of what the file leaves
     open (docs/reading.md).
     """
-    if isinstance(source, str) and source in models.names():
-        if floating or options:
-            raise ModelError(
-                f"{source!r} is a bundled model; floating and reading options apply to descriptions only"
-            )
-        robot = getattr(models, source)()
+    bundled = isinstance(source, str) and source in models.names()
+    if (bundled or isinstance(source, Tree)) and (floating or options):
+        what = f"{source!r} is a bundled model" if bundled else "a Tree is taken as it is"
+        raise ModelError(f"{what}; floating and reading options apply to descriptions only")
+    if bundled:
+        robot = getattr(models, str(source))()
         return robot if gravity is None else Robot(robot.tree, gravity)
     found = source if isinstance(source, Tree) else described(source)
     tree = found if isinstance(found, Tree) else load_description(found, floating=floating, **options)
@@ -53,7 +53,7 @@ def load(
     return Robot(tree, getattr(tree, "gravity", GRAVITY) if gravity is None else gravity)
 
 
-NAME = re.compile(r"[\w-]+")
+NAME = re.compile(r"[\w-]{1,255}")  # as long as a file's may be
 DESCRIPTIONS = "robot_descriptions"
 
 

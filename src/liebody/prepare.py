@@ -10,6 +10,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import check_arguments, floats
+from .door import check_arguments, floats, number
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
@@ -109,6 +110,11 @@ def stabilization_of(
     return None
 
 
+def _is_plain(x: Any) -> bool:
+    """Whether its text determines a field of a force; that of a function does not."""
+    return all(map(_is_plain, x)) if isinstance(x, tuple) else isinstance(x, (str, int, float, NoneType))
+
+
 class OfRobot(OpenTree):
     """The joint coordinates of a robot, with forces; energies by the robot's own kernels."""
 
@@ -117,8 +123,9 @@ class OfRobot(OpenTree):
         self.robot = robot
 
     def recipe(self) -> str | None:
-        """As `Mechanism.recipe`; our own laws are determined by their text and the joints' numbers."""
+        """As `Mechanism.recipe`; our own laws are determined by their numbers and those of the joints."""
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
+        ours &= all(_is_plain(x) for force in self.forces for x in vars(force).values())
         fields = [name for kind in JOINT_KINDS.values() for name in kind]
         joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
         if not ours or not is_numeric(*joints):
@@ -163,7 +170,7 @@ def mechanism_of(
     else:
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
     if not made.nv:
-        raise ModelError(f"{made.name} has no degrees of freedom: nothing moves; give it a joint that does")
+        raise ModelError(f"{made.name} has no joints that move, and no equations of motion; give it one")
     return made
 
 
@@ -291,10 +298,9 @@ def guards_of(
             f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
             "operators, liebody.scalar and methods of a Robot"
         ) from None
-    directions = [int(np.sign(getattr(event, "direction", 0))) for event in events.values()]
-    return Guards(
-        function, directions, [bool(getattr(event, "terminal", False)) for event in events.values()]
-    )
+    given = {f"the direction of event {k}": getattr(event, "direction", 0) for k, event in events.items()}
+    directions = [int(np.sign(number(name, x))) for name, x in given.items()]
+    return Guards(function, directions, [bool(getattr(x, "terminal", False)) for x in events.values()])
 
 
 # -- time and efforts ----------------------------------------------------------------------------------------
@@ -555,9 +561,9 @@ def states_of(
     mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
-    if mechanism not in _doors:
-        _doors[mechanism] = _Door(mechanism.group)
-    door = _doors[mechanism]
+    door = _doors.get(mechanism)
+    if door is None:
+        door = _doors[mechanism] = _Door(mechanism.group)
     shape, moved = p.shape[:-1], p if mechanism.layout.size and mechanism.nc else None
     start = door.start
     if q0 is None and (start is None or moved is not None):
@@ -585,7 +591,7 @@ def states_of(
         q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
     if not len(q):
-        raise ShapeError(f"the ensemble is empty: q0 has shape {np.shape(q0)}")
+        raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
     door.normalize(q)
     try:
         if moved is not None:

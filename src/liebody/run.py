@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import unquote
@@ -213,7 +214,10 @@ class Run:
 
     @property
     def finite(self) -> np.ndarray:
-        """Whether each simulation stayed finite to its end, (...); the numbers above leave out the rest."""
+        """Whether each simulation is finite to the last time, (...); the numbers above leave out the rest.
+
+        Members that a terminal event ended are not.
+        """
         stayed: Any = self._finite.all(axis=-1)
         return stayed
 
@@ -223,10 +227,12 @@ class Run:
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a member; its energies and efforts are computed later, if those of all are."""
-        if len(index) != len(self.batch) or any(
-            not -n <= i < n for i, n in zip(index, self.batch, strict=True)
+        places = zip(index, self.batch, strict=False)
+        if len(index) != len(self.batch) or not all(
+            isinstance(i, Integral) and -n <= i < n for i, n in places
         ):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
+        index = tuple(map(int, index))
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
         shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
 
@@ -271,7 +277,8 @@ class Run:
     def _told_ends(self) -> list[str]:
         """Which members ended early, as lines of the summary."""
         lost = np.sum(~self.finite)
-        return [f"  {lost} of {self.finite.size} did not stay finite"] if lost else []
+        how = "did not stay finite" if self.events is None else "ended early: lost, or by a terminal event"
+        return [f"  {lost} of {self.finite.size} {how}"] if lost else []
 
     @property
     def has_energies(self) -> bool:
@@ -478,16 +485,7 @@ class Run:
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
         kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
-        needed = (
-            *kind.needs,
-            "time",
-            "q",
-            "v",
-            "coordinate",
-            "coordinate_units",
-            "dof",
-            "dof_units",
-        )
+        needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
         missing = [name for name in needed if name not in found]
         if missing:
             raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
@@ -689,17 +687,10 @@ def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
 def _label_variables(
     dimension: str, labels: Labels
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    both = {"name": (dimension, labels.names), "unit": (dimension + UNITS, labels.units)}
     return {
-        dimension: (
-            (dimension,),
-            np.array(labels.names, dtype=object),
-            {"long_name": f"name of the {dimension}"},
-        ),
-        dimension + UNITS: (
-            (dimension,),
-            np.array(labels.units, dtype=object),
-            {"long_name": f"unit of the {dimension}"},
-        ),
+        variable: ((dimension,), np.array(texts, dtype=object), {"long_name": f"{what} of the {dimension}"})
+        for what, (variable, texts) in both.items()
     }
 
 
@@ -781,11 +772,10 @@ def _text_type() -> Any:
 
 def _read(variable: Any) -> np.ndarray:
     values = np.asarray(variable[...])
-    if values.dtype != object:
-        return values
-    return np.array([x.decode() if isinstance(x, bytes) else x for x in values.ravel()], object).reshape(
-        values.shape
-    )
+    if values.dtype == object:
+        texts = [x.decode() if isinstance(x, bytes) else x for x in values.ravel()]
+        return np.array(texts, object).reshape(values.shape)
+    return values
 
 
 def _plain(value: Any) -> Any:

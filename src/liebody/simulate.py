@@ -150,8 +150,10 @@ def simulate(
                   "none", "baumgarte", "index-2", or a `constrained.Stabilization` (docs/constrained.md)
     events        {name: event(t, q, v)}, functions of a single state made of NumPy operators and
                   liebody.scalar. An event is a change of the sign of such a number, located to round-off by
-                  steps that end there. A function may have attributes, as in `solve_ivp`: `direction`
-                  (positive: only upwards, negative: only downwards), `terminal` (True: the run ends there)
+                  steps that end there. Zero counts as negative: what begins at zero and rises, as a velocity
+                  from rest may, is an event at the start. A function may have attributes, as in `solve_ivp`:
+                  `direction` (positive: only upwards, negative: only downwards), `terminal` (True: the run
+                  ends there)
     parameters    {name: values} of a Robot: those of `robot.parameters`, such as masses, and numbers of your
                   own, such as gains, which tau and events read as p.K_p of a fourth argument, p: tau(t, q, v,
                   p). Values have their shape, or (..., *shape), for each member of the ensemble. New ones
@@ -189,8 +191,9 @@ def simulate(
             warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
-    settings = Settings(rtol, atol, controlled=h is None, most=MOST_EVENTS if events else 0)
-    simulation = _Simulation(made, chosen, stabilized, (q, v), batch, u, clock, events, settings, threads)
+    simulation = _Simulation(
+        made, chosen, stabilized, (q, v), batch, u, clock, (rtol, atol), events, threads
+    )  # fmt: skip
     march = simulation.march()
     start = time.perf_counter()
     with suppress(KeyboardInterrupt):  # which the march keeps
@@ -230,8 +233,8 @@ class _Simulation:
     batch: tuple[int, ...]  # their shape
     efforts: Efforts
     clock: Clock
+    tolerances: tuple[float, float]  # rtol, atol of the error control
     events: Mapping[str, Callable[..., Any]]
-    settings: Settings
     threads: int
 
     def march(self, metered: bool = False) -> _March:
@@ -291,6 +294,7 @@ class _Simulation:
 
     def metered_work(self, q: Array) -> Array:
         """The work (..., times) of efforts and of forces that do not store it, integrated with the motion."""
+        assert isinstance(self.mechanism, OpenTree)
         along = self.march(metered=True)
         along.go(shown=False)
         return along.record()[1][..., -1].reshape(q.shape[:-1]) + _stored(self.mechanism, q, self.efforts.p)
@@ -357,9 +361,11 @@ class _March:
 
     def _take_own_steps(self, bar: Progress) -> None:
         """Steps of the members' own, in chunks of records."""
-        members, settings = self.members, self.simulation.settings
+        members, given = self.members, self.simulation
+        most = MOST_EVENTS if given.events else 0
+        settings = Settings(*given.tolerances, controlled=given.clock.h is None, most=most)
         for done, rows in _chunks(len(members.times) - 1):
-            self.flow.march(members, self.samples, 1 + done + rows, settings, self.simulation.threads)
+            self.flow.march(members, self.samples, 1 + done + rows, settings, given.threads)
             bar.at(members.times[done + rows])
         ended = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
         self.failed[ended] = members.clock["row"][ended] + 1
@@ -382,7 +388,7 @@ def _chunks(rows: int, some: int = 1) -> Iterator[tuple[int, int]]:
 # -- work and forces, when they are asked for ----------------------------------------------------------------
 
 
-def _stored(mechanism: Any, q: Array, p: Array) -> Any:
+def _stored(mechanism: OpenTree, q: Array, p: Array) -> Any:
     """What the forces store, less what they stored at the start, (..., nt)."""
     if not any(force.stores for force in mechanism.forces):
         return 0.0

@@ -143,9 +143,8 @@ class Stepper:
             try:
                 self._u[...] = u
             except (ValueError, TypeError):
-                raise ShapeError(
-                    f"u has shape {np.shape(u)}, expected numbers ({self.nu},) or {self._u.shape}"
-                ) from None
+                each = f" or {self._u.shape}" if self.batch else ""
+                raise ShapeError(f"u has shape {np.shape(u)}, expected numbers ({self.nu},){each}") from None
         number = state._number + steps
         if self._events:
             return self._march(state, number)

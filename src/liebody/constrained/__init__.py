@@ -3,9 +3,9 @@
 from .assembly import Report
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
-from .equations import Stabilization
+from .equations import STABILIZATIONS, Stabilization
 from .maximal import AbsoluteTree, Closure, Condition, KnifeEdge, Rolling, VelocityCondition
-from .mechanism import STABILIZATIONS, Constrained, stabilization
+from .mechanism import Constrained, stabilization
 from .system import System
 
 __all__ = [

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..door import floats, names, vector
 from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
 from ..scalar import Array
@@ -135,7 +136,7 @@ class Assembly(Mechanism):
     # -- closing loops --------------------------------------------------------------------------------------
 
     def assemble(
-        self, q: Array = None, hold: Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
+        self, q: Array = None, hold: str | Sequence[str] = (), t: float = 0.0, tolerance: float = 1e-12
     ) -> np.ndarray:
         """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
 
@@ -145,13 +146,13 @@ class Assembly(Mechanism):
         Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
         is left over.
         """
-        found = self._closed(self.guess if q is None else q, hold, t, tolerance)
+        found = self._closed(self.guess if q is None else q, names(hold), t, tolerance)
         self.remember(found)
         return found
 
     def _closed(self, q: Array, hold: Sequence[str], t: float, tolerance: float) -> np.ndarray:
         """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q."""
-        q = np.array(self.group.normalize(np.asarray(q, float)), float)
+        q = np.array(self.group.normalize(floats("q", q, finite=False)), float)
         if q.shape != (self.nq,) or not np.isfinite(q).all():
             raise ShapeError(f"a configuration is {self.nq} finite numbers, not {q!r}")
         if self.is_large:
@@ -220,7 +221,7 @@ class Assembly(Mechanism):
         return None
 
     def consistent_velocities(
-        self, q: Array, v: Array, hold: Sequence[str] = (), t: float = 0.0
+        self, q: Array, v: Array, hold: str | Sequence[str] = (), t: float = 0.0
     ) -> np.ndarray:
         """The velocities next to v, in the metric of M, with J v = 0 (-dg/dt for constraints that move).
 
@@ -228,7 +229,7 @@ class Assembly(Mechanism):
 
         Raises ConstraintError where there are none, or none that keep those.
         """
-        q, v = np.asarray(q, float), np.asarray(v, float)
+        q, v, hold = vector("q", q, self.nq), vector("v", v, self.nv), names(hold)
         if self.is_large and not hold:
             _, found = self.evaluated("towards_constraints", t, q, v)
             _, left = self.evaluated("residuals", t, q, found)
@@ -251,7 +252,7 @@ class Assembly(Mechanism):
 
     def report(self, q: Array = None, t: float = 0.0) -> Report:
         """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
-        q = self.assemble(t=t) if q is None else self.configurations(q)
+        q = self.assemble(t=t) if q is None else vector("q", q, self.nq)
         rank, dependent, smallest = self._rank(q, t)
         largest = max([rank, *(self._rank(near, t)[0] for near in self._neighbours(q, rank, t))])
         return Report(self.nc, rank, self.nv - rank, self.nc - rank, dependent, largest, smallest)

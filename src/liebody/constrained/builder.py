@@ -10,34 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
-from ..door import array_of, checked, floats, number, quantities
+from ..door import array_of, checked, floats, names, number, quantities
 from ..dynamics import Bushing
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, known
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..scalar import Array
 from .bodies import GROUPS, check_mass
-from .constraints import (
-    Distance,
-    General,
-    OnCurve,
-    Universal,
-    lower_pair,
-)
+from .constraints import Distance, General, OnCurve, Universal, lower_pair
 from .definition import Definition, GivenBody, GivenLink
-from .forces import (
-    JointEffort,
-    OwnWrench,
-    SpringDamper,
-)
-from .system import GROUND, System
-from .velocities import (
-    GeneralVelocity,
-    contact,
-    knife_edge,
-    relative_motion,
-    relative_pose,
-    rolling,
-)
+from .forces import JointEffort, OwnWrench, SpringDamper
+from .system import System
+from .velocities import GeneralVelocity, contact, knife_edge, relative_motion, relative_pose, rolling
 
 
 class SystemBuilder:
@@ -165,13 +148,7 @@ class SystemBuilder:
 
     @checked
     def rod(
-        self,
-        name: str,
-        a: str,
-        b: str,
-        on_a: Array = None,
-        on_b: Array = None,
-        length: float | None = None,
+        self, name: str, a: str, b: str, on_a: Array = None, on_b: Array = None, length: float | None = None
     ) -> SystemBuilder:
         """Keep the distance of two points, as a massless rod between ball joints.
 
@@ -245,7 +222,7 @@ class SystemBuilder:
         function  made of NumPy operators and `liebody.scalar`; a number or a vector. With `timed`, the time
                   comes first: function(t, T_1, ...)
         """
-        bodies = _names(bodies)
+        bodies = names(bodies)
         kind = General(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, bodies, (np.eye(4),) * len(bodies))
 
@@ -261,7 +238,7 @@ class SystemBuilder:
 
         It need not be integrable: it limits where bodies can go in an instant, not where they can get.
         """
-        bodies = _names(bodies)
+        bodies = names(bodies)
         kind = GeneralVelocity(function, len(bodies), timed, name)
         return self._add("constraint", name, kind, bodies, (np.eye(4),) * len(bodies))
 
@@ -410,7 +387,7 @@ class SystemBuilder:
 
         energy  the potential energy of what of them is conservative, energy(T_1, ...)                     [J]
         """
-        bodies = _names(bodies)
+        bodies = names(bodies)
         kind = OwnWrench(function, len(bodies), efforts, name, energy)
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
@@ -431,23 +408,18 @@ class SystemBuilder:
         """The system. Raises ModelError for unknown bodies and for constraints that act on none."""
         if not self._bodies:
             raise ModelError(f"{self.name} has no bodies; add one with body(name, inertia)")
-        names = {WORLD: GROUND, **{name: i for i, name in enumerate(self._bodies)}}
+        there = (WORLD, *self._bodies)
         for link in (*self._constraints.values(), *self._forces.values()):
             for body in link.bodies:
-                if body not in names:
+                if body not in there:
                     raise ModelError(
-                        f"{link.name!r} acts on {body!r}, and there is no such body; known are "
-                        f"{', '.join(names)}"
+                        f"{link.name!r} acts on {body!r}, and there is no such body; {known(there, body)}"
                     )
             if all(body == WORLD for body in link.bodies):
                 raise ModelError(f"{link.name!r} acts on the world alone; name a body")
         return Definition(
             self.name, self.gravity, dict(self._bodies), dict(self._constraints), dict(self._forces)
         ).system()
-
-
-def _names(bodies: str | Sequence[str]) -> tuple[str, ...]:
-    return (bodies,) if isinstance(bodies, str) else tuple(bodies)
 
 
 def _vector(value: Any, what: str) -> np.ndarray:

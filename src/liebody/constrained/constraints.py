@@ -217,12 +217,7 @@ class LowerPair(ConstraintKind):
                 angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1])
                 behind = place[2] / pitch - angle
                 climb = pitch * arctan2(sin(behind), cos(behind))
-                row(
-                    (at + pitch * (z @ C), am),
-                    (bt - pitch * z, bm),
-                    z @ rest - pitch * (z @ turning),
-                    climb,
-                )
+                row((at + pitch * (z @ C), am), (bt - pitch * z, bm), z @ rest - pitch * (z @ turning), climb)
         return Rows([np.stack(Ja), np.stack(Jb)], np.array(bias), np.array(residual))
 
 
@@ -294,9 +289,7 @@ class Universal(ConstraintKind):
         angle = RightAngle()(states, (da, db), t, s)
         jacobians = [np.concatenate(J) for J in zip(one.jacobians, angle.jacobians, strict=True)]
         return Rows(
-            jacobians,
-            np.concatenate([one.bias, angle.bias]),
-            np.concatenate([one.residual, angle.residual]),
+            jacobians, np.concatenate([one.bias, angle.bias]), np.concatenate([one.residual, angle.residual])
         )
 
 

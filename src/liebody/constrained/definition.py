@@ -34,15 +34,7 @@ from ..groups import SE3, MotionSubgroup, Revolute
 from ..scalar import Array
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
-from .forces import (
-    BodyForce,
-    ForceKind,
-    JointEffort,
-    SpringDamper,
-    as_constants,
-    effort_of_joint,
-    with_law,
-)
+from .forces import BodyForce, ForceKind, JointEffort, SpringDamper, as_constants, effort_of_joint, with_law
 from .system import GROUND, System
 
 LOSSES_OF_JOINTS = tuple(loss for loss in LOSSES if loss != "armature")
@@ -296,13 +288,9 @@ def _kinds(link: GivenLink) -> dict[str, str]:
     if link.kind is None:  # a spring in a joint
         turns = isinstance(link.group, Revolute)
         return dict(zip(("stiffness", "rest"), ("N m/rad", "rad") if turns else ("N/m", "m")))
-    return (
-        OF_SPRINGS
-        if isinstance(link.kind, SpringDamper)
-        else LENGTH
-        if isinstance(link.kind, Distance)
-        else {}
-    )
+    if isinstance(link.kind, SpringDamper):
+        return OF_SPRINGS
+    return LENGTH if isinstance(link.kind, Distance) else {}
 
 
 def _holders(link: GivenLink) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..codegen import step
+from ..door import number
 from ..errors import IntegrationError
 from ..groups import SE3, SO3, SO3xR3
 from ..linear import cross, symmetric
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .system import System
 
 CORRECTIONS = 2  # of positions in a projection, with one factorisation
+STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a matrix
 
 
@@ -40,9 +42,10 @@ Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a ma
 class Stabilization:
     """What is done against drift (docs/constrained.md); zero is what is not done.
 
+    name                "none", "baumgarte", "projection" or "index-2"
     frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
     rate                [1/s] at which g and dg/dt decay, apart from each other, in the index-2 form
-    projected           whether states are put back on the constraints after each step
+    projected           whether states are put back on the constraints after each step; "projection" does
     """
 
     name: str = "none"
@@ -52,10 +55,16 @@ class Stabilization:
     projected: bool = False
 
     def __post_init__(self) -> None:
+        if self.name not in STABILIZATIONS:
+            raise IntegrationError(
+                f"stabilization is {self.name!r}, expected one of {', '.join(STABILIZATIONS)}"
+            )
         needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
+        object.__setattr__(self, "projected", self.projected or self.name == "projection")
         for key in ("frequency", "damping", "rate"):
             value = getattr(self, key)
-            if not (0 <= value < np.inf) or (key == needed and value == 0):
+            given = number(key, value, finite=False)
+            if not (0 <= given < np.inf) or (key == needed and given == 0):
                 raise IntegrationError(
                     f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
                 )
@@ -174,11 +183,7 @@ def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gr
 
 
 def blocks(
-    system: System,
-    state: Bodies,
-    t: Any,
-    free: list[Array] | None,
-    right: Callable[..., list[Any]],
+    system: System, state: Bodies, t: Any, free: list[Array] | None, right: Callable[..., list[Any]]
 ) -> ConstraintBlocks:
     """J, A_kk and right sides of every constraint.
 
@@ -315,12 +320,7 @@ class StateRate(NamedTuple):
 
 
 def motion(
-    system: System,
-    t: Any,
-    y: Array,
-    u: Array,
-    stabilization: Stabilization,
-    regularization: Regularization,
+    system: System, t: Any, y: Array, u: Array, stabilization: Stabilization, regularization: Regularization
 ) -> StateRate:
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])

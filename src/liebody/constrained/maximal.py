@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Tree
+from ..door import check_arguments, names, number, vector
 from ..dynamics import body_poses, body_twists
 from ..errors import ModelError
 from ..groups import SE3, Fixed, Free, Helical, MotionSubgroup, PlanarHelical, Spherical
@@ -38,7 +39,7 @@ class Closure:
 class _OfFrames:
     name: str
     function: Callable[..., Any]
-    frames: tuple[str, ...]
+    frames: str | tuple[str, ...]
     timed: bool = False
 
 
@@ -132,19 +133,21 @@ class AbsoluteTree:
 
     def to_system(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) of the system at a state of the tree; at rest without v."""
-        v = np.zeros(self.tree.nv) if v is None else np.asarray(v, float)
-        poses, twists = body_poses(self.tree, np.asarray(q, float)), body_twists(self.tree, q, v)
-        names = [b.name for b in self.tree.bodies]
-        Q = self.system.configuration(dict(zip(names, poses, strict=True)))
-        return Q, self.system.velocities(Q, dict(zip(names, twists, strict=True)))
+        q = vector("q", q, self.tree.nq)
+        v = np.zeros(self.tree.nv) if v is None else vector("v", v, self.tree.nv)
+        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
+        bodies = [b.name for b in self.tree.bodies]
+        Q = self.system.configuration(dict(zip(bodies, poses, strict=True)))
+        return Q, self.system.velocities(Q, dict(zip(bodies, twists, strict=True)))
 
     def to_tree(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) of the tree at a state of the system, whose joints' violations are left out.
 
         Angles lie between -pi and pi, but those of helical joints, which the translation tells.
         """
+        q = vector("q", q, self.system.nq)
+        v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv)
         poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
-        v = np.zeros(self.system.nv) if v is None else v
         twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
         coordinates, rates = [np.zeros(0)], [np.zeros(0)]
         for body in self.tree.bodies:
@@ -162,8 +165,10 @@ def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
 def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None:
     """The constraint of a closure, between the bodies that carry its frames."""
     if isinstance(closure, _OfFrames):
-        frames = [tree.frame(name) for name in closure.frames]
+        frames = [tree.frame(name) for name in names(closure.frames)]
         of_velocities = isinstance(closure, VelocityCondition)
+        taken = [f"{x}_{i + 1}" for i in range(len(frames)) for x in ("TV" if of_velocities else "T")]
+        check_arguments(f"condition {closure.name!r}", closure.function, *["t"] * closure.timed, *taken)
 
         def on_bodies(*arguments: Any) -> Any:
             head, moving = arguments[: closure.timed], iter(arguments[closure.timed :])
@@ -178,9 +183,8 @@ def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None
         numbers = [f.body for f in frames if f.body]
         if len(set(numbers)) < len(numbers):
             raise ModelError(f"condition {closure.name!r} names two frames of one body; compute one of them")
-        names = [tree.bodies[i - 1].name for i in numbers]
         add = builder.velocity_constraint if of_velocities else builder.constraint
-        add(closure.name, on_bodies, names, closure.timed)
+        add(closure.name, on_bodies, [tree.bodies[i - 1].name for i in numbers], closure.timed)
         return
     if isinstance(closure, (KnifeEdge, Rolling)):
         frame = tree.frame(closure.frame)
@@ -202,15 +206,12 @@ def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None
         )
         return
     a, b = tree.frame(closure.a), tree.frame(closure.b)
-    names = [tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b)]
+    parent, child = (tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b))
     if isinstance(closure.what, MotionSubgroup):
-        builder.joint(
-            closure.name, closure.what, names[0], names[1], on_parent=a.placement, on_child=b.placement
-        )
+        builder.joint(closure.name, closure.what, parent, child, a.placement, b.placement)
     else:
-        builder.rod(
-            closure.name, names[0], names[1], on_a=a.placement, on_b=b.placement, length=float(closure.what)
-        )
+        length = number(f"length of {closure.name!r}", closure.what)
+        builder.rod(closure.name, parent, child, a.placement, b.placement, length)
 
 
 def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:

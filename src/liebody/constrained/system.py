@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Parameter
+from ..door import vector
 from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
@@ -214,15 +215,11 @@ class System(Constrained):
 
     def velocities(self, q: Array, twists: Mapping[str, Array]) -> np.ndarray:
         """v (nv,) with these bodies' own frames at these twists (omega, v), in their axes; others at rest."""
-        R, _ = self._axes(q)
+        R, _ = self._axes(vector("q", q, self.nq))
         v = np.zeros((len(self.bodies), 6))
         for name, twist in twists.items():
             i = self._moving(name)
-            twist = np.asarray(twist, float)
-            if twist.shape != (6,):
-                raise ShapeError(
-                    f"the twist of {name!r} has shape {twist.shape}, expected (6,), angular first"
-                )
+            twist = vector(f"the twist of {name!r}", twist, 6)
             linear = twist[3:] + np.cross(twist[:3], self.bodies[i].offset[:3, 3])
             v[i] = [*twist[:3], *(linear if self.bodies[i].group == SE3 else R[i] @ linear)]
         return v.reshape(-1)

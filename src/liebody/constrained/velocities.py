@@ -72,16 +72,13 @@ class GeneralVelocity(ConstraintKind):
         offset, once, twice = (np.asarray(self.rate(0.3, *x), float) for x in (still, state, double))
         bent = np.abs(twice - 2 * once + offset) > 1e-9 * (1 + np.abs(twice))
         idle = np.abs(once - offset) == 0
-        if bent.any() or idle.any():
-            entry, what = (
-                (int(np.argmax(bent)), "is not affine in the velocities, J(q) v = b(q, t)")
-                if bent.any()
-                else (
-                    int(np.argmax(idle)),
-                    "does not depend on the velocities; one of places is a `constraint`",
-                )
-            )
-            raise ModelError(f"constraint {name!r}: entry {entry} of what its function returns {what}")
+        for wrong, what in (
+            (bent, "is not affine in the velocities, J(q) v = b(q, t)"),
+            (idle, "does not depend on the velocities; one of places is a `constraint`"),
+        ):
+            if wrong.any():
+                entry = int(np.argmax(wrong))
+                raise ModelError(f"constraint {name!r}: entry {entry} of what its function returns {what}")
 
     @cached_property
     def is_driven(self) -> bool:  # type: ignore[override]

@@ -329,10 +329,13 @@ def check_force(force: Any, joints: Collection[str]) -> None:
     """Raise ModelError for what is no force, or names joints that are not among these."""
     if not isinstance(force, Force):
         raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
-    if type(force).__hash__ is None:
+    try:
+        hash(force)
+    except TypeError:
         raise ModelError(
-            f"{force!r} has no hash, by which what is compiled is found; make it a frozen dataclass"
-        )
+            f"{force!r} has no hash, by which what is compiled is found; make it a frozen dataclass, of "
+            "numbers and tuples"
+        ) from None
     force.check(joints)
 
 

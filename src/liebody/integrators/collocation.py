@@ -53,6 +53,8 @@ class Collocation(MechanicalMethod):
     estimates_errors = True
 
     def __init__(self, tableau: ImplicitTableau) -> None:
+        if not tableau.collocation:
+            raise IntegrationError(f"{tableau!r} is not said to be a collocation method: collocation=True")
         self.tableau, self.name, self.order = tableau, tableau.name, tableau.order
         self.W = np.linalg.inv(tableau.A)
         self.ends = np.eye(tableau.stages)[-1] if tableau.stiffly_accurate else tableau.b @ self.W

@@ -26,7 +26,7 @@ from math import factorial, prod
 from typing import Any, ClassVar
 
 from ..errors import IntegrationError
-from .tableaux import ROUNDED, Entry, is_rounded, nonzero
+from .tableaux import ROUNDED, Entry, fraction, is_rounded, nonzero
 
 Word = tuple[Any, ...]  # of ordered trees, each of them the word of the trees that hang from its root
 Combination = tuple[tuple[int, float], ...]  # of velocities: pairs (stage, coefficient)
@@ -122,7 +122,7 @@ class CommutatorFree:
         """For each exponential, the coefficient of a tree in its argument."""
 
         def argument(row: Sequence[Entry]) -> Callable[[Word], Fraction]:
-            terms = [(j, Fraction(x)) for j, x in enumerate(row) if Fraction(x)]
+            terms = [(j, fraction(x)) for j, x in enumerate(row) if fraction(x)]
             return lambda tree: sum((x * self._velocity(j, tree) for j, x in terms), Fraction(0))
 
         return [argument(row) for row in rows]
@@ -141,7 +141,7 @@ class CommutatorFree:
     @cached_property
     def c(self) -> tuple[float, ...]:
         """Nodes: the sums of the coefficients of each stage."""
-        return tuple(float(sum(Fraction(x) for row in stage for x in row)) for stage in self.stages)
+        return tuple(float(sum(fraction(x) for row in stage for x in row)) for stage in self.stages)
 
     @cached_property
     def paths(self) -> tuple[tuple[int, tuple[Combination, ...]], ...]:
@@ -169,7 +169,7 @@ class CommutatorFree:
 
 
 def _combination(row: Sequence[Entry]) -> Combination:
-    return nonzero([float(Fraction(x)) for x in row])
+    return nonzero([float(fraction(x)) for x in row])
 
 
 DATA: dict[str, dict[str, Any]] = {

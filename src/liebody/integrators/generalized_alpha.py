@@ -56,7 +56,7 @@ class GeneralizedAlpha(MechanicalMethod):
         self.beta = 0.25 * (self.gamma + 0.5) ** 2
 
     def __repr__(self) -> str:
-        return f"GeneralizedAlpha(rho_inf={self.rho_inf:g})"
+        return f"GeneralizedAlpha(rho_inf={self.rho_inf!r})"
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
         if system.m and self.rho_inf == 1:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from ..codegen.samples import Samples
-from ..door import checked, floats, short
+from ..door import checked, floats, number, short
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive, warn
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
@@ -529,7 +529,7 @@ class _Watch:
                 f"event {self.name}: terminal is True, False or a number of events, not {limit!r}"
             )
         self.limit = int(limit)
-        self.direction = float(getattr(event, "direction", 0))
+        self.direction = number(f"the direction of event {self.name}", getattr(event, "direction", 0))
         self.t: list[float] = []
         self.q: list[np.ndarray] = []
 

@@ -236,7 +236,15 @@ def is_rounded(entry: Entry) -> bool:
 
 def _fractions(row: Sequence[Entry], length: int) -> list[Fraction]:
     """Exact values of the entries, with zeros up to this length."""
-    return [Fraction(x) for x in row] + [Fraction(0)] * (length - len(row))
+    return [fraction(x) for x in row] + [Fraction(0)] * (length - len(row))
+
+
+def fraction(entry: Entry) -> Fraction:
+    """The value of an entry; raises IntegrationError."""
+    try:
+        return Fraction(entry)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+        raise IntegrationError(f"{entry!r} is no entry of a tableau, such as 9/40") from None
 
 
 def _printed(order: int, text: str, source: str, **more: Any) -> dict[str, Any]:
