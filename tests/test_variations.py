@@ -174,13 +174,13 @@ def test_what_cannot_be_is_refused(hopper):
 
 
 def test_a_system_with_derivatives_is_started_and_told_as_the_robot_itself():
-    """By names of joints; with its labels, energies and work."""
+    """By names of joints, with its labels and work."""
     system = robot_system(models.double_pendulum(), JointPD(5.0, D=0.1), step=1e-2)
     options = {"t_end": 0.04, "record_every": 0.02}
     run, varied = (s.simulate({"link1": 0.3}, **options) for s in (system, VariedSystem(system)))
     assert varied.coordinates.names == run.coordinates.names == ("link1", "link2")
-    for name in ("q", "kinetic", "potential", "work_done"):
-        np.testing.assert_allclose(getattr(varied, name), getattr(run, name), atol=1e-12)
+    assert varied.work.keys() == run.work.keys()
+    np.testing.assert_allclose(varied.q, run.q, atol=1e-12)
     s = lb.sensitivities(system, {"link1": 0.3}, **options)
     np.testing.assert_array_equal(s.run.q, run.q)
 

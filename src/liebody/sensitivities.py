@@ -617,6 +617,8 @@ class Sensitivities:
         """What is given for each member, (n, *shape); zero if None."""
         x = np.zeros(shape) if given is None else floats(name, given)
         try:
+            if x.shape[x.ndim - len(shape) :] != shape:  # a row is not one number for all entries
+                raise ValueError
             return np.broadcast_to(x, (*self._batch, *shape)).reshape(math.prod(self._batch), *shape)
         except ValueError:
             raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None

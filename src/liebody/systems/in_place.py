@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelError
+from ..labels import labels
 from ..scalar import Array
 from .hybrid import HybridStates, HybridSystem
 
@@ -37,7 +38,7 @@ class InPlaceOf(HybridSystem):
                 f"{system.name} moves by time stepping; derivatives and periodic orbits are those "
                 "of systems with a vector field: take systems.robot_system(robot, ...)"
             )
-        self.system = system
+        self.system, self.tree = system, getattr(system, "tree", None)
         parts = {name: self._of(getattr(system, name)) for name in PARTS}
         super().__init__(
             system.group,
@@ -49,11 +50,12 @@ class InPlaceOf(HybridSystem):
             **{"name": system.name, **parts, **own},
         )
 
-    def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
-        return self.system._checked(q0, v0)
-
     def described(self, states: HybridStates) -> dict[str, Any]:
-        return self.system.described(states)
+        """With the names of a robot; without its energies, which most runs of a search do not need."""
+        found = super().described(states)
+        if self.tree is not None:
+            found["coordinates"], found["dofs"] = labels(self.tree)
+        return found
 
     def _of(self, part: Callable[..., Any] | None) -> Any:
         return part and (lambda *at: part(*self._at(*at)))
