@@ -605,13 +605,9 @@ class Sensitivities:
 
     @cached_property
     def _parts(self) -> dict[str, slice]:
-        """Where parameters stand among the inputs of a step."""
-        ends = np.cumsum([0, *(x.size for x in self._layout.defaults.values())]).tolist()
-        before = self._motion.width - ends[-1]
-        return {
-            name: slice(before + a, before + b)
-            for name, (a, b) in zip(self._layout.defaults, pairwise(ends), strict=True)
-        }
+        """Where parameters stand among the inputs of a step: last."""
+        first = self._motion.width - self._layout.size
+        return {name: slice(first + x.start, first + x.stop) for name, x in self._layout.places.items()}
 
     def _rows(self, name: str, given: Any, shape: tuple[int, ...]) -> Array:
         """What is given for each member, (n, *shape); zero if None."""

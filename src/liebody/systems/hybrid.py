@@ -372,8 +372,12 @@ class HybridSystem:
     def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
         """Flat states y (n, point) of the members of an ensemble at the start, with parameters u there."""
         n = math.prod(batch)
-        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
-        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
+        try:
+            q, v = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(n, x.shape[-1]) for x in (q, v))
+        except ValueError:
+            raise ShapeError(
+                f"q0 and v0 have shapes {q.shape} and {v.shape}, the members to start are {batch}"
+            ) from None
         z, m = self._memory_at_start(q, v, u, memory, batch), self._still.size
         return np.concatenate([z[:, :m], q, v, z[:, m:], np.zeros((n, len(self.power_names)))], axis=1)
 

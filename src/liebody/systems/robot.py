@@ -421,8 +421,10 @@ class RobotSystem(HybridSystem):
     @functools.cached_property
     def _tuples(self) -> list[tuple[Element, Any, Any]]:
         """Each element with the named tuples of its memory and of its parameters."""
-        kinds = ("Memory", lambda e: [*e.memory, *e.flows]), ("Parameters", lambda e: e.parameters)
-        return [(e, *(_names_of(kind, names(e)) for kind, names in kinds)) for e in self.elements]
+        return [
+            (e, namedtuple("Memory", [*e.memory, *e.flows]), namedtuple("Parameters", [*e.parameters]))
+            for e in self.elements
+        ]
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
@@ -785,10 +787,6 @@ def full_name(element: Element, name: str) -> str:
 def _parameter(element: Element, name: str) -> str:
     prefix = element.name if element.prefix is None else element.prefix
     return "_".join(x for x in (prefix, name) if x)
-
-
-def _names_of(kind: str, names: Iterable[str]) -> Any:
-    return namedtuple(kind, list(names))
 
 
 def _acts(element: Element) -> bool:
