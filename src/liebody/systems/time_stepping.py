@@ -210,8 +210,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             return None
         places = self._still.size + self.nq + self.nv + np.arange(self._flowing.size)
         at = {name: places[own].tolist() for name, own in self._flowing.places.items()}
-        guesses = (at[full_name(e, e.guess)] for e in self.elements if isinstance(e, Solved))
-        return Repeats(tuple(sorted(sum(guesses, []))), at["residual"][0], self.tolerance, REPEATS)
+        solved = (e for e in self.elements if isinstance(e, Solved))
+        guesses = sorted(i for e in solved for i in at[full_name(e, e.guess)])
+        return Repeats(tuple(guesses), at["residual"][0], self.tolerance, REPEATS)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
         found = super()._signals(*at)
