@@ -306,6 +306,7 @@ def test_any_function_of_the_state_may_be_a_controller():
         (lambda: robot_system(elbow(), OperationalSpaceImpedance("fist", [0, 0, 0], 1, 1)), ["fist"]),
         (lambda: robot_system(elbow(), DecoupledImpedance(1.0)), ["floating base"]),
         (lambda: robot_system(elbow(), Feedback(lambda s, p: s.v[:2])), ["(2,)", "(4,)"]),
+        (lambda: robot_system(elbow(), Feedback(lambda s, p: -p.step * s.v, step=0.1)), ["'step'", "name"]),
         (
             lambda: robot_system(flyer(), controller_2(), controller_2(), Contact("foot")),
             ["'K_r'", "another name"],

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.layout import FlatLayout
 from ..errors import ModelError
 from ..labels import labels
 from ..scalar import Array
@@ -43,9 +44,9 @@ class InPlaceOf(HybridSystem):
         super().__init__(
             system.group,
             self._of(system.vector_field),
-            memory={**system._still.defaults, **(memory or {})},
-            flows={**system._flowing.defaults, **(flows or {})},
-            parameters={**system.parameters.defaults, **(parameters or {})},
+            memory=_beside(system._still, memory),
+            flows=_beside(system._flowing, flows),
+            parameters=_beside(system.parameters, parameters),
             directions=dict(zip(system.guard_names, system.directions, strict=True)),
             **{"name": system.name, **parts, **own},
         )
@@ -76,6 +77,16 @@ class InPlaceOf(HybridSystem):
         """q, v, z after the update of the system."""
         q, v, z, _ = self.system._after_update(self._at(*at), happened)
         return q, v, at[3]._replace(**z._asdict())
+
+
+def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Default values of a system, and more. Raises ModelError for a name that both have."""
+    for name in more or {}:
+        if name in layout.defaults:
+            raise ModelError(
+                f"the {layout.kind} {name!r} has a name that is needed here; give it another one"
+            )
+    return {**layout.defaults, **(more or {})}
 
 
 def changed(p: Any, fields: Sequence[str], x: Array) -> Any:

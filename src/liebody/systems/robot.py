@@ -404,7 +404,7 @@ class RobotSystem(HybridSystem):
             self._accelerations,
             memory=kinds["memory"],
             flows=kinds["flows"],
-            parameters={**kinds["parameters"], **steps, **free},
+            parameters=_joined(kinds["parameters"], steps, free),
             rates=if_any("rates", functools.partial(self._named, "rates")),
             start=if_any("start", self._started),
             guards=if_any("guards", functools.partial(self._named, "guards")),
