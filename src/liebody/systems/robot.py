@@ -22,6 +22,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric, solve
 from ..scalar import Array, maximum, sqrt, where
-from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
 
 
 class State:
@@ -587,7 +588,7 @@ class RobotSystem(HybridSystem):
             found.append(_called(e, own))
         storing = [force for force in self.mechanism.forces if force.stores]
         found.append({f"{force.name}_energy": force.energy_in_tree(s.tree, s.q) for force in storing})
-        return _joined(*found, {"efforts": efforts}, self._more(s) if self._more else {})
+        return _joined(*found, {"efforts": efforts}, dictionary_of(self._more, s) if self._more else {})
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
         """What a point that stops dead takes from the kinetic energy at each event of a log.  [J]
@@ -665,11 +666,16 @@ class RobotSystem(HybridSystem):
         """
         member = member if isinstance(member, tuple) else (member,)
         shape = run.end_times.shape
-        if len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
+        whole = all(isinstance(k, Integral) for k in member)
+        if not whole or len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
             raise ShapeError(f"member {member} is no index of an ensemble of shape {shape}")
         if not self.power_names:
             raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
-
+        if run.work.keys() != set(self.power_names):
+            raise ModelError(
+                f"the run has the works {', '.join(run.work) or 'none'}, and {self.name} has "
+                f"{', '.join(self.power_names)}: it is one of another system"
+            )
         if last is None and run.final is None:
             raise ShapeError("a run from a file has no final states; give `last`, the number of a sample")
         for sample in (first, last):
