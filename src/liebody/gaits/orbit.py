@@ -121,10 +121,13 @@ class PeriodicOrbit:
         )
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
-        """The motion from its start, over so many periods; options of `HybridSystem.simulate`."""
-        given = self.shooting.options(self.parameters, self.period / self.shooting.segments)
-        end = periods * self.period
-        return self.shooting.motion.simulate(self.q, self.v, t_end=end, **{**given, **options})
+        """The motion from its start, over so many periods.
+
+        options  of `HybridSystem.simulate`, where they differ from those of the orbit, also some parameters
+        """
+        parameters = {**self.parameters, **options.pop("parameters", {})}
+        given = self.shooting.options(parameters, self.period / self.shooting.segments)
+        return self.shooting.motion.simulate(self.q, self.v, t_end=periods * self.period, **(given | options))
 
     def coordinates(self, q: Array, v: Array) -> Array:
         """How far states (..., nq), (..., nv) are from the start, (..., 2 nv), symmetries left out.
@@ -226,8 +229,9 @@ def periodic_orbit(
         raise ShapeError(
             f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
         )
-    if "t_end" in options:
-        raise ConfigurationError("t_end is not for orbits: give period, a guess")
+    for name in ("t_end", "record_every"):
+        if name in options:
+            raise ConfigurationError(f"{name} is not for orbits: give period, a guess")
     known = period if callable(period) else None
     if known and segments > 1:
         raise ConfigurationError(
