@@ -33,7 +33,7 @@ from ..door import floats
 from ..dynamics import joint_group, mechanical_connection
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
-from ..linear import back_substitute, cross, factor
+from ..linear import back_substitute, cross, factor, is_numeric
 from ..scalar import Array, arctan2, sqrt
 from .robot import Element, State, up
 
@@ -176,7 +176,7 @@ class PolarSpring(_LegElement):
     K_p, D_p   stiffness and damping, parameters                                        [N m/rad, N m s/rad]
     alpha_des  parameter                                                                               [rad]
     acts       "stance" (while the point touches something), "flight" or "always"
-    axis       (3,), horizontal
+    axis       (3,), horizontal; ModelError where it is not
 
     Work: <name>_work; signals: angle, torque. Feurstein (2021), section 4.1.3.
     """
@@ -202,6 +202,10 @@ class PolarSpring(_LegElement):
 
     def _down_and_ahead(self, s: State) -> tuple[Array, Array]:
         down = -up(s.gravity)
+        if is_numeric(down) and abs(float(self.axis @ down)) > 1e-6:
+            raise ModelError(
+                f"{self.name}: axis {self.axis.tolist()} is not horizontal; down is {down.tolist()}"
+            )
         return down, cross(self.axis, down)
 
     def _angle(self, s: State, z: Any) -> Any:
