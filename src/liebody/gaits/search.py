@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import count
 from ..errors import ConfigurationError
 from .orbit import PeriodicOrbit, periodic_orbit
 from .shooting import Array, FlowOptions, GaitError, Shooting
@@ -108,7 +109,7 @@ def improve(
     if not orbits:
         raise ConfigurationError("there are no orbits to improve; `search` finds some")
     rng = np.random.default_rng(seed)
-    best = itemgetter(0)
+    best, parents = itemgetter(0), count("parents", parents)
     pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=best)[:parents]
     for generation in range(generations):
         found = []
