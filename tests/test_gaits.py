@@ -720,6 +720,12 @@ def test_bad_arguments_are_refused(compass):
     system = van_der_pol()
     with pytest.raises(ModelError, match="no guard 'top'"):
         periodic_orbit(system, [2.0], period=6.0, section="top", dt=0.01)
+    with pytest.raises(ModelError, match="no guard 3"):
+        periodic_orbit(system, [2.0], period=6.0, section=3, dt=0.01)
+    with pytest.raises(ShapeError, match=r"shift has shape \(2,\), expected \(0,\)"):
+        periodic_orbit(system, [2.0], period=6.0, shift=[1.0, 2.0], dt=0.01)
+    with pytest.raises(ShapeError, match="q0 cannot be read as an array of numbers"):
+        periodic_orbit(system, "there", period=6.0, dt=0.01)
     with pytest.raises(ModelError, match="no parameter 'nu'"):
         periodic_orbit(system, [2.0], period=6.0, unknowns=["nu"], dt=0.01)
     with pytest.raises(ShapeError, match="symmetries"):
