@@ -120,8 +120,6 @@ def symmetries(
                 sizes.append(size[d])
         return np.concatenate(momenta), np.concatenate(changes), np.concatenate(sizes)
 
-    if not names:
-        raise ModelError(f"{made.name} has no joints that move, and no momenta; give it one")
     kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
     rng, n = np.random.default_rng(count("seed", seed, 0)), 3 * len(names) + 10
     q = np.array([tree.group.random(rng) for _ in range(2 * n)])
