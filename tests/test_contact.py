@@ -279,6 +279,10 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
         (lambda: robot_system(particle(), 3), ["3", "no element"]),
         (lambda: robot_system(particle(), Apex(), Apex()), ["'apex'", "another name"]),
         (lambda: observed(kinetic_energy=0.0), ["'kinetic_energy'", "another name"]),
+        (
+            lambda: robot_system(particle(), outputs=lambda s: s.q).simulate(np.zeros(3), t_end=1),
+            ["dictionary"],
+        ),
         (lambda: robot_system(left_feet(), Contact("left-foot", "left_foot")), ["left-foot", "one word"]),
         (lambda: PointFeet("left-foot", "left_foot"), ["ground", "left_foot", "one word"]),
         (lambda: robot_system(particle(), Contact("heel")), ["heel", "tip"]),
@@ -322,6 +326,10 @@ def test_the_books_of_a_run_from_a_file_are_those_of_its_samples(tmp_path):
     assert system.ledger(again, last=2) == system.ledger(run, last=2)
     with pytest.raises(ShapeError, match="from a file has no final states; give `last`"):
         system.ledger(again)
+    with pytest.raises(ModelError, match=r"one of another system"):
+        robot_system(particle()).ledger(run)
+    with pytest.raises(ShapeError, match=r"member .*first"):
+        system.ledger(run, "first")
 
 
 def test_one_floor_may_carry_several_robots():

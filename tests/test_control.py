@@ -299,6 +299,10 @@ def test_any_function_of_the_state_may_be_a_controller():
         (lambda: robot_system(flyer(), RadialSpring("hoof", 1, 1)), ["hoof", "foot"]),
         (lambda: RadialSpring("foot", 1, 1, damped="sometimes"), ["sometimes", "stance"]),
         (lambda: PolarSpring("foot", 1, axis=(0, 0)), ["axis"]),
+        (
+            lambda: robot_system(flyer(), PolarSpring("foot", 1, acts="always", axis=(0, 1, 1))),
+            ["horizontal"],
+        ),
         (lambda: robot_system(elbow(), LockedPolarSpring("hand", 1)), ["floating base"]),
         (lambda: robot_system(flyer(), EnergyRegulator("foot", 1, 1)), ["'radial'"]),
         (lambda: robot_system(flyer(), JointPD([1, 2, 3])), ["K", "(3,)", "(2,)"]),
@@ -306,6 +310,7 @@ def test_any_function_of_the_state_may_be_a_controller():
         (lambda: robot_system(elbow(), OperationalSpaceImpedance("fist", [0, 0, 0], 1, 1)), ["fist"]),
         (lambda: robot_system(elbow(), DecoupledImpedance(1.0)), ["floating base"]),
         (lambda: robot_system(elbow(), Feedback(lambda s, p: s.v[:2])), ["(2,)", "(4,)"]),
+        (lambda: robot_system(elbow(), Feedback(lambda s, p: -p.step * s.v, step=0.1)), ["'step'", "name"]),
         (
             lambda: robot_system(flyer(), controller_2(), controller_2(), Contact("foot")),
             ["'K_r'", "another name"],

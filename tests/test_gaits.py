@@ -276,6 +276,16 @@ def test_a_free_body_turns_by_the_angle_of_montgomery():
     assert orbit.family == 2  # energy and size of the momentum
 
 
+def test_the_motion_of_an_orbit_keeps_the_parameters_that_are_not_given():
+    system = van_der_pol(spare=0.0)
+    orbit = periodic_orbit(system, [2.0], [0.1], period=6.4, parameters={"mu": 0.5}, **STEPS)
+    run = orbit.simulate(parameters={"spare": 1.0})
+    assert run.parameters["mu"] == 0.5 and run.parameters["spare"] == 1.0
+    np.testing.assert_allclose(run.q[-1], orbit.q, atol=1e-8)
+    with pytest.raises(ConfigurationError, match="record_every is not for orbits"):
+        periodic_orbit(system, [2.0], period=6.4, record_every=0.1, **STEPS)
+
+
 def test_curves_need_a_step_and_bounds_in_their_order(circle):
     with pytest.raises(IntegrationError, match=r"step is 0\.0, expected a positive number"):
         continuation(circle, "mu", step=0.0, bounds=(0.5, 1.5))
@@ -710,6 +720,12 @@ def test_bad_arguments_are_refused(compass):
     system = van_der_pol()
     with pytest.raises(ModelError, match="no guard 'top'"):
         periodic_orbit(system, [2.0], period=6.0, section="top", dt=0.01)
+    with pytest.raises(ModelError, match="no guard 3"):
+        periodic_orbit(system, [2.0], period=6.0, section=3, dt=0.01)
+    with pytest.raises(ShapeError, match=r"shift has shape \(2,\), expected \(0,\)"):
+        periodic_orbit(system, [2.0], period=6.0, shift=[1.0, 2.0], dt=0.01)
+    with pytest.raises(ShapeError, match="q0 cannot be read as an array of numbers"):
+        periodic_orbit(system, "there", period=6.0, dt=0.01)
     with pytest.raises(ModelError, match="no parameter 'nu'"):
         periodic_orbit(system, [2.0], period=6.0, unknowns=["nu"], dt=0.01)
     with pytest.raises(ShapeError, match="symmetries"):

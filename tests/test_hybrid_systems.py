@@ -222,6 +222,8 @@ def test_a_run_knows_where_its_members_ended():
         (lambda: ball(guards=lambda t, q, v, z, p: {"the floor": q[0]}), ModelError, ["the floor", "word"]),
         (lambda: ball().simulate(np.ones((0, 1)), t_end=1), ShapeError, ["empty", "(0,)"]),
         (lambda: lb.stepper(ball(), dt=0.1, threads=0), ArgumentError, ["threads", "0", "1 or more"]),
+        (lambda: ball().simulate([1.0], t_end=1, locate=-1e-9), IntegrationError, ["locate", "-1e-09"]),
+        (lambda: ball().simulate([1.0], t_end=1, least=-1e-9), IntegrationError, ["least", "-1e-09"]),
         (lambda: ball(memory={"not a word": 0}), ModelError, ["not a word"]),
         (lambda: thrown(powers=lambda t, q, v, z, p: {"lift": v}), ShapeError, ["powers", "'lift'", "(1,)"]),
         (

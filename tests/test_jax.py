@@ -243,7 +243,18 @@ def test_coordinates_of_simulations_that_are_quaternions_are_differentiated_as_u
     check_grads(end, (start, rate), order=1, modes=("fwd", "rev"), rtol=1e-5)
 
 
-def test_members_of_a_simulation_may_differ_in_efforts_or_parameters_alone(robot):
+@pytest.mark.wide
+def test_members_of_a_simulation_may_differ_in_parameters_alone(robot):
+    step = liebody.jax.StepFunction(robot.with_parameters("link2.mass"), dt=1e-2)
+    masses, options = np.array([1.0, 2.0]), {"steps": 2}
+    q, _ = step.simulate(np.ones(2), np.zeros(2), parameters={"link2.mass": masses}, **options)
+    for k, mass in enumerate(masses):
+        alone, _ = step.simulate(np.ones(2), np.zeros(2), parameters={"link2.mass": mass}, **options)
+        np.testing.assert_allclose(q[:, k], alone, atol=1e-15)
+
+
+@pytest.mark.wide
+def test_members_of_a_simulation_may_differ_in_efforts_alone(robot):
     """As many motions as there are efforts, from one state; each is that of its efforts alone."""
     step, tau = liebody.jax.StepFunction(robot, dt=1e-2), np.random.default_rng(3).normal(size=(4, 3, 2))
     q, v = step.simulate(np.zeros(2), np.zeros(2), tau, steps=4)

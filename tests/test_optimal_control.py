@@ -336,6 +336,7 @@ def test_gains_make_of_a_plan_the_best_inputs_next_to_it():
         ({"method": "radau5"}, IntegrationError, "no method 'radau5'"),
         ({"actuated": "elbow"}, ModelError, "there is no 'elbow'"),
         ({"actuated": np.eye(3)}, ShapeError, r"shape \(3, 3\), expected \(2, m\)"),
+        ({"actuated": []}, ShapeError, r"shape \(2, 0\), expected \(2, m\)"),
         ({"limits": (2.0, 1.0)}, ModelError, "low must not be above high"),
         ({"limits": [1.0, 2.0, 3.0]}, ShapeError, "limits"),
         ({"limits": (1.0, 2.0, 3.0)}, ShapeError, "limits are \\(1.0, 2.0, 3.0\\), expected"),

@@ -344,6 +344,9 @@ def test_what_cannot_be_differentiated_is_refused():
         s.vjp(integral=np.ones(3))
     with pytest.raises(ShapeError, match=r"q has shape \(2, 2\), expected \(3, 2\)"):
         s.vjp(q=np.ones((2, 2)))
+    for given in ([1.0], 1.0):  # is not (1, 1)
+        with pytest.raises(ShapeError, match=r"q0 has shape .*, expected \(2,\)"):
+            s.jvp(q0=given)
     with pytest.raises(ModelError, match=r"no derivatives by 'mass'; known are q0, v0, tau"):
         s.tangents("mass")
     with pytest.raises(ModelError, match="a hybrid system has neither"):

@@ -605,18 +605,16 @@ class Sensitivities:
 
     @cached_property
     def _parts(self) -> dict[str, slice]:
-        """Where parameters stand among the inputs of a step."""
-        ends = np.cumsum([0, *(x.size for x in self._layout.defaults.values())]).tolist()
-        before = self._motion.width - ends[-1]
-        return {
-            name: slice(before + a, before + b)
-            for name, (a, b) in zip(self._layout.defaults, pairwise(ends), strict=True)
-        }
+        """Where parameters stand among the inputs of a step: last."""
+        first = self._motion.width - self._layout.size
+        return {name: slice(first + x.start, first + x.stop) for name, x in self._layout.places.items()}
 
     def _rows(self, name: str, given: Any, shape: tuple[int, ...]) -> Array:
         """What is given for each member, (n, *shape); zero if None."""
         x = np.zeros(shape) if given is None else floats(name, given)
         try:
+            if x.shape[x.ndim - len(shape) :] != shape:  # a row is not one number for all entries
+                raise ValueError
             return np.broadcast_to(x, (*self._batch, *shape)).reshape(math.prod(self._batch), *shape)
         except ValueError:
             raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None

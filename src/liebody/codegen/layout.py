@@ -7,6 +7,7 @@ import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -84,6 +85,12 @@ class FlatLayout:
             raise UnknownName(f"there is no {kind} {name!r} that has a value; {known(fields, name)}")
 
         return type(kind, (namedtuple(kind, fields),), {"__slots__": (), "__getattr__": unknown})
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """Where the parts stand in the flat array."""
+        ends = np.cumsum([0, *(x.size for x in self.defaults.values())]).tolist()
+        return {name: slice(a, b) for name, (a, b) in zip(self.defaults, pairwise(ends), strict=True)}
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the type of the tuples, which cannot be sent to other processes."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import floats
 from ..errors import ConfigurationError, ShapeError, positive
 from ..systems import HybridRun, HybridSystem
 from .shooting import Array, Events, FlowOptions, GaitError, Point, Shooting, Shot
@@ -121,10 +122,13 @@ class PeriodicOrbit:
         )
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
-        """The motion from its start, over so many periods; options of `HybridSystem.simulate`."""
-        given = self.shooting.options(self.parameters, self.period / self.shooting.segments)
-        end = periods * self.period
-        return self.shooting.motion.simulate(self.q, self.v, t_end=end, **{**given, **options})
+        """The motion from its start, over so many periods.
+
+        options  of `HybridSystem.simulate`, where they differ from those of the orbit, also some parameters
+        """
+        parameters = {**self.parameters, **options.pop("parameters", {})}
+        given = self.shooting.options(parameters, self.period / self.shooting.segments)
+        return self.shooting.motion.simulate(self.q, self.v, t_end=periods * self.period, **(given | options))
 
     def coordinates(self, q: Array, v: Array) -> Array:
         """How far states (..., nq), (..., nv) are from the start, (..., 2 nv), symmetries left out.
@@ -221,13 +225,14 @@ def periodic_orbit(
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
-    q0, v0 = np.asarray(q0, float), np.zeros(system.nv) if v0 is None else np.asarray(v0, float)
+    q0, v0 = floats("q0", q0), floats("v0", np.zeros(system.nv) if v0 is None else v0)
     if q0.shape != (system.nq,) or v0.shape != (system.nv,):
         raise ShapeError(
             f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
         )
-    if "t_end" in options:
-        raise ConfigurationError("t_end is not for orbits: give period, a guess")
+    for name in ("t_end", "record_every"):
+        if name in options:
+            raise ConfigurationError(f"{name} is not for orbits: give period, a guess")
     known = period if callable(period) else None
     if known and segments > 1:
         raise ConfigurationError(
@@ -262,7 +267,9 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
         _, (end,) = shooting.arrive(shooting.flow, q, v, first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
-    s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else np.asarray(shift, float)
+    s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else floats("shift", shift)
+    if s.shape not in ((), first.shift.shape):
+        raise ShapeError(f"shift has shape {s.shape}, expected {first.shift.shape}, one for each symmetry")
     q, v = (np.stack(x) for x in zip(*nodes[:-1], strict=True))
     return replace(first, q=q, v=v, shift=np.broadcast_to(s, first.shift.shape))
 

@@ -6,10 +6,12 @@ Improvement: random changes of parameters, Newton's method for each, the better 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from ..door import count
 from ..errors import ConfigurationError
 from .orbit import PeriodicOrbit, periodic_orbit
 from .shooting import Array, FlowOptions, GaitError, Shooting
@@ -107,7 +109,8 @@ def improve(
     if not orbits:
         raise ConfigurationError("there are no orbits to improve; `search` finds some")
     rng = np.random.default_rng(seed)
-    pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=_first)[:parents]
+    best, parents = itemgetter(0), count("parents", parents)
+    pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=best)[:parents]
     for generation in range(generations):
         found = []
         for k in range(children):
@@ -122,12 +125,8 @@ def improve(
             except GaitError:
                 continue
         pool += [(objective(orbit), orbit) for orbit in found if accept is None or accept(orbit)]
-        pool = sorted(pool, key=_first)[:parents]
+        pool = sorted(pool, key=best)[:parents]
     return [orbit for _, orbit in pool]
-
-
-def _first(pair: tuple[float, PeriodicOrbit]) -> float:
-    return pair[0]
 
 
 def _same(a: PeriodicOrbit, b: PeriodicOrbit) -> bool:

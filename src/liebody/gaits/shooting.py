@@ -625,7 +625,7 @@ def _derivative(function: Callable[..., Array], shapes: Mapping[str, Any], size:
 def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:
     if section is None:
         return None
-    guard, direction = (section, None) if isinstance(section, str) else section
+    guard, direction = section if isinstance(section, tuple | list) and len(section) == 2 else (section, None)
     if guard not in system.guard_names:
         names = ", ".join(system.guard_names) or "none"
         raise ModelError(f"section: there is no guard {guard!r}; there are {names}")

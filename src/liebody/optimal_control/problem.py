@@ -366,14 +366,15 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     if given is None:
         driven = [body for body in mechanism.tree.bodies if body.joint.dim and not _is_free(body)]
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
-        return np.eye(nv)[:, sorted(set(dofs))]
-    if isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):
+        S = np.eye(nv)[:, sorted(set(dofs))]
+    elif isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):
         chosen = [given] if isinstance(given, str) else list(given)
         for name in chosen:
             if name not in names:
                 raise ModelError(f"actuated: there is no {name!r}; {known(names, name)}")
-        return np.eye(nv)[:, [names.index(name) for name in chosen]]
-    S = floats("actuated", given)
+        S = np.eye(nv)[:, [names.index(name) for name in chosen]]
+    else:
+        S = floats("actuated", given)
     if S.ndim != 2 or len(S) != nv or not S.shape[1]:
         raise ShapeError(
             f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints"

@@ -33,7 +33,7 @@ from ..door import floats
 from ..dynamics import joint_group, mechanical_connection
 from ..errors import ModelError, ShapeError
 from ..groups import SE3
-from ..linear import back_substitute, cross, factor
+from ..linear import back_substitute, cross, factor, is_numeric
 from ..scalar import Array, arctan2, sqrt
 from .robot import Element, State, up
 
@@ -153,14 +153,17 @@ class EnergyRegulator(_LegElement):
         stored = [s.stored[spring]() for spring in self.springs]
         return s.kinetic_energy + s.potential_energy + sum(stored, start=0) - p.E_des
 
-    def efforts(self, s: State, z: Any, p: Any) -> Array:
+    def _force(self, s: State, p: Any) -> tuple[Any, Array]:
+        """tau_E and J_r."""
         _, J = self._length(s)
-        return (-p.K_E * self._error(s, p) * (J @ s.v)) * J
+        return -p.K_E * self._error(s, p) * (J @ s.v), J
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        force, J = self._force(s, p)
+        return force * J
 
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        _, J = self._length(s)
-        error = self._error(s, p)
-        return {"error": error, "force": -p.K_E * error * (J @ s.v)}
+        return {"error": self._error(s, p), "force": self._force(s, p)[0]}
 
 
 class PolarSpring(_LegElement):
@@ -173,7 +176,7 @@ class PolarSpring(_LegElement):
     K_p, D_p   stiffness and damping, parameters                                        [N m/rad, N m s/rad]
     alpha_des  parameter                                                                               [rad]
     acts       "stance" (while the point touches something), "flight" or "always"
-    axis       (3,), horizontal
+    axis       (3,), horizontal; ModelError where it is not
 
     Work: <name>_work; signals: angle, torque. Feurstein (2021), section 4.1.3.
     """
@@ -199,6 +202,10 @@ class PolarSpring(_LegElement):
 
     def _down_and_ahead(self, s: State) -> tuple[Array, Array]:
         down = -up(s.gravity)
+        if is_numeric(down) and abs(float(self.axis @ down)) > 1e-6:
+            raise ModelError(
+                f"{self.name}: axis {self.axis.tolist()} is not horizontal; down is {down.tolist()}"
+            )
         return down, cross(self.axis, down)
 
     def _angle(self, s: State, z: Any) -> Any:
@@ -357,10 +364,15 @@ class JointPD(Element):
             "q_des": _shaped(self.name, "q_des", given["q_des"], (self._group.nq,)),
         }
 
+    def spring(self, s: State, p: Any) -> tuple[Any, Array]:
+        """U and dU/dq (n,) of the joints."""
+        e = self._group.difference(p.q_des, s.q[self._first[0] :])
+        pull = p.K * e
+        return 0.5 * (e @ pull), self._group.dexp_inverse(-e).T @ pull
+
     def efforts(self, s: State, z: Any, p: Any) -> Array:
-        nq, nv = self._first
-        e = self._group.difference(p.q_des, s.q[nq:])
-        tau = -(self._group.dexp_inverse(-e).T @ (p.K * e)) - p.D * s.v[nv:]
+        nv = self._first[1]
+        tau = -self.spring(s, p)[1] - p.D * s.v[nv:]
         if self._compensates:
             tau = tau + dynamics.gravity_forces(s.tree, s.q, s.gravity)[nv:]
         return np.concatenate([np.zeros(nv, int), tau])
@@ -370,8 +382,7 @@ class JointPD(Element):
         return np.concatenate([rest, p.K * one]), np.concatenate([rest, p.D * one])
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
-        e = self._group.difference(p.q_des, s.q[self._first[0] :])
-        return 0.5 * (e @ (p.K * e))
+        return self.spring(s, p)[0]
 
 
 class OperationalSpaceImpedance(Element):
@@ -497,13 +508,12 @@ class DecoupledImpedance(Element):
         self.parameters = {**self._joints.parameters, **(self._external if self._base_driven else {})}
 
     def efforts(self, s: State, z: Any, p: Any) -> Array:
-        tree, base, group = s.tree, s.tree.bodies[0], self._joints._group
+        tree, base = s.tree, s.tree.bodies[0]
         k = base.dofs.stop
         parts = dynamics.decoupled_dynamics(tree, s.q, s.v, "centroidal", "identity", "feurstein", s.gravity)
         w = dynamics.decoupled_velocity(tree, s.q, s.v, "centroidal")
         v_x, v_y = w[:k], w[k:]
-        e = group.difference(p.q_des, s.q[base.coordinates.stop :])
-        F_y = parts.gy + parts.Cyx @ v_x - group.dexp_inverse(-e).T @ (p.K * e) - p.D * v_y
+        F_y = parts.gy + parts.Cyx @ v_x - self._joints.spring(s, p)[1] - p.D * v_y
         if not self._base_driven:
             return np.concatenate([np.zeros(k, int), F_y])
         S = base.joint.S

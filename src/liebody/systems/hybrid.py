@@ -200,13 +200,7 @@ class HybridSystem:
         names: list[str] = []
 
         def keys(t: Any, y: Array, u: Array) -> Array:
-            found = part(*self._read(t, y, u))
-            if not isinstance(found, Mapping):
-                raise ModelError(
-                    f"{getattr(part, '__name__', part)} must return a dictionary of names and values, "
-                    f"not {found!r}"
-                )
-            names.extend(found)
+            names.extend(dictionary_of(part, *self._read(t, y, u)))
             return np.zeros(1)
 
         size = self.memory.size + self.nq + self.nv
@@ -323,7 +317,7 @@ class HybridSystem:
         outputs = self.outputs
 
         def signals(t: Any, y: Array, u: Array) -> dict[str, Any]:
-            return {name: np.asarray(x) for name, x in outputs(*self._read(t, y, u)).items()}
+            return {name: np.asarray(x) for name, x in dictionary_of(outputs, *self._read(t, y, u)).items()}
 
         size = self._still.size + self._point.nq
         state: dict[str, Any] = {"t": (), "y": size, "u": self.parameters.size + 1}
@@ -372,8 +366,12 @@ class HybridSystem:
     def _points(self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: Any) -> Array:
         """Flat states y (n, point) of the members of an ensemble at the start, with parameters u there."""
         n = math.prod(batch)
-        q = np.broadcast_to(q, (*batch, self.nq)).reshape(n, self.nq)
-        v = np.broadcast_to(v, (*batch, self.nv)).reshape(n, self.nv)
+        try:
+            q, v = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(n, x.shape[-1]) for x in (q, v))
+        except ValueError:
+            raise ShapeError(
+                f"q0 and v0 have shapes {q.shape} and {v.shape}, the members to start are {batch}"
+            ) from None
         z, m = self._memory_at_start(q, v, u, memory, batch), self._still.size
         return np.concatenate([z[:, :m], q, v, z[:, m:], np.zeros((n, len(self.power_names)))], axis=1)
 
@@ -441,6 +439,9 @@ class HybridSystem:
         (_, method), most, limit = self.stepped_by(method), _number("events", events), count("limit", limit)
         threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
         locate, least = None if locate is None else number("locate", locate), number("least", least)
+        for name, x in (("locate", locate), ("least", least)):
+            if x is not None and x < 0:
+                raise IntegrationError(f"{name} is {x!r}, expected a number of seconds, zero or more")
         q, v = self._checked(q0, v0)
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
@@ -538,6 +539,15 @@ class HybridSystem:
             work={name: shaped(y[..., first + k]) for k, name in enumerate(self.power_names)},
             outputs=signals,
         )
+
+
+def dictionary_of(part: Callable[..., Any], *at: Any) -> Mapping[str, Any]:
+    """The dictionary that a part returns."""
+    found = part(*at)
+    if not isinstance(found, Mapping):
+        name = getattr(part, "__name__", part)
+        raise ModelError(f"{name} must return a dictionary of names and values, not {found!r}")
+    return found
 
 
 def _numbers(part: str, found: Mapping[str, Any]) -> Array:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.layout import FlatLayout
 from ..errors import ModelError
+from ..labels import labels
 from ..scalar import Array
 from .hybrid import HybridStates, HybridSystem
 
@@ -37,23 +39,24 @@ class InPlaceOf(HybridSystem):
                 f"{system.name} moves by time stepping; derivatives and periodic orbits are those "
                 "of systems with a vector field: take systems.robot_system(robot, ...)"
             )
-        self.system = system
+        self.system, self.tree = system, getattr(system, "tree", None)
         parts = {name: self._of(getattr(system, name)) for name in PARTS}
         super().__init__(
             system.group,
             self._of(system.vector_field),
-            memory={**system._still.defaults, **(memory or {})},
-            flows={**system._flowing.defaults, **(flows or {})},
-            parameters={**system.parameters.defaults, **(parameters or {})},
+            memory=_beside(system._still, memory),
+            flows=_beside(system._flowing, flows),
+            parameters=_beside(system.parameters, parameters),
             directions=dict(zip(system.guard_names, system.directions, strict=True)),
             **{"name": system.name, **parts, **own},
         )
 
-    def _checked(self, q0: Array, v0: Array) -> tuple[Array, Array]:
-        return self.system._checked(q0, v0)
-
     def described(self, states: HybridStates) -> dict[str, Any]:
-        return self.system.described(states)
+        """With the names of a robot; without its energies, which most runs of a search do not need."""
+        found = super().described(states)
+        if self.tree is not None:
+            found["coordinates"], found["dofs"] = labels(self.tree)
+        return found
 
     def _of(self, part: Callable[..., Any] | None) -> Any:
         return part and (lambda *at: part(*self._at(*at)))
@@ -74,6 +77,16 @@ class InPlaceOf(HybridSystem):
         """q, v, z after the update of the system."""
         q, v, z, _ = self.system._after_update(self._at(*at), happened)
         return q, v, at[3]._replace(**z._asdict())
+
+
+def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Default values of a system, and more. Raises ModelError for a name that both have."""
+    for name in more or {}:
+        if name in layout.defaults:
+            raise ModelError(
+                f"the {layout.kind} {name!r} has a name that is needed here; give it another one"
+            )
+    return {**layout.defaults, **(more or {})}
 
 
 def changed(p: Any, fields: Sequence[str], x: Array) -> Any:

@@ -22,6 +22,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric, solve
 from ..scalar import Array, maximum, sqrt, where
-from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
+from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
 
 
 class State:
@@ -404,7 +405,7 @@ class RobotSystem(HybridSystem):
             self._accelerations,
             memory=kinds["memory"],
             flows=kinds["flows"],
-            parameters={**kinds["parameters"], **steps, **free},
+            parameters=_joined(kinds["parameters"], steps, free),
             rates=if_any("rates", functools.partial(self._named, "rates")),
             start=if_any("start", self._started),
             guards=if_any("guards", functools.partial(self._named, "guards")),
@@ -421,8 +422,10 @@ class RobotSystem(HybridSystem):
     @functools.cached_property
     def _tuples(self) -> list[tuple[Element, Any, Any]]:
         """Each element with the named tuples of its memory and of its parameters."""
-        kinds = ("Memory", lambda e: [*e.memory, *e.flows]), ("Parameters", lambda e: e.parameters)
-        return [(e, *(_names_of(kind, names(e)) for kind, names in kinds)) for e in self.elements]
+        return [
+            (e, namedtuple("Memory", [*e.memory, *e.flows]), namedtuple("Parameters", [*e.parameters]))
+            for e in self.elements
+        ]
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
@@ -585,7 +588,7 @@ class RobotSystem(HybridSystem):
             found.append(_called(e, own))
         storing = [force for force in self.mechanism.forces if force.stores]
         found.append({f"{force.name}_energy": force.energy_in_tree(s.tree, s.q) for force in storing})
-        return _joined(*found, {"efforts": efforts}, self._more(s) if self._more else {})
+        return _joined(*found, {"efforts": efforts}, dictionary_of(self._more, s) if self._more else {})
 
     def plastic_losses(self, log: EventLog, point: str) -> np.ndarray:
         """What a point that stops dead takes from the kinetic energy at each event of a log.  [J]
@@ -663,11 +666,16 @@ class RobotSystem(HybridSystem):
         """
         member = member if isinstance(member, tuple) else (member,)
         shape = run.end_times.shape
-        if len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
+        whole = all(isinstance(k, Integral) for k in member)
+        if not whole or len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
             raise ShapeError(f"member {member} is no index of an ensemble of shape {shape}")
         if not self.power_names:
             raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
-
+        if run.work.keys() != set(self.power_names):
+            raise ModelError(
+                f"the run has the works {', '.join(run.work) or 'none'}, and {self.name} has "
+                f"{', '.join(self.power_names)}: it is one of another system"
+            )
         if last is None and run.final is None:
             raise ShapeError("a run from a file has no final states; give `last`, the number of a sample")
         for sample in (first, last):
@@ -785,10 +793,6 @@ def full_name(element: Element, name: str) -> str:
 def _parameter(element: Element, name: str) -> str:
     prefix = element.name if element.prefix is None else element.prefix
     return "_".join(x for x in (prefix, name) if x)
-
-
-def _names_of(kind: str, names: Iterable[str]) -> Any:
-    return namedtuple(kind, list(names))
 
 
 def _acts(element: Element) -> bool:

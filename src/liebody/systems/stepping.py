@@ -10,7 +10,7 @@ import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
 from ..door import check_state, count, members_of
-from ..errors import SECONDS, LiebodyError, ShapeError, positive
+from ..errors import SECONDS, positive
 from ..integrators import Method
 from ..scalar import Array
 from .hybrid import Given, HybridSystem
@@ -129,12 +129,4 @@ class HybridStepper:
 
     def _points(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
         q, v = self.system._checked(q0, v0)
-        u = self._parameters({}, batch).at(0.0)
-        try:
-            return self.system._points(q, v, u, memory, batch)
-        except ValueError as error:
-            if isinstance(error, LiebodyError):
-                raise
-            raise ShapeError(
-                f"q0 and v0 have shapes {q.shape} and {v.shape}, the members to start are {batch}"
-            ) from None
+        return self.system._points(q, v, self._parameters({}, batch).at(0.0), memory, batch)

@@ -200,23 +200,19 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     def _advanced(self, x: Array, psi: Array) -> Array:
         """The point at the end of a step; impulses, stretches and the residual are new, and not added."""
         moved = super()._advanced(x, psi)
-        first = self.nq + self.nv
-        for name, value in self._flowing.defaults.items():
-            own = slice(first, first + value.size)
-            if name in self._replaced:
-                moved[own] = psi[first - self.nq + self.nv : own.stop - self.nq + self.nv]
-            first = own.stop
+        flows, new = moved[self.nq + self.nv :], psi[2 * self.nv :]
+        for at in (self._flowing.places[name] for name in self._replaced):
+            flows[at] = new[at]
         return moved
 
     def _repeats(self) -> Repeats | None:
         if self.tolerance is None or not self._replaced:
             return None
-        guesses = {full_name(e, e.guess) for e in self.elements if isinstance(e, Solved)}
-        first, found, at = self._still.size + self.nq + self.nv, [], {}
-        for name, value in self._flowing.defaults.items():
-            at[name] = range(first, first := first + value.size)
-            found += list(at[name]) if name in guesses else []
-        return Repeats(tuple(found), at["residual"][0], self.tolerance, REPEATS)
+        places = self._still.size + self.nq + self.nv + np.arange(self._flowing.size)
+        at = {name: places[own].tolist() for name, own in self._flowing.places.items()}
+        solved = (e for e in self.elements if isinstance(e, Solved))
+        guesses = sorted(i for e in solved for i in at[full_name(e, e.guess)])
+        return Repeats(tuple(guesses), at["residual"][0], self.tolerance, REPEATS)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
         found = super()._signals(*at)

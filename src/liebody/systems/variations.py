@@ -226,10 +226,10 @@ class VariedSystem(InPlaceOf):
             for happened, g, g_ in zip(events, change, toward, strict=False):
                 late = where(absolute(happened) > 0.5, -g / where(absolute(happened) > 0.5, g_, 1.0), late)
             arrived = np.concatenate([x + before * late, [late], fixed[1:]])
-            if jumps:
-                new = self._update_by(t, y, u, e, arrived)
-            else:  # q and v stay: their variations do
-                new = np.concatenate([self._update_by(t, y, u, e, arrived)[:m], arrived[m : self._n]])
+            new = self._update_by(t, y, u, e, arrived)
+            if not jumps:  # q and v stay: their variations do
+                state = slice(m, m + 2 * self.nv)
+                new = np.concatenate([new[:m], arrived[state], new[state.stop :]])
             columns.append(new - after * late)
             delays.append(late)
         X = np.stack(columns, axis=1)
