@@ -415,7 +415,7 @@ class Setup:
         flow.steps(y, nothing, 0.0, dt, steps, every, record, 1, failed)
         seconds = time.thread_time() - before
         if failed[0]:
-            record[:, failed[0] :] = np.nan
+            record[:, failed[0] - 1 :] = np.nan
         return record[0], seconds
 
 
