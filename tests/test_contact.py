@@ -289,7 +289,7 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
         (lambda: robot_system(particle(), Contact("tip"), Contact("tip")), ["floor_contact", "another name"]),
         (lambda: robot_system(particle(), "floor"), ["'f'", "no element"]),
         (lambda: robot_system("particle"), ["Robot or a Tree", "particle"]),
-        (lambda: robot_system(particle(), actuated=["hip"]), ["hip"]),
+        (lambda: robot_system(particle(), actuated="hip"), ["'hip'"]),
         (lambda: robot_system(particle(), Fall(0.0, "toe")), ["toe"]),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 from ..bodies import Body, Frame, Tree
 from ..codegen import step
 from ..constrained.elimination import PROXIMAL
+from ..door import names
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
 from ..groups import SE3
@@ -476,9 +477,9 @@ class DriveImpulses(Solved):
 
     name, driven = "saturation", True
 
-    def __init__(self, actuated: Iterable[str] | None) -> None:
+    def __init__(self, actuated: str | Iterable[str] | None) -> None:
         super().__init__()
-        self._actuated = None if actuated is None else tuple(actuated)
+        self._actuated = None if actuated is None else names(actuated)
 
     def attach(self, tree: Tree) -> None:
         limits = effort_limits(tree)

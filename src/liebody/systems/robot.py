@@ -30,6 +30,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Frame, Tree
 from ..constrained import ClosedTree
+from ..door import names
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
@@ -313,8 +314,8 @@ class RobotSystem(HybridSystem):
     step          the step in flight, a parameter of the system                                           [s]
     stance_step   the step while something touches, likewise                                              [s]
     landing_step  the step in the first time `landing` after a touch-down, likewise                       [s]
-    actuated      names of the joints that have drives; others get no efforts of controllers. Default: all,
-                  the free joint of the base included
+    actuated      a name, or names, of the joints that have drives; others get no efforts of controllers.
+                  Default: all, the free joint of the base included
     ledger        whether works and losses are integrated along
     outputs       more signals: State -> {name: signal}
 
@@ -342,12 +343,12 @@ class RobotSystem(HybridSystem):
         stance_step: float = 1e-5,
         landing_step: float = 1e-6,
         landing: float = 5e-4,
-        actuated: Iterable[str] | None = None,
+        actuated: str | Iterable[str] | None = None,
         ledger: bool = True,
         outputs: Callable[[State], Mapping[str, Any]] | None = None,
         name: str | None = None,
     ) -> None:
-        actuated = None if actuated is None else tuple(actuated)
+        actuated = None if actuated is None else names(actuated)
         flat = one_by_one(elements)
         for given in flat:
             if not isinstance(given, (Element, Force)):
@@ -429,15 +430,15 @@ class RobotSystem(HybridSystem):
 
     def _by_full_names(self) -> dict[str, dict[str, Any]]:
         """Memory, flows, parameters, directions of all elements. Raises ModelError for a name given twice."""
-        names = Counter([*(force.name for force in self.mechanism.forces), *self.mechanism.layout.defaults])
+        taken = Counter([*(force.name for force in self.mechanism.forces), *self.mechanism.layout.defaults])
         kinds: dict[str, dict[str, Any]] = {k: {} for k in ("memory", "flows", "parameters", "directions")}
         for element in self.elements:
             for kind, found in kinds.items():
                 full = _parameter if kind == "parameters" else full_name
                 own = {full(element, key): value for key, value in getattr(element, kind).items()}
-                names.update([] if kind == "directions" else list(own))
+                taken.update([] if kind == "directions" else list(own))
                 found.update(own)
-        for name in (name for name, count in names.items() if count > 1):
+        for name in (name for name, count in taken.items() if count > 1):
             raise _twice(name)
         return kinds
 
