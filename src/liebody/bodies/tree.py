@@ -75,6 +75,16 @@ class Body:
         return self.joint.S if self.joint.mimic is None else self.ratio * self.joint.S
 
     @property
+    def places(self) -> range:
+        """Where its joint's velocities stand in v, one by one."""
+        return range(self.dofs.start, self.dofs.stop)
+
+    @property
+    def columns(self) -> list[tuple[int, Array]]:
+        """The place in v and the column of S (6,) of each of its joint's velocities."""
+        return list(zip(self.places, self.twist.T, strict=True))
+
+    @property
     def armature(self) -> Array:
         """(k,): what the joint's rotor adds to the diagonal of M."""
         return self.joint.armature if self.joint.mimic is None else self.ratio**2 * self.joint.armature

@@ -38,7 +38,7 @@ from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array
-from .coriolis import composites, cross_moment, mass_matrix_derivative, momentum_of
+from .coriolis import composites, cross_moment, mass_matrix_derivative
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -49,7 +49,7 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
-from .spatial import Pair, transformations
+from .spatial import Pair, momentum_of, transformations
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 

@@ -21,8 +21,8 @@ from ..bodies import Tree
 from ..errors import ModelError
 from ..groups import SE3
 from ..scalar import Array
-from .coriolis import armature
 from .inverse import FREE_FALL
+from .joint_space import armature
 from .kinematics import frame_jacobian, frame_jacobian_rate
 
 BODY_FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")
@@ -158,7 +158,7 @@ def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> F
             Gamma[i - 1][p - 1] = X
         else:
             P_0[i - 1][0] = X
-        for k, column in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+        for k, column in body.columns:
             for row, x in enumerate(column, start=6 * (i - 1)):
                 S[row][k] = S[row][k] + x
         V.append(X @ V[p] + body.twist @ v[body.dofs])
