@@ -49,7 +49,7 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
-from .spatial import Pair, momentum_of, transformations
+from .spatial import Pair, Transformation, momentum_of, transformations
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 
@@ -170,10 +170,10 @@ class _InternalFields:
         ]  # s_i: (body, twist); several if followed
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
-            self.carried.append(_out(R, p, composite[body.index]))
-            for i, s in zip(range(-k, self.n)[body.dofs], body.twist.T, strict=True):
+            self.carried.append(Transformation((R,), p).moments_out(composite[body.index]))
+            for i, s in body.columns:
                 w = R @ s[:3]
-                self.twists[i].append((body.index, (w, R @ s[3:] + cross(p, w))))
+                self.twists[i - k].append((body.index, (w, R @ s[3:] + cross(p, w))))
         self.above = {b.index: {a.index for a in tree.ancestors(b.index)} for b in tree.bodies}
         self.own = [[_moment(self.carried[b], *s) for b, s in parts] for parts in self.twists]
         everywhere = [_moment(composite[1], *twist) for twist in self.locked]
@@ -225,13 +225,6 @@ def _less(parts: list[tuple[Array, Array]], other: tuple[Array, Array]) -> tuple
     for x, Y in parts:
         p, K = p + x, K + Y
     return p, K
-
-
-def _out(R: Array, p: Array, x: Moments) -> Moments:
-    """Moments under r' = R r + p."""
-    h = R @ x.h
-    shift = np.outer(h, p)
-    return Moments(x.m, h + x.m * p, R @ x.Sigma @ R.T + shift + shift.T + x.m * np.outer(p, p))
 
 
 # -- along paths of the joints ------------------------------------------------------------------------------

@@ -169,6 +169,7 @@ FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
     "newton-euler": rate_of_inertia,
     "hamel": flux_of,
 }
+BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
 
 

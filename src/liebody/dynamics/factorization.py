@@ -21,11 +21,10 @@ from ..bodies import Tree
 from ..errors import ModelError
 from ..groups import SE3
 from ..scalar import Array
+from .coriolis import BODY_FORMS
 from .inverse import FREE_FALL
 from .joint_space import armature
 from .kinematics import frame_jacobian, frame_jacobian_rate
-
-BODY_FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")
 
 
 @dataclass(frozen=True, eq=False)

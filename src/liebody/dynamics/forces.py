@@ -452,11 +452,10 @@ class JointLimits(_ByJoint):
 
 def _has_stops(joint: Joint) -> bool:
     """Whether a joint is a hinge or slide with a limit."""
-    numeric = is_numeric(joint.lower, joint.upper)
-    limited = (
-        not numeric or min(*np.abs(joint.lower), *np.abs(joint.upper)) < NO_LIMIT if joint.dim else False
-    )
-    return isinstance(joint.group, (Revolute, Prismatic)) and bool(limited)
+    if not isinstance(joint.group, (Revolute, Prismatic)):
+        return False
+    limits = np.concatenate([joint.lower, joint.upper])
+    return not is_numeric(limits) or bool(np.abs(limits).min() < NO_LIMIT)
 
 
 def _bounded(limit: Array) -> Array:

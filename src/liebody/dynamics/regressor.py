@@ -23,7 +23,7 @@ from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import FORMS, Points, bracket, reference_wrenches
+from .coriolis import BODY_FORMS, FORMS, Points, bracket, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
 from .spatial import (
     REST,
@@ -50,7 +50,6 @@ UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
 ]
 LONG = 300  # blocks of a regressor from which on they are a loop
 STATES = 40  # at which the rows of a joint are looked at
-BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 
 
 def inertial_parameters(tree: Tree) -> Array:
