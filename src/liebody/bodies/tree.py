@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..door import array_of, checked
+from ..door import array_of, checked, floats
 from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric
@@ -271,8 +271,8 @@ class Tree:
         The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
         Lynch and Park (2017), section 8.3.
         """
-        screws, homes, inertias = np.asarray(space_screws), np.asarray(home_poses), list(inertias)
-        n = len(screws)
+        screws, homes = floats("space_screws", space_screws, False), floats("home_poses", home_poses, False)
+        inertias, n = list(inertias), len(screws) if screws.ndim else 0
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
                 f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
@@ -519,7 +519,7 @@ def _check_pose(T: Array, what: str) -> None:
 
 def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     """The joint that moves along one screw (6,), given in its own frame."""
-    omega, v = screw[:3].astype(float), screw[3:].astype(float)
+    omega, v = screw[:3], screw[3:]
     turning = np.linalg.norm(omega)
     length = turning if turning > 1e-9 else np.linalg.norm(v)
     if abs(length - 1) > 1e-6:

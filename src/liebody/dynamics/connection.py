@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..door import count, floats
+from ..door import count, floats, members
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..groups import Product
 from ..integrators import solve_ivp
@@ -379,13 +379,8 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     """Functions s -> (q of the joints, dq/ds), s from 0 to 1, one after the other."""
     joints = joint_group(tree)
     if callable(path):
-        q, rate = (np.asarray(x) for x in path(0.0))
-        if q.shape != (joints.nq,) or rate.shape != (joints.dim,):
-            raise ShapeError(
-                f"the path gives a configuration of shape {q.shape} and a velocity of shape {rate.shape}; "
-                f"the joints have {(joints.nq,)} and {(joints.dim,)}"
-            )
-        return [lambda s: (np.asarray(path(s)[0], float), np.asarray(path(s)[1], float))]
+        _at(joints, path, 0.0)
+        return [lambda s: _at(joints, path, s)]
     points = _points(tree, path)
 
     def geodesic(a: Array, b: Array) -> Callable[[float], tuple[Array, Array]]:
@@ -395,9 +390,22 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     return [geodesic(a, b) for a, b in pairwise(points)]
 
 
+def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float) -> tuple[Array, Array]:
+    """The configuration of the joints and their velocity that a function gives at s."""
+    found = members("the path", path(s), "a configuration and a velocity")
+    q, *rates = (floats("the path", x, finite=False) for x in found)
+    if [q.shape, *(x.shape for x in rates)] != [(joints.nq,), (joints.dim,)]:
+        raise ShapeError(
+            f"the path gives arrays of shapes {', '.join(str(x.shape) for x in (q, *rates))}, expected a "
+            f"configuration and a velocity; the joints have {(joints.nq,)} and {(joints.dim,)}"
+        )
+    return q, rates[0]
+
+
 def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
     if callable(path):
-        return np.asarray(path(0.0)[0], float), np.asarray(path(1.0)[0], float)
+        joints = joint_group(tree)
+        return _at(joints, path, 0.0)[0], _at(joints, path, 1.0)[0]
     points = _points(tree, path)
     return points[0], points[-1]
 

@@ -255,9 +255,9 @@ class SmoothContact(FrameForce):
         if n.shape != (3,) or not n.any():
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
         for name in ("stiffness", "damping", "friction", "viscosity"):
-            _check_number(self, name, getattr(self, name))
-        _check_number(self, "width", self.width, "a positive number")
-        _check_number(self, "height", self.height, "a finite number")
+            _check_number(f"SmoothContact: {name}", getattr(self, name))
+        _check_number("SmoothContact: width", self.width, "a positive number")
+        _check_number("SmoothContact: height", self.height, "a finite number")
         object.__setattr__(self, "frames", tuple(frames))
         object.__setattr__(self, "normal", tuple((n / np.linalg.norm(n)).tolist()))
 
@@ -323,7 +323,7 @@ class _ByJoint(JointForce):
                 value = tuple(value.items())
                 object.__setattr__(self, field, value)
             for x in [x for _, x in value] if isinstance(value, tuple) else [value]:
-                _check_number(self, field, x, self.allowed.get(field, "zero or more"))
+                _check_number(f"{type(self).__name__}: {field}", x, self.allowed.get(field, "zero or more"))
 
     def check(self, joints: Collection[str]) -> None:
         given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
@@ -419,6 +419,7 @@ class JointLimits(_ByJoint):
 
         Raises ModelError for a tree of symbols.
         """
+        _check_number("JointLimits: contact", contact, "a positive number")
         q = np.array(tree.group.neutral(), float)
         limited = [b for b in tree.bodies if b.joint.mimic is None and _has_stops(b.joint)]
         for body in limited:
@@ -514,11 +515,11 @@ class Limits(NamedTuple):
         return found
 
 
-def _check_number(law: Force, field: str, given: Any, allowed: str = "zero or more") -> None:
+def _check_number(name: str, given: Any, allowed: str = "zero or more") -> None:
     """Raise ShapeError for what is neither number nor symbol, ModelError for a number that is not allowed."""
-    x = quantity(f"{type(law).__name__}: {field}", given)
+    x = quantity(name, given)
     if is_numeric(x) and not (np.isfinite(x) and ALLOWED[allowed](x)):
-        raise ModelError(f"{type(law).__name__}: {field} is {given!r}; give {allowed}")
+        raise ModelError(f"{name} is {given!r}; give {allowed}")
 
 
 def _acting(values: Array) -> Sequence[Array] | None:

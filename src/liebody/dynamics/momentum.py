@@ -218,6 +218,8 @@ def momentum_rate_in_frame(
     Joint efforts have no part in it. Feurstein's proof of eq. (3.60), with ad(u) = Ad(H_bx)^-1 (a_b - a_xb)
     Ad(H_bx).
     """
+    if not isinstance(frame, MovingFrame):
+        raise ModelError(f"frame is {frame!r}, whose velocity is not known; give a MovingFrame(g, u)")
     base = floating_base(tree)
     rate = base.joint.group.ad(np.asarray(frame.u)).T @ momentum_in_frame(tree, q, v, frame)
     return rate if wrench is None else rate + _carried(tree, q, _pose_of(tree, frame), np.asarray(wrench))
