@@ -628,7 +628,7 @@ def _task(task: Any) -> Task:
     task = Task(task) if isinstance(task, str) else task
     if not isinstance(task, Task):
         raise ModelError(f"the task is {task!r}, expected a frame's name, a Task, or a function q -> (r, nv)")
-    rows = members("rows of the task", task.rows, "numbers from 0 to 5")
+    rows = tuple(members("rows of the task", task.rows, "numbers from 0 to 5"))
     if not rows or len(set(rows)) < len(rows) or not set(rows) <= set(range(6)):
         raise ModelError(f"rows {rows} of the task must be different numbers from 0 to 5, at least one")
     if task.representation not in REPRESENTATIONS:
