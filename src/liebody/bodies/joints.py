@@ -26,7 +26,7 @@ JOINT_KINDS: dict[str, dict[str, float]] = {
     "limits": {"lower": -np.inf, "upper": np.inf},
     "efforts": {"effort_limit": np.inf},
 }
-"""What a description says about joints, by kinds; the fields of each as an ideal joint has them."""
+"""What a description may say about joints, by kind: fields of `Joint`, and what they are in an ideal one."""
 
 
 def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
@@ -143,11 +143,9 @@ class Joint:
         return self.group.nq
 
     def with_only(self, kinds: Collection[str]) -> Joint:
-        """The joint with what JOINT_KINDS has under these, and ideal otherwise."""
-        ideal: dict[str, Any] = {}
-        for kind, fields in JOINT_KINDS.items():
-            ideal |= {} if kind in kinds else fields
-        return replace(self, **ideal)
+        """The joint with its fields of these kinds (`JOINT_KINDS`); the others are those of an ideal one."""
+        others = (fields for kind, fields in JOINT_KINDS.items() if kind not in kinds)
+        return replace(self, **{field: x for fields in others for field, x in fields.items()})
 
     def pose(self, q: Array) -> Array:
         """Pose (4, 4) of the frame that moves in the frame that does not, at coordinates q (nq,)."""

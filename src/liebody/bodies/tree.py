@@ -143,10 +143,10 @@ class Tree:
 
     @cached_property
     def limits(self) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Joints with limits, by coordinates: names, places in q (n,), and numbers (4, n).
+        """Limits of coordinates: names of their joints, places in q (n,), and numbers (4, n).
 
-        The numbers are ratio and offset of followers, ratio q + offset, and the lower and upper limit. Of
-        joints with as many coordinates as velocities, whose limits are numbers.
+        The numbers are ratio, offset, lower and upper of lower <= ratio q + offset <= upper; ratio is 1 and
+        offset 0, but for followers. Rotations in space, and limits that are symbols, are left out.
         """
         names, places, numbers = [], [], []
         for body in self.bodies:

@@ -56,7 +56,7 @@ class Force:
         raise NotImplementedError
 
     def energy(self, *at: Any, **more: Any) -> Any:
-        """Potential energy () that it stores, of q; of a joint's x and numbers; of the frames' poses   [J]"""
+        """Potential energy (): of q; in a JointForce of x and the numbers, in a FrameForce of the poses  [J]"""
         return 0.0
 
     @property
@@ -87,7 +87,7 @@ class Force:
 class JointForce(Force):
     """A law of single joints: the effort along a joint's motions, from its coordinates and velocities.
 
-    It acts in every joint that has `numbers` for it, and loops of absolute coordinates go over them.
+    It acts in every joint for which `numbers` returns some. In absolute coordinates all of these are a loop.
     """
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
@@ -523,5 +523,5 @@ def _check_number(name: str, given: Any, allowed: str = "zero or more") -> None:
 
 
 def _acting(values: Array) -> Sequence[Array] | None:
-    """The numbers of a law that vanishes with them."""
+    """What `numbers` of a law returns that is zero where these are: nothing to do where all of them are."""
     return None if is_numeric(values) and not np.any(values) else (values,)
