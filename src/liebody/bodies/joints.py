@@ -144,8 +144,10 @@ class Joint:
 
     def with_only(self, kinds: Collection[str]) -> Joint:
         """The joint with its fields of these kinds (`JOINT_KINDS`); the others are those of an ideal one."""
-        others = (fields for kind, fields in JOINT_KINDS.items() if kind not in kinds)
-        return replace(self, **{field: x for fields in others for field, x in fields.items()})
+        ideal: dict[str, Any] = {}
+        for kind in JOINT_KINDS.keys() - set(kinds):
+            ideal |= JOINT_KINDS[kind]
+        return replace(self, **ideal)
 
     def pose(self, q: Array) -> Array:
         """Pose (4, 4) of the frame that moves in the frame that does not, at coordinates q (nq,)."""
