@@ -463,6 +463,11 @@ PYTHON = {
         ModelError,
         ["'a'", "not a rigid motion"],
     ),
+    "a check of another name": (
+        lambda: TreeBuilder().build("wran"),
+        ModelError,
+        ["check is 'wran'", '"warn"'],
+    ),
     "an unknown body": (
         lambda: models.puma560().tree.body("elbow"),
         ModelError,

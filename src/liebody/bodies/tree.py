@@ -372,6 +372,8 @@ class TreeBuilder:
         Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a
         name, and mimics of unknown joints, always.
         """
+        if check not in (True, False, "warn"):
+            raise ModelError(f'check is {check!r}, expected True, False or "warn"')
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}

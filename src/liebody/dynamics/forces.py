@@ -56,7 +56,7 @@ class Force:
         raise NotImplementedError
 
     def energy(self, *at: Any, **more: Any) -> Any:
-        """Potential energy (): of q; of x and the numbers in a JointForce, of the poses in a FrameForce [J]"""
+        """Potential energy () of q; of x and numbers in a JointForce, of the poses in a FrameForce   [J]"""
         return 0.0
 
     @property
