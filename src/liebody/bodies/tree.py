@@ -372,8 +372,7 @@ class TreeBuilder:
         Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a
         name, and mimics of unknown joints, always.
         """
-        if check not in (True, False, "warn"):
-            raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+        check_option(check)
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
@@ -476,6 +475,12 @@ class TreeBuilder:
                 )
                 leaders[name] = led
         return leaders
+
+
+def check_option(check: Any) -> None:
+    """Raise ModelError for a `check` that builders and readers do not know."""
+    if check not in (True, False, "warn"):
+        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
 
 
 def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
