@@ -386,20 +386,8 @@ class TreeBuilder:
         for name in order:
             joint, inertia, parent, placement = self._bodies[name]
             leader = leaders[joint.name]
-            bodies.append(
-                Body(
-                    name,
-                    index[name],
-                    index[parent],
-                    placement,
-                    joint,
-                    inertia,
-                    coordinates[leader.joint],
-                    dofs[leader.joint],
-                    leader.multiplier,
-                    leader.offset,
-                )
-            )
+            own = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
+            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *own))
         frames = {}
         for name, (body_name, placement) in self._frames.items():
             if name in self._bodies:

@@ -42,7 +42,7 @@ from ..bodies import Tree
 from ..codegen import jvp, trace
 from ..door import floats, members
 from ..errors import GraphError, ModelError, ShapeError
-from ..linear import back_substitute, factor, is_numeric, symmetric
+from ..linear import back_substitute, factor, is_numeric, outward, square, symmetric
 from ..scalar import Array, sqrt, where
 from .coriolis import mass_and_coriolis, mass_matrix_derivative
 from .inverse import FREE_FALL, gravity_forces
@@ -722,16 +722,9 @@ def _inverse(T: Array, name: str) -> Array:
 def _triangular(A: Array) -> tuple[Array, Array]:
     """U and U^-1, lower triangular, with A = U^T U."""
     L, reciprocals = factor(A)
-    n = len(A)
-    roots = [sqrt(1 / x) for x in reciprocals]
-    U = [[roots[i] * L[i][j] if j < i else (roots[i] if i == j else 0) for j in range(n)] for i in range(n)]
-    rows: list[Array] = []
-    for i in range(n):
-        row = np.array([1 / roots[i] if i == j else 0 for j in range(n)])
-        for j in range(i):
-            row = row - L[i][j] * rows[j]
-        rows.append(row)
-    return np.array(U).reshape(n, n), np.array(rows).reshape(n, n)
+    roots, one = [sqrt(1 / x) for x in reciprocals], np.eye(len(A), dtype=int)
+    U = np.array(roots).reshape(-1, 1) * (one + square(L))
+    return U, outward((L, [1 / x for x in roots]), one)
 
 
 def _congruent(A: Array, X: Array) -> Array:
