@@ -19,7 +19,7 @@ import pytest
 
 import liebody as lb
 from liebody import dynamics, models
-from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
+from liebody.bodies import Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from liebody.codegen import trace
 from liebody.codegen.printers.casadi_source import to_casadi
 from liebody.codegen.printers.sympy_source import to_sympy
@@ -463,6 +463,11 @@ PYTHON = {
         ModelError,
         ["'a'", "not a rigid motion"],
     ),
+    "a check of another name": (
+        lambda: TreeBuilder().build("wran"),
+        ModelError,
+        ["check is 'wran'", '"warn"'],
+    ),
     "an unknown body": (
         lambda: models.puma560().tree.body("elbow"),
         ModelError,
@@ -499,6 +504,43 @@ PYTHON = {
         ShapeError,
         ["path"],
     ),
+    "a path without velocity": (
+        lambda: dynamics.holonomy(HOPPER, lambda s: s),
+        ArgumentError,
+        ["the path is 0.0", "configuration and a velocity"],
+    ),
+    "a path of other joints": (
+        lambda: dynamics.motion_without_momentum(HOPPER, lambda s: ([s, s], [1, 1])),
+        ShapeError,
+        ["(2,), (2,)", "the joints have (1,) and (1,)"],
+    ),
+    "a rate in a frame that may move": (
+        lambda: dynamics.is_momentum_conserved(HOPPER, np.zeros(4), np.zeros(4), np.eye(3)),
+        ModelError,
+        ["velocity is not known", "MovingFrame(g, u)"],
+    ),
+    "a task of one number": (
+        lambda: dynamics.internal_jacobian(HOPPER, np.zeros(4), dynamics.Task("foot", 3)),
+        ArgumentError,
+        ["rows", "is 3", "0 to 5"],
+    ),
+    "stops that take no time": (
+        lambda: dynamics.JointLimits.stops(PUMA.tree, 0.0),
+        ModelError,
+        ["contact is 0.0", "positive"],
+    ),
+    "buoyancy without a centre": (
+        lambda: dynamics.RigidBody(Free(), INERTIA, buoyancy=(1.0,)),
+        ShapeError,
+        ["buoyancy is (1.0,)", "centre (3,)"],
+    ),
+    "a velocity too short": (
+        lambda: dynamics.RigidBody(Free(), INERTIA).coriolis([1, 2]),
+        ShapeError,
+        ["v", "(2,)", "(6,)"],
+    ),
+    "a fall of words": (lambda: dynamics.OpenTree(HOPPER, "down"), ShapeError, ["gravity", "'down'"]),
+    "screws of words": (lambda: Tree.from_screws("a", "b", []), ShapeError, ["space_screws", "numbers"]),
     "a rank of a vector": (lambda: dynamics.rank_of([1, 2]), ShapeError, ["J", "(2,)", "(r, n)"]),
     "an ellipsoid of words": (
         lambda: dynamics.ellipsoid_added_mass("abc", 1.0),

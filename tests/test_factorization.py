@@ -18,7 +18,7 @@ from random_trees import (
 from liebody import dynamics as dyn
 from liebody.bodies import TreeBuilder
 from liebody.codegen import jvp, trace
-from liebody.dynamics.factorization import BODY_FORMS
+from liebody.dynamics.coriolis import BODY_FORMS
 from liebody.errors import ModelError
 from liebody.groups import SE3
 

@@ -55,11 +55,11 @@ class Moments(NamedTuple):
         return np.block([[self.I, H], [-H, self.m * np.eye(3, dtype=int)]])
 
 
-def _given(axis: int = 0, **numbers: Any) -> list[Any]:
-    """The numbers, checked as such (ShapeError), beside the number of an axis (ArgumentError)."""
+def _round(axis: int, along: Any, across: Any) -> Array:
+    """Moments of inertia (3,), `along` that about coordinate axis number `axis`; raises ArgumentError."""
     if not isinstance(axis, Integral) or axis not in range(3):
         raise ArgumentError(f"axis is {short(axis)}, expected 0, 1 or 2, which are x, y and z")
-    return [quantity(name, x) for name, x in numbers.items()]
+    return np.array([along if k == axis else across for k in range(3)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,14 +99,14 @@ class SpatialInertia:
     @classmethod
     def box(cls, mass: Any, size: Array, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A box with edges `size` (3,) along the axes, centred at `com`."""
-        (mass,) = _given(mass=mass)
+        mass = quantity("mass", mass)
         x, y, z = quantities("size", size, (3,)).tolist()
         return cls(mass, com, [(a * a + b * b) * mass / 12 for a, b in ((y, z), (x, z), (x, y))])
 
     @classmethod
     def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A solid ball centred at `com`."""
-        mass, radius = _given(mass=mass, radius=radius)
+        mass, radius = quantity("mass", mass), quantity("radius", radius)
         return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
 
     @classmethod
@@ -114,18 +114,15 @@ class SpatialInertia:
         cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
-        mass, radius, length = _given(axis, mass=mass, radius=radius, length=length)
+        mass, radius, length = quantity("mass", mass), quantity("radius", radius), quantity("length", length)
         across = mass * (3 * radius * radius + length * length) / 12
-        return cls(
-            mass, com, np.array([mass * radius * radius / 2 if k == axis else across for k in range(3)])
-        )
+        return cls(mass, com, _round(axis, mass * radius * radius / 2, across))
 
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A thin rod along coordinate axis number `axis` (0, 1, 2 are x, y, z), centred at `com`."""
-        mass, length = _given(axis, mass=mass, length=length)
-        across = mass * length * length / 12
-        return cls(mass, com, np.array([0 if k == axis else across for k in range(3)]))
+        mass, length = quantity("mass", mass), quantity("length", length)
+        return cls(mass, com, _round(axis, 0, mass * length * length / 12))
 
     @classmethod
     def polyhedron(cls, density: float, triangles: Array) -> SpatialInertia:

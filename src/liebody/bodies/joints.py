@@ -26,7 +26,7 @@ JOINT_KINDS: dict[str, dict[str, float]] = {
     "limits": {"lower": -np.inf, "upper": np.inf},
     "efforts": {"effort_limit": np.inf},
 }
-"""What a description says about joints, by kinds; the fields of each as an ideal joint has them."""
+"""What a description may say about joints, by kind: fields of `Joint`, and what they are in an ideal one."""
 
 
 def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
@@ -143,10 +143,10 @@ class Joint:
         return self.group.nq
 
     def with_only(self, kinds: Collection[str]) -> Joint:
-        """The joint with what JOINT_KINDS has under these, and ideal otherwise."""
+        """The joint with its fields of these kinds (`JOINT_KINDS`); the others are those of an ideal one."""
         ideal: dict[str, Any] = {}
-        for kind, fields in JOINT_KINDS.items():
-            ideal |= {} if kind in kinds else fields
+        for kind in JOINT_KINDS.keys() - set(kinds):
+            ideal |= JOINT_KINDS[kind]
         return replace(self, **ideal)
 
     def pose(self, q: Array) -> Array:

@@ -48,8 +48,8 @@ class Parameters(Named):
 class Parametric:
     """What has numbers by name: those that are free are inputs of what is compiled, the others constants.
 
-    layout   of the free ones
-    symbols  of SymPy's, by their words, which are free ones without a value by default
+    layout   how the free ones stand in a row
+    symbols  SymPy's symbols among the numbers, by their words; they are free, without a value by default
 
     A subclass says which numbers it has, `own_parameters`, and makes its copies with others, `varied`.
     """

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..door import array_of, checked
+from ..door import array_of, checked, floats
 from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric
@@ -75,6 +75,16 @@ class Body:
         return self.joint.S if self.joint.mimic is None else self.ratio * self.joint.S
 
     @property
+    def places(self) -> range:
+        """Where its joint's velocities stand in v, one by one."""
+        return range(self.dofs.start, self.dofs.stop)
+
+    @property
+    def columns(self) -> list[tuple[int, Array]]:
+        """The place in v and the column of S (6,) of each of its joint's velocities."""
+        return list(zip(self.places, self.twist.T, strict=True))
+
+    @property
     def armature(self) -> Array:
         """(k,): what the joint's rotor adds to the diagonal of M."""
         return self.joint.armature if self.joint.mimic is None else self.ratio**2 * self.joint.armature
@@ -133,10 +143,10 @@ class Tree:
 
     @cached_property
     def limits(self) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Joints with limits, by coordinates: names, places in q (n,), and numbers (4, n).
+        """Limits of coordinates: names of their joints, places in q (n,), and numbers (4, n).
 
-        The numbers are ratio and offset of followers, ratio q + offset, and the lower and upper limit. Of
-        joints with as many coordinates as velocities, whose limits are numbers.
+        The numbers are ratio, offset, lower and upper of lower <= ratio q + offset <= upper; ratio is 1 and
+        offset 0, but for followers. Rotations in space, and limits that are symbols, are left out.
         """
         names, places, numbers = [], [], []
         for body in self.bodies:
@@ -261,8 +271,8 @@ class Tree:
         The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
         Lynch and Park (2017), section 8.3.
         """
-        screws, homes, inertias = np.asarray(space_screws), np.asarray(home_poses), list(inertias)
-        n = len(screws)
+        screws, homes = floats("space_screws", space_screws, False), floats("home_poses", home_poses, False)
+        inertias, n = list(inertias), len(screws) if screws.ndim else 0
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
                 f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
@@ -362,6 +372,7 @@ class TreeBuilder:
         Raises ModelError for unknown parents, bodies that hang on each other in a circle, two joints of a
         name, and mimics of unknown joints, always.
         """
+        check_option(check)
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
@@ -375,20 +386,8 @@ class TreeBuilder:
         for name in order:
             joint, inertia, parent, placement = self._bodies[name]
             leader = leaders[joint.name]
-            bodies.append(
-                Body(
-                    name,
-                    index[name],
-                    index[parent],
-                    placement,
-                    joint,
-                    inertia,
-                    coordinates[leader.joint],
-                    dofs[leader.joint],
-                    leader.multiplier,
-                    leader.offset,
-                )
-            )
+            own = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
+            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *own))
         frames = {}
         for name, (body_name, placement) in self._frames.items():
             if name in self._bodies:
@@ -466,6 +465,12 @@ class TreeBuilder:
         return leaders
 
 
+def check_option(check: Any) -> None:
+    """Raise ModelError for a `check` that builders and readers do not know."""
+    if check not in (True, False, "warn"):
+        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
+
+
 def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
     if name not in table:
         raise ModelError(f"{tree} has no {kind} called {name!r}; {known(table, name)}")
@@ -509,7 +514,7 @@ def _check_pose(T: Array, what: str) -> None:
 
 def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     """The joint that moves along one screw (6,), given in its own frame."""
-    omega, v = screw[:3].astype(float), screw[3:].astype(float)
+    omega, v = screw[:3], screw[3:]
     turning = np.linalg.norm(omega)
     length = turning if turning > 1e-9 else np.linalg.norm(v)
     if abs(length - 1) > 1e-6:

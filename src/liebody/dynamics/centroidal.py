@@ -27,11 +27,11 @@ from ..errors import ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, solve
 from ..scalar import Array
-from .coriolis import bracket, composites, gather, momentum_of, operator_of, rate_of_inertia
+from .coriolis import bracket, composites, gather, operator_of, rate_of_inertia
 from .energy import total_mass
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
-from .spatial import REST, Pair, added_wrench, next_pose, transformations, twists_of
+from .spatial import REST, Pair, added_wrench, momentum_of, next_pose, plus, transformations, twists_of
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
@@ -88,9 +88,8 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
         mass = None if body.parent else tree.mass
-        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            column = _column(poses[body.index], composite[body.index], S, mass)
-            columns[k] = columns[k][0] + column[0], columns[k][1] + column[1]
+        for k, S in body.columns:
+            columns[k] = plus(columns[k], _column(poses[body.index], composite[body.index], S, mass))
     return _as_matrix(columns, nv)
 
 
@@ -121,9 +120,9 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
         i, mass = body.index, None if body.parent else tree.mass
-        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+        for k, S in body.columns:
             column = _column_rate(poses[i], composite[i], rates[i], twists[i], S, slide, mass)
-            columns[k] = columns[k][0] + column[0], columns[k][1] + column[1]
+            columns[k] = plus(columns[k], column)
     return _as_matrix(columns, nv)
 
 
@@ -132,10 +131,9 @@ def _column_rate(pose: Pair, J: Moments, rate: Any, twist: Pair, S: Array, slide
     """How a `_column` changes, while the centre of mass moves with `slide` in the root's frame."""
     (R, p), w, u = pose, S[:3], S[3:] if mass is None else REST
     _, f = momentum_of(J, w, u)
-    dn, df = momentum_of(J, *bracket(twist, np.concatenate([w, u])))
-    n_, f_ = rate.times(w, u)
-    df = R @ (df + f_)
-    dl = R @ (dn + n_) + cross(p, df) - cross(slide, R @ f)
+    dn, df = plus(momentum_of(J, *bracket(twist, (w, u))), rate.times(w, u))
+    df = R @ df
+    dl = R @ dn + cross(p, df) - cross(slide, R @ f)
     return dl, df if mass is None else df + mass * (R @ cross(twist[0], S[3:]))
 
 

@@ -32,13 +32,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..door import count, floats
+from ..door import count, floats, members
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array
-from .coriolis import composites, cross_moment, mass_matrix_derivative, momentum_of
+from .coriolis import composites, cross_moment, mass_matrix_derivative
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -49,7 +49,7 @@ from .momentum import (
     mechanical_connection,
     poses_in_base,
 )
-from .spatial import Pair, transformations
+from .spatial import Pair, Transformation, momentum_of, transformations
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 
@@ -170,10 +170,10 @@ class _InternalFields:
         ]  # s_i: (body, twist); several if followed
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
-            self.carried.append(_out(R, p, composite[body.index]))
-            for i, s in zip(range(-k, self.n)[body.dofs], body.twist.T, strict=True):
+            self.carried.append(Transformation((R,), p).moments_out(composite[body.index]))
+            for i, s in body.columns:
                 w = R @ s[:3]
-                self.twists[i].append((body.index, (w, R @ s[3:] + cross(p, w))))
+                self.twists[i - k].append((body.index, (w, R @ s[3:] + cross(p, w))))
         self.above = {b.index: {a.index for a in tree.ancestors(b.index)} for b in tree.bodies}
         self.own = [[_moment(self.carried[b], *s) for b, s in parts] for parts in self.twists]
         everywhere = [_moment(composite[1], *twist) for twist in self.locked]
@@ -225,13 +225,6 @@ def _less(parts: list[tuple[Array, Array]], other: tuple[Array, Array]) -> tuple
     for x, Y in parts:
         p, K = p + x, K + Y
     return p, K
-
-
-def _out(R: Array, p: Array, x: Moments) -> Moments:
-    """Moments under r' = R r + p."""
-    h = R @ x.h
-    shift = np.outer(h, p)
-    return Moments(x.m, h + x.m * p, R @ x.Sigma @ R.T + shift + shift.T + x.m * np.outer(p, p))
 
 
 # -- along paths of the joints ------------------------------------------------------------------------------
@@ -386,13 +379,8 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     """Functions s -> (q of the joints, dq/ds), s from 0 to 1, one after the other."""
     joints = joint_group(tree)
     if callable(path):
-        q, rate = (np.asarray(x) for x in path(0.0))
-        if q.shape != (joints.nq,) or rate.shape != (joints.dim,):
-            raise ShapeError(
-                f"the path gives a configuration of shape {q.shape} and a velocity of shape {rate.shape}; "
-                f"the joints have {(joints.nq,)} and {(joints.dim,)}"
-            )
-        return [lambda s: (np.asarray(path(s)[0], float), np.asarray(path(s)[1], float))]
+        _at(joints, path, 0.0)
+        return [lambda s: _at(joints, path, s)]
     points = _points(tree, path)
 
     def geodesic(a: Array, b: Array) -> Callable[[float], tuple[Array, Array]]:
@@ -402,9 +390,22 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     return [geodesic(a, b) for a, b in pairwise(points)]
 
 
+def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float) -> tuple[Array, Array]:
+    """The configuration of the joints and their velocity that a function gives at s."""
+    found = members("the path", path(s), "a configuration and a velocity")
+    q, *rates = (floats("the path", x, finite=False) for x in found)
+    if [q.shape, *(x.shape for x in rates)] != [(joints.nq,), (joints.dim,)]:
+        raise ShapeError(
+            f"the path gives arrays of shapes {', '.join(str(x.shape) for x in (q, *rates))}, expected a "
+            f"configuration and a velocity; the joints have {(joints.nq,)} and {(joints.dim,)}"
+        )
+    return q, rates[0]
+
+
 def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
     if callable(path):
-        return np.asarray(path(0.0)[0], float), np.asarray(path(1.0)[0], float)
+        joints = joint_group(tree)
+        return _at(joints, path, 0.0)[0], _at(joints, path, 1.0)[0]
     points = _points(tree, path)
     return points[0], points[-1]
 

@@ -31,10 +31,24 @@ import numpy as np
 from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
-from ..linear import cross, skew
+from ..linear import cross, skew, symmetric
 from ..scalar import Array
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import REST, Pair, Transformation, added_moments, added_wrench, transformations, twists_of
+from .joint_space import JointMatrix, JointVector, armature
+from .spatial import (
+    REST,
+    Pair,
+    Transformation,
+    added_moments,
+    added_wrench,
+    halves,
+    momentum_of,
+    on_joint,
+    plus,
+    powers,
+    transformations,
+    twists_of,
+)
 
 
 class Flux(NamedTuple):
@@ -144,7 +158,7 @@ def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
 def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Rate:
     """With C_b = -ad_V^T J: all of dJ/dt, the rate of J seen from the world."""
     l, K = flux_of(moments, w, u)
-    return Rate(Moments(0, l, _twice_symmetric_part(K)))
+    return Rate(Moments(0, l, symmetric(3, lambda i, j: K[i, j] + K[j, i])))
 
 
 FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
@@ -155,6 +169,7 @@ FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
     "newton-euler": rate_of_inertia,
     "hamel": flux_of,
 }
+BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
 
 
@@ -193,7 +208,7 @@ def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
     """
     rate = JointMatrix(tree.nv)
     for block in _pairs(tree, q, v, tree.base_moments, rate_of_inertia, moving_origin=True):
-        rate.add_symmetric(block, block.forward + block.turning)
+        rate.add_symmetric(block.ancestor, block.body, block.forward + block.turning)
     return rate.array()
 
 
@@ -211,16 +226,16 @@ def mass_and_coriolis(
     mass, rate, coriolis, mixed = (JointMatrix(tree.nv) for _ in range(4))
     origin = form == "christoffel"
     for block in _pairs(tree, q, v, moments, FORMS[form], moving_origin=origin):
-        mass.add_symmetric(block, block.mass)
+        mass.add_symmetric(block.ancestor, block.body, block.mass)
         coriolis.add(block.ancestor, block.body, block.forward)
         mixed.add(block.ancestor, block.body, -block.transposed)
         if block.ancestor is not block.body:
             coriolis.add(block.body, block.ancestor, (block.turning + block.transposed).T)
             mixed.add(block.body, block.ancestor, -block.transposed.T)
         if form == "newton-euler":  # B = dJ/dt
-            rate.add_symmetric(block, block.forward + block.turning)
+            rate.add_symmetric(block.ancestor, block.body, block.forward + block.turning)
     M, C = mass.array(), coriolis.array()
-    dM = rate.array() if form == "newton-euler" else _twice_symmetric_part(C)
+    dM = rate.array() if form == "newton-euler" else symmetric(tree.nv, lambda i, j: C[i, j] + C[j, i])
     if form == "hamel":
         C = C + 0.5 * (C.T - _coadjoint_times(tree, v, M) - mixed.array())
     return M + np.diag(armature(tree)), dM, C
@@ -241,7 +256,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
         inherited = [(b, k, *_twist_into(T[body.index], w, u)) for b, k, w, u in columns[body.parent]]
-        own = [(body.index, k, S[:3], S[3:]) for k, S in _dofs(tree, body)]
+        own = [(body.index, k, S[:3], S[3:]) for k, S in body.columns]
         columns.append([*inherited, *own])
         for b in own:
             for a in columns[-1]:
@@ -321,10 +336,10 @@ def passive_inverse_dynamics(
     """
     T = transformations(tree, q)
     F = reference_wrenches(tree, T, (v, v_r, a_r), gravity, _wrench_of_points, tree.base_moments)
-    efforts = _Vector(tree.nv)
+    efforts = JointVector(tree.nv)
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        efforts.add(body, _on_joint(body.twist, F[i], body.armature * a_r[body.dofs]))
+        efforts.add(body, _effort(body.twist, F[i], body.armature * a_r[body.dofs]))
         if p:
             F[p] = added_wrench(T[i], F[p], F[i])
     return efforts.array()
@@ -336,9 +351,9 @@ def _wrench_of_points(points: Points, moments: Moments) -> Pair:
 
 
 @step
-def _on_joint(S: Array, wrench: Pair, more: Any) -> Array:
+def _effort(S: Array, wrench: Pair, more: Any) -> Array:
     """S^T F and more, (k,)."""
-    return S[:3].T @ wrench[0] + S[3:].T @ wrench[1] + more
+    return on_joint(S, *wrench) + more
 
 
 def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = None) -> Array:
@@ -359,7 +374,7 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
     F, k = [(REST, REST) for _ in T], [REST for _ in T]  # of what the joints of children carry
-    efforts = _Vector(tree.nv)
+    efforts = JointVector(tree.nv)
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
         F[i] = _with_momentum(tree.base_moments[i], others[i], *F[i])
@@ -372,14 +387,13 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
 
 @step
 def _with_momentum(moments: Moments, V: Pair, n: Array, f: Array) -> Pair:
-    own = momentum_of(moments, *V)
-    return own[0] + n, own[1] + f
+    return plus(momentum_of(moments, *V), (n, f))
 
 
 @step
 def _turned_on_joint(S: Array, twist: Pair, momentum: Pair, k: Array) -> Array:
     n, f = _turning(twist, *momentum)
-    return S[:3].T @ (n + k) + S[3:].T @ f
+    return on_joint(S, n + k, f)
 
 
 @step
@@ -450,14 +464,12 @@ def operator_of(operator: Callable[[Moments, Array, Array], Any], moments: Momen
 
 @step
 def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
-    momenta, forward, backward = [], [], []
-    for s in S.T:
-        n, f = momentum_of(moments, *bracket(V, s))
-        b, c = rate.times(s[:3], s[3:])
-        momenta.append(momentum_of(moments, s[:3], s[3:]))
-        forward.append((n + b, f + c))
-        backward.append(rate.transpose_times(s[:3], s[3:]))
-    return _Wrenches(momenta, forward, backward)
+    columns = halves(S)
+    return _Wrenches(
+        momenta=[momentum_of(moments, *s) for s in columns],
+        forward=[plus(momentum_of(moments, *bracket(V, s)), rate.times(*s)) for s in columns],
+        backward=[rate.transpose_times(*s) for s in columns],
+    )
 
 
 @step
@@ -470,10 +482,7 @@ def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
     """S^T F (k, number) of the momenta, forward, turned momenta and backward."""
     turning = [_turning(V, *F) for F in wrenches.momenta]
     columns = wrenches.momenta, wrenches.forward, turning, wrenches.backward
-    return tuple(
-        np.array([[s[:3] @ n + s[3:] @ f for n, f in x] for s in S.T]).reshape(S.shape[1], len(x))
-        for x in columns
-    )
+    return tuple(powers(halves(S), x) for x in columns)
 
 
 @step
@@ -515,16 +524,10 @@ def _product(a: Array, b: Array) -> Any:
     return a @ b
 
 
-def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
-    """J (w, u)."""
-    m, h, _ = moments
-    return moments.I @ w + cross(h, u), m * u - cross(h, w)
-
-
-def bracket(V: Pair, S: Array) -> Pair:
+def bracket(V: Pair, S: Pair) -> Pair:
     """ad_V S."""
-    w, u = V
-    return cross(w, S[:3]), cross(w, S[3:]) + cross(u, S[:3])
+    (w, u), (x, y) = V, S
+    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def _turning(V: Pair, n: Array, f: Array) -> Pair:
@@ -562,70 +565,10 @@ def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:
     for body in tree.bodies:
         if body.joint.dim > 1:
             block = body.joint.group.ad(v[body.dofs]).T @ M[body.dofs]
-            for k, row in zip(range(tree.nv)[body.dofs], block, strict=True):
+            for k, row in zip(body.places, block, strict=True):
                 rows[k] = row
     return np.array(rows).reshape(tree.nv, tree.nv)
 
 
-def armature(tree: Tree) -> Array:
-    """What the rotors add to the diagonal of M (nv,)."""
-    diagonal = _Vector(tree.nv)
-    for body in tree.bodies:
-        diagonal.add(body, body.armature)
-    return diagonal.array()
-
-
-def _dofs(tree: Tree, body: Body) -> list[tuple[int, Array]]:
-    """(position in v, column of S) of a body's joint."""
-    return list(zip(range(tree.nv)[body.dofs], body.twist.T, strict=True))
-
-
-def _twice_symmetric_part(A: Array) -> Array:
-    """A + A^T, each entry computed once."""
-    n = len(A)
-    upper = {(i, j): A[i, j] + A[j, i] for i in range(n) for j in range(i, n)}
-    return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
-
-
 def _add(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = table[key] + value if key in table else value
-
-
-class _Vector:
-    """(nv,), summed joint by joint."""
-
-    def __init__(self, nv: int) -> None:
-        self.entries: list[Any] = [0] * nv
-
-    def add(self, body: Body, values: Array) -> None:
-        for k, x in zip(range(len(self.entries))[body.dofs], values, strict=True):
-            self.entries[k] = self.entries[k] + x
-
-    def array(self) -> Array:
-        return np.array(self.entries)
-
-
-class JointMatrix:
-    """(nv, nv), summed block by block: joints that follow others have their leader's rows and columns."""
-
-    def __init__(self, nv: int) -> None:
-        self.entries: list[list[Any]] = [[0] * nv for _ in range(nv)]
-
-    def add(self, rows: Body, columns: Body, block: Array) -> None:
-        n = range(len(self.entries))
-        for k, i in enumerate(n[rows.dofs]):
-            for l, j in enumerate(n[columns.dofs]):
-                self.entries[i][j] = self.entries[i][j] + block[k, l]
-
-    def add_symmetric(self, pair: _Block, block: Array) -> None:
-        """A block and its mirror; of a body's own block the upper triangle."""
-        if pair.body is pair.ancestor:
-            n = len(block)
-            block = np.array([[block[min(i, j), max(i, j)] for j in range(n)] for i in range(n)])
-            self.add(pair.body, pair.body, block)
-        else:
-            self.add(pair.ancestor, pair.body, block)
-            self.add(pair.body, pair.ancestor, block.T)
-
-    def array(self) -> Array:
-        return np.array(self.entries).reshape(len(self.entries), len(self.entries))

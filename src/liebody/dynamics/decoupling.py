@@ -40,9 +40,9 @@ import numpy as np
 
 from ..bodies import Tree
 from ..codegen import jvp, trace
-from ..door import floats
+from ..door import floats, members
 from ..errors import GraphError, ModelError, ShapeError
-from ..linear import back_substitute, factor, is_numeric, symmetric
+from ..linear import back_substitute, factor, is_numeric, outward, square, symmetric
 from ..scalar import Array, sqrt, where
 from .coriolis import mass_and_coriolis, mass_matrix_derivative
 from .inverse import FREE_FALL, gravity_forces
@@ -335,8 +335,7 @@ def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
     q     configuration, (nq,)
     task  name of a frame or body (its body twist, r = 6), a `Task`, or a function q -> (r, nv)
     """
-    base = _Base(tree, q)
-    return _internal(base, _task_jacobian(tree, q, task))
+    return _internal(_Base(tree, q), task)
 
 
 def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
@@ -360,7 +359,7 @@ def external_internal_velocity(tree: Tree, q: Array, v: Array, task: Any, x: Cho
     """
     base = _Base(tree, q)
     nu, rates = base.split(v)
-    J = _internal(base, _task_jacobian(tree, q, task))
+    J = _internal(base, task)
     return np.concatenate([_base_map(base, x)[0] @ (nu + base.m @ rates), J @ rates])
 
 
@@ -404,7 +403,7 @@ def efforts_from_external_internal(
     base = _Base(tree, q)
     k = len(base.Mbb)
     wrench = _base_map(base, x)[0].T @ F[:k]
-    J = _internal(base, _task_jacobian(tree, q, task))
+    J = _internal(base, task)
     return np.concatenate([wrench, base.m.T @ wrench + J.T @ F[k:]])
 
 
@@ -425,7 +424,7 @@ def internal_inverse(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]
 def internal_nullspace(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
     """N = 1 - J# J (n, n): of any joints' velocities, the part that does not move the task internally."""
     base = _Base(tree, q)
-    J = _internal(base, _task_jacobian(tree, q, task))
+    J = _internal(base, task)
     return np.eye(J.shape[1], dtype=int) - _internal_inverse(base, task, inverse) @ J
 
 
@@ -565,7 +564,7 @@ def _joint_map(base: _Base, y: Choice) -> tuple[Array, Array]:
             return np.eye(n, dtype=int), np.eye(n, dtype=int)
         return _triangular(base.internal)
     if isinstance(y, Task):
-        J = _internal(base, _task_jacobian(base.tree, base.q, y))
+        J = _internal(base, y)
         if J.shape[0] != n:
             raise ShapeError(
                 f"the internal Jacobian of {y} is {J.shape[0]} x {n}, and T_y must be square: choose {n} "
@@ -583,15 +582,9 @@ def _joint_map_rate(base: _Moving, y: Choice) -> Array:
         _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
         if y == "identity":
             return np.zeros((n, n), int)
-        U, X = _triangular(
-            base.internal
-        )  # U^-T (d/dt U^T U) U^-1 is U' U^-1, which is triangular, and its transpose
-        turned = _congruent(base.internal_rate, X)
-        lower = [
-            [turned[i, j] if i > j else (0.5 * turned[i, j] if i == j else 0) for j in range(n)]
-            for i in range(n)
-        ]
-        return np.array(lower).reshape(n, n) @ U
+        U, X = _triangular(base.internal)
+        turned = _congruent(base.internal_rate, X)  # U' U^-1, lower triangular, and its transpose
+        return (np.tril(turned, -1) + np.diag(0.5 * np.diagonal(turned))) @ U
     if isinstance(y, Task):
         return _internal_rate(base, y)
     return _chosen_rate(y, base, n, "T_y")
@@ -635,7 +628,7 @@ def _task(task: Any) -> Task:
     task = Task(task) if isinstance(task, str) else task
     if not isinstance(task, Task):
         raise ModelError(f"the task is {task!r}, expected a frame's name, a Task, or a function q -> (r, nv)")
-    rows = tuple(task.rows)
+    rows = tuple(members("rows of the task", task.rows, "numbers from 0 to 5"))
     if not rows or len(set(rows)) < len(rows) or not set(rows) <= set(range(6)):
         raise ModelError(f"rows {rows} of the task must be different numbers from 0 to 5, at least one")
     if task.representation not in REPRESENTATIONS:
@@ -645,18 +638,22 @@ def _task(task: Any) -> Task:
     return task
 
 
-def _internal(base: _Base, J: Array) -> Array:
+def _internal(base: _Base, task: Any) -> Array:
+    """J_q - J_b m."""
+    J = _task_jacobian(base.tree, base.q, task)
     return J[:, base.joints] - J[:, base.base] @ base.m
 
 
 def _internal_rate(base: _Moving, task: Any) -> Array:
+    """J_q' - J_b' m - J_b m'."""
     J_b = _task_jacobian(base.tree, base.q, task)[:, base.base]
-    return _internal(base, _task_jacobian_rate(base.tree, base.q, base.v, task)) - J_b @ base.m_rate
+    rate = _task_jacobian_rate(base.tree, base.q, base.v, task)
+    return rate[:, base.joints] - rate[:, base.base] @ base.m - J_b @ base.m_rate
 
 
 def _internal_inverse(base: _Base, task: Any, inverse: str) -> Array:
     _known(inverse, INVERSES, "an inverse")
-    J = _internal(base, _task_jacobian(base.tree, base.q, task))
+    J = _internal(base, task)
     return generalized_inverse(J, None if inverse == "moore-penrose" else base.internal)
 
 
@@ -725,16 +722,9 @@ def _inverse(T: Array, name: str) -> Array:
 def _triangular(A: Array) -> tuple[Array, Array]:
     """U and U^-1, lower triangular, with A = U^T U."""
     L, reciprocals = factor(A)
-    n = len(A)
-    roots = [sqrt(1 / x) for x in reciprocals]
-    U = [[roots[i] * L[i][j] if j < i else (roots[i] if i == j else 0) for j in range(n)] for i in range(n)]
-    rows: list[Array] = []
-    for i in range(n):
-        row = np.array([1 / roots[i] if i == j else 0 for j in range(n)])
-        for j in range(i):
-            row = row - L[i][j] * rows[j]
-        rows.append(row)
-    return np.array(U).reshape(n, n), np.array(rows).reshape(n, n)
+    roots, one = [sqrt(1 / x) for x in reciprocals], np.eye(len(A), dtype=int)
+    U = np.array(roots).reshape(-1, 1) * (one + square(L))
+    return U, outward((L, [1 / x for x in roots]), one)
 
 
 def _congruent(A: Array, X: Array) -> Array:

@@ -30,10 +30,22 @@ from ..codegen import Function, Program, step, trace
 from ..codegen.program import Cells
 from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
-from .coriolis import Flux, JointMatrix, bracket, composites, flux_of, gather, momentum_of, operator_of
+from .coriolis import Flux, bracket, composites, flux_of, gather, operator_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
+from .joint_space import JointMatrix
 from .mass import mass_matrix
-from .spatial import REST, Pair, Transformation, added_wrench, transformation, twists_of
+from .spatial import (
+    REST,
+    Pair,
+    Transformation,
+    added_wrench,
+    halves,
+    momentum_of,
+    plus,
+    powers,
+    transformation,
+    twists_of,
+)
 
 LONG = 40_000  # operations from which on columns are solved in loops
 
@@ -293,12 +305,11 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
     """As A = (alpha, acc - omega x v), psi2 is (U s_w, U s_v + acc x s_w + 2 v x psi1_w)."""
     U, acc, twice = rates.U, rates.acc, 2 * carrier[1]
     turns, second, phi = [], [], []
-    for s in S.T:
-        turn, shift = bracket(carrier, s)
-        w, u = bracket(twist, s)
-        turns.append(turn)
-        second.append((U @ s[:3], U @ s[3:] + cross(acc, s[:3]) + cross(twice, turn)))
-        phi.append((turn + w, shift + u))
+    for w, u in halves(S):
+        first = bracket(carrier, (w, u))
+        turns.append(first[0])
+        second.append((U @ w, U @ u + cross(acc, w) + cross(twice, first[0])))
+        phi.append(plus(first, bracket(twist, (w, u))))
     return _Moving(turns, second, phi)
 
 
@@ -308,15 +319,15 @@ def _own(
 ) -> tuple[_Carried, tuple[Array, ...]]:
     """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
     by_q, by_v, momenta, backward = [], [], [], []
-    for s, turn, second, phi in zip(S.T, *moving, strict=True):
-        by_q.append(_sum(momentum_of(moments, *second), flux.times(turn, REST)))
-        by_v.append(_sum(momentum_of(moments, *phi), flux.times(s[:3], s[3:])))
-        momenta.append(momentum_of(moments, s[:3], s[3:]))
-        backward.append(flux.transpose_times(s[:3], s[3:])[0])
-    blocks = tuple(_products(S, x) for x in (by_q, by_v, momenta))
+    for s, turn, second, phi in zip(halves(S), *moving, strict=True):
+        by_q.append(plus(momentum_of(moments, *second), flux.times(turn, REST)))
+        by_v.append(plus(momentum_of(moments, *phi), flux.times(*s)))
+        momenta.append(momentum_of(moments, *s))
+        backward.append(flux.transpose_times(*s)[0])
+    blocks = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
     n, f = wrench
-    turned = [(cross(s[:3], n) + cross(s[3:], f), cross(s[:3], f)) for s in S.T]
-    by_q = [_sum(x, y) for x, y in zip(by_q, turned, strict=True)]
+    turned = [(cross(w, n) + cross(u, f), cross(w, f)) for w, u in halves(S)]
+    by_q = [plus(x, y) for x, y in zip(by_q, turned, strict=True)]
     return _Carried(by_q, by_v, momenta, backward), blocks
 
 
@@ -327,21 +338,12 @@ def _next(
     """The wrenches in the parent's frame, and the blocks (parent, body) and (body, parent) by q, v and a."""
     by_q, by_v, momenta = ([T.wrench_out(*F) for F in x] for x in carried[:3])
     backward = [T.out(n) for n in carried.backward]
-    mass = _products(S, momenta)
-    up = _products(S, by_q), _products(S, by_v), mass
-    down_q = _products(moving.second, momenta, moving.turns, backward).T
-    down_v = _products(moving.phi, momenta, S[:3].T, backward).T
-    return _Carried(by_q, by_v, momenta, backward), (up, (down_q, down_v, mass.T))
+    up = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
+    down_q = (powers(moving.second, momenta) + _turning(moving.turns, backward)).T
+    down_v = (powers(moving.phi, momenta) + _turning(S[:3].T, backward)).T
+    return _Carried(by_q, by_v, momenta, backward), (up, (down_q, down_v, up[2].T))
 
 
-def _products(rows: Any, wrenches: list[Pair], turns: Any = None, moments: Any = None) -> Array:
-    """Powers of wrenches (columns) on twists (rows), and of further moments on turning motions."""
-    twists = [(s[:3], s[3:]) for s in rows.T] if isinstance(rows, np.ndarray) else rows
-    entries = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
-    if moments:
-        entries = [[x + t @ m for x, m in zip(row, moments)] for row, t in zip(entries, turns)]
-    return np.array(entries).reshape(len(twists), len(wrenches))
-
-
-def _sum(a: Pair, b: Pair) -> Pair:
-    return a[0] + b[0], a[1] + b[1]
+def _turning(turns: Any, moments: list[Array]) -> Array:
+    """Powers of moments (columns) on turning motions (rows)."""
+    return np.array([[t @ n for n in moments] for t in turns]).reshape(len(turns), len(moments))

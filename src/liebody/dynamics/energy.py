@@ -107,7 +107,7 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
     columns = [REST] * tree.nv
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+        for k, S in body.columns:
             columns[k] = columns[k] + _momentum_by(poses[i][0], m[i], h[i], S)
         h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]

@@ -20,12 +20,12 @@ import numpy as np
 from ..bodies import Tree
 from ..errors import ModelError
 from ..groups import SE3
+from ..groups.base import block_diagonal
 from ..scalar import Array
-from .coriolis import armature
+from .coriolis import BODY_FORMS
 from .inverse import FREE_FALL
+from .joint_space import armature
 from .kinematics import frame_jacobian, frame_jacobian_rate
-
-BODY_FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,9 @@ class Factorization:
                 f"form {form!r} of the bodies' Coriolis matrices is unknown; use one of "
                 f"{', '.join(BODY_FORMS)}"
             )
-        return _diagonal([_of_body(form, J, V) for J, V in zip(self._inertias, self._twists, strict=True)])
+        return block_diagonal(
+            [_of_body(form, J, V) for J, V in zip(self._inertias, self._twists, strict=True)]
+        )
 
     def C(self, form: str = "christoffel") -> Array:
         """S^T G^T (J G ad_Sv Gamma + C_b) G S (nv, nv), eqs (25), (37)."""
@@ -158,7 +160,7 @@ def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> F
             Gamma[i - 1][p - 1] = X
         else:
             P_0[i - 1][0] = X
-        for k, column in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
+        for k, column in body.columns:
             for row, x in enumerate(column, start=6 * (i - 1)):
                 S[row][k] = S[row][k] + x
         V.append(X @ V[p] + body.twist @ v[body.dofs])
@@ -166,10 +168,10 @@ def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> F
         Gamma=_matrix(Gamma, 6 * n, 6 * n),
         P_0=_matrix(P_0, 6 * n, 6),
         S=np.array(S).reshape(6 * n, tree.nv),
-        J=_diagonal([body.inertia.matrix() for body in tree.bodies]),
+        J=block_diagonal([body.inertia.matrix() for body in tree.bodies]),
         V=np.concatenate(V[1:]) if n else np.zeros(0),
-        ad_Sv=_diagonal([-SE3.ad(body.twist @ v[body.dofs]) for body in tree.bodies]),
-        ad_V=_diagonal([-SE3.ad(x).T for x in V[1:]]),
+        ad_Sv=block_diagonal([-SE3.ad(body.twist @ v[body.dofs]) for body in tree.bodies]),
+        ad_V=block_diagonal([-SE3.ad(x).T for x in V[1:]]),
         rotors=armature(tree),
         V_0=V_0,
     )
@@ -215,11 +217,3 @@ def _blocks(rows: int, columns: int) -> list[list[Array]]:
 
 def _matrix(blocks: list[list[Array]], rows: int, columns: int) -> Array:
     return np.block(blocks) if blocks else np.zeros((rows, columns))
-
-
-def _diagonal(items: list[Array]) -> Array:
-    """Block-diagonal of (6, 6) matrices."""
-    blocks = _blocks(len(items), len(items))
-    for i, item in enumerate(items):
-        blocks[i][i] = item
-    return _matrix(blocks, 0, 0)

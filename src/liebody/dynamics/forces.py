@@ -56,7 +56,7 @@ class Force:
         raise NotImplementedError
 
     def energy(self, *at: Any, **more: Any) -> Any:
-        """Potential energy () that it stores, of q; of a joint's x and numbers; of the frames' poses   [J]"""
+        """Potential energy () of q; of x and numbers in a JointForce, of the poses in a FrameForce   [J]"""
         return 0.0
 
     @property
@@ -87,7 +87,7 @@ class Force:
 class JointForce(Force):
     """A law of single joints: the effort along a joint's motions, from its coordinates and velocities.
 
-    It acts in every joint that has `numbers` for it, and loops of absolute coordinates go over them.
+    It acts in every joint for which `numbers` returns some. In absolute coordinates all of these are a loop.
     """
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
@@ -255,9 +255,9 @@ class SmoothContact(FrameForce):
         if n.shape != (3,) or not n.any():
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
         for name in ("stiffness", "damping", "friction", "viscosity"):
-            _check_number(self, name, getattr(self, name))
-        _check_number(self, "width", self.width, "a positive number")
-        _check_number(self, "height", self.height, "a finite number")
+            _check_number(f"SmoothContact: {name}", getattr(self, name))
+        _check_number("SmoothContact: width", self.width, "a positive number")
+        _check_number("SmoothContact: height", self.height, "a finite number")
         object.__setattr__(self, "frames", tuple(frames))
         object.__setattr__(self, "normal", tuple((n / np.linalg.norm(n)).tolist()))
 
@@ -323,7 +323,7 @@ class _ByJoint(JointForce):
                 value = tuple(value.items())
                 object.__setattr__(self, field, value)
             for x in [x for _, x in value] if isinstance(value, tuple) else [value]:
-                _check_number(self, field, x, self.allowed.get(field, "zero or more"))
+                _check_number(f"{type(self).__name__}: {field}", x, self.allowed.get(field, "zero or more"))
 
     def check(self, joints: Collection[str]) -> None:
         given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
@@ -419,6 +419,7 @@ class JointLimits(_ByJoint):
 
         Raises ModelError for a tree of symbols.
         """
+        _check_number("JointLimits: contact", contact, "a positive number")
         q = np.array(tree.group.neutral(), float)
         limited = [b for b in tree.bodies if b.joint.mimic is None and _has_stops(b.joint)]
         for body in limited:
@@ -452,11 +453,10 @@ class JointLimits(_ByJoint):
 
 def _has_stops(joint: Joint) -> bool:
     """Whether a joint is a hinge or slide with a limit."""
-    numeric = is_numeric(joint.lower, joint.upper)
-    limited = (
-        not numeric or min(*np.abs(joint.lower), *np.abs(joint.upper)) < NO_LIMIT if joint.dim else False
-    )
-    return isinstance(joint.group, (Revolute, Prismatic)) and bool(limited)
+    if not isinstance(joint.group, (Revolute, Prismatic)):
+        return False
+    limits = np.concatenate([joint.lower, joint.upper])
+    return not is_numeric(limits) or bool(np.abs(limits).min() < NO_LIMIT)
 
 
 def _bounded(limit: Array) -> Array:
@@ -515,13 +515,13 @@ class Limits(NamedTuple):
         return found
 
 
-def _check_number(law: Force, field: str, given: Any, allowed: str = "zero or more") -> None:
+def _check_number(name: str, given: Any, allowed: str = "zero or more") -> None:
     """Raise ShapeError for what is neither number nor symbol, ModelError for a number that is not allowed."""
-    x = quantity(f"{type(law).__name__}: {field}", given)
+    x = quantity(name, given)
     if is_numeric(x) and not (np.isfinite(x) and ALLOWED[allowed](x)):
-        raise ModelError(f"{type(law).__name__}: {field} is {given!r}; give {allowed}")
+        raise ModelError(f"{name} is {given!r}; give {allowed}")
 
 
 def _acting(values: Array) -> Sequence[Array] | None:
-    """The numbers of a law that vanishes with them."""
+    """What `numbers` of a law returns that is zero where these are: nothing to do where all of them are."""
     return None if is_numeric(values) and not np.any(values) else (values,)

@@ -12,7 +12,7 @@ from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, sy
 from ..scalar import Array
 from .inverse import FREE_FALL, bias_forces, world_rates
 from .mass import mass_matrix
-from .spatial import Pair, Transformation, transformation
+from .spatial import Pair, Transformation, on_joint, transformation
 
 
 def forward_dynamics(
@@ -117,7 +117,7 @@ def _inward(
     selected = _selected(S, armature)
     factors = factor(S.T @ U + np.diag(armature))
     gain = _gain(selected, U, factors)
-    drive = back_substitute(factors, tau - damping * v - (S[:3].T @ n + S[3:].T @ f))
+    drive = back_substitute(factors, tau - damping * v - on_joint(S, n, f))
     if parent is None:
         return (gain, drive), None
     Ia = _minus(selected, IA, U, gain)

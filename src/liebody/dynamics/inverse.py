@@ -11,7 +11,8 @@ from ..bodies import Moments, Tree
 from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, added_wrench, transformation
+from .joint_space import JointVector
+from .spatial import REST, Pair, Transformation, added_wrench, on_joint, transformation
 
 FREE_FALL = (0.0, 0.0, -9.81)
 
@@ -54,16 +55,14 @@ def inverse_dynamics(
     same efforts.
     """
     T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches)
-    tau: list[Any] = [0] * tree.nv
+    tau = JointVector(tree.nv)
     for body in reversed(tree.bodies):  # inward
         i, p = body.index, body.parent
         losses = body.damping if damping else np.zeros(body.joint.dim, int)
-        effort = _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs])
-        for k, x in zip(range(tree.nv)[body.dofs], effort, strict=True):
-            tau[k] = tau[k] + x
+        tau.add(body, _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs]))
         if p:
             F[p] = added_wrench(T[i], F[p], F[i])
-    return np.array(tau)
+    return tau.array()
 
 
 def bias_forces(
@@ -173,8 +172,7 @@ def _outward(
 @step
 def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
     """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
-    n, f = wrench
-    return S[:3].T @ n + S[3:].T @ f + armature * a + damping * v
+    return on_joint(S, *wrench) + armature * a + damping * v
 
 
 def rate_of_turning(w: Array, alpha: Array) -> Array:

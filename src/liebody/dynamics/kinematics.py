@@ -21,7 +21,7 @@ from ..errors import ModelError
 from ..groups import SE3, MotionSubgroup
 from ..linear import cross, is_numeric
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, next_twist, transformation, transformations, twists_of
+from .spatial import REST, Pair, Transformation, next_twist, plus, transformation, transformations, twists_of
 
 REPRESENTATIONS = ("body", "world", "mixed")
 
@@ -121,7 +121,7 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
     J: list[Any] = [(REST, REST)] * tree.nv
     for _, _, columns in _columns(tree, q, frame):
         for k, column in columns:
-            J[k] = _sum(J[k], column)
+            J[k] = plus(J[k], column)
     return _assemble(tree, q, frame, J, representation)
 
 
@@ -141,7 +141,7 @@ def frame_jacobian_rate(
     for body, T, columns in _columns(tree, q, frame):
         relative = _relative_twist(T, path[body.index], twists[-1])
         for k, column in columns:
-            rates[k] = _sum(rates[k], _column_rate(relative, column, twists[-1], representation))
+            rates[k] = plus(rates[k], _column_rate(relative, column, twists[-1], representation))
     return _assemble(tree, q, frame, rates, representation)
 
 
@@ -174,10 +174,6 @@ def _into(T: Array, w: Array, u: Array) -> Pair:
     return R.T @ w, R.T @ (u + cross(w, p))
 
 
-def _sum(a: Pair, b: Pair) -> Pair:
-    return a[0] + b[0], a[1] + b[1]
-
-
 def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
     """Body twists of the bodies from the world to `frame`, and last the frame's own."""
     twists: list[Any] = [(REST, REST)]
@@ -190,8 +186,7 @@ def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Array, list
     """Each body on the way, the frame's pose in it, and its columns of the body Jacobian by their numbers."""
     T, found = np.asarray(frame.placement), []
     for body in tree.ancestors(frame.body):
-        numbers = range(tree.nv)[body.dofs]
-        columns = [(k, _into(T, S[:3], S[3:])) for k, S in zip(numbers, body.twist.T, strict=True)]
+        columns = [(k, _into(T, S[:3], S[3:])) for k, S in body.columns]
         found.append((body, T, columns))
         T = _composed(_pose(body, q), T)
     return found

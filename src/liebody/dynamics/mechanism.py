@@ -358,7 +358,7 @@ class OpenTree(OfTree, Mechanism):
         robot: Any = None,
     ) -> None:
         self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
-        self.gravity = np.asarray(gravity, float)
+        self.gravity = floats("gravity", gravity, finite=False)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         if robot is not None:

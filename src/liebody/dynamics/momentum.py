@@ -29,13 +29,13 @@ from ..bodies import Body, Frame, Moments, Tree
 from ..codegen import step
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, Free
-from ..linear import cross, is_numeric, solve
+from ..linear import cross, is_numeric, solve, symmetric
 from ..scalar import Array
 from .centroidal import about_center, momentum_at_base
-from .coriolis import composites, momentum_of
+from .coriolis import composites
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
-from .spatial import REST, Pair, next_pose, transformations
+from .spatial import REST, Pair, halves, momentum_of, next_pose, on_joint, plus, transformations
 
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
@@ -140,7 +140,7 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     """
     base = floating_base(tree)
     n, f = momentum_at_base(tree, transformations(tree, q), v)
-    return _on(base, n, f)
+    return on_joint(base.joint.S, n, f)
 
 
 def locked_inertia(tree: Tree, q: Array) -> Array:
@@ -218,6 +218,8 @@ def momentum_rate_in_frame(
     Joint efforts have no part in it. Feurstein's proof of eq. (3.60), with ad(u) = Ad(H_bx)^-1 (a_b - a_xb)
     Ad(H_bx).
     """
+    if not isinstance(frame, MovingFrame):
+        raise ModelError(f"frame is {frame!r}, whose velocity is not known; give a MovingFrame(g, u)")
     base = floating_base(tree)
     rate = base.joint.group.ad(np.asarray(frame.u)).T @ momentum_in_frame(tree, q, v, frame)
     return rate if wrench is None else rate + _carried(tree, q, _pose_of(tree, frame), np.asarray(wrench))
@@ -289,9 +291,8 @@ def columns_in_base(tree: Tree, poses: list[Any], composite: list[Moments]) -> l
     """The momentum (n, f) that each velocity gives to all that its joint carries, where the poses lead."""
     columns: list[Any] = [(REST, REST)] * tree.nv
     for body in tree.bodies:
-        for k, S in zip(range(tree.nv)[body.dofs], body.twist.T, strict=True):
-            n, f = _momentum_in_base(poses[body.index], composite[body.index], S)
-            columns[k] = columns[k][0] + n, columns[k][1] + f
+        for k, S in body.columns:
+            columns[k] = plus(columns[k], _momentum_in_base(poses[body.index], composite[body.index], S))
     return columns
 
 
@@ -322,17 +323,11 @@ def _carried(tree: Tree, q: Array, g: Array, h: Array) -> Array:
     return group.Ad(H).T @ h
 
 
-def _on(base: Body, n: Array, f: Array) -> Array:
-    """S^T (n, f) (k,)."""
-    S = base.joint.S
-    return S[:3].T @ n + S[3:].T @ f
-
-
 def _locked_inertia(base: Body, composite: Moments) -> Array:
     """S^T J S (k, k) of all bodies; its upper triangle, mirrored."""
-    columns = [_on(base, *momentum_of(composite, S[:3], S[3:])) for S in base.joint.S.T]
-    k = range(len(columns))
-    return np.array([[columns[max(i, j)][min(i, j)] for j in k] for i in k])
+    S = base.joint.S
+    columns = [on_joint(S, *momentum_of(composite, *s)) for s in halves(S)]
+    return symmetric(len(columns), lambda i, j: columns[j][i])
 
 
 def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
@@ -345,7 +340,7 @@ def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
     if not momenta:
         return np.zeros((base.joint.dim, 0))
     if not isinstance(base.joint.group, Free):
-        h = np.stack([_on(base, n, f) for n, f in momenta], axis=1)
+        h = np.stack([on_joint(base.joint.S, n, f) for n, f in momenta], axis=1)
         return solve(_locked_inertia(base, composite), h)
     c, I_c = about_center(tree, composite)
     w = solve(I_c, np.stack([n - cross(c, f) for n, f in momenta], axis=1))

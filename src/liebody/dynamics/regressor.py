@@ -23,9 +23,19 @@ from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import FORMS, Points, bracket, momentum_of, reference_wrenches
+from .coriolis import BODY_FORMS, FORMS, Points, bracket, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import REST, Pair, Transformation, next_pose, next_twist, transformations, twists_of
+from .spatial import (
+    REST,
+    Pair,
+    Transformation,
+    momentum_of,
+    next_pose,
+    next_twist,
+    plus,
+    transformations,
+    twists_of,
+)
 
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
@@ -40,7 +50,6 @@ UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
 ]
 LONG = 300  # blocks of a regressor from which on they are a loop
 STATES = 40  # at which the rows of a joint are looked at
-BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
 
 
 def inertial_parameters(tree: Tree) -> Array:
@@ -305,17 +314,14 @@ def _columns_of_points(points: Points) -> Array:
 @step
 def _next_reference(T: Transformation, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
     """Ad(T^-1) A_parent + S a_r + ad_V S v_r."""
-    (w, u), own = next_twist(T, S, a_r, parent), bracket(V, S @ v_r)
-    return w + own[0], u + own[1]
+    own = S @ v_r
+    return plus(next_twist(T, S, a_r, parent), bracket(V, (own[:3], own[3:])))
 
 
 @step
 def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> Array:
-    columns = []
-    for moments in UNIT_MOMENTS:
-        (n, f), (b, c) = momentum_of(moments, *A_r), operator(moments, *V).times(*V_r)
-        columns.append((n + b, f + c))
-    return _columns(columns)
+    taken = (plus(momentum_of(x, *A_r), operator(x, *V).times(*V_r)) for x in UNIT_MOMENTS)
+    return _columns([*taken])
 
 
 def _columns(pairs: list[Pair]) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..bodies import SpatialInertia, Tree
 from ..codegen import Function, jacobian, trace
-from ..door import array_of, checked, floats, number
+from ..door import array_of, checked, floats, number, quantities, quantity
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
@@ -74,7 +74,10 @@ class RigidBody:
             self._weights.append((inertia.mass, inertia.com))
             inertia = inertia.matrix()
         if buoyancy is not None:
-            self._weights.append((-buoyancy[0], np.asarray(buoyancy[1])))
+            if len(buoyancy) != 2:
+                raise ShapeError(f"buoyancy is {buoyancy!r}, expected (displaced mass, its centre (3,))")
+            displaced = quantity("displaced mass", buoyancy[0])
+            self._weights.append((-displaced, quantities("centre of buoyancy", buoyancy[1], (3,))))
         M = self._restricted(inertia)
         self.mass_matrix = M if added_mass is None else M + self._restricted(added_mass)
         check_inertia(self.mass_matrix, f"mass matrix of a body on {group}")
@@ -107,7 +110,7 @@ class RigidBody:
 
     def momentum(self, v: Array) -> Array:
         """p = M v, (dim,)."""
-        return self.mass_matrix @ np.asarray(v)
+        return self.mass_matrix @ quantities("v", v, (self.group.dim,))
 
     def kinetic_energy(self, v: Array) -> Any:
         """v . M v / 2."""

@@ -131,8 +131,7 @@ def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
 @step
 def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
     """The parent's wrench, and that of a body with it."""
-    n, f = T.wrench_out(*wrench)
-    return parent[0] + n, parent[1] + f
+    return plus(parent, T.wrench_out(*wrench))
 
 
 @step
@@ -140,6 +139,33 @@ def added_moments(T: Transformation, parent: Moments, body: Moments) -> Moments:
     """The parent's moments, and those of a body with it."""
     moved = T.moments_out(body)
     return Moments(parent.m + moved.m, parent.h + moved.h, parent.Sigma + moved.Sigma)
+
+
+def plus(a: Pair, b: Pair) -> Pair:
+    """The sum of two twists, or of two wrenches."""
+    return a[0] + b[0], a[1] + b[1]
+
+
+def halves(S: Array) -> list[Pair]:
+    """The columns of S (6, k), as twists."""
+    return [(s[:3], s[3:]) for s in S.T]
+
+
+def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
+    """J (w, u)."""
+    m, h, _ = moments
+    return moments.I @ w + cross(h, u), m * u - cross(h, w)
+
+
+def on_joint(S: Array, n: Array, f: Array) -> Array:
+    """S^T (n, f), (k,): what a joint feels of a wrench."""
+    return S[:3].T @ n + S[3:].T @ f
+
+
+def powers(twists: list[Pair], wrenches: list[Pair]) -> Array:
+    """Of each twist with each wrench, (number of twists, number of wrenches)."""
+    rows = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
+    return np.array(rows).reshape(len(twists), len(wrenches))
 
 
 def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:

@@ -23,8 +23,8 @@ import sympy
 from ..bodies import Tree
 from ..codegen import jacobian
 from ..dynamics.centroidal import composites, transformations
-from ..dynamics.coriolis import momentum_of
 from ..dynamics.momentum import base_dofs, columns_in_base, floating_base, poses_in_base
+from ..dynamics.spatial import momentum_of
 from ..errors import ModelError
 from ..groups import Prismatic, Revolute
 from ..linear import cross

@@ -14,7 +14,7 @@ from ..codegen.derivatives import jacobian
 from ..door import array_of, quantities
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
-from ..scalar import Array, Coordinates, GroupElement, sqrt
+from ..scalar import Array, Coordinates, GroupElement
 
 TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), coordinates q (nq,), numbers s
     **dict.fromkeys(("inverse", "log", "vee", "Ad", "coordinates"), "g"),
@@ -383,29 +383,6 @@ def block_diagonal(blocks: list[Array]) -> Array:
     return np.concatenate(rows)
 
 
-def unit_quaternion(q: Coordinates) -> Array:
-    """q/|q|."""
-    q = np.asarray(q)
-    return q / sqrt(q @ q)
-
-
-def random_quaternions(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniform rotations as unit quaternions (*shape, 4)."""
-    q = rng.standard_normal((*shape, 4))
-    return q / np.linalg.norm(q, axis=-1, keepdims=True)
-
-
 def random_angles(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Uniform angles (*shape, 1)."""
     return rng.uniform(-np.pi, np.pi, (*shape, 1))
-
-
-def check_quaternions(q: np.ndarray, group: LieGroup) -> None:
-    """Raise ConfigurationError unless each q (..., 4) has norm one within 1e-6."""
-    norm = np.sqrt(np.sum(q**2, axis=-1))
-    if np.any(np.abs(norm - 1) > 1e-6):
-        worst = norm.flat[np.argmax(np.abs(norm - 1))]
-        raise ConfigurationError(
-            f"a quaternion (w, x, y, z) of {group} has norm {worst:.9g}, not 1; divide it by its norm"
-            " (group.normalize)"
-        )

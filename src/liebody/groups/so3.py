@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import ConfigurationError
 from ..linear import cross, skew
 from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
 from . import coefficients
-from .base import LieGroup, check_quaternions, random_quaternions, unit_quaternion
+from .base import LieGroup
 
 
 def quaternion_product(p: Array, q: Coordinates) -> Array:
@@ -168,13 +169,21 @@ class SO3Group(LieGroup):
         return quaternion_log(quaternion_product(quaternion_conjugate(q0), q1))
 
     def normalize(self, q: Coordinates) -> Coordinates:
-        return unit_quaternion(q)
+        q = np.asarray(q)
+        return q / sqrt(q @ q)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return random_quaternions(rng, shape)
+        q = rng.standard_normal((*shape, 4))
+        return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
     def _check_values(self, q: np.ndarray) -> None:
-        check_quaternions(q, self)
+        norm = np.sqrt(np.sum(q**2, axis=-1))
+        if np.any(np.abs(norm - 1) > 1e-6):
+            worst = norm.flat[np.argmax(np.abs(norm - 1))]
+            raise ConfigurationError(
+                f"a quaternion (w, x, y, z) of {self} has norm {worst:.9g}, not 1; divide it by its norm"
+                " (group.normalize)"
+            )
 
 
 def _quadratic(u: Array, r: Array, s: Array) -> Array:

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 from xml.parsers import expat
 
-from ..errors import DescriptionError, ModelError
+from ..errors import DescriptionError
 
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
@@ -137,12 +137,6 @@ def listed(names: list[str], most: int = 6) -> str:
 def counts(found: Mapping[str, int]) -> str:
     """Names in order, each with how often it was found."""
     return ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
-
-
-def check_option(check: Any) -> None:
-    """Raise ModelError for a `check` that readers of descriptions do not know."""
-    if check not in (True, False, "warn"):
-        raise ModelError(f'check is {check!r}, expected True, False or "warn"')
 
 
 def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, Path | None]:

@@ -26,12 +26,13 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
+from ..bodies.tree import check_option
 from ..constrained import Closure
 from ..dynamics import FREE_FALL
 from ..errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..scalar import Array, maximum, minimum
-from .document import check_option, counts, is_name, new_name, quoted, read_document
+from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 

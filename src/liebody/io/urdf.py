@@ -41,10 +41,11 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from ..bodies.tree import check_option
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, check_option, counts, listed, new_name, quoted, read_document
+from .document import XmlElement, counts, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"

@@ -96,8 +96,8 @@ class Algorithms:
                 packed storage, M_ij at i + j (j+1)/2; or "nonzeros": of those, what is not zero in every
                 configuration, at `mass_matrix_pattern`
 
-        Composite-rigid-body algorithm: M_ij = S_j^T F_i, where F_i = I_i^c S_i is the wrench that moves all
-        behind joint i as one rigid body, carried to the frame of j, an ancestor of i. Featherstone (2008), table
+        Composite-rigid-body algorithm: M_ij = S_i^T F_j, where F_j = I_j^c S_j is the wrench that moves all
+        behind joint j as one rigid body, carried to the frame of i, an ancestor of j. Featherstone (2008), table
         6.2, with the ten moments of each composite body instead of a 6 x 6 inertia. Only one triangle is
         computed.
 
