@@ -170,7 +170,7 @@ def mechanism_of(
     else:
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
     if not made.nv:
-        raise ModelError(f"{made.name} has no joints that move, and no equations of motion; give it one")
+        raise ModelError(f"{made.name} has no degrees of freedom, and so no motion; give it a joint")
     return made
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import prepare
 from .codegen import Function, Samples, trace
 from .codegen.layout import FlatLayout
 from .codegen.march import parts
@@ -34,18 +35,6 @@ from .errors import SECONDS, IntegrationError, ModelError, ShapeError, known, po
 from .groups import Product, R
 from .integrators import MechanicalMethod, Method
 from .linear import matvec
-from .prepare import (
-    Clock,
-    Efforts,
-    flow_of,
-    is_sampled,
-    mechanism_of,
-    method_of,
-    points_of,
-    stabilization_of,
-    states_of,
-    with_parameters,
-)
 from .robot import Robot
 from .run import Run
 from .scalar import Array
@@ -135,26 +124,26 @@ def sensitivities(
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
-    chosen, h, forces = method_of(method), positive("dt", dt, SECONDS), tuple(forces)
+    chosen, h, forces = prepare.method_of(method), positive("dt", dt, SECONDS), tuple(forces)
     run = simulate(
         mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every, hold=hold,
         forces=forces, joints=joints, stabilization=stabilization, parameters=parameters,
     )  # fmt: skip
-    parametric, p = with_parameters(mechanism, parameters, [tau])
-    made = mechanism_of(parametric, forces, joints, h)
-    stabilized = stabilization_of(made, chosen, stabilization, h)
-    q, v, batch = states_of(made, q0, v0, p)
-    u = Efforts(made, tau, hold, batch, p)
+    parametric, p = prepare.with_parameters(mechanism, parameters, [tau])
+    made = prepare.mechanism_of(parametric, forces, joints, h)
+    stabilized = prepare.stabilization_of(made, chosen, stabilization, h)
+    q, v, batch = prepare.states_of(made, q0, v0, p)
+    u = prepare.Efforts(made, tau, hold, batch, p)
     if callable(tau):
         why = u.trace(tau, q[0], v[0])
         if why is not None:
             raise IntegrationError(f"{why}; what can only be called is not differentiated")
-    flow = flow_of(made, chosen, stabilized, u.traced)
+    flow = prepare.flow_of(made, chosen, stabilized, u.traced)
     samples = u.taken(flow)
     meter = _meter(made, u.traced, samples, running)
     steps = steps_of(made, chosen, stabilized, flow, u.traced, meter)
-    motion = _March(made, steps, samples, Clock(t_end, h, record_every), (q, v))
-    tabulated = None if u.traced else u.samples.table.shape[1:] if is_sampled(tau) else (made.nu,)
+    motion = _March(made, steps, samples, prepare.Clock(t_end, h, record_every), (q, v))
+    tabulated = None if u.traced else u.samples.table.shape[1:] if prepare.is_sampled(tau) else (made.nu,)
     return Sensitivities(run, motion, batch, tabulated, made.layout)
 
 
@@ -189,14 +178,14 @@ class _March:
     """
 
     def __init__(
-        self, mechanism: Mechanism, steps: ExplicitSteps | ImplicitSteps, samples: Samples, clock: Clock,
-        state: tuple[Array, Array],
+        self, mechanism: Mechanism, steps: ExplicitSteps | ImplicitSteps, samples: Samples,
+        clock: prepare.Clock, state: tuple[Array, Array],
     ) -> None:  # fmt: skip
         self.group, self.nv, self.size = mechanism.group, mechanism.nv, mechanism.group.dim + mechanism.nv
         self.width = samples.table.shape[-1]
         self.flow, self.steps, self.samples, self.state = steps.flow, steps, samples, state
         assert clock.h is not None
-        self.start = points_of(steps.flow, *state, clock.h, samples.at(0.0))
+        self.start = prepare.points_of(steps.flow, *state, clock.h, samples.at(0.0))
         self.begun = beginning(steps.flow, mechanism)
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.is_metered = steps.is_metered

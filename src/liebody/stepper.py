@@ -8,6 +8,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
+from . import prepare
 from .codegen import Function, Samples, trace
 from .codegen.loop import Unable
 from .codegen.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
@@ -16,18 +17,6 @@ from .door import check_state, checked, count, members_of
 from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
-from .prepare import (
-    NONE,
-    check_fit,
-    flow_of,
-    guards_of,
-    mechanism_of,
-    method_of,
-    points_of,
-    stabilization_of,
-    states_of,
-    with_parameters,
-)
 from .robot import Robot
 from .scalar import Array
 from .simulate import MOST_EVENTS
@@ -86,7 +75,7 @@ class Stepper:
         efforts = self.nu + p.shape[-1]  # with the parameters behind them
         self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
         point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = flow.watching(guards_of(mechanism, events, point, efforts)) if events else flow
+        self._flow = flow.watching(prepare.guards_of(mechanism, events, point, efforts)) if events else flow
         self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, efforts))
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
         self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
@@ -188,8 +177,8 @@ class Stepper:
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
         closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
-        p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
-        q, v, given = states_of(self.mechanism, q0, v0, p)
+        p = table[..., self.nu :] if closing and self.mechanism.layout.size else prepare.NONE
+        q, v, given = prepare.states_of(self.mechanism, q0, v0, p)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))
@@ -202,7 +191,7 @@ class Stepper:
             return np.zeros((*batch, self._y.shape[1]))
         u = table.reshape(n, -1).copy()
         u[:, : self.nu] = 0
-        y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, u)
+        y = prepare.points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, u)
         return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float) -> Samples:
@@ -306,11 +295,11 @@ def stepper(
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
-    h, chosen = positive("dt", dt, SECONDS), method_of(method)
-    mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
-    made = mechanism_of(mechanism, tuple(forces), joints, h)
-    check_fit(chosen, h, h)
-    flow = flow_of(made, chosen, stabilization_of(made, chosen, stabilization, h), None)
+    h, chosen = positive("dt", dt, SECONDS), prepare.method_of(method)
+    mechanism, p = prepare.with_parameters(mechanism, parameters, (events or {}).values())
+    made = prepare.mechanism_of(mechanism, tuple(forces), joints, h)
+    prepare.check_fit(chosen, h, h)
+    flow = prepare.flow_of(made, chosen, prepare.stabilization_of(made, chosen, stabilization, h), None)
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)
     try:

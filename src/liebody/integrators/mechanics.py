@@ -782,21 +782,18 @@ class MechanicalMethod:
         self,
         group: LieGroup,
         M: Any,
-        Q: Callable[..., Any] | None = None,
-        g: Callable[[Any], Any] | None = None,
-        J: Callable[[Any], Any] | None = None,
-        *,
+        *terms: Any,
         tolerance: float = 1e-15,
         recipe: str | None = None,
         **options: Any,
     ) -> MechanicalFlow:
-        """The compiled steps of this method for M dv/dt + b + J^T lambda = Q, g = 0: `MechanicalEquations`.
+        """The compiled steps of this method for M dv/dt + b + J^T lambda = Q, g = 0.
 
+        terms      Q, g, J, and further `options`: those of `MechanicalEquations`
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
-        options    b, efforts, redundant, drift, at: those of `MechanicalEquations`
         """
-        system = MechanicalEquations(group, M, Q, g, J, **options)
+        system = MechanicalEquations(group, M, *terms, **options)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
                 f"{self.name} takes no constraints; take 'generalized-alpha', 'variational' or "
