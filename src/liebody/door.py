@@ -127,9 +127,9 @@ def quantity(name: str, given: Any) -> Any:
     return quantities(name, given, ()).item()
 
 
-def vector(name: str, given: Any, size: int) -> np.ndarray:
+def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     """What was given as finite floats (size,); raises ShapeError and ConfigurationError."""
-    array = floats(name, given)
+    array = floats(name, given, finite)
     if array.shape != (size,):
         raise ShapeError(f"{name} has shape {array.shape}, expected ({size},)")
     return array

@@ -145,8 +145,8 @@ class AbsoluteTree:
 
         Angles lie between -pi and pi, but those of helical joints, which the translation tells.
         """
-        q = vector("q", q, self.system.nq)
-        v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv)
+        q = vector("q", q, self.system.nq, finite=False)  # rows of lost members of a run are NaN
+        v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv, finite=False)
         poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
         twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
         coordinates, rates = [np.zeros(0)], [np.zeros(0)]
