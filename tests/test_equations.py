@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import JOINTS, random_tree
+from sympy.polys import factortools
 
 import liebody as lb
 from liebody import Joint, Robot, SpatialInertia, TreeBuilder
@@ -789,6 +790,18 @@ def test_no_product_of_sums_is_called_prime(data):
         place = sum((i + j) << (polynomials.BITS * k) for k, (i, j) in enumerate(zip(m, n)))
         product[place] = product.get(place, 0) + x * y
     assert not polynomials.is_prime({m: x for m, x in product.items() if x}, range(3))
+
+
+def test_what_has_no_factors_is_not_lifted_in_vain(monkeypatch):
+    """x^2 - y z - w^2: many images in one variable have factors, and by three of them SymPy was misled."""
+    lifted = []
+    monkeypatch.setattr(factortools, "dmp_zz_wang_hensel_lifting", lambda *_: lifted.append(1) or [])
+    x, y, z, w = (1 << (polynomials.BITS * k) for k in range(4))
+    p = {2 * x: 1, y + z: -1, 2 * w: -1}
+    for seed in range(50):
+        sp.core.random.seed(seed)
+        assert polynomials._factor_list(p, range(4)) == (1, [(p, 1)])
+    assert not lifted
 
 
 def test_shared_subexpressions_are_not_walked_again_and_again():

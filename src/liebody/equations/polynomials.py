@@ -25,6 +25,7 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
+from sympy.polys import polyconfig
 
 from ..codegen import Expr, Function
 from ..codegen.graph import CONDITIONS
@@ -47,6 +48,10 @@ SHARED = 40  # terms of which what they share is taken out
 WAVES = 4  # of these for each term, beyond which they are no shorter
 LARGEST_NUMBER = 1_000_000  # of the whole numbers in quotients; beyond, decimals stay
 FACTORED = 200  # terms of a denominator that is still factored
+# Images in one variable that SymPy's factorisation (Wang's) tries: where the image of a polynomial without
+# factors has some in all of them, these are lifted in vain, for minutes. It does so for 3, and here for some
+# in a thousand; one image without factors ends it.
+IMAGES = 16
 
 
 class TooLarge(ModelError):
@@ -755,7 +760,8 @@ def _factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[
             for m, x in p.items()
         }
     )
-    number, factors = element.factor_list()
+    with polyconfig.using(EEZ_NUMBER_OF_CONFIGS=IMAGES):
+        number, factors = element.factor_list()
     found = []
     for factor, power in factors:
         q = {
