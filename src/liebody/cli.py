@@ -32,7 +32,7 @@ from .robot import Robot, kernels_of
 from .run import VIEWS, Run
 from .scalar import Array
 from .simulate import simulate
-from .view import view
+from .view import require_for, view
 
 DEFAULT_STEP = 1e-3
 HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
@@ -554,10 +554,8 @@ def _check_suffixes(picture: Path | None, data: Path | None) -> None:
             raise Refused(f"--plot {picture}: pictures end in .png, .pdf or .svg")
     if data is not None and data.suffix not in (".nc", *VIEWS):
         raise Refused(f"--save {data}: runs are saved as netCDF, which ends in .nc, or shown as .html")
-    if data is not None and data.suffix in (".gif", ".png"):
-        require("films and pictures", "PIL", extra="view")
-    if data is not None and data.suffix == ".mp4":
-        require("films as MP4", "PIL", "imageio_ffmpeg", extra="mp4")
+    if data is not None:
+        require_for(data)
     for path in (picture, data):
         if path is not None and not path.parent.is_dir():
             raise Refused(f"{path}: there is no folder {path.parent}; make it first")

@@ -185,6 +185,12 @@ def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -
         pass
 
 
+def is_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+    """Whether these are whole numbers, one for each axis of an array of this shape, and within it."""
+    places = zip(index, shape, strict=False)
+    return len(index) == len(shape) and all(isinstance(k, Integral) and -n <= int(k) < n for k, n in places)
+
+
 def check_state(stepper: Any, state: Any, kind: Any) -> None:
     """Raise ArgumentError for what is no state of this stepper."""
     if not isinstance(state, kind):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import unquote
@@ -23,6 +22,7 @@ import numpy as np
 
 from .bodies import with_values
 from .codegen.cache import version
+from .door import is_index
 from .errors import LiebodyError, ShapeError, counted, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
@@ -227,10 +227,7 @@ class Run:
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
         """The fields of a member; its energies and efforts are computed later, if those of all are."""
-        places = zip(index, self.batch, strict=False)
-        if len(index) != len(self.batch) or not all(
-            isinstance(i, Integral) and -n <= i < n for i, n in places
-        ):
+        if not is_index(index, self.batch):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         index = tuple(map(int, index))
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}

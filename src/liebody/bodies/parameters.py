@@ -65,12 +65,14 @@ class Parameter:
         return self.kind in ("axis", "orientation")
 
     @property
-    def sign(self) -> str:
-        """The relation to zero of entries that a mechanism can have, ">", ">=" or "": any.
+    def relation(self) -> str:
+        """That of entries to zero, by its kind: ">", ">=" or "": any."""
+        return ">" if self.kind in ("mass", "length") else ">=" if self.kind in NOT_NEGATIVE else ""
 
-        Its own value is one of them, such as a mass of zero.
-        """
-        relation = ">" if self.kind in ("mass", "length") else ">=" if self.kind in NOT_NEGATIVE else ""
+    @property
+    def sign(self) -> str:
+        """As `relation`, where its own value, such as a mass of zero, is one that a mechanism can have."""
+        relation = self.relation
         least = np.min(self.value, initial=1.0)
         return relation if least > 0 else relation and ">=" if least == 0 else ""
 
@@ -80,18 +82,17 @@ class Parameter:
         Raises ModelError for a value that no mechanism can have, and names the member of the ensemble; the
         mechanism's own one passes.
         """
-        kind = self.kind
         if self.is_unit:
             norms = np.linalg.norm(values, axis=-1, keepdims=True)
             self._refuse(
                 values, np.abs(norms[..., 0] - 1) > UNIT, "a vector of norm 1; divide it by its norm"
             )
             return values / norms
-        if kind in ("mass", "length"):
-            self._refuse(values, ~(values > 0), f"a positive {kind}")
-        elif kind == "inertia":
+        if self.relation == ">":
+            self._refuse(values, ~(values > 0), f"a positive {self.kind}")
+        elif self.kind == "inertia":
             self._check_inertia(values)
-        elif kind in NOT_NEGATIVE:
+        elif self.relation:
             wrong = ~(values >= 0)
             self._refuse(values, wrong.any(axis=-1) if self.shape else wrong, "zero or more")
         return values

@@ -14,7 +14,7 @@ from ..codegen.hoisting import apply_hoisted
 from ..codegen.layout import FlatLayout
 from ..codegen.packing import Packing, packed, passed
 from ..codegen.shooting import ShootingFunctions, ShootingPasses, Sizes, Workspace
-from ..door import checked, count, floats, short
+from ..door import checked, count, floats, names, short
 from ..dynamics import Force, OpenTree
 from ..errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ..groups import Product, R
@@ -362,17 +362,16 @@ class OptimalControl:
 
 def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
-    names, nv = mechanism.labels[1].names, mechanism.nv
+    there, nv = mechanism.labels[1].names, mechanism.nv
     if given is None:
         driven = [body for body in mechanism.tree.bodies if body.joint.dim and not _is_free(body)]
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
     elif isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):
-        chosen = [given] if isinstance(given, str) else list(given)
-        for name in chosen:
-            if name not in names:
-                raise ModelError(f"actuated: there is no {name!r}; {known(names, name)}")
-        S = np.eye(nv)[:, [names.index(name) for name in chosen]]
+        for name in names(given):
+            if name not in there:
+                raise ModelError(f"actuated: there is no {name!r}; {known(there, name)}")
+        S = np.eye(nv)[:, [there.index(name) for name in names(given)]]
     else:
         S = floats("actuated", given)
     if S.ndim != 2 or len(S) != nv or not S.shape[1]:

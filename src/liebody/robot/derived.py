@@ -15,7 +15,7 @@ import numpy as np
 
 from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
 from ..codegen.sparse import with_arrays
-from ..door import checked
+from ..door import checked, names
 from ..dynamics import tangents
 from ..errors import ModelError, ShapeError
 from ..groups import LieGroup
@@ -92,7 +92,7 @@ def differentiated(
         straight, whole = _from_ends(straight, ends), straight
     along = {
         name: tangents(groups[name])(straight.inputs[name], np.zeros(groups[name].dim)).astype(object)
-        for name in ([wrt] if isinstance(wrt, str) else wrt)
+        for name in names(wrt)
         if name in groups and name in straight.inputs
     }
     found = PRODUCTS[product](straight, wrt, along)

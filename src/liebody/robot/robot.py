@@ -18,7 +18,7 @@ from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
-from ..door import checked, count, floats
+from ..door import checked, count, floats, names
 from ..errors import LiebodyError, ModelError, ShapeError, counted, known
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
@@ -313,7 +313,7 @@ class Robot(Algorithms, OfTree, Parametric):
         """
         call = self.kernel(name, **options)
         algorithm, given = kernels_of(type(self))[name]
-        arrays, by = algorithm.arguments(self, given), (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        arrays, by = algorithm.arguments(self, given), names(wrt)
         if not by or not set(by) <= set(arrays) or product not in PRODUCTS:
             raise ModelError(
                 f"derivatives of {name} by {wrt!r}, product {product!r}: it has the arrays "

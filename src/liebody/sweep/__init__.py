@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codegen.cache import version
-from ..door import checked
+from ..door import checked, names
 from ..dynamics import Mechanism
 from ..errors import SweepError, require, warn
 from ..progress import Progress
@@ -107,8 +107,7 @@ def sweep(
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     locks()
     space = Space(axes, chunk)
-    outputs = [outputs] if isinstance(outputs, str) else outputs
-    wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(outputs, ())
+    wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(names(outputs), ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
         raise SweepError(f"workers is {workers!r}, expected a number of processes, or 0 for this one")
     task: UserFunction | Simulation

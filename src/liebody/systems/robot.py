@@ -22,7 +22,6 @@ from collections import Counter, namedtuple
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,7 +29,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Frame, Tree
 from ..constrained import ClosedTree
-from ..door import names
+from ..door import is_index, names
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
@@ -666,10 +665,8 @@ class RobotSystem(HybridSystem):
         from a file without `last`: files have no final states.
         """
         member = member if isinstance(member, tuple) else (member,)
-        shape = run.end_times.shape
-        whole = all(isinstance(k, Integral) for k in member)
-        if not whole or len(member) != len(shape) or not all(-n <= k < n for k, n in zip(member, shape)):
-            raise ShapeError(f"member {member} is no index of an ensemble of shape {shape}")
+        if not is_index(member, run.end_times.shape):
+            raise ShapeError(f"member {member} is no index of an ensemble of shape {run.end_times.shape}")
         if not self.power_names:
             raise ModelError(f"{self.name} was made without a ledger; leave out ledger=False")
         if run.work.keys() != set(self.power_names):

@@ -32,6 +32,14 @@ __all__ = ["View", "ViewWarning", "view"]
 CELL = 460  # height of a notebook's cell [px]
 
 
+def require_for(path: Path) -> None:
+    """Raise MissingPackage where what writes a picture or a film of this suffix is not installed."""
+    if path.suffix in (".gif", ".png"):
+        require("films and pictures", "PIL", extra="view")
+    elif path.suffix == ".mp4":
+        require("films as MP4", "PIL", "imageio_ffmpeg", extra="mp4")
+
+
 class View:
     """A mechanism to look at, at rest or in motion. A notebook shows it; `show` opens a browser."""
 
@@ -65,7 +73,7 @@ class View:
                     raise ArgumentError(f"{path.name}: a page has no {', '.join(options)}; leave them out")
                 path.write_text(self.html, encoding="utf-8")
                 return
-            require("films and pictures", "PIL", extra="view")
+            require_for(path)
             from .film import film, picture
 
             if path.suffix == ".png":

@@ -405,11 +405,6 @@ def _add_frames(found: Drawing, names: Iterable[str], length: float) -> None:
             found.solids.append(Solid(body, arrow(), shape, color, FRAMES))
 
 
-def listed(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Names, or one of them, as a tuple."""
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
 def color_of(body: int) -> str:
     """The colour of a body without meshes."""
     return PALETTE[(body - 1) % len(PALETTE)]

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..door import count, number
+from ..door import names as listed
 from ..errors import SECONDS, LiebodyError, known, positive, require
 from ..progress import Progress
-from .drawing import JOINT, LAYERS, along_axis, listed, with_at_most
+from .drawing import JOINT, LAYERS, along_axis, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
 
@@ -61,8 +62,6 @@ def film(
     t, moving = scene.t, path.suffix == ".gif"
     if len(t) < 2:
         raise LiebodyError(f"{path.name}: a film needs a motion; a mechanism at rest is saved as .png")
-    if path.suffix == ".mp4":
-        require("films as MP4", "imageio_ffmpeg", extra="mp4")
     span = float(t[-1] - t[0])
     seconds = min(max(span, LASTS[0]), LASTS[1]) if seconds is None else positive("seconds", seconds, SECONDS)
     fps = (20 if moving else 30) if fps is None else positive("fps", fps, " of frames a second")

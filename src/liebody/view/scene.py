@@ -14,12 +14,12 @@ import numpy as np
 from ..bodies import Parametric, Tree, parameters_of, with_values
 from ..codegen import Kernel, traced
 from ..codegen.layout import FlatLayout
-from ..door import floats
+from ..door import floats, names
 from ..dynamics import body_poses
 from ..errors import ModelError, ShapeError
 from ..labels import labels_of
 from ..linear import matvec
-from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, listed, scaled
+from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
 Array = Any
@@ -183,7 +183,7 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
         for k, point in enumerate(points)
     ]
     tip = [drawing.tip] if drawing.tip and len(t) > 1 else []
-    named = tip if trace is None else listed(trace)
+    named = tip if trace is None else names(trace)
     metadata = getattr(motion, "metadata", {})
     title = " · ".join(str(x) for x in (drawing.name, metadata.get("method", "")) if x)
     notes = [f"{len(chosen)} of {math.prod(q.shape[:-2])} members"] if len(chosen) > 1 else []
