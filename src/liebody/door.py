@@ -86,7 +86,7 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
 def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
     """What was given as an array, of any entries or of a kind; raises ShapeError."""
     try:
-        if kind and isinstance(given, (np.ndarray, np.generic)) and np.iscomplexobj(given):
+        if kind and isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind == "c":
             raise TypeError("its numbers are complex")
         return np.asarray(given, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own

@@ -187,7 +187,7 @@ def with_parameters(
                 f"{mechanism!r} has no parameters; those of a Robot, a System, a ClosedTree and a "
                 "HybridSystem may be given"
             )
-        return mechanism, np.zeros(0)
+        return mechanism, NONE
     taken = any(map(takes_parameters, functions))
     if parameters:
         known = mechanism.parameters
@@ -201,6 +201,8 @@ def with_parameters(
             "a function of (t, q, v, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
             "for instance, or give its fourth argument a default"
         )
+    if not mechanism.layout.size:
+        return mechanism, NONE
     return mechanism.prototype, mechanism.packed(parameters)
 
 

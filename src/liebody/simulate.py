@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
@@ -196,8 +195,7 @@ def simulate(
     )  # fmt: skip
     march = simulation.march()
     start = time.perf_counter()
-    with suppress(KeyboardInterrupt):  # which the march keeps
-        march.go(progress)
+    march.go(progress)
     metadata = {
         "model": made.name,
         "method": chosen.name,
@@ -297,6 +295,8 @@ class _Simulation:
         assert isinstance(self.mechanism, OpenTree)
         along = self.march(metered=True)
         along.go(shown=False)
+        if along.interrupted:
+            raise along.interrupted
         return along.record()[1][..., -1].reshape(q.shape[:-1]) + _stored(self.mechanism, q, self.efforts.p)
 
 
@@ -311,7 +311,7 @@ class _March:
         self.interrupted: KeyboardInterrupt | None = None
 
     def go(self, shown: bool | None) -> None:
-        """Advance the members to their ends; `shown` is whether there is a progress bar."""
+        """Advance the members to their ends, or to where Ctrl-C stops them; `shown`: with a progress bar."""
         clock, alike = self.simulation.clock, not self.simulation.events
         try:
             with Progress(shown, clock.t_end, bar_format=BAR) as bar:
@@ -322,7 +322,6 @@ class _March:
         except KeyboardInterrupt as stop:
             self.interrupted = stop
             self.failed[:] = 0
-            raise
 
     def record(self) -> tuple[Array, Array]:
         """Times, and states (n, times, point): NaN of members that are lost; those that were reached."""

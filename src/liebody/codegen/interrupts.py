@@ -7,6 +7,7 @@ import ctypes
 import threading
 from typing import Any
 
+_MAIN = threading.main_thread().ident
 _pressed = False
 _asked = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: _pressed)  # its call lets the main thread handle signals
 _ADDRESS = ctypes.cast(_asked, ctypes.c_void_p).value
@@ -30,7 +31,7 @@ class Deferred:
 
     def __enter__(self) -> int | None:
         global _pressed
-        main = threading.current_thread() is threading.main_thread()
+        main = threading.get_ident() == _MAIN
         self.ours = main and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
         if not self.ours:
             return None

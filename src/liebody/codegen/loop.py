@@ -176,8 +176,9 @@ class CompiledLoop:
         shares: list[Course] = []
         try:
             with interrupts.Deferred() as asked:
+                arrays = y, record, failed, losses, nearest.rows
                 for start in range(0, n, size):
-                    own = [x[start : start + size] for x in (y, record, failed, losses, nearest.rows)]
+                    own = [x[start : start + size] for x in arrays] if size < n else arrays
                     shares.append(Course(library.fixed_steps, own[0], u.in_c(start), h, own[1:], asked))
                 if len(shares) < 2:
                     shares[0](t, steps, every, row)

@@ -129,7 +129,8 @@ int64_t fixed_steps(const Course *c) {
     int64_t taken = steps;
     for (int64_t i = 0; i < n && taken == steps; i += LANES) {
         const int64_t members = n - i < LANES ? n - i : LANES;
-        LOCAL T now[POINT], next[POINT], u[NODES * EFFORTS + 1];
+        LOCAL T states[1 + WATCHED][POINT], next[POINT], u[NODES * EFFORTS + 1];
+        T *now = states[0];
         I lost = bits(splat(0));
         load(now, POINT, y + i * POINT, POINT, members);
 #if WATCHED
@@ -155,7 +156,7 @@ int64_t fixed_steps(const Course *c) {
                 if ((fitted = jumps(e, from))) restart(now, &past, &t, &duration, u, next);
 #endif
                 if (!fitted && (fitted = length != made)) fit(now, &past, &duration, next);
-                if (fitted) memcpy(now, next, sizeof now);
+                if (fitted) memcpy(now, next, sizeof next);
 #endif
                 const I before = lost;
                 step(&t, &duration, now, u, &work, next, &lost);
@@ -163,9 +164,9 @@ int64_t fixed_steps(const Course *c) {
 #if !WATCHED
                 complete(&t, &duration, &to, now, u, u_end, &work, next, now);
 #else
-                LOCAL T after_it[POINT];
-                complete(&t, &duration, &to, now, u, u_end, &work, next, after_it);
-                memcpy(now, after_it, sizeof now);
+                T *then = states[now == states[0]];
+                complete(&t, &duration, &to, now, u, u_end, &work, next, then);
+                now = then;
                 remember(&work.watch, there, &t, &duration, member, r->nearest);
 #endif
                 if (any(MASK(lost != 0)))
@@ -182,7 +183,7 @@ int64_t fixed_steps(const Course *c) {
             if (made != h) {
                 const T past = splat(made), duration = splat(h);
                 fit(now, &past, &duration, next);
-                memcpy(now, next, sizeof now);
+                memcpy(now, next, sizeof next);
             }
 #endif
 #if WATCHED

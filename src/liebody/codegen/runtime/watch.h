@@ -50,15 +50,17 @@ INLINE I differ(T a, T b, T times) {
 
 /* Before a step of length h from y: whether it comes so close that it is taken carefully. */
 INLINE void begin_step(Watch *w, const T *y, T h) {
+    w->careful = bits(splat(0)), w->most = w->start;
+    if (__builtin_expect(!any(MASK(w->start > FAR) | MASK(w->before > FAR)), 1)) return;
     const T left = 1 + APPROACH * where(MASK(w->length != 0), w->length / h, splat(1));
     w->careful = differ(w->start, w->before, left * left) & MASK(w->before > 0);
-    w->most = w->start;
     if (any(w->careful)) memcpy(w->state, y, sizeof w->state);
 }
 
 /* Whether the step has come closer than it seemed, so that it is taken again. NaN is as close as
    can be. */
 INLINE int again(Watch *w, const T *y) {
+    if (__builtin_expect(!any(MASK(w->start > FAR) | ~MASK(w->end <= FAR)), 1)) return 0;
     const I near = differ(w->end, w->start, splat(DROP)) | MASK(w->end != w->end);
     const I new = near & ~w->careful & MASK(w->start == w->start);
     if (__builtin_expect(!any(new), 1)) return 0;
