@@ -661,7 +661,7 @@ def test_a_biped_from_its_urdf_walks_as_its_page_says(tmp_path, capsys):
     shooting = gait.shooting
     given = {
         "period": gait.period, "section": shooting.section, "symmetries": shooting.symmetries, "scale": 0.1,
-        "parameters": {**gait.parameters, "step": 2e-3}, **shooting.simulation.options,
+        "parameters": {**gait.parameters, "step": 2e-3}, **shooting.simulation,
     }  # fmt: skip
     fine = periodic_orbit(gait.system, gait.q, gait.v, **given, tolerance=1e-11)
     apart = periodic_orbit(fine.system, fine.q, fine.v, **given, tolerance=1e-7, difference=1e-5)

@@ -149,25 +149,14 @@ class VariedSystem(InPlaceOf):
 
     @cached_property
     def _rates_by(self) -> Function:
-        return self._at_rest(self._rates_of)
+        return at_rest(self._rates_of)
 
     @cached_property
     def _guards_by(self) -> Function:
         def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
             return self.system._guarded(self._moved(t, y, u, s))
 
-        return self._at_rest(self._traced(guards, "guards"))
-
-    def _at_rest(self, function: Function) -> Function:
-        """Its derivative at s = 0, along a direction: (..., direction)."""
-        along = jvp(function, "s")
-        shapes = {key: x.shape for key, x in function.inputs.items()}
-        zero = np.zeros(shapes["s"])
-
-        def derivative(*given: Any) -> Array:
-            return along(*given[:-1], zero, given[-1])
-
-        return trace(derivative, shapes, f"{function.name}_along")
+        return at_rest(self._traced(guards, "guards"))
 
     @cached_property
     def _update_by(self) -> Function:
@@ -183,7 +172,7 @@ class VariedSystem(InPlaceOf):
             return np.concatenate([base._still.write(z[:k]), eta, v, base._flowing.write(z[k:])])
 
         number = max(1, len(self.guard_names))
-        return self._at_rest(self._traced(updated, "updated", e=number))
+        return at_rest(self._traced(updated, "updated", e=number))
 
     # -- parts of the varied system -------------------------------------------------------------------------
 
@@ -246,7 +235,7 @@ class VariedSystem(InPlaceOf):
             z = self.system.start(*at) if self.system.start else at[3]
             return np.concatenate([still.write(z[:k]), self.system._flowing.write(z[k:])])
 
-        by = self._at_rest(self._traced(start, "start"))
+        by = at_rest(self._traced(start, "start"))
         columns = []
         for j in range(self.columns):
             direction = np.zeros(self._n + 1 + self._p)
@@ -256,3 +245,15 @@ class VariedSystem(InPlaceOf):
         X = np.stack(columns, axis=1)
         begun = self.system.start(t, q, v, base, p) if self.system.start else base
         return z._replace(**begun._asdict(), **{OF_MEMORY: X[: self._m], OF_STATE: X[self._m :]})
+
+
+def at_rest(function: Function) -> Function:
+    """The derivative of function(..., s) at s = 0, along a direction: (..., direction)."""
+    along = jvp(function, "s")
+    shapes = {key: x.shape for key, x in function.inputs.items()}
+    zero = np.zeros(shapes["s"])
+
+    def derivative(*given: Any) -> Array:
+        return along(*given[:-1], zero, given[-1])
+
+    return trace(derivative, shapes, f"{function.name}_along")
