@@ -199,6 +199,12 @@ def check_state(stepper: Any, state: Any, kind: Any) -> None:
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
 
 
+def check_members(batch: tuple[int, ...]) -> None:
+    """Raise ShapeError for an ensemble of this shape without members."""
+    if 0 in batch:
+        raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
+
+
 def members_of(rows: np.ndarray, given: Any, batch: tuple[int, ...]) -> np.ndarray:
     """Rows (*batch, ...) of some members of an ensemble, by a mask or indices; raises ShapeError."""
     try:

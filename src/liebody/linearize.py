@@ -20,7 +20,7 @@ from .door import checked, floats
 from .dynamics import Force, Mechanism, OpenTree
 from .errors import SECONDS, ModelError, ShapeError, positive, require
 from .integrators import MechanicalMethod, Method
-from .prepare import flow_of, mechanism_of, method_of, points_of
+from .prepare import flow_of, mechanism_of, method_of, points_of, stabilization_of
 from .robot import Robot
 from .scalar import Array
 from .tangents import Inputs, rates_of, steps_of
@@ -122,9 +122,7 @@ def linearize(
     if dt is None:
         A, B = _continuous(made, q, v, u)
     else:
-        stabilized = None
-        if not isinstance(chosen, MechanicalMethod):
-            stabilized = made.stabilization(stabilization, dt)
+        stabilized = stabilization_of(made, chosen, stabilization, dt)
         flow = flow_of(made, chosen, stabilized, None)
         y = points_of(flow, q, v, dt, u)
         if y.shape[1] != made.nq + made.nv:

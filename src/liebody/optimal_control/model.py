@@ -13,6 +13,7 @@ import numpy as np
 
 from ..codegen import Function, Program, jacobian, trace
 from ..codegen.flow import stages
+from ..codegen.layout import Sendable
 from ..codegen.program import Cells
 from ..codegen.sparse import zero_cells
 from ..door import short
@@ -50,7 +51,7 @@ def _rates(v: Array, a: Array, nu: Array, change: Array) -> Array:
     return np.hstack([np.concatenate([v, a])[:, None], np.concatenate([nu, change])])
 
 
-class HeldStep:
+class HeldStep(Sendable):
     """(q, v) at t + h of a tree whose joints have the efforts S u during the step.
 
     S       (nv, m)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,12 +28,12 @@ import numpy as np
 
 from ..codegen import Kernel, Samples, trace, traced
 from ..codegen.hybrid import HybridFlow
-from ..codegen.layout import FlatLayout, ensemble_of
+from ..codegen.layout import FlatLayout, Sendable, ensemble_of
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import checked, count, floats, number, short
+from ..door import check_members, checked, count, floats, number, short
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -102,7 +101,7 @@ class Given:
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
 
 
-class HybridSystem:
+class HybridSystem(Sendable):
     """Motion on a group with memory, events, works and outputs; see the head of this module.
 
     group         the configuration group of q (nq,), with velocities v (nv,) in its algebra
@@ -175,7 +174,6 @@ class HybridSystem:
             if sign not in (-1, 0, 1):
                 raise ModelError(f"the direction of {guard!r} is {sign!r}, expected +1, -1, or 0 for both")
         self.directions = tuple(int(directions.get(guard, 0)) for guard in self.guard_names)
-        self._flows: dict[Any, HybridFlow] = {}
 
     def __repr__(self) -> str:
         return (
@@ -187,11 +185,6 @@ class HybridSystem:
     def events_type(self) -> Any:
         """The named tuples that say which guards have changed their signs."""
         return self._guards.type
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The definition without what is compiled, so that systems can be sent to other processes."""
-        kind, state = type(self), {**vars(self), "_flows": {}}
-        return {n: x for n, x in state.items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _names(self, part: Callable[..., Any] | None) -> list[str]:
         """The names in the dictionary that a part returns, found by tracing it."""
@@ -255,6 +248,10 @@ class HybridSystem:
     def _repeats(self) -> Repeats | None:
         """How steps are taken anew that search for something; None: once is enough."""
         return None
+
+    @cached_property
+    def _flows(self) -> dict[Any, HybridFlow]:
+        return {}
 
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
@@ -436,7 +433,7 @@ class HybridSystem:
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        (_, method), most, limit = self.stepped_by(method), _number("events", events), count("limit", limit)
+        (_, method), most, limit = self.stepped_by(method), count("events", events, 0), count("limit", limit)
         threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
         locate, least = None if locate is None else number("locate", locate), number("least", least)
         for name, x in (("locate", locate), ("least", least)):
@@ -446,8 +443,7 @@ class HybridSystem:
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         batch = ensemble_of(states | given.batches | self.memory.batches(memory or {}))
-        if 0 in batch:
-            raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
+        check_members(batch)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
         rows = 1 + max(1, round(min(t_end / interval, 2**53)))
@@ -556,16 +552,6 @@ def _numbers(part: str, found: Mapping[str, Any]) -> Array:
         if np.shape(x):
             raise ShapeError(f"{part} returned {name!r} of shape {np.shape(x)}, expected single numbers")
     return np.array([np.asarray(x)[()] for x in found.values()])
-
-
-def _number(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ConfigurationError(f"{name} is {value!r}, expected a whole number, zero or more")
-    return number
 
 
 def _warn_of_lost(members: Ensemble, most: int) -> None:

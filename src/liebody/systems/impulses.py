@@ -236,7 +236,7 @@ class ContactImpulses(Solved):
             raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        self.parameters, self._rebounds = given, "restitution" in given
+        self.parameters, self.ranges, self._rebounds = given, contact.ranges, "restitution" in given
 
     def attach(self, tree: Tree) -> None:
         n, self._frames = len(self.points), self._located(tree)

@@ -29,7 +29,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Frame, Tree
 from ..constrained import ClosedTree
-from ..door import is_index, names
+from ..door import floats, is_index, names, short
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
@@ -177,6 +177,7 @@ class Element:
     name         goes before the names of what it brings, with an underscore
     prefix       before those of its parameters instead, if it is given
     memory, flows, parameters, directions   as in `HybridSystem`, by the element's own names
+    ranges       (least, most) of parameters that a simulation may be given, likewise
 
     A system keeps copies of its elements, so one element may go to several.
     """
@@ -192,6 +193,7 @@ class Element:
         self.flows: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
         self.directions: dict[str, int] = {}
+        self.ranges: dict[str, tuple[float, float]] = {}
 
     def attach(self, tree: Tree) -> None:
         """Look up what is needed of the tree; raises ModelError for what is not there."""
@@ -417,7 +419,9 @@ class RobotSystem(HybridSystem):
             outputs=self._signals,
             name=name or tree.name,
         )
-        self.parameters.checks = dict(self.mechanism.layout.checks)
+        ranges = {_parameter(e, key): x for e in self.elements for key, x in e.ranges.items()}
+        checks = {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
+        self.parameters.checks = {**self.mechanism.layout.checks, **checks}
 
     @functools.cached_property
     def _tuples(self) -> list[tuple[Element, Any, Any]]:
@@ -731,6 +735,15 @@ class Ledger:
                 lines.append(f"{title:8} {name:28} {x:12.6f} J")
         lines.append(f"{'residual':37} {self.residual:12.2e} J of {self.throughput:.4g} J")
         return "\n".join(lines)
+
+
+def check_range(name: str, least: float, most: float, given: Any) -> np.ndarray:
+    """What is given as numbers within a range; raises ModelError."""
+    values = floats(name, given)
+    if not ((least <= values) & (values <= most)).all():
+        wanted = f"from {least:g} to {most:g}" if np.isfinite(most) else "of zero or more"
+        raise ModelError(f"{name} is {short(values.tolist())}, expected numbers {wanted}")
+    return values
 
 
 def one_by_one(elements: Iterable[Any]) -> list[Any]:
