@@ -156,16 +156,11 @@ def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
     """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
     if isinstance(frame, str):
         robot.tree.frame(frame)
-    try:
-        x = np.asarray(target, float)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"the target of {frame!r} cannot be read as numbers: {error}") from None
+    x = floats(f"the target of {frame!r}", target)
     if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
         raise ShapeError(
             f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
         )
-    if not np.isfinite(x).all():
-        raise ConfigurationError(f"the target of {frame!r} is not finite")
     if x.shape[-1] == 4:
         R = x[..., :3, :3]
         off = max(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..door import floats
+from ..door import floats, vector
 from ..errors import ConfigurationError, ShapeError, positive
 from ..systems import HybridRun, HybridSystem
 from .shooting import Array, Events, GaitError, Point, Shooting, Shot
@@ -223,11 +223,8 @@ def periodic_orbit(
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
-    q0, v0 = floats("q0", q0), floats("v0", np.zeros(system.nv) if v0 is None else v0)
-    if q0.shape != (system.nq,) or v0.shape != (system.nv,):
-        raise ShapeError(
-            f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
-        )
+    q0 = vector("q0", q0, system.nq)
+    v0 = vector("v0", np.zeros(system.nv) if v0 is None else v0, system.nv)
     for name in ("t_end", "record_every"):
         if name in options:
             raise ConfigurationError(f"{name} is not for orbits: give period, a guess")

@@ -26,7 +26,7 @@ import numpy as np
 from ..codegen import Kernel, trace
 from ..codegen.layout import FlatLayout
 from ..door import count
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
 from ..linear import solve
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
 from ..systems.in_place import changed, changes
@@ -586,8 +586,7 @@ def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:
         return None
     guard, direction = section if isinstance(section, tuple | list) and len(section) == 2 else (section, None)
     if guard not in system.guard_names:
-        names = ", ".join(system.guard_names) or "none"
-        raise ModelError(f"section: there is no guard {guard!r}; there are {names}")
+        raise ModelError(f"section: there is no guard {guard!r}; {known(system.guard_names, guard)}")
     if direction is None:
         direction = system.directions[system.guard_names.index(guard)]
     return guard, int(direction)

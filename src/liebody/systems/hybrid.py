@@ -33,7 +33,7 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import check_members, checked, count, floats, number, short
+from ..door import check_members, checked, count, floats, number, short, vectors
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -200,6 +200,11 @@ class HybridSystem(Sendable):
         trace(keys, {"t": (), "y": size, "u": self.parameters.size + 1}, "names")
         return names
 
+    @cached_property
+    def _shapes(self) -> dict[str, Any]:
+        """What functions of time, flat state, and flat parameters with the step take."""
+        return {"t": (), "y": self._still.size + self._point.nq, "u": self.parameters.size + 1}
+
     # -- the flat state y = (memory that stays, q, v, memory that flows, works) ------------------------------
 
     def _read(self, t: Any, y: Array, u: Array) -> tuple[Any, ...]:
@@ -259,9 +264,7 @@ class HybridSystem(Sendable):
         return self._flows[method]
 
     def _make(self, method: Method) -> HybridFlow:
-        m, works, nu = self._still.size, len(self.power_names), self.parameters.size + 1
-        size = m + self._point.nq
-        state: dict[str, Any] = {"t": (), "y": size, "u": nu}
+        m, works, state, size = self._still.size, len(self.power_names), self._shapes, self._shapes["y"]
         number = max(1, len(self.guard_names))
 
         def velocity(t: Any, y: Array, u: Array) -> Array:
@@ -316,9 +319,7 @@ class HybridSystem(Sendable):
         def signals(t: Any, y: Array, u: Array) -> dict[str, Any]:
             return {name: np.asarray(x) for name, x in dictionary_of(outputs, *self._read(t, y, u)).items()}
 
-        size = self._still.size + self._point.nq
-        state: dict[str, Any] = {"t": (), "y": size, "u": self.parameters.size + 1}
-        return Kernel(traced(signals, state, "outputs", loops=self._loops()))
+        return Kernel(traced(signals, self._shapes, "outputs", loops=self._loops()))
 
     @cached_property
     def _start(self) -> Kernel | None:
@@ -330,8 +331,8 @@ class HybridSystem(Sendable):
             found = start(0.0, q, v, self.memory.read(z), self.parameters.read(u[: self.parameters.size]))
             return self.memory.write(found)
 
-        nu = self.parameters.size + 1
-        return Kernel(trace(memory, {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": nu}, "start"))
+        shapes = {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": self._shapes["u"]}
+        return Kernel(trace(memory, shapes, "start"))
 
     def _memory_at_start(self, q: Array, v: Array, u: Array, given: Mapping[str, Any], batch: Any) -> Array:
         """The memory (n, size): what is given, else that of `start`."""
@@ -347,12 +348,7 @@ class HybridSystem(Sendable):
             q0 = labels_of(self)[0].filled(q0, self.group.neutral())
         if isinstance(v0, Mapping):
             v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
-        q = floats("q0", q0)
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
-        if v.ndim == 0 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        q, v = vectors("q0", q0, self.nq), vectors("v0", np.zeros(self.nv) if v0 is None else v0, self.nv)
         return self._normal(self.group.check(q)), v
 
     @cached_property
@@ -446,11 +442,11 @@ class HybridSystem(Sendable):
         check_members(batch)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
-        rows = 1 + max(1, round(min(t_end / interval, 2**53)))
-        if abs((rows - 1) * interval - t_end) > 1e-9 * t_end:
+        intervals = max(1, round(min(t_end / interval, 2**53)))
+        if abs(intervals * interval - t_end) > 1e-9 * t_end:
             raise IntegrationError(
                 f"t_end = {t_end} s is no multiple of record_every = {interval} s; "
-                f"take {t_end / (rows - 1):g}, for instance"
+                f"take {t_end / intervals:g}, for instance"
             )
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
@@ -459,12 +455,12 @@ class HybridSystem(Sendable):
 
         flow, _ = self._flow(method), self._outputs  # what is wrong with them is said before the motion
         y = self._points(q, v, u.at(0.0), memory or {}, batch)
-        times = interval * np.arange(rows)
+        times = interval * np.arange(intervals + 1)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)
         metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
         try:
-            flow.march(members, u, rows, settings, threads)
+            flow.march(members, u, len(times), settings, threads)
         except KeyboardInterrupt as stop:
             stop.run = self._run(members, batch, times, u, metadata)  # type: ignore[attr-defined]
             raise

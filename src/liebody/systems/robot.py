@@ -40,6 +40,19 @@ from ..scalar import Array, maximum, sqrt, where
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
 
 
+def once(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, of which each result is computed once and kept."""
+
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any) -> Any:
+        key = method.__name__, *arguments
+        if key not in self._kept:
+            self._kept[key] = method(self, *arguments)
+        return self._kept[key]
+
+    return call
+
+
 class State:
     """A robot in motion, as its elements see it; everything is computed once.
 
@@ -62,51 +75,45 @@ class State:
         self.stored: dict[str, Callable[[], Any]] = {}
         self.elements: list[tuple[Element, Any, Any]] = []  # with their memory and parameters
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    @property
+    @cached_property
     def kinetic_energy(self) -> Any:
         """T  [J]"""
-        return self._once("T", lambda: dynamics.kinetic_energy(self.tree, self.q, self.v))
+        return dynamics.kinetic_energy(self.tree, self.q, self.v)
 
-    @property
+    @cached_property
     def potential_energy(self) -> Any:
         """U of gravity, zero where the centre of mass is in the world's origin  [J]"""
-        return self._once("U", lambda: dynamics.potential_energy(self.tree, self.q, self.gravity))
+        return dynamics.potential_energy(self.tree, self.q, self.gravity)
 
-    @property
+    @cached_property
     def com(self) -> Array:
         """Centre of mass in the world, (3,)  [m]"""
-        return self._once("c", lambda: dynamics.center_of_mass(self.tree, self.q))
+        return dynamics.center_of_mass(self.tree, self.q)
 
-    @property
+    @cached_property
     def com_velocity(self) -> Array:
         """Its velocity in the world, (3,)  [m/s]"""
-        return self._once("dc", lambda: dynamics.center_of_mass_velocity(self.tree, self.q, self.v))
+        return dynamics.center_of_mass_velocity(self.tree, self.q, self.v)
 
+    @once
     def pose(self, frame: str | Frame) -> Array:
         """Pose of a frame in the world, (4, 4)."""
-        return self._once(("pose", frame), lambda: dynamics.frame_pose(self.tree, self.q, frame))
+        return dynamics.frame_pose(self.tree, self.q, frame)
 
     def position(self, point: str | Frame) -> Array:
         """Position of a frame's origin in the world, (3,)  [m]"""
         return self.pose(point)[:3, 3]
 
+    @once
     def velocity(self, point: str | Frame) -> Array:
         """Velocity of a frame's origin, in the world's axes, (3,)  [m/s]"""
+        twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
+        return self.pose(point)[:3, :3] @ twist[3:]
 
-        def find() -> Array:
-            twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
-            return self.pose(point)[:3, :3] @ twist[3:]
-
-        return self._once(("velocity", point), find)
-
-    def jacobian(self, frame: Frame) -> Array:
+    @once
+    def jacobian(self, frame: str | Frame) -> Array:
         """The Jacobian of a frame, (6, nv): angular and linear velocity in the world's axes."""
-        return self._once(("J", frame), lambda: dynamics.frame_jacobian(self.tree, self.q, frame, "mixed"))
+        return dynamics.frame_jacobian(self.tree, self.q, frame, "mixed")
 
     def touching(self, point: str) -> Any:
         """1 where a point touches something, 0 where it does not.
@@ -144,20 +151,17 @@ class State:
         """How many velocities, the first ones, are those of a base that carries all others; 0 without one."""
         return 0 if self._base is None else self._base.dofs.stop
 
-    @property
+    @cached_property
     def base_rotation(self) -> Array:
         """Axes of the base in the world, (3, 3); the world's own where no base floats."""
-        one = np.eye(3, dtype=int)
-        return one if self._base is None else self._once("R", lambda: self._base.pose(self.q)[:3, :3])
+        return np.eye(3, dtype=int) if self._base is None else self._base.pose(self.q)[:3, :3]
 
+    @once
     def leg(self, point: str | Frame) -> tuple[Array, Array]:
         """r (3,) from the centre of mass to a point, and J (3, nv) of dr/dt = J v, in the base's axes.
 
         dr/dt is that of the world, turned into the base's axes. Neither depends on where the base is.
         """
-        return self._once(("leg", point), lambda: self._leg(point))
-
-    def _leg(self, point: str | Frame) -> tuple[Array, Array]:
         tree, base, q = self.tree, self._base, self.q
         if base is not None:  # put it where its joint is neutral: exact zeros and ones
             q = np.concatenate([base.joint.group.neutral(), q[base.coordinates.stop :]])

@@ -109,18 +109,13 @@ class VariedSystem(InPlaceOf):
     def _state_rates(self) -> Kernel:
         """(t, y, u) -> rates of the state."""
         rest = np.zeros(self._n + 1 + self._p)
-        return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self._shapes, "rates"))
+        return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self.system._shapes, "rates"))
 
     # -- the graphs that are differentiated -----------------------------------------------------------------
 
     @cached_property
     def _no_works(self) -> np.ndarray:
         return np.zeros(len(self.system.power_names))
-
-    @cached_property
-    def _shapes(self) -> dict[str, Any]:
-        size = self._m + self.system.nq + self.system.nv + self._k + len(self.system.power_names)
-        return {"t": (), "y": size, "u": self.system.parameters.size + 1}
 
     def _moved(self, t: Any, y: Array, u: Array, s: Array) -> tuple[Any, ...]:
         """(t, q, v, z, p), moved by s = (memory, eta, dv, flows, dt, dp)."""
@@ -132,7 +127,7 @@ class VariedSystem(InPlaceOf):
         return t + s[self._n], q, v, z, changed(p, self._by, s[self._n + 1 :])
 
     def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
-        shapes = {**self._shapes, **more, "s": self._n + 1 + self._p}
+        shapes = {**self.system._shapes, **more, "s": self._n + 1 + self._p}
         return trace(part, shapes, name)
 
     @cached_property
@@ -181,17 +176,20 @@ class VariedSystem(InPlaceOf):
         y = self.system._write(q, v, z, self._no_works)
         return y, np.concatenate([self.system.parameters.write(p), [0.0]])
 
-    def _directions(self) -> list[np.ndarray]:
-        """Of each column, the part of s that stays: (dt, dp)."""
-        return [*np.zeros((2 * self.nv, 1 + self._p)), *np.eye(1 + self._p)[1:]]
+    def _columns(self, X: Array) -> zip[tuple[Array, Array]]:
+        """Each column of variations X (n, columns), with what of s stays along it: (dt, dp)."""
+        fixed = np.concatenate([np.zeros((2 * self.nv, 1 + self._p)), np.eye(1 + self._p)[1:]])
+        return zip(X.T, fixed, strict=True)
+
+    def _carried(self, z: Any) -> zip[tuple[Array, Array]]:
+        return self._columns(np.concatenate([getattr(z, OF_MEMORY), getattr(z, OF_STATE)]))
 
     def _all_rates(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
         base, nv = self._memory(z), self.nv
         y, u = self._flat(t, q, v, base, p)
         ad = self.group.ad(v)
         columns = []
-        for j, fixed in enumerate(self._directions()):
-            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+        for x, fixed in self._carried(z):
             rate = self._rates_by(t, y, u, np.concatenate([x, fixed]))
             eta = rate[:nv] - ad @ x[self._m : self._m + nv]
             columns.append(np.concatenate([eta, rate[nv:]]))
@@ -208,8 +206,7 @@ class VariedSystem(InPlaceOf):
         before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
         toward = self._guards_by(t, y, u, np.concatenate([before, [1.0], np.zeros(self._p)]))
         columns, delays = [], []
-        for j, fixed in enumerate(self._directions()):
-            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+        for x, fixed in self._carried(z):
             change = self._guards_by(t, y, u, np.concatenate([x, fixed]))
             late: Any = 0.0
             for happened, g, g_ in zip(events, change, toward, strict=False):
@@ -236,12 +233,12 @@ class VariedSystem(InPlaceOf):
             return np.concatenate([still.write(z[:k]), self.system._flowing.write(z[k:])])
 
         by = at_rest(self._traced(start, "start"))
-        columns = []
-        for j in range(self.columns):
-            direction = np.zeros(self._n + 1 + self._p)
-            direction[self._m + j if j < 2 * self.nv else self._n + 1 + j - 2 * self.nv] = 1
-            x = by(t, y, u, direction)
-            columns.append(np.concatenate([x[: self._m], direction[self._m :][: 2 * self.nv], x[self._m :]]))
+        state = slice(self._m, self._m + 2 * self.nv)
+        X, columns = np.eye(self._n, self.columns, -self._m), []
+        X[state.stop :] = 0
+        for direction, fixed in self._columns(X):
+            x = by(t, y, u, np.concatenate([direction, fixed]))
+            columns.append(np.concatenate([x[: self._m], direction[state], x[self._m :]]))
         X = np.stack(columns, axis=1)
         begun = self.system.start(t, q, v, base, p) if self.system.start else base
         return z._replace(**begun._asdict(), **{OF_MEMORY: X[: self._m], OF_STATE: X[self._m :]})
