@@ -171,10 +171,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
-            a = slice(first, first + sum(len(row.x) for row in own))
-            flows, losses[contact] = contact.after(s, z_, p_, h, found.x[a], found.before[a], found.after[a])
+            pushes, first = found.pushes[first : first + len(own)], first + len(own)
+            flows, losses[contact] = contact.after(s, z_, p_, h, pushes)
             rates.update({full_name(contact, name): y / h for name, y in flows.items()})
-            first = a.stop
         for e, z_, p_ in each:
             if e not in losses:
                 rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
