@@ -212,22 +212,21 @@ class Shooting:
 
         Those that are late, and go on, are simulated once more, for longer.
         """
-        t_end = (1.3 if self.section else 1.0) * time
-        run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
-        ends = self._ends(run, t_end, time)
-        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
-        if late:
-            defaults, t_end = system.parameters.defaults, 4.0 * time
+        defaults = system.parameters.defaults
+
+        def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
             given = {
-                name: np.asarray(x)[late] if np.ndim(x) > defaults[name].ndim else x
+                name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
                 for name, x in parameters.items()
             }
-            after = system.simulate(
-                np.asarray(q)[late], np.asarray(v)[late], t_end=t_end, record_every=t_end,
-                **self.options(given, time),
-            )  # fmt: skip
-            for i, end in zip(late, self._ends(after, t_end, time), strict=True):
-                ends[i] = end
+            options = {"t_end": t_end, "record_every": t_end, **self.options(given, time)}
+            run = system.simulate(np.asarray(q)[which], np.asarray(v)[which], **options)
+            return run, self._ends(run, t_end, time)
+
+        run, ends = simulated(slice(None), (1.3 if self.section else 1.0) * time)
+        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
+        for i, end in zip(late, simulated(late, 4.0 * time)[1] if late else (), strict=True):
+            ends[i] = end
         return run, ends
 
     def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
 from ..systems import HybridRun, HybridSystem
+from ..systems.in_place import changes
 from .orbit import PeriodicOrbit, largest_first
 from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError
@@ -138,13 +139,7 @@ def stabilize(
 
 def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
     """All parameters, those of the inputs changed by rows (..., p)."""
-    given, first = dict(orbit.parameters), 0
-    for name in inputs:
-        value = np.asarray(given[name], float)
-        part = change[..., first : first + value.size]
-        given[name] = value + part.reshape(*part.shape[:-1], *value.shape)
-        first += value.size
-    return given
+    return {**orbit.parameters, **changes(orbit.parameters, inputs, change)}
 
 
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:
