@@ -180,29 +180,22 @@ class _Bounds:
     """The box of coordinates within the joints' limits.
 
     low, high  (nq,), infinite where there are none
-    pairs      coordinates with limits that are degrees of freedom, too, and their numbers among these
+    pairs      coordinates that are degrees of freedom, too, and their numbers among these
     """
 
     def __init__(self, robot: Robot, limits: bool) -> None:
         tree = robot.tree
         self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
-        coordinates: list[int] = []
-        dofs: list[int] = []
-        for body in tree.bodies if limits else ():
-            joint, at = body.joint, body.coordinates
-            if joint.nq != joint.dim:
-                continue  # rotations in space have none
-            low, high = (np.asarray(x, float) for x in (joint.lower, joint.upper))
-            if joint.mimic is not None:
-                if not joint.mimic.multiplier:
-                    continue  # it stays where it is, whatever its leader does
-                offset, multiplier = joint.mimic.offset, joint.mimic.multiplier
-                low, high = np.sort((np.stack([low, high]) - offset) / multiplier, axis=0)
-            self.low[at], self.high[at] = np.maximum(self.low[at], low), np.minimum(self.high[at], high)
-            if isinstance(joint.group, RealGroup):
-                coordinates += range(at.start, at.stop)
-                dofs += range(body.dofs.start, body.dofs.stop)
-        self.pairs = np.array(coordinates, int), np.array(dofs, int)
+        _, places, (ratio, offset, *ends) = tree.limits
+        at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
+        np.maximum.at(self.low, places[at], low)
+        np.minimum.at(self.high, places[at], high)
+        straight = [body for body in tree.bodies if isinstance(body.joint.group, RealGroup)]
+        self.pairs = (
+            np.array([i for body in straight for i in range(tree.nq)[body.coordinates]], int),
+            np.array([i for body in straight for i in range(tree.nv)[body.dofs]], int),
+        )
         empty = np.flatnonzero(self.low > self.high)
         if len(empty):
             raise ModelError(
