@@ -334,11 +334,13 @@ class Shooting:
 
     def moved(self, at: Point, x: Array) -> Point:
         """The point, moved by x times the unit."""
-        nv, group, change = self.system.nv, self.system.group, self.layout.read(x * self.unit(at))
-        q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, change.nodes[:, :nv], strict=True)]
-        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, change.parameters)}
-        period = at.period + float(change.period.sum())
-        return Point(np.stack(q), at.v + change.nodes[:, nv:], period, at.shift + change.shift, parameters)
+        nv, group, change = self.system.nv, self.system.group, x * self.unit(at)
+        nodes, period, shift, p = (change[place] for place in self.layout.places.values())
+        nodes = nodes.reshape(self.segments, 2 * nv)
+        q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
+        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
+        v, T = at.v + nodes[:, nv:], at.period + float(period.sum())
+        return Point(np.stack(q), v, T, at.shift + shift, parameters)
 
     def between(self, a: Point, b: Point) -> Array:
         """The x with b = moved(a, x)."""
