@@ -26,7 +26,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, positive
 from .floquet import floquet
-from .orbit import ENOUGH, PeriodicOrbit
+from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier
 from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ class _Curve:
         mu, factor = _critical(best.orbit, kind)
         sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
         if abs(factor) > NEAR:
-            worse = max(sides, key=lambda orbit: np.abs(orbit.multipliers).max(initial=0.0))
+            worse = max(sides, key=largest_multiplier)
             return Bifurcation(
                 BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed
             )

@@ -113,10 +113,9 @@ class PeriodicOrbit:
 
     def __repr__(self) -> str:
         moves = f", shift {np.array2string(self.shift, precision=6)}" if len(self.shift) else ""
-        size = np.abs(self.multipliers).max(initial=0.0)
         return (
             f"PeriodicOrbit({self.system.name!r}, period {self.period:.9g} s{moves}, largest multiplier "
-            f"{size:.6g}, residual {self.residual:.1e})"
+            f"{largest_multiplier(self):.6g}, residual {self.residual:.1e})"
         )
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
@@ -161,6 +160,11 @@ class PeriodicOrbit:
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
         return reduce(lambda B, arc: arc.D[:, :n] @ B + arc.D[:, n:], self.shot.arcs, start)
+
+
+def largest_multiplier(of: Any) -> float:
+    """The largest modulus of the Floquet multipliers of an orbit, with feedback or without."""
+    return float(np.abs(of.multipliers).max(initial=0.0))
 
 
 def largest_first(values: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..door import count
 from ..errors import ConfigurationError
-from .orbit import PeriodicOrbit, periodic_orbit
+from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
 from .shooting import Array, GaitError, Shooting
 
 SAME = 1e-5  # states nearer than this over the scale, with the same parameters, are of one orbit
@@ -75,11 +75,6 @@ def search(
         if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in found):
             found.append(orbit)
     return sorted(found, key=objective or largest_multiplier)
-
-
-def largest_multiplier(orbit: PeriodicOrbit) -> float:
-    """The largest modulus of its Floquet multipliers."""
-    return float(np.abs(orbit.multipliers).max(initial=0.0))
 
 
 def improve(

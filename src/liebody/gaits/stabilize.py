@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import ConfigurationError, ShapeError
 from ..systems import HybridRun, HybridSystem
 from ..systems.in_place import changes
-from .orbit import PeriodicOrbit, largest_first
+from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError
 
@@ -46,7 +46,7 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = (np.abs(x.multipliers).max(initial=0.0) for x in (self, self.orbit))
+        size, free = largest_multiplier(self), largest_multiplier(self.orbit)
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:

@@ -387,7 +387,10 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
     there, nv = mechanism.labels[1].names, mechanism.nv
     if given is None:
-        driven = [body for body in mechanism.tree.bodies if body.joint.dim and not _is_free(body)]
+        bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
+        driven = [
+            b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))
+        ]  # but a free base
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
     elif isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):
@@ -402,10 +405,6 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
             f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints"
         )
     return S
-
-
-def _is_free(body: Any) -> bool:
-    return not body.parent and np.array_equal(body.joint.S, np.eye(6))
 
 
 @partial(checked, but=("mechanism", "stage", "terminal"))

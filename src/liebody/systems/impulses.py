@@ -375,6 +375,9 @@ class _Dissipating(Solved):
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"": 0.0}
 
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {name: getattr(z, name) for name in self.flows}
+
 
 class _At(NamedTuple):
     """A velocity on which a force acts: its body, its place among the body's, the numbers of the force."""
@@ -424,9 +427,6 @@ class _JointImpulses(_Dissipating):
     def _stored(self, s: State, h: Any, found: list[Push]) -> Any:
         """The rate of the energy that it stores."""
         return 0.0
-
-    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"reaction": z.reaction}
 
 
 class FrictionImpulses(_JointImpulses):
@@ -544,9 +544,6 @@ class LoopImpulses(_Dissipating):
     def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
         forces = -np.concatenate([push.x for push in found]) / h
         return {"multipliers": forces}, {"": -sum(push.work for push in found) / h}
-
-    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"multipliers": z.multipliers}
 
 
 KINDS: dict[type, type[Solved]] = {
