@@ -285,13 +285,9 @@ class _March(Sendable):
         if number in self._kept:
             return self._kept[number]
         a, b = self.segments[number]
-        Y, n, columns = (
-            self._states(a, b, self._checkpoints[number]),
-            len(self.start),
-            self.width * (1 + self.linear),
-        )
+        Y, n = self._states(a, b, self._checkpoints[number]), len(self.start)
         A = np.zeros((n, b - a, self.rows, self.rows))
-        B = np.zeros((n, b - a, self.rows, columns))
+        B = np.zeros((n, b - a, self.rows, self.width * (1 + self.linear)))
         shares = self._shares[number] = np.zeros((n, b - a))
         kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
         for h, jump in np.unique(kinds, axis=0):
