@@ -265,17 +265,10 @@ class Constraints:
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
-            try:
-                both = [np.broadcast_to(np.asarray(x, float), c.shape).ravel() for x in one[1:]]
-            except (TypeError, ValueError):
-                raise ShapeError(
-                    f"a constraint of shape {c.shape} has the bounds {short(one[1:])}, expected numbers or "
-                    "arrays of that shape"
-                ) from None
-            if not (both[0] <= both[1]).all():
-                raise ModelError(f"a constraint has the bounds {short(one[1:])}: low must not be above high")
             self._parts.append(one[0])
-            bounds += zip(*both, strict=True)
+            bounds += zip(
+                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
+            )
         self._bounds, self.size = bounds, len(bounds)
 
     def residuals(self, *at: Array) -> Array:
@@ -299,3 +292,16 @@ class Constraints:
             x = maximum(x, low) if np.isfinite(low) else x
             within.append(minimum(x, high) if np.isfinite(high) else x)
         return z - np.array(within)
+
+
+def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
+    """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
+    try:
+        given = -np.asarray(high, float) if low is None else low, high
+        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in given])
+    except (TypeError, ValueError):
+        told = short(high if low is None else (low, high))
+        raise ShapeError(f"{what} are {told}, expected (low, high) of numbers or arrays {shape}") from None
+    if not (both[0] <= both[1]).all():
+        raise ModelError(f"{what} are {short((low, high))}: low must not be above high, nor a number NaN")
+    return both

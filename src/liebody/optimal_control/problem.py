@@ -23,7 +23,7 @@ from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
 from .fddp import Iteration, Outcome, search
-from .model import Constraints, Cost, HeldStep
+from .model import Constraints, Cost, HeldStep, bounds_of
 from .mpc import Controller
 
 EULER = "semi-implicit-euler"
@@ -504,18 +504,7 @@ def optimal_control(
         }
         parts |= {"constraints": kept.residuals} if kept.size else {}
         costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
-    return OptimalControl(step, costs, constraints, _bounds(limits, m), layout, width, hessian == "exact")
-
-
-def _bounds(limits: Any, m: int) -> Array:
-    """low and high, (2, m)."""
-    limits = (-np.inf, np.inf) if limits is None else limits
-    low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (None, limits)
-    try:
-        high = np.broadcast_to(np.asarray(high, float), (m,))
-        low = -high if low is None else np.broadcast_to(np.asarray(low, float), (m,))
-    except (TypeError, ValueError):
-        raise ShapeError(f"limits are {limits!r}, expected (low, high) of numbers or arrays ({m},)") from None
-    if not (low <= high).all():
-        raise ModelError(f"limits are {limits!r}: low must not be above high, and no number may be NaN")
-    return np.array([low, high])
+    pair = isinstance(limits, tuple) and len(limits) == 2
+    low, high = (-np.inf, np.inf) if limits is None else limits if pair else (None, limits)
+    bounds = bounds_of("limits", low, high, (m,))
+    return OptimalControl(step, costs, constraints, bounds, layout, width, hessian == "exact")
