@@ -9,7 +9,7 @@ from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.errors import IntegrationError, ModelError, ShapeError
 from liebody.groups import SE3, Free, Planar, SpatialTranslation
 from liebody.models.pendulums import UPRIGHT
-from liebody.systems import Apex, Contact, Element, Fall, JointPD, PointFeet, robot_system
+from liebody.systems import Apex, Contact, Element, Fall, JointPD, PointFeet, TimeStepping, robot_system
 
 MASS, G = 1.5, 9.81
 K, D = 2e3, 8.0
@@ -267,6 +267,13 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
     assert hits[1][0] - hits[0][0] == pytest.approx(0.2 + pause, abs=1e-9)
 
 
+def slid(method=None, **options):
+    """A particle over a floor that gives way, from rest, with parameters of one's own."""
+    own = {"friction": 0.5, "restitution": 0.5} if method else {"friction": 0.5}
+    system = (TimeStepping if method else robot_system)(particle(), Contact("tip", **own))
+    return system.simulate(np.zeros(3), t_end=0.1, **options)
+
+
 @pytest.mark.parametrize(
     ("act", "words"),
     [
@@ -276,6 +283,14 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
         (lambda: Contact("tip", stiffness=-1), ["stiffness", "-1"]),
         (lambda: Contact("tip", friction=-0.5), ["friction", "-0.5", "zero or more"]),
         (lambda: Contact("tip", radius=-0.1), ["radius", "-0.1", "zero or more"]),
+        (lambda: Contact("tip", stiffness=(1, 2, 3)), ["stiffness", "(1, 2, 3)", "two of them"]),
+        (
+            lambda: slid(parameters={"floor_friction": [0.1, -0.5]}),
+            ["floor_friction", "-0.5", "zero or more"],
+        ),
+        (lambda: slid(sampled={"floor_friction": ([0, 1], [0.1, -0.5])}), ["floor_friction", "-0.5"]),
+        (lambda: slid(parameters={"floor_damping": -1}, method="time-stepping"), ["floor_damping", "-1.0"]),
+        (lambda: slid(parameters={"floor_restitution": 2}, method="time-stepping"), ["from 0 to 1"]),
         (lambda: robot_system(particle(), 3), ["3", "no element"]),
         (lambda: robot_system(particle(), Apex(), Apex()), ["'apex'", "another name"]),
         (lambda: observed(kinetic_energy=0.0), ["'kinetic_energy'", "another name"]),

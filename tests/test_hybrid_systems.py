@@ -204,7 +204,7 @@ def test_a_run_knows_where_its_members_ended():
         (lambda: ball().simulate([1.0, 2.0], t_end=1), ShapeError, ["q0", "(2,)", "(..., 1)"]),
         (lambda: ball().simulate([np.nan], t_end=1), ConfigurationError, ["q0", "finite"]),
         (lambda: ball().simulate([1.0], t_end=-1), IntegrationError, ["t_end", "-1"]),
-        (lambda: ball().simulate([1.0], t_end=1, events=-3), ConfigurationError, ["events", "-3", "zero"]),
+        (lambda: ball().simulate([1.0], t_end=1, events=-3), ArgumentError, ["events", "-3", "0 or more"]),
         (lambda: ball().simulate([1.0], t_end=1, events=2.5), ArgumentError, ["events", "2.5"]),
         (lambda: ball().simulate([1.0], t_end=1, record_every=0.3), IntegrationError, ["multiple", "0.333"]),
         (lambda: ball(step=None).simulate([1.0], t_end=1), IntegrationError, ["ball", "give dt"]),

@@ -240,7 +240,7 @@ TURNED = np.diag([1.0, 1, -1, 1])
         ({"hnad": np.zeros(3)}, None, ModelError, "'hnad'.*did you mean 'hand'"),
         ({"hand": np.zeros(4)}, None, ShapeError, r"shape \(4,\), expected a pose"),
         ({"hand": "there"}, None, ShapeError, "cannot be read"),
-        ({"hand": [np.nan, 0, 0]}, None, ConfigurationError, "not finite"),
+        ({"hand": [np.nan, 0, 0]}, None, ConfigurationError, "expected a finite number"),
         ({"hand": TURNED}, None, ConfigurationError, "no pose"),
         ({"hand": np.zeros(3)}, [0.0], ShapeError, "2"),
         ({"hand": np.zeros((2, 3))}, np.zeros((3, 2)), ShapeError, "do not broadcast"),

@@ -274,6 +274,8 @@ def test_what_cannot_be_linearised_or_regulated_is_refused():
         lb.linearize(robot, [0.0, 0.0], dt=0.1, method="radau7")
     with pytest.raises(ModelError, match="generalized-alpha remembers more than q and v"):
         lb.linearize(robot, [0.0, 0.0], dt=0.1, method="generalized-alpha")
+    with pytest.raises(IntegrationError, match="variational keeps constraints in its own way; leave out"):
+        lb.linearize(robot, [0.0, 0.0], dt=0.1, method="variational", stabilization="baumgarte")
     closed, q, v = closed_four_bar()
     with pytest.raises(ConfigurationError, match="q0 violates constraint 'C'"):
         lb.linearize(closed, q + 0.1, v)

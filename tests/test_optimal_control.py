@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+
+import cloudpickle
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are
@@ -311,6 +314,26 @@ def test_a_controller_follows_a_goal_that_is_given_as_it_goes():
     again = problem.mpc(20)
     close(again([0.3, 0.2], parameters={"goal": GOAL}), run.u[0], 1e-12)
     assert again(run.q[-1], run.v[-1])[0] < 0 < run.u[-1][0]  # towards the default goal
+
+
+def nearness(q, v, u, p):
+    return np.concatenate([q - p.goal, 0.3 * v, 0.3 * u])
+
+
+def height(q, v, p):
+    return q[0] + q[1]
+
+
+def test_problems_can_be_sent_to_other_processes_before_and_after_they_were_solved():
+    options = {"dt": 0.05, "method": EULER, "parameters": {"goal": GOAL}, "hessian": "exact"}
+    limited = {"terminal_constraints": [(height, -0.1, 0.1)]}
+    problem = lb.optimal_control(lb.load("double_pendulum"), stage=nearness, **options, **limited)
+    before = pickle.dumps(problem), cloudpickle.dumps(problem)
+    plan = problem.solve([0.2, -0.1], knots=8)
+    for sent in (*before, pickle.dumps(problem), cloudpickle.dumps(problem)):
+        again = pickle.loads(sent).solve([0.2, -0.1], knots=8)
+        assert again.cost == plan.cost and again.violation == plan.violation
+        np.testing.assert_array_equal(again.u, plan.u)
 
 
 def test_gains_make_of_a_plan_the_best_inputs_next_to_it():

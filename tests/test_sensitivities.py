@@ -1,7 +1,9 @@
 """Derivatives through simulations: tangents beside differences of the same code, adjoints beside tangents."""
 
+import pickle
 import sys
 
+import cloudpickle
 import numpy as np
 import pytest
 from random_trees import WEIGHT, random_state, random_tree
@@ -331,6 +333,20 @@ def test_samples_of_a_hybrid_system_are_held_as_is_said():
     for hold, speed in (("linear", 1.5), ("zero", 0.0)):
         s = lb.sensitivities(cart, [0.0], sampled=sampled, hold=hold, record_every=0.5, **options)
         np.testing.assert_allclose(s.run.v[-1], speed, atol=1e-15)
+
+
+@pytest.mark.parametrize("method", ["rkmk4", pytest.param("variational", marks=pytest.mark.wide)])
+def test_motions_with_derivatives_can_be_sent_to_other_processes(method):
+    given = {**STATE, "tau": TAU[0], "t_end": 0.2, "dt": 0.05, "running": effort, "method": method}
+    s = lb.sensitivities(PENDULUM, **given)
+    before = pickle.dumps(s), cloudpickle.dumps(s)
+    value, g = s.gradient(end=lambda q, v: q @ q)
+    for sent in (*before, pickle.dumps(s), cloudpickle.dumps(s)):
+        again = pickle.loads(sent)
+        other, h = again.gradient(end=lambda q, v: q @ q)
+        assert other == value and np.array_equal(again.run.q, s.run.q)
+        for x, y in zip(h[:3], g[:3], strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 def test_what_cannot_be_differentiated_is_refused():

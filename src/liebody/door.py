@@ -135,6 +135,14 @@ def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     return array
 
 
+def vectors(name: str, given: Any, size: int) -> np.ndarray:
+    """What was given as finite floats (..., size); raises ShapeError and ConfigurationError."""
+    array = floats(name, given)
+    if array.shape[-1:] != (size,):
+        raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size})")
+    return array
+
+
 def number(name: str, given: Any, finite: bool = True) -> float:
     """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
@@ -197,6 +205,12 @@ def check_state(stepper: Any, state: Any, kind: Any) -> None:
         raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
     if state._stepper is not stepper:
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
+
+
+def check_members(batch: tuple[int, ...]) -> None:
+    """Raise ShapeError for an ensemble of this shape without members."""
+    if 0 in batch:
+        raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
 
 
 def members_of(rows: np.ndarray, given: Any, batch: tuple[int, ...]) -> np.ndarray:

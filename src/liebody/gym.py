@@ -21,7 +21,7 @@ import numpy as np
 from . import models
 from .dynamics import frame_pose
 from .errors import ShapeError, require
-from .scalar import Array, maximum, minimum
+from .scalar import Array, clip
 from .stepper import stepper
 from .systems import (
     Contact,
@@ -100,7 +100,7 @@ class Hopper(DecisionProcess):
     def __init__(self, horizon: int = 1000) -> None:
         def efforts(s: State, p: Any) -> Array:
             tau = self.K * (p.target - s.q[3:]) - self.D * s.v[3:]
-            return maximum(minimum(tau, self.MOST), -self.MOST)
+            return clip(tau, -self.MOST, self.MOST)
 
         drive = Feedback(efforts, name="drive", target=self.CROUCH)
         floor = Contact("foot", stiffness=5e3, damping=20.0, friction=1.0)

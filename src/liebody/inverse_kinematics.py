@@ -156,16 +156,11 @@ def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
     """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
     if isinstance(frame, str):
         robot.tree.frame(frame)
-    try:
-        x = np.asarray(target, float)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"the target of {frame!r} cannot be read as numbers: {error}") from None
+    x = floats(f"the target of {frame!r}", target)
     if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
         raise ShapeError(
             f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
         )
-    if not np.isfinite(x).all():
-        raise ConfigurationError(f"the target of {frame!r} is not finite")
     if x.shape[-1] == 4:
         R = x[..., :3, :3]
         off = max(
@@ -185,29 +180,22 @@ class _Bounds:
     """The box of coordinates within the joints' limits.
 
     low, high  (nq,), infinite where there are none
-    pairs      coordinates with limits that are degrees of freedom, too, and their numbers among these
+    pairs      coordinates that are degrees of freedom, too, and their numbers among these
     """
 
     def __init__(self, robot: Robot, limits: bool) -> None:
         tree = robot.tree
         self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
-        coordinates: list[int] = []
-        dofs: list[int] = []
-        for body in tree.bodies if limits else ():
-            joint, at = body.joint, body.coordinates
-            if joint.nq != joint.dim:
-                continue  # rotations in space have none
-            low, high = (np.asarray(x, float) for x in (joint.lower, joint.upper))
-            if joint.mimic is not None:
-                if not joint.mimic.multiplier:
-                    continue  # it stays where it is, whatever its leader does
-                offset, multiplier = joint.mimic.offset, joint.mimic.multiplier
-                low, high = np.sort((np.stack([low, high]) - offset) / multiplier, axis=0)
-            self.low[at], self.high[at] = np.maximum(self.low[at], low), np.minimum(self.high[at], high)
-            if isinstance(joint.group, RealGroup):
-                coordinates += range(at.start, at.stop)
-                dofs += range(body.dofs.start, body.dofs.stop)
-        self.pairs = np.array(coordinates, int), np.array(dofs, int)
+        _, places, (ratio, offset, *ends) = tree.limits
+        at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
+        np.maximum.at(self.low, places[at], low)
+        np.minimum.at(self.high, places[at], high)
+        straight = [body for body in tree.bodies if isinstance(body.joint.group, RealGroup)]
+        self.pairs = (
+            np.array([i for body in straight for i in range(tree.nq)[body.coordinates]], int),
+            np.array([i for body in straight for i in range(tree.nv)[body.dofs]], int),
+        )
         empty = np.flatnonzero(self.low > self.high)
         if len(empty):
             raise ModelError(

@@ -16,11 +16,11 @@ from .codegen import Kernel, jacobian, trace, traced
 from .codegen.layout import ensemble_of
 from .constrained import Constrained, Stabilization
 from .constrained.equations import NOTHING
-from .door import checked, floats
+from .door import checked, floats, vectors
 from .dynamics import Force, Mechanism, OpenTree
 from .errors import SECONDS, ModelError, ShapeError, positive, require
 from .integrators import MechanicalMethod, Method
-from .prepare import flow_of, mechanism_of, method_of, points_of
+from .prepare import flow_of, mechanism_of, method_of, points_of, stabilization_of
 from .robot import Robot
 from .scalar import Array
 from .tangents import Inputs, rates_of, steps_of
@@ -105,33 +105,26 @@ def linearize(
     if made.group.dim != made.nv:
         raise ModelError(f"{made.name} has curves as constraints, which linearize does not take")
     q = made.configurations(q)
-    v, tau = (
-        floats(name, np.zeros(size) if x is None else x)
-        for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu))
-    )
-    for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu)):
-        if x.ndim < 1 or x.shape[-1] != size:
-            raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
+    v = vectors("v", np.zeros(made.nv) if v is None else v, made.nv)
+    tau = vectors("tau", np.zeros(made.nu) if tau is None else tau, made.nu)
     batch = ensemble_of({"q": q.shape[:-1], "v": v.shape[:-1], "tau": tau.shape[:-1]})
-    rows = math.prod(batch)
-    if made.nc and not rows:
+    n = math.prod(batch)
+    if made.nc and not n:
         raise ShapeError("there are no states to linearise at, which would say how many freedoms there are")
-    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(rows, x.shape[-1]) for x in (q, v, tau))
+    q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(n, x.shape[-1]) for x in (q, v, tau))
     made.check_state(q, v)
-    u = np.concatenate([tau, np.broadcast_to(made.values, (rows, made.layout.size))], axis=-1)
+    u = np.concatenate([tau, np.broadcast_to(made.values, (n, made.layout.size))], axis=-1)
     if dt is None:
         A, B = _continuous(made, q, v, u)
     else:
-        stabilized = None
-        if not isinstance(chosen, MechanicalMethod):
-            stabilized = made.stabilization(stabilization, dt)
+        stabilized = stabilization_of(made, chosen, stabilization, dt)
         flow = flow_of(made, chosen, stabilized, None)
         y = points_of(flow, q, v, dt, u)
         if y.shape[1] != made.nq + made.nv:
             raise ModelError(
                 f"{chosen.name} remembers more than q and v from step to step; take another method"
             )
-        _, A, B = steps_of(made, chosen, stabilized, flow)(np.zeros(rows), dt, y, Inputs(u))
+        _, A, B = steps_of(made, chosen, stabilized, flow)(np.zeros(n), dt, y, Inputs(u))
     B = B[..., : made.nu]
     charts = _charts(made, q, v) if isinstance(made, Constrained) and made.nc else []
     if charts:

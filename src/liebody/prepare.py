@@ -20,7 +20,7 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import check_arguments, floats, number
+from .door import check_arguments, check_members, floats, number
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
@@ -592,8 +592,7 @@ def states_of(
             ) from None
         q, v = (np.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, v))
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
-    if not len(q):
-        raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
+    check_members(batch)
     door.normalize(q)
     try:
         if moved is not None:

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import prepare
-from .codegen import Function, Samples, trace
-from .codegen.layout import FlatLayout
+from .codegen import Function, Kernel, Samples, trace
+from .codegen.layout import FlatLayout, Sendable
 from .codegen.march import parts
 from .codegen.recurrence import recurrence
 from .door import checked, floats
@@ -138,11 +138,9 @@ def sensitivities(
         why = u.trace(tau, q[0], v[0])
         if why is not None:
             raise IntegrationError(f"{why}; what can only be called is not differentiated")
-    flow = prepare.flow_of(made, chosen, stabilized, u.traced)
-    samples = u.taken(flow)
-    meter = _meter(made, u.traced, samples, running)
-    steps = steps_of(made, chosen, stabilized, flow, u.traced, meter)
-    motion = _March(made, steps, samples, prepare.Clock(t_end, h, record_every), (q, v))
+    samples = u.taken(prepare.flow_of(made, chosen, stabilized, u.traced))
+    discrete = made, chosen, stabilized, u.traced, _meter(made, u.traced, samples, running)
+    motion = _March(discrete, samples, prepare.Clock(t_end, h, record_every), (q, v))
     tabulated = None if u.traced else u.samples.table.shape[1:] if prepare.is_sampled(tau) else (made.nu,)
     return Sensitivities(run, motion, batch, tabulated, made.layout)
 
@@ -171,24 +169,25 @@ def _number(name: str, value: Any) -> Array:
     return np.reshape(value, 1)
 
 
-class _March:
+class _March(Sendable):
     """The steps of a simulation of a mechanism, from checkpoints, and their derivatives.
 
     Rows of tangents are those of a state y, and last that of the integral, where there is one.
+
+    discrete  mechanism, method, stabilisation, feedback and meter, which determine the steps of `steps_of`
     """
 
     def __init__(
-        self, mechanism: Mechanism, steps: ExplicitSteps | ImplicitSteps, samples: Samples,
-        clock: prepare.Clock, state: tuple[Array, Array],
-    ) -> None:  # fmt: skip
+        self, discrete: tuple[Any, ...], samples: Samples, clock: prepare.Clock, state: tuple[Array, Array]
+    ) -> None:
+        mechanism, *_, meter = discrete
+        self.is_metered = meter is not None
         self.group, self.nv, self.size = mechanism.group, mechanism.nv, mechanism.group.dim + mechanism.nv
         self.width = samples.table.shape[-1]
-        self.flow, self.steps, self.samples, self.state = steps.flow, steps, samples, state
+        self.discrete, self.samples, self.state = discrete, samples, state
         assert clock.h is not None
-        self.start = prepare.points_of(steps.flow, *state, clock.h, samples.at(0.0))
-        self.begun = beginning(steps.flow, mechanism)
+        self.start = prepare.points_of(self.flow, *state, clock.h, samples.at(0.0))
         self.dim = states_group(mechanism, self.start.shape[1]).dim
-        self.is_metered = steps.is_metered
         self.rows = self.dim + self.is_metered
         lengths = np.append(np.full(clock.steps, clock.h), [clock.rest] if clock.rest else [])
         starts = clock.h * np.arange(len(lengths))
@@ -212,6 +211,19 @@ class _March:
         self.jumps = (k > 0) & (np.abs(at - self.t) <= together) & (not samples.linear)
         changes = (np.diff(self.h) != 0) | (self.t[1:] != self.t[:-1] + self.h[:-1]) & (counts != 1).any()
         self.changes = 1 + np.flatnonzero(changes)
+
+    @cached_property
+    def flow(self) -> Any:
+        return prepare.flow_of(*self.discrete[:4])
+
+    @cached_property
+    def steps(self) -> ExplicitSteps | ImplicitSteps:
+        made, method, stabilized, feedback, meter = self.discrete
+        return steps_of(made, method, stabilized, self.flow, feedback, meter)
+
+    @cached_property
+    def begun(self) -> Kernel | None:
+        return beginning(self.flow, self.discrete[0])
 
     def _cut(self, starts: Array, lengths: Array) -> Array:
         """Set times t and lengths h of the steps, cut at samples; into how many parts each is."""
@@ -244,7 +256,7 @@ class _March:
     @cached_property
     def segments(self) -> list[tuple[int, int]]:
         """Of the steps, those that are differentiated at a time."""
-        columns = self.samples.table.shape[-1] * (1 + self.linear)
+        columns = self.width * (1 + self.linear)
         each = 80 * len(self.start) * self.rows * (self.rows + columns)
         size = max(1, int(SEGMENT / each))
         return [(a, min(a + size, len(self.t))) for a in range(0, len(self.t), size)]
@@ -273,10 +285,9 @@ class _March:
         if number in self._kept:
             return self._kept[number]
         a, b = self.segments[number]
-        Y, n, u = self._states(a, b, self._checkpoints[number]), len(self.start), self.samples
-        columns = u.table.shape[-1] * (1 + self.linear)
+        Y, n = self._states(a, b, self._checkpoints[number]), len(self.start)
         A = np.zeros((n, b - a, self.rows, self.rows))
-        B = np.zeros((n, b - a, self.rows, columns))
+        B = np.zeros((n, b - a, self.rows, self.width * (1 + self.linear)))
         shares = self._shares[number] = np.zeros((n, b - a))
         kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
         for h, jump in np.unique(kinds, axis=0):
@@ -304,9 +315,7 @@ class _March:
         """Of all members, the efforts in these steps."""
         n, u = len(self.start), self.samples
         low, high = (
-            np.broadcast_to(u.table[:, at[k]], (n, len(k), u.table.shape[-1])).reshape(n * len(k), -1)
-            if u.table.shape[-1]
-            else np.zeros((n * len(k), 0))
+            np.broadcast_to(u.table[:, at[k]], (n, len(k), self.width)).reshape(n * len(k), self.width)
             for at in (self.low, self.high)
         )
         theta = (np.tile(x[k], n) for x in (self.t, self.share, self.pace))
@@ -336,26 +345,6 @@ class _March:
             by_state[:, : self.dim], by_u[:, : self.dim] = by_y, first.through(of_efforts, t)
         return by_state, by_u
 
-    def _forward(self, start: Array, inject: Callable[[Array, int, Array], None]) -> Array:
-        """Tangents (n, times, rows, columns) of motions whose starts change by `start` (n, size, columns).
-
-        inject  adds what efforts do: (tangents, number of the step, B of the step)
-        """
-        by_state, by_u = self._beginning()
-        X = by_state @ start
-        inject(X, 0, by_u)
-        found, row = np.empty((len(X), len(self.recorded), *X.shape[1:])), 1
-        found[:, 0] = X
-        for number, (a, b) in enumerate(self.segments):
-            A, B = self._linear(number)
-            for k in range(a, b):
-                X = A[:, k - a] @ X
-                inject(X, k, B[:, k - a])
-                if self.recorded[row] == k + 1:
-                    found[:, row] = X
-                    row += 1
-        return found
-
     def along(self, start: Array, table: Array) -> Array:
         """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
         by_state, by_u = self._beginning()
@@ -375,10 +364,7 @@ class _March:
 
     def columns(self, part: slice, of: str) -> Array:
         """Tangents (n, times, rows, columns) by the entries of a part of the start, samples or parameters."""
-        n, w = len(self.start), self.samples.table.shape[-1]
-        if of == "start":
-            start = np.broadcast_to(np.eye(self.size)[:, part], (n, *np.eye(self.size)[:, part].shape))
-            return self._forward(start, lambda X, k, B: None)
+        n, w = len(self.start), self.width
         width = len(range(w)[part])
         every = self.samples.table.shape[1] if of == "samples" else 1
 
@@ -387,7 +373,22 @@ class _March:
                 first = at * width if of == "samples" else 0
                 X[..., first : first + width] += of_sample[..., part]
 
-        return self._forward(np.zeros((n, self.size, every * width)), inject)
+        by_state, by_u = self._beginning()
+        X = by_state[..., part] if of == "start" else np.zeros((n, self.rows, every * width))
+        if of != "start":
+            inject(X, 0, by_u)
+        found, row = np.empty((n, len(self.recorded), *X.shape[1:])), 1
+        found[:, 0] = X
+        for number, (a, b) in enumerate(self.segments):
+            A, B = self._linear(number)
+            for k in range(a, b):
+                X = A[:, k - a] @ X
+                if of != "start":
+                    inject(X, k, B[:, k - a])
+                if self.recorded[row] == k + 1:
+                    found[:, row] = X
+                    row += 1
+        return found
 
     def back(self, weights: Array) -> tuple[Array, Array]:
         """The derivatives of sum(weights * tangents), weights (n, times, rows): by the start, by the samples.
@@ -395,8 +396,8 @@ class _March:
         (n, size) and (n, samples, width)
         """
         n = len(self.start)
-        samples, w = self.samples.table.shape[1:]
-        found, dual = np.zeros((n, samples, w)), np.zeros((n, self.rows))
+        w = self.width
+        found, dual = np.zeros((n, *self.samples.table.shape[1:])), np.zeros((n, self.rows))
 
         def collect(k: Any, g: Array) -> None:
             for at, share in ((self.low[k], g[..., :w]), (self.high[k], g[..., w:]))[: 1 + self.linear]:
@@ -454,6 +455,19 @@ def _hybrid(
     return Sensitivities(run, motion, run.q.shape[:-2], None, layout)
 
 
+class _Part(NamedTuple):
+    """Where something stands among what a motion depends on.
+
+    of     "start": (q0, v0); "samples": what enters the steps; "parameters": the same in all samples
+    at     its entries
+    shape  of what is given for it
+    """
+
+    of: str
+    at: slice
+    shape: tuple[int, ...]
+
+
 class Sensitivities:
     """A motion that can be differentiated; made by `sensitivities`.
 
@@ -467,7 +481,17 @@ class Sensitivities:
     def __init__(
         self, run: Run, motion: _March | _Varied, batch: tuple[int, ...], tau: Any, layout: FlatLayout
     ) -> None:
-        self.run, self._motion, self._batch, self._tau, self._layout = run, motion, batch, tau, layout
+        self.run, self._motion, self._batch, self._layout = run, motion, batch, layout
+        size, nv, first = motion.size, motion.nv, motion.width - layout.size
+        self._parts = {
+            "q0": _Part("start", slice(0, size - nv), (size - nv,)),
+            "v0": _Part("start", slice(size - nv, size), (nv,)),
+            **({} if tau is None else {"tau": _Part("samples", slice(0, tau[-1]), tau)}),
+        }
+        self._free = {
+            name: _Part("parameters", slice(first + x.start, first + x.stop), layout.defaults[name].shape)
+            for name, x in layout.places.items()
+        }
 
     @cached_property
     def integral(self) -> Array | None:
@@ -481,17 +505,12 @@ class Sensitivities:
 
         The work grows with the number of entries; for many of them and few numbers take `gradient`.
         """
-        dim = self._motion.size - self._motion.nv
-        if wrt in ("q0", "v0"):
-            part = slice(0, dim) if wrt == "q0" else slice(dim, None)
-            return self._named(self._motion.columns(part, "start"), (len(range(self._motion.size)[part]),))
-        if wrt == "tau" and self._tau is not None:
-            return self._named(self._motion.columns(slice(0, self._tau[-1]), "samples"), self._tau)
-        if wrt not in self._parts:
-            names = ["q0", "v0", *(["tau"] if self._tau is not None else []), *self._parts]
+        there = {**self._free, **self._parts}
+        if wrt not in there:
+            names = [*self._parts, *self._free]
             raise ModelError(f"there are no derivatives by {wrt!r}; {known(names, wrt)}")
-        found = self._motion.columns(self._parts[wrt], "parameters")
-        return self._named(found, self._layout.defaults[wrt].shape)
+        part = there[wrt]
+        return self._named(self._motion.columns(part.at, part.of), part.shape)
 
     def jvp(
         self,
@@ -506,22 +525,21 @@ class Sensitivities:
         tau         of the shape of the efforts
         parameters  by name
         """
-        n, size, nv = math.prod(self._batch), self._motion.size, self._motion.nv
-        start = np.concatenate([self._rows("q0", q0, (size - nv,)), self._rows("v0", v0, (nv,))], axis=-1)
-        if tau is not None and self._tau is None:
+        if tau is not None and "tau" not in self._parts:
             raise ModelError("the efforts are a function, or there are none; their parameters may change")
-        width = self._motion.width - self._layout.size
-        table = self._rows("tau", tau, self._tau or (width,))
-        table = table.reshape(n, self._tau[0] if self._tau and len(self._tau) > 1 else 1, width)
         self._layout.check(parameters or {})
-        more = [
-            self._rows(name, (parameters or {}).get(name), value.shape).reshape(n, value.size)
-            for name, value in self._layout.defaults.items()
-        ]
-        beside = np.concatenate([np.zeros((n, 0)), *more], axis=-1)[:, None]
-        table = np.concatenate(
-            [table, np.broadcast_to(beside, (*table.shape[:2], beside.shape[-1]))], axis=-1
-        )
+        n, given = math.prod(self._batch), {"q0": q0, "v0": v0, "tau": tau}
+        efforts = self._parts["tau"].shape if "tau" in self._parts else ()
+        start = np.zeros((n, self._motion.size))
+        table = np.zeros((n, efforts[0] if len(efforts) > 1 else 1, self._motion.width))
+        for name, part in self._parts.items():
+            rows = self._rows(name, given[name], part.shape)
+            if part.of == "start":
+                start[:, part.at] = rows
+            else:
+                table[..., part.at] = rows.reshape(n, -1, part.shape[-1])
+        for name, part in self._free.items():
+            table[..., part.at] = self._rows(name, (parameters or {}).get(name), part.shape).reshape(n, 1, -1)
         return self._named(self._motion.along(start, table)[..., None], ())
 
     # -- backwards ------------------------------------------------------------------------------------------
@@ -538,9 +556,10 @@ class Sensitivities:
         weights[..., : size - nv] = self._rows("q", q, (times, size - nv))
         weights[..., size - nv : size] = self._rows("v", v, (times, nv))
         if integral is not None:
-            self._metered()
+            if not self._motion.is_metered:
+                raise ModelError("there is no integral; give sensitivities(..., running=cost)")
             weights[..., -1] = self._rows("integral", integral, (times,))
-        return self._gradient(*self._motion.back(weights))
+        return self._gradient(weights)
 
     def gradient(
         self,
@@ -556,26 +575,31 @@ class Sensitivities:
         """
         run, n, times = self.run, math.prod(self._batch), len(self.run.t)
         q, v = (x.reshape(n, times, -1) for x in (run.q, run.v))
-        total, dim = np.zeros(n), self._motion.size - self._motion.nv
-        weights = np.zeros((n, times, self._motion.size))
+        total, weights = np.zeros(n), np.zeros((n, times, self._motion.rows))
         terms: list[tuple[Any, slice]] = [(samples, slice(None))]
         if end is not None:
             terms.append((lambda t, q, v: end(q, v), slice(times - 1, None)))
         for cost, rows in terms:
             if cost is not None:
                 value, slope = self._cost(cost, run.t[rows], q[:, rows], v[:, rows])
-                total, weights[:, rows] = total + value.sum(axis=1), weights[:, rows] + slope
-        of_integral = np.zeros((n, times))
-        of_integral[:, -1] = integral
-        shape = *self._batch, times
-        found = self.vjp(
-            weights[..., :dim].reshape(*shape, dim),
-            weights[..., dim:].reshape(*shape, self._motion.nv),
-            of_integral.reshape(shape) if self._motion.is_metered else None,
-        )
+                total += value.sum(axis=1)
+                weights[:, rows, : self._motion.size] += slope
         if self.integral is not None:
-            total = total + integral * self.integral.reshape(n, times)[:, -1]
-        return total.reshape(self._batch)[()], found
+            total += integral * self.integral.reshape(n, times)[:, -1]
+            weights[:, -1, -1] = integral
+        return total.reshape(self._batch)[()], self._gradient(weights)
+
+    def _gradient(self, weights: Array) -> Gradient:
+        """The derivatives of the sum of weights (n, times, rows) times tangents."""
+        start, table = self._motion.back(weights)
+        by = {"start": start, "samples": table, "parameters": table.sum(axis=1)}
+
+        def of(part: _Part) -> Array:
+            return by[part.of][..., part.at].reshape((*self._batch, *part.shape))
+
+        found = {name: of(part) for name, part in self._parts.items()}
+        named = {name: of(part) for name, part in self._free.items()}
+        return Gradient(found["q0"], found["v0"], found.get("tau"), named)
 
     def _cost(self, cost: Callable[..., Any], t: Array, q: Array, v: Array) -> tuple[Array, Array]:
         """Values (n, times) and slopes (n, times, size) of a cost of samples."""
@@ -592,12 +616,6 @@ class Sensitivities:
 
     # -- shapes ---------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _parts(self) -> dict[str, slice]:
-        """Where parameters stand among the inputs of a step: last."""
-        first = self._motion.width - self._layout.size
-        return {name: slice(first + x.start, first + x.stop) for name, x in self._layout.places.items()}
-
     def _rows(self, name: str, given: Any, shape: tuple[int, ...]) -> Array:
         """What is given for each member, (n, *shape); zero if None."""
         x = np.zeros(shape) if given is None else floats(name, given)
@@ -608,25 +626,9 @@ class Sensitivities:
         except ValueError:
             raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None
 
-    def _metered(self) -> None:
-        if not self._motion.is_metered:
-            raise ModelError("there is no integral; give sensitivities(..., running=cost)")
-
     def _named(self, found: Array, shape: tuple[int, ...]) -> Tangents:
         """Tangents (n, times, rows, columns) by what they are of."""
         size, nv, lead = self._motion.size, self._motion.nv, (*self._batch, found.shape[1])
         q, v = found[:, :, : size - nv], found[:, :, size - nv : size]
         integral = None if self.integral is None else found[:, :, -1].reshape(*lead, *shape)
         return Tangents(q.reshape(*lead, size - nv, *shape), v.reshape(*lead, nv, *shape), integral)
-
-    def _gradient(self, start: Array, table: Array) -> Gradient:
-        size, nv = self._motion.size, self._motion.nv
-        tau, total = None, table.sum(axis=1)
-        if self._tau is not None:
-            tau = table[..., : self._tau[-1]].reshape(*self._batch, *self._tau)
-        named = {
-            name: total[:, part].reshape((*self._batch, *self._layout.defaults[name].shape))
-            for name, part in self._parts.items()
-        }
-        q0, v0 = start[:, : size - nv], start[:, size - nv :]
-        return Gradient(q0.reshape(*self._batch, -1), v0.reshape(*self._batch, nv), tau, named)

@@ -371,9 +371,11 @@ class ImplicitSteps:
         found = by_z @ dz + slope(*slopes)
         if self._meter:
             points = [(t, 0.5, y, np.eye(n, n + inputs.columns)), (t + h, 0.5, end, found)]
-            if self._stages:
+            if self._stages and flow.stages:
                 joined, by_z, *slopes = self._stages(z, *given)
-                points = self._staged(times, joined, by_z @ dz + slope(*slopes))
+                weights = flow.stages.weights
+                parts = (np.split(x, len(weights), axis=1) for x in (joined, by_z @ dz + slope(*slopes)))
+                points = list(zip(times[: len(weights)], weights, *parts, strict=True))
             share, row = self._metered(points, h, inputs)
             end = np.concatenate([end, share], axis=-1)
             found = np.concatenate([found, row], axis=-2)
@@ -383,13 +385,6 @@ class ImplicitSteps:
         if self._meter:
             A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
         return StepDerivative(end, A, B)
-
-    def _staged(self, times: Any, joined: Array, slopes: Array) -> list[tuple[Array, float, Array, Array]]:
-        """Time, weight, state and its derivatives of each stage."""
-        assert self.flow.stages
-        weights = self.flow.stages.weights
-        parts = (np.split(x, len(weights), axis=1) for x in (joined, slopes))
-        return list(zip(times[: len(weights)], weights, *parts, strict=True))
 
     def _metered(self, points: Any, h: float, inputs: Inputs) -> tuple[Array, Array]:
         """What steps add to the integral, (N, 1), and its derivatives, (N, 1, n + columns)."""

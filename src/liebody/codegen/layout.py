@@ -36,7 +36,17 @@ class Named(Mapping[str, Any]):
         return len(self._values)
 
 
-class FlatLayout:
+class Sendable:
+    """What is sent to other processes without what cached properties have found, as what is compiled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        kind = type(self)
+        return {
+            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
+        }
+
+
+class FlatLayout(Sendable):
     """Names for the parts of a flat array, given by their default values: an entry or an array each.
 
     A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
@@ -91,10 +101,6 @@ class FlatLayout:
         """Where the parts stand in the flat array."""
         ends = np.cumsum([0, *(x.size for x in self.defaults.values())]).tolist()
         return {name: slice(a, b) for name, (a, b) in zip(self.defaults, pairwise(ends), strict=True)}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the type of the tuples, which cannot be sent to other processes."""
-        return {name: value for name, value in vars(self).items() if name != "type"}
 
     def read(self, flat: Array) -> Any:
         """The parts of flat (..., size), by their names."""

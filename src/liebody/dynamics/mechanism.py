@@ -18,7 +18,7 @@ import numpy as np
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Graph, Guard, Kernel, Program, jvp, trace, traced
 from ..codegen.flow import Part
-from ..codegen.layout import FlatLayout
+from ..codegen.layout import FlatLayout, Sendable
 from ..codegen.watch import Watch
 from ..door import floats
 from ..errors import IntegrationError, ModelError, ShapeError
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
     watch: Watch | None = None
 
 
-class Mechanism:
+class Mechanism(Sendable):
     """What moves: q are coordinates (nq,) on `group`, v velocities (nv,) in its algebra, u efforts (nu,).
 
     name    for messages and records
@@ -289,13 +289,6 @@ class Mechanism:
         return ""
 
     # -- what is compiled -----------------------------------------------------------------------------------
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The definition without what is compiled, so that mechanisms can be sent to other processes."""
-        kind = type(self)
-        return {
-            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
-        }
 
     def kernel(self, name: str) -> Kernel:
         """The compiled kernel of a `function`."""

@@ -141,9 +141,8 @@ def _sorted_out(
 ) -> tuple[Array, list[Attractor]]:
     """The outcome of each start (n,), and the attractors by the size of their basins."""
 
-    def same(q0: Array, v0: Array, q1: Array, v1: Array) -> bool:
-        off = np.concatenate([shooting.nearest_shift(q0, q1)[1], v1 - v0])
-        return bool(np.abs(off / shooting.scale).max() < tolerance)
+    def same(*states: Array) -> bool:
+        return shooting.apart(*states) < tolerance
 
     found: list[Attractor] = []
     outcome = np.where(ended, ENDED, UNSETTLED)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ import numpy as np
 
 from ..errors import ConfigurationError, positive
 from .floquet import floquet
-from .orbit import ENOUGH, PeriodicOrbit
+from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier
 from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
         found, scale, n = floquet(orbit), orbit.shooting.scale, 2 * orbit.system.nv
         way = found.directions[:, np.argmin(np.abs(found.values + 1))].real
         nodes = [orbit.derivative @ way]  # of a return map: on its section
-        for segment in orbit.shot.segments[:-1]:
-            nodes.append(segment.D[:, :n] @ nodes[-1])
+        for arc in orbit.shot.arcs[:-1]:
+            nodes.append(arc.D[:, :n] @ nodes[-1])
         x = np.concatenate(nodes) / np.tile(scale, len(nodes))
         way = np.concatenate([x, -x])
         shooting, at = orbit.shooting.doubled(), orbit.point
@@ -233,33 +233,28 @@ def bifurcation_curve(
     if bifurcation.kind not in TESTS:
         raise ConfigurationError(f"a {bifurcation.kind} is not followed; {', '.join(TESTS)} are")
     orbit = bifurcation.orbit
-    equations = _AtBifurcation(orbit.system, kind=bifurcation.kind, **orbit.shooting.arguments())
+    given = {x.name: getattr(orbit.shooting, x.name) for x in fields(Shooting)}
+    equations = _AtBifurcation(**given, kind=bifurcation.kind)
     first = PeriodicOrbit(equations, orbit.point, orbit.shot)
     return _followed(_Curve(first, parameter, step, tolerance), first, bounds, most)[0]
 
 
+@dataclass(eq=False)
 class _AtBifurcation(Shooting):
     """The equations of an orbit with a multiplier on the unit circle."""
 
-    def __init__(self, system: Any, *, kind: str, **given: Any) -> None:
-        super().__init__(system, **given)
-        self.kind = kind
-
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), "kind": self.kind}
+    kind: str = ""
 
     def shoot(self, at: Point) -> Shot:
         shot, h = super().shoot(at), 1e-5
         steps = h * np.eye(self.size)
         slope = [(self._test(self.moved(at, x)) - self._test(self.moved(at, -x))) / (2 * h) for x in steps]
         r, J = np.append(shot.residual, self._test(at)), np.vstack([shot.jacobian, slope])
-        return Shot(r, J, shot.segments)
+        return Shot(r, J, shot.arcs)
 
     def _test(self, at: Point) -> float:
         orbit = PeriodicOrbit(self, at, super().shoot(at))
-        if self.kind == TORUS:
-            return min((float((a * b - 1).real) for a, b in combinations(orbit.multipliers, 2)), key=abs)
-        return float(_critical(orbit, self.kind).real) - (1 if self.kind == FOLD else -1)
+        return _critical(orbit, self.kind)[1].real
 
 
 class _On(NamedTuple):
@@ -277,7 +272,7 @@ class _Curve:
     ) -> None:
         names, size = [x for x in orbit.shooting.unknowns if x != parameter], positive("step", abs(step))
         self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: size})
-        if self.shooting._layout(parameter).size != 1:
+        if self.shooting.system.parameters.defaults[parameter].size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
         self.parameter, self.tolerance, self.shortest = parameter, tolerance, shortest
 
@@ -338,8 +333,7 @@ class _Curve:
         n, odd = divmod(self.shooting.segments, 2)
         if odd:
             return False
-        (_, e), v = self.shooting.nearest_shift(orbit.q, orbit.point.q[n]), orbit.point.v[n] - orbit.v
-        return bool(np.abs(np.concatenate([e, v]) / self.shooting.scale).max() < 1e-5)
+        return self.shooting.apart(orbit.q, orbit.v, orbit.point.q[n], orbit.point.v[n]) < 1e-5
 
     # -- what happens between two orbits --------------------------------------------------------------------
 
@@ -348,7 +342,7 @@ class _Curve:
         stability = a.orbit.stable != b.orbit.stable
         if not everything and not stability:
             return []
-        tests = [kind for kind, test in TESTS.items() if test(a.orbit) * test(b.orbit) < 0]
+        tests = [kind for kind in TESTS if _test(a.orbit, kind) * _test(b.orbit, kind) < 0]
         if stability and not tests:
             tests = [""]
         found = [self.locate(a, b, kind, precision) for kind in tests]
@@ -359,13 +353,18 @@ class _Curve:
 
     def locate(self, a: _On, b: _On, kind: str, precision: float) -> Bifurcation | None:
         """Where a test function is zero, by the secant and by halving, in planes across the chord."""
-        test = TESTS.get(kind, _largest)
-        low, high = self._narrowed(a, b, test, lambda on: _distance(on.orbit, kind) < precision, precision)
-        best = min((low, high), key=lambda on: _distance(on.orbit, kind))
-        mu = _critical(best.orbit, kind)
+
+        def distance(on: _On) -> float:
+            return abs(_critical(on.orbit, kind)[1])
+
+        low, high = self._narrowed(
+            a, b, lambda orbit: _test(orbit, kind), lambda on: distance(on) < precision, precision
+        )
+        best = min((low, high), key=distance)
+        mu, factor = _critical(best.orbit, kind)
         sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
-        if _distance(best.orbit, kind) > NEAR:
-            worse = max(sides, key=lambda orbit: np.abs(orbit.multipliers).max(initial=0.0))
+        if abs(factor) > NEAR:
+            worse = max(sides, key=largest_multiplier)
             return Bifurcation(
                 BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed
             )
@@ -374,7 +373,7 @@ class _Curve:
             return None  # two real multipliers with the product 1: nothing happens
         if name == FOLD and a.tangent[-1] * b.tangent[-1] > 0:
             name = BRANCH
-        return Bifurcation(name, self.value(best.orbit), mu, best.orbit, (a.orbit, b.orbit))
+        return Bifurcation(name, self.value(best.orbit), complex(mu), best.orbit, (a.orbit, b.orbit))
 
     def change(self, a: _On, b: _On, precision: float) -> Bifurcation:
         """Where events come, go or change places."""
@@ -418,42 +417,27 @@ class _Curve:
 # -- tests of multipliers -----------------------------------------------------------------------------------
 
 
-def _one(orbit: PeriodicOrbit) -> float:
-    return float(np.prod(orbit.multipliers - 1).real)
+TESTS = FOLD, FLIP, TORUS
 
 
-def _minus_one(orbit: PeriodicOrbit) -> float:
-    return float(np.prod(orbit.multipliers + 1).real)
-
-
-def _pairs(orbit: PeriodicOrbit) -> float:
-    return float(np.prod([a * b - 1 for a, b in combinations(orbit.multipliers, 2)]).real)
-
-
-def _largest(orbit: PeriodicOrbit) -> float:
-    return float(np.abs(orbit.multipliers).max(initial=0.0) - 1)
-
-
-TESTS: dict[str, Callable[[PeriodicOrbit], float]] = {FOLD: _one, FLIP: _minus_one, TORUS: _pairs}
-
-
-def _critical(orbit: PeriodicOrbit, kind: str) -> complex:
-    """The multiplier that crosses."""
-    mu = orbit.multipliers
-    if kind in (FOLD, FLIP):
-        return complex(mu[np.argmin(np.abs(mu - (1 if kind == FOLD else -1)))])
+def _factors(orbit: PeriodicOrbit, kind: str) -> list[tuple[complex, complex]]:
+    """Multipliers, each with the factor of the test function that is zero where it crosses."""
+    mu = orbit.multipliers.tolist()
     if kind == TORUS:
-        several = [(abs(a * b - 1), a) for a, b in combinations(mu, 2)]
-        return complex(min(several, key=lambda x: x[0])[1])
-    return complex(mu[np.argmin(np.abs(np.abs(mu) - 1))])
+        return [(a, a * b - 1) for a, b in combinations(mu, 2)]
+    crosses = {FOLD: lambda x: x - 1, FLIP: lambda x: x + 1}
+    return [(x, crosses.get(kind, lambda x: abs(x) - 1)(x)) for x in mu]
 
 
-def _distance(orbit: PeriodicOrbit, kind: str) -> float:
-    """How far the critical multiplier is from where it crosses."""
-    mu = _critical(orbit, kind)
-    if kind == TORUS:
-        return float(min(abs(a * b - 1) for a, b in combinations(orbit.multipliers, 2)))
-    return abs(mu - 1) if kind == FOLD else abs(mu + 1) if kind == FLIP else abs(abs(mu) - 1)
+def _test(orbit: PeriodicOrbit, kind: str) -> float:
+    """A number that changes its sign at what is of this kind; without one, where stability changes."""
+    factors = np.array([factor for _, factor in _factors(orbit, kind)])
+    return float(np.prod(factors).real if kind else factors.max(initial=-1.0))
+
+
+def _critical(orbit: PeriodicOrbit, kind: str) -> tuple[complex, complex]:
+    """The multiplier that crosses, and its factor."""
+    return min(_factors(orbit, kind), key=lambda x: abs(x[1]))
 
 
 def _kind(mu: complex) -> str:

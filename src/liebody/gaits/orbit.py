@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..door import floats
+from ..door import floats, vector
 from ..errors import ConfigurationError, ShapeError, positive
 from ..systems import HybridRun, HybridSystem
-from .shooting import Array, Events, FlowOptions, GaitError, Point, Shooting, Shot
+from .shooting import Array, Events, GaitError, Point, Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale
 
@@ -53,20 +53,18 @@ class PeriodicOrbit:
 
     @property
     def events(self) -> Events:
-        return tuple(event for segment in self.shot.segments for event in segment.events)
+        return tuple(event for arc in self.shot.arcs for event in arc.end.events)
 
     @cached_property
     def derivative(self) -> Array:
         n = 2 * self.system.nv
-        return reduce(lambda D, segment: segment.D[:, :n] @ D, self.shot.segments, np.eye(n))
+        return reduce(lambda D, arc: arc.D[:, :n] @ D, self.shot.arcs, np.eye(n))
 
     @cached_property
     def monodromy(self) -> Array:
         """The derivative of the state at the time T by that at the start, (2 nv, 2 nv)."""
         n = 2 * self.system.nv
-        fixed = [
-            segment.D[:, :n] - np.outer(segment.rate, segment.late[:n]) for segment in self.shot.segments
-        ]
+        fixed = [arc.D[:, :n] - np.outer(arc.rate, arc.late[:n]) for arc in self.shot.arcs]
         return reduce(lambda M, D: D @ M, fixed, np.eye(n))
 
     @cached_property
@@ -74,7 +72,7 @@ class PeriodicOrbit:
         """Directions (2 nv,) in which the orbit only moves along itself: the flow, and each symmetry."""
         found = {}
         if self.shooting.known_period is None:
-            found["orbit"] = self.shot.segments[-1].rate
+            found["orbit"] = self.shot.arcs[-1].rate
         along = self.shooting.along_symmetries(self.q)
         return {**found, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
 
@@ -115,10 +113,9 @@ class PeriodicOrbit:
 
     def __repr__(self) -> str:
         moves = f", shift {np.array2string(self.shift, precision=6)}" if len(self.shift) else ""
-        size = np.abs(self.multipliers).max(initial=0.0)
         return (
             f"PeriodicOrbit({self.system.name!r}, period {self.period:.9g} s{moves}, largest multiplier "
-            f"{size:.6g}, residual {self.residual:.1e})"
+            f"{largest_multiplier(self):.6g}, residual {self.residual:.1e})"
         )
 
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
@@ -162,7 +159,12 @@ class PeriodicOrbit:
         """The derivative (2 nv, p) of the state after a period by the unknown parameters."""
         n = 2 * self.system.nv
         start = np.zeros((n, self.shooting.columns - n))
-        return reduce(lambda B, segment: segment.D[:, :n] @ B + segment.D[:, n:], self.shot.segments, start)
+        return reduce(lambda B, arc: arc.D[:, :n] @ B + arc.D[:, n:], self.shot.arcs, start)
+
+
+def largest_multiplier(of: Any) -> float:
+    """The largest modulus of the Floquet multipliers of an orbit, with feedback or without."""
+    return float(np.abs(of.multipliers).max(initial=0.0))
 
 
 def largest_first(values: Array) -> Array:
@@ -225,11 +227,8 @@ def periodic_orbit(
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
-    q0, v0 = floats("q0", q0), floats("v0", np.zeros(system.nv) if v0 is None else v0)
-    if q0.shape != (system.nq,) or v0.shape != (system.nv,):
-        raise ShapeError(
-            f"q0, v0 have shapes {q0.shape}, {v0.shape}; expected ({system.nq},), ({system.nv},)"
-        )
+    q0 = vector("q0", q0, system.nq)
+    v0 = vector("v0", np.zeros(system.nv) if v0 is None else v0, system.nv)
     for name in ("t_end", "record_every"):
         if name in options:
             raise ConfigurationError(f"{name} is not for orbits: give period, a guess")
@@ -240,7 +239,7 @@ def periodic_orbit(
         )
     shooting = Shooting(
         system, section=section, segments=segments, symmetries=symmetries, unknowns=unknowns,
-        conditions=conditions, known_period=known, scale=scale, simulation=FlowOptions(options, difference),
+        conditions=conditions, known_period=known, scale=scale, simulation=options, difference=difference,
     )  # fmt: skip
     given = _values(system, parameters or {}, unknowns)
     T = 1.0 if known else positive("period", period, " of seconds")
@@ -287,15 +286,10 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
         orbit.q, orbit.v, t_end=periods * T, **{**given, "record_every": periods * T}
     )
     q, v = run.final.q, run.final.v
-    if shooting.section:
-        events = zip(run.events.guard, run.events.direction.tolist(), strict=True)
-        at = np.flatnonzero([shooting.at_section(*event) for event in events])
-        returns: list[int] = []
-        for i in at.tolist():
-            if run.events.t[i] - (run.events.t[returns[-1]] if returns else 0.0) > T / m / 2:
-                returns.append(i)
-        if len(returns) >= 2 * m:
-            q, v = run.events.q[returns[2 * m - 1]], run.events.v[returns[2 * m - 1]]
+    returns = shooting.returns(run.events, T / m)
+    if len(returns) >= 2 * m:
+        last = returns[2 * m - 1]
+        q, v = run.events.q[last], run.events.v[last]
     away = np.abs(orbit.coordinates(q, v) / shooting.scale).max()
     if not away < allowed * (1 + np.abs(orbit.derivative).max()) ** 2:
         raise GaitError(

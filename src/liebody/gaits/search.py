@@ -13,8 +13,8 @@ import numpy as np
 
 from ..door import count
 from ..errors import ConfigurationError
-from .orbit import PeriodicOrbit, periodic_orbit
-from .shooting import Array, FlowOptions, GaitError, Shooting
+from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
+from .shooting import Array, GaitError, Shooting
 
 SAME = 1e-5  # states nearer than this over the scale, with the same parameters, are of one orbit
 
@@ -54,15 +54,12 @@ def search(
     q, v = (np.asarray(x, float) for x in state(dict(given)))
     own = {name: x for name, x in given.items() if name in system.parameters.defaults}
     options, fixed = dict(options or {}), dict(parameters or {})
-    shooting = Shooting(
-        system, section=section, symmetries=symmetries, scale=scale, simulation=FlowOptions(options)
-    )
+    shooting = Shooting(system, section, symmetries=symmetries, scale=scale, simulation=options)
     _, ends = shooting.reach(shooting.motion, q, v, {**fixed, **own}, period)
     far = np.full(len(q), np.inf)
     for i, end in enumerate(ends):
         if end.reached and np.isfinite(end.q).all():
-            off = np.concatenate([shooting.nearest_shift(q[i], end.q)[1], end.v - v[i]])
-            far[i] = np.abs(off / shooting.scale).max()
+            far[i] = shooting.apart(q[i], v[i], end.q, end.v)
     found: list[PeriodicOrbit] = []
     for i in np.argsort(far, kind="stable")[:keep]:
         if not np.isfinite(far[i]):
@@ -78,11 +75,6 @@ def search(
         if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in found):
             found.append(orbit)
     return sorted(found, key=objective or largest_multiplier)
-
-
-def largest_multiplier(orbit: PeriodicOrbit) -> float:
-    """The largest modulus of its Floquet multipliers."""
-    return float(np.abs(orbit.multipliers).max(initial=0.0))
 
 
 def improve(
@@ -131,4 +123,4 @@ def improve(
 
 def _same(a: PeriodicOrbit, b: PeriodicOrbit) -> bool:
     alike = all(np.array_equal(a.parameters[name], b.parameters[name]) for name in a.parameters)
-    return alike and bool(np.abs(a.coordinates(b.q, b.v) / a.shooting.scale).max() < SAME)
+    return alike and a.shooting.apart(a.q, a.v, b.q, b.v) < SAME

@@ -80,12 +80,6 @@ def _without(events: Any, guard: str, quiet: Any) -> Any:
     return events._replace(**{guard: where(quiet, 0.0, getattr(events, guard))})
 
 
-@lru_cache(maxsize=64)
-def from_section(system: HybridSystem, guard: str) -> HybridSystem:
-    return FromSection(system, guard)
-
-
-@lru_cache(maxsize=64)
-def varied(system: HybridSystem, names: tuple[str, ...]) -> VariedSystem:
-    """The system with its derivatives by start and parameters; compiled once for all their values."""
-    return VariedSystem(system, names)
+# compiled once for all values of their parameters
+from_section = lru_cache(maxsize=64)(FromSection)
+varied = lru_cache(maxsize=64)(VariedSystem)

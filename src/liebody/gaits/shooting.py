@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen import Kernel, jvp, trace
+from ..codegen import Kernel, trace
+from ..codegen.layout import FlatLayout
 from ..door import count
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, positive
+from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
 from ..linear import solve
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
-from ..systems.in_place import changed
+from ..systems.in_place import changed, changes
+from ..systems.variations import at_rest
 from .section import QUIET, from_section, varied
 
 Array = Any
@@ -42,17 +44,6 @@ TRIALS = (1.0, 0.5, 0.25, 0.1, 0.03)  # parts of Newton's step that are tried
 
 class GaitError(IntegrationError):
     """A periodic orbit that is not found: the message says what happens instead."""
-
-
-@dataclass(frozen=True)
-class FlowOptions:
-    """How segments are simulated: options of `HybridSystem.simulate`, such as dt and method.
-
-    difference  None: derivatives through the flow; else the step of central differences, over the scale
-    """
-
-    options: Mapping[str, Any] = field(default_factory=dict)
-    difference: float | None = None
 
 
 @dataclass(frozen=True)
@@ -81,24 +72,18 @@ class End(NamedTuple):
     cause: str
 
 
-@dataclass(frozen=True)
-class Arc:
-    """Where a segment leads, and the derivatives by its node and the unknown parameters.
+class Arc(NamedTuple):
+    """Where a segment leads, and the derivatives of its end by its node and the unknown parameters.
 
-    q, v      its end
-    D         of (q, v), (2 nv, 2 nv + p): on the section, or at a fixed time
-    time      how long it takes [s]; late: its derivatives (2 nv + p,), zero at a fixed time
-    rate      of the state at its end, (2 nv,)
-    events    guards and directions, in their order
+    D     of (q, v), (2 nv, 2 nv + p): on the section, or at a fixed time
+    late  of the time that it takes, (2 nv + p,); zero at a fixed time
+    rate  of the state there, (2 nv,)
     """
 
-    q: Array
-    v: Array
+    end: End
     D: Array
-    time: float
     late: Array
     rate: Array
-    events: Events
 
 
 @dataclass(frozen=True)
@@ -107,80 +92,65 @@ class Shot:
 
     residual: Array
     jacobian: Array
-    segments: list[Arc]
+    arcs: list[Arc]
 
     @property
     def size(self) -> float:
         return float(np.abs(self.residual).max(initial=0.0))
 
 
+@dataclass(eq=False)
 class Shooting:
-    """The equations of a periodic orbit of a system; the arguments are those of `periodic_orbit`."""
+    """The equations of a periodic orbit of a system; most fields are arguments of `periodic_orbit`.
 
-    def __init__(
-        self,
-        system: HybridSystem,
-        *,
-        section: str | tuple[str, int] | None = None,
-        segments: int = 1,
-        symmetries: Any = (),
-        unknowns: Sequence[str] = (),
-        conditions: Callable[..., Any] | None = None,
-        known_period: Callable[..., Any] | None = None,
-        scale: Any = 1.0,
-        sizes: Mapping[str, float] | None = None,
-        simulation: FlowOptions | None = None,
-    ) -> None:
-        nv = system.nv
-        self.system, self.segments, self.conditions = system, count("segments", segments), conditions
-        self.section = _section(system, section)
-        self.symmetries = _symmetries(system, symmetries)
-        self.unknowns, self.known_period = tuple(unknowns), known_period
-        self.sizes, self.simulation = dict(sizes or {}), simulation or FlowOptions()
+    sizes       what is small, of unknown parameters by name, where it is not a tenth of them
+    simulation  options of `HybridSystem.simulate`, such as dt and method
+    """
+
+    system: HybridSystem
+    section: Any = None
+    segments: int = 1
+    symmetries: Any = ()
+    unknowns: Sequence[str] = ()
+    conditions: Callable[..., Any] | None = None
+    known_period: Callable[..., Any] | None = None
+    scale: Any = 1.0
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    simulation: Mapping[str, Any] = field(default_factory=dict)
+    difference: float | None = None
+
+    def __post_init__(self) -> None:
+        system, nv, scale = self.system, self.system.nv, self.scale
+        self.segments, self.unknowns = count("segments", self.segments), tuple(self.unknowns)
+        self.section = _section(system, self.section)
+        self.symmetries = _symmetries(system, self.symmetries)
         try:
             self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
         except ValueError:
             raise ShapeError(f"scale is {scale!r}, expected a number or ({2 * nv},), for (q, v)") from None
         if not (self.scale > 0).all():
             raise ConfigurationError(f"scale is {scale!r}, expected positive numbers")
-        if self.simulation.difference is not None:
-            positive("difference", self.simulation.difference)
-        if self.section and known_period:
+        if self.difference is not None:
+            positive("difference", self.difference)
+        if self.section and self.known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
-        if segments > 1 and not self.section and system.memory.size:
+        if self.segments > 1 and not self.section and system.memory.size:
             raise ConfigurationError(
                 f"{system.name} has memory: what it remembers within a stride is not known to a segment that "
                 "starts there. Give a section, at which segments end, or segments=1"
             )
-        self.columns = 2 * nv + sum(self._layout(name).size for name in self.unknowns)
-
-    def _layout(self, name: str) -> Any:
-        defaults = self.system.parameters.defaults
-        if name not in defaults:
-            names = ", ".join(defaults) or "none"
-            raise ModelError(f"there is no parameter {name!r}; there are {names}")
-        return defaults[name]
+        system.parameters.check(dict.fromkeys(self.unknowns))
+        self.columns = 2 * nv + sum(system.parameters.defaults[name].size for name in self.unknowns)
 
     def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
         """The same equations, with these parameters as unknowns; sizes: what is small, of some of them."""
-        return self._changed(unknowns=tuple(names), sizes={**self.sizes, **sizes})
+        return replace(self, unknowns=names, sizes={**self.sizes, **sizes})
 
     def doubled(self) -> Shooting:
         """The equations of orbits that close after twice the time."""
         period = self.known_period
         twice = None if period is None else lambda p: 2 * period(p)
-        return self._changed(segments=2 * self.segments, known_period=twice)
-
-    def _changed(self, **changes: Any) -> Shooting:
-        return type(self)(self.system, **{**self.arguments(), **changes})
-
-    def arguments(self) -> dict[str, Any]:
-        """What it was made of, but for the system."""
-        return {
-            "section": self.section, "segments": self.segments, "symmetries": self.symmetries,
-            "unknowns": self.unknowns, "conditions": self.conditions, "known_period": self.known_period,
-            "scale": self.scale, "sizes": self.sizes, "simulation": self.simulation,
-        }  # fmt: skip
+        return replace(self, segments=2 * self.segments, known_period=twice)
 
     # -- one simulation of all segments ---------------------------------------------------------------------
 
@@ -196,21 +166,21 @@ class Shooting:
     @property
     def flow(self) -> HybridSystem:
         """The system that shooting simulates: a motion of it needs nothing else to be compiled."""
-        return self._varied if self.simulation.difference is None else self.motion
+        return self._varied if self.difference is None else self.motion
 
     def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
         """Of simulations of `motion` from the section, to which it returns after some time."""
         quiet = {QUIET: AT_START * time} if self.section else {}
-        return {**self.simulation.options, "parameters": {**parameters, **quiet}}
+        return {**self.simulation, "parameters": {**parameters, **quiet}}
 
     def simulate(self, at: Point) -> list[Arc]:
         """All segments, as one ensemble; GaitError where one does not get to its end."""
         time = self.period_of(at) / self.segments
         if not time > 0:
             raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
-        if self.simulation.difference is not None:
-            return self._by_differences(at, time)
-        flow, segments = self._varied, []
+        if self.difference is not None:
+            return self._by_differences(at, time, self.difference)
+        flow, arcs = self._varied, []
         run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
         for i, end in enumerate(ends):
             if end.log is None:
@@ -219,8 +189,8 @@ class Shooting:
             else:
                 D, late = flow.on_section(end.log, at.parameters)[0], flow.delays(end.log)[0]
                 rate = flow.state_rates(end.log, at.parameters)[0]
-            segments.append(Arc(end.q, end.v, D, end.time, late, rate, end.events))
-        return segments
+            arcs.append(Arc(end, D, late, rate))
+        return arcs
 
     def arrive(
         self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
@@ -242,22 +212,21 @@ class Shooting:
 
         Those that are late, and go on, are simulated once more, for longer.
         """
-        t_end = (1.3 if self.section else 1.0) * time
-        run = system.simulate(q, v, t_end=t_end, record_every=t_end, **self.options(parameters, time))
-        ends = self._ends(run, t_end, time)
-        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
-        if late:
-            defaults, t_end = system.parameters.defaults, 4.0 * time
+        defaults = system.parameters.defaults
+
+        def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
             given = {
-                name: np.asarray(x)[late] if np.ndim(x) > defaults[name].ndim else x
+                name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
                 for name, x in parameters.items()
             }
-            after = system.simulate(
-                np.asarray(q)[late], np.asarray(v)[late], t_end=t_end, record_every=t_end,
-                **self.options(given, time),
-            )  # fmt: skip
-            for i, end in zip(late, self._ends(after, t_end, time), strict=True):
-                ends[i] = end
+            options = {"t_end": t_end, "record_every": t_end, **self.options(given, time)}
+            run = system.simulate(np.asarray(q)[which], np.asarray(v)[which], **options)
+            return run, self._ends(run, t_end, time)
+
+        run, ends = simulated(slice(None), (1.3 if self.section else 1.0) * time)
+        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
+        for i, end in zip(late, simulated(late, 4.0 * time)[1] if late else (), strict=True):
+            ends[i] = end
         return run, ends
 
     def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:
@@ -274,14 +243,20 @@ class Shooting:
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
         """Events until the section is met again; a start on the section is not a return."""
-        until, back = len(log), None
-        for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
-            if self.at_section(*event) and log.t[i] > time / 2:
-                until, back = i, log.where(slice(i, i + 1))
-                break
+        found = self.returns(log, time)
+        until, back = (found[0], log.where(slice(found[0], found[0] + 1))) if found else (len(log), None)
         names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
         start = AT_START * time
         return tuple((x, k) for x, k, t in names if t > start or not self.at_section(x, k)), back
+
+    def returns(self, log: EventLog, time: float) -> list[int]:
+        """Which events are returns to the section, each half of this time after the last one at least."""
+        found, last = [], 0.0
+        for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
+            if self.at_section(*event) and log.t[i] - last > time / 2:
+                found.append(i)
+                last = log.t[i]
+        return found
 
     def at_section(self, guard: str, direction: int) -> bool:
         """Whether an event is one of the section."""
@@ -296,29 +271,26 @@ class Shooting:
             what = f"it does not return to {section} within {end.time:.4g} s"
         return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
 
-    def _by_differences(self, at: Point, time: float) -> list[Arc]:
+    def _by_differences(self, at: Point, time: float, h: float) -> list[Arc]:
         """Derivatives of segments as central differences, all starts in one run."""
-        group, nv, h = self.system.group, self.system.nv, self.simulation.difference or 0.0
+        group, nv = self.system.group, self.system.nv
         steps = h * np.concatenate([self.scale, self._sizes(at)])
-        n, moves = 1 + 2 * self.columns, np.kron(np.diag(steps), [[1], [-1]])
-        segments = []
+        moves = np.kron(np.diag(steps), [[1], [-1]])
+        starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
+        given = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
+        arcs = []
         for q0, v0 in zip(at.q, at.v, strict=True):
-            q = [q0, *(np.asarray(group.integrate(q0, m[:nv]), float) for m in moves)]
-            v = [v0, *(v0 + moves[:, nv : 2 * nv])]
-            given, first = dict(at.parameters), 2 * nv
-            for name in self.unknowns:
-                value = np.asarray(given[name], float)
-                change = moves[:, first : first + value.size].reshape(n - 1, *value.shape)
-                given[name] = np.concatenate([value[None], value + change])
-                first += value.size
-            run, ends = self.arrive(self.motion, np.stack(q), np.stack(v), given, time)
-            q1, v1, t1, events, log, *_ = ends[0]
-            y = np.stack([np.concatenate([group.difference(q1, x.q), x.v - v1, [x.time]]) for x in ends])
+            q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])
+            run, ends = self.arrive(self.motion, q, v0 + starts[:, nv : 2 * nv], given, time)
+            end = ends[0]
+            y = np.stack(
+                [np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]]) for x in ends]
+            )
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
-            states = run.final if log is None else log
+            states = run.final if end.log is None else end.log
             rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            segments.append(Arc(q1, v1, slopes[:-1], t1, slopes[-1], rate, events))
-        return segments
+            arcs.append(Arc(end, slopes[:-1], slopes[-1], rate))
+        return arcs
 
     def period_of(self, at: Point) -> float:
         if self.known_period is None:
@@ -332,11 +304,18 @@ class Shooting:
     def free_period(self) -> bool:
         return self.section is None and self.known_period is None
 
+    @cached_property
+    def layout(self) -> FlatLayout:
+        """How the unknowns stand in a row: nodes, the period if it is free, the shift, parameters."""
+        nv = self.system.nv
+        shapes: dict[str, Any] = {"nodes": (self.segments, 2 * nv), "period": int(self.free_period)}
+        shapes |= {"shift": len(self.symmetries), "parameters": self.columns - 2 * nv}
+        return FlatLayout("unknown", {name: np.zeros(shape) for name, shape in shapes.items()})
+
     @property
     def size(self) -> int:
-        """How many unknowns there are: nodes, period if it is free, shift, parameters."""
-        nv = self.system.nv
-        return self.segments * 2 * nv + self.free_period + len(self.symmetries) + self.columns - 2 * nv
+        """How many unknowns there are."""
+        return self.layout.size
 
     def unit(self, at: Point) -> Array:
         """By what unknowns are scaled: `scale`, the period, one, the sizes of the parameters."""
@@ -353,41 +332,29 @@ class Shooting:
             found.append(np.full(p.shape, self.sizes[name]) if name in self.sizes else usual)
         return np.concatenate(found)
 
-    def _split(self, x: Array) -> tuple[Array, float, Array, Array]:
-        """Nodes (m, 2 nv), period, shift, parameters of a vector of unknowns."""
-        nodes = self.segments * 2 * self.system.nv
-        T = nodes + self.free_period
-        s = T + len(self.symmetries)
-        return x[:nodes].reshape(self.segments, -1), float(x[nodes:T].sum()), x[T:s], x[s:]
-
     def moved(self, at: Point, x: Array) -> Point:
         """The point, moved by x times the unit."""
-        nv, group = self.system.nv, self.system.group
-        nodes, T, s, p = self._split(x * self.unit(at))
-        q = [np.asarray(group.integrate(a, b[:nv]), float) for a, b in zip(at.q, nodes, strict=True)]
-        parameters, first = dict(at.parameters), 0
-        for name in self.unknowns:
-            value = np.asarray(parameters[name], float)
-            parameters[name] = (value + p[first : first + value.size].reshape(value.shape))[()]
-            first += value.size
-        return Point(np.stack(q), at.v + nodes[:, nv:], at.period + T, at.shift + s, parameters)
+        nv, group, change = self.system.nv, self.system.group, x * self.unit(at)
+        nodes, period, shift, p = (change[place] for place in self.layout.places.values())
+        nodes = nodes.reshape(self.segments, 2 * nv)
+        q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
+        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
+        v, T = at.v + nodes[:, nv:], at.period + float(period.sum())
+        return Point(np.stack(q), v, T, at.shift + shift, parameters)
 
     def between(self, a: Point, b: Point) -> Array:
         """The x with b = moved(a, x)."""
-        group = self.system.group
-        nodes = [
-            np.concatenate([np.asarray(group.difference(q, r), float), w - v])
-            for q, r, v, w in zip(a.q, b.q, a.v, b.v, strict=True)
-        ]
+        eta = [np.asarray(self.system.group.difference(*y), float) for y in zip(a.q, b.q, strict=True)]
         T = [b.period - a.period] if self.free_period else []
-        p = [np.ravel(np.subtract(b.parameters[name], a.parameters[name])) for name in self.unknowns]
-        return np.concatenate([*nodes, T, b.shift - a.shift, *p]) / self.unit(a)
+        p = [np.subtract(b.parameters[name], a.parameters[name]) for name in self.unknowns]
+        nodes = np.concatenate([eta, b.v - a.v], axis=1)
+        return self.layout.write([nodes, T, b.shift - a.shift, *p]) / self.unit(a)
 
     def phases(self, at: Point, shot: Shot) -> Array:
         """Rows (n, size) of changes that only move an orbit along itself or its symmetries."""
         moves = [self.along_symmetries(at.q[0])]
         if self.free_period:
-            moves.append(shot.segments[-1].rate[:, None])
+            moves.append(shot.arcs[-1].rate[:, None])
         rows = (np.concatenate(moves, axis=1) / self.scale[:, None]).T
         rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return np.concatenate([rows, np.zeros((len(rows), self.size - rows.shape[1]))], axis=1)
@@ -423,6 +390,14 @@ class Shooting:
         change = solve(slope.T @ slope, slope.T @ (A.T @ e))
         return s + change, e, change
 
+    def off(self, q0: Array, v0: Array, q: Array, v: Array) -> Array:
+        """How far a state is from another, (2 nv,), over the scale, symmetries left out."""
+        return np.concatenate([self.nearest_shift(q0, q)[1], v - v0]) / self.scale
+
+    def apart(self, q0: Array, v0: Array, q: Array, v: Array) -> float:
+        """The largest entry of `off`."""
+        return float(np.abs(self.off(q0, v0, q, v)).max())
+
     def away(self, q0: Array, v0: Array, q: Array, v: Array) -> Array:
         """How far a state is from another, (2 nv,), symmetries left out; also of symbols.
 
@@ -441,100 +416,94 @@ class Shooting:
 
     def shoot(self, at: Point) -> Shot:
         """The equations at a point."""
-        return self._shot(at, self.simulate(at))
-
-    def _shot(self, at: Point, segments: list[Arc]) -> Shot:
-        group, nv, m = self.system.group, self.system.nv, self.segments
-        nodes = m * 2 * nv
-        T, s = nodes + self.free_period, nodes + self.free_period + len(self.symmetries)
-        r, J = np.zeros(nodes), np.zeros((nodes, self.size))
+        group, nv, m, arcs = self.system.group, self.system.nv, self.segments, self.simulate(at)
+        _, _, shift, p = self.layout.places.values()
+        r, J, by_time = np.zeros((m, 2 * nv)), np.zeros((m, 2 * nv, self.size)), self._given_period_by(at)
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
-        for i, (segment, (q, v)) in enumerate(zip(segments, targets, strict=True)):
-            row, node = slice(2 * nv * i, 2 * nv * (i + 1)), 2 * nv * ((i + 1) % m)
-            e = np.asarray(group.difference(q, segment.q), float)
-            r[row] = np.concatenate([e, segment.v - v])
+        for i, (arc, (q, v)) in enumerate(zip(arcs, targets, strict=True)):
+            node, following = (slice(2 * nv * k, 2 * nv * (k + 1)) for k in (i, (i + 1) % m))
+            e = np.asarray(group.difference(q, arc.end.q), float)
+            r[i] = np.concatenate([e, arc.end.v - v])
             end, target = np.eye(2 * nv), np.eye(2 * nv)  # d log(a^-1 b), by b and by a
             end[:nv, :nv], target[:nv, :nv] = group.dexp_inverse(-e), group.dexp_inverse(e)
-            J[row, 2 * nv * i : 2 * nv * (i + 1)] += end @ segment.D[:, : 2 * nv]
-            J[row, node : node + 2 * nv] -= target
-            J[row, s:] += end @ segment.D[:, 2 * nv :]
-            if self.free_period:
-                J[row, nodes] += end @ segment.rate / m
-            if self.known_period:
-                J[row, s:] += np.outer(end @ segment.rate, self._period_by(at) / m)
-            if i == m - 1 and len(self.symmetries):
-                inverse = group.Ad(group.inverse(group.element(at.q[0])))
-                turn = group.dexp(-(at.shift @ self.symmetries)) @ self.symmetries.T
-                J[row, T:s] -= target[:, :nv] @ inverse @ turn
-        r = r / np.tile(self.scale, m)
-        J = J / np.tile(self.scale, m)[:, None]
+            J[i, :, node] += end @ arc.D[:, : 2 * nv]
+            J[i, :, following] -= target
+            J[i, :, p] += end @ arc.D[:, 2 * nv :]
+            J[i] += np.outer(end @ arc.rate / m, by_time)
+        if len(self.symmetries):
+            inverse = group.Ad(group.inverse(group.element(at.q[0])))
+            turn = group.dexp(-(at.shift @ self.symmetries)) @ self.symmetries.T
+            J[-1, :, shift] -= target[:, :nv] @ inverse @ turn
+        residual = (r / self.scale).ravel()
+        J = (J / self.scale[:, None]).reshape(-1, self.size)
         if self.conditions is not None:
-            more, slopes = self._conditions(at, segments)
-            r, J = np.concatenate([r, more]), np.concatenate([J, slopes])
-        return Shot(r, J * self.unit(at), segments)
+            more, slopes = self._conditions(at, arcs)
+            residual, J = np.concatenate([residual, more]), np.concatenate([J, slopes])
+        return Shot(residual, J * self.unit(at), arcs)
 
     def _flat(self, at: Point) -> Array:
         return self.system.parameters.values(at.parameters, ())
 
-    def _period_by(self, at: Point) -> Array:
-        """The derivative of the known period by the unknown parameters."""
-        return self._known_period_by(self._flat(at), np.eye(self.columns)[2 * self.system.nv :]).reshape(-1)
+    def _given_period_by(self, at: Point) -> Array:
+        """The derivative of the period by the unknowns, (size,), where it does not follow from a section."""
+        found, (_, period, _, p) = np.zeros(self.size), self.layout.places.values()
+        found[period] = 1.0
+        if self.known_period:
+            directions = np.eye(self.columns)[2 * self.system.nv :]
+            found[p] = self._known_period_by(self._flat(at), directions).reshape(-1)
+        return found
 
-    @property
-    def _fields(self) -> list[str]:
-        """The unknown parameters, as functions of the system call them."""
-        return [self.system.parameters.fields[name] for name in self.unknowns]
+    def _parameters(self, u: Array, x: Array) -> Any:
+        """Flat parameters u, of which the unknown ones are changed by x, by their names."""
+        p = self.system.parameters
+        return changed(p.read(u), [p.fields[name] for name in self.unknowns], x)
 
     @cached_property
     def _known_period_by(self) -> Kernel:
-        parameters, known, names = self.system.parameters, self.known_period, self._fields
+        known, nv = self.known_period, self.system.nv
         assert known is not None
 
-        def period(u: Array, x: Array) -> Array:
-            return np.asarray(known(changed(parameters.read(u), names, x[2 * self.system.nv :])))[()]
+        def period(u: Array, s: Array) -> Array:
+            return np.asarray(known(self._parameters(u, s[2 * nv :])))[()]
 
-        return _derivative(period, {"u": parameters.size}, self.columns)
+        shapes = {"u": self.system.parameters.size, "s": self.columns}
+        return Kernel(at_rest(trace(period, shapes, "period")))
 
     @cached_property
     def _condition_kernels(self) -> tuple[Kernel, Kernel]:
         """The user's conditions, and their derivatives along (q, v, T, s, p)."""
-        system, k = self.system, len(self.symmetries)
-        nv, parameters, conditions = system.nv, system.parameters, self.conditions
+        system, k, conditions = self.system, len(self.symmetries), self.conditions
+        nv, size = system.nv, self.columns + 1 + k
         assert conditions is not None
-        shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "s": k, "u": parameters.size}
+        shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "shift": k, "u": system.parameters.size}
 
-        def of(q: Array, v: Array, T: Any, s: Array, u: Array, x: Array) -> Array:
-            p = changed(parameters.read(u), self._fields, x[2 * nv + 1 + k :])
-            q, v = system.group.integrate(q, x[:nv]), v + x[nv : 2 * nv]
-            found = conditions(q, v, T + x[2 * nv], s + x[2 * nv + 1 : 2 * nv + 1 + k], p)
+        def of(q: Array, v: Array, T: Any, shift: Array, u: Array, s: Array) -> Array:
+            p = self._parameters(u, s[2 * nv + 1 + k :])
+            q, v = system.group.integrate(q, s[:nv]), v + s[nv : 2 * nv]
+            found = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
             return np.reshape(np.asarray(found), -1)
 
-        size = self.columns + 1 + k
+        moved = trace(of, {**shapes, "s": size}, "conditions")
+        return Kernel(trace(lambda *at: moved(*at, np.zeros(size)), shapes, "conditions")), Kernel(
+            at_rest(moved)
+        )
 
-        def plain(q: Array, v: Array, T: Any, s: Array, u: Array) -> Array:
-            return of(q, v, T, s, u, np.zeros(size))
-
-        return Kernel(trace(plain, shapes, "conditions")), _derivative(of, shapes, size)
-
-    def _conditions(self, at: Point, segments: list[Arc]) -> tuple[Array, Array]:
+    def _conditions(self, at: Point, arcs: list[Arc]) -> tuple[Array, Array]:
+        """The conditions, and their derivatives by the unknowns."""
         value, slope = self._condition_kernels
-        nv, k, m = self.system.nv, len(self.symmetries), self.segments
-        period = sum(segment.time for segment in segments)
-        given = at.q[0], at.v[0], np.array(period), at.shift, self._flat(at)
+        nv, directions = self.system.nv, np.eye(self.columns + 1 + len(self.symmetries))
+        given = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
         r = np.atleast_1d(value(*given))
-        by = slope(*(np.broadcast_to(x, (self.columns + 1 + k, *np.shape(x))) for x in given),
-                   np.eye(self.columns + 1 + k)).reshape(-1, len(r)).T  # fmt: skip
-        J = np.zeros((len(r), self.size))
-        first, p = m * 2 * nv + self.free_period, m * 2 * nv + self.free_period + k
-        J[:, : 2 * nv], J[:, first:] = by[:, : 2 * nv], by[:, 2 * nv + 1 :]
-        by_period = by[:, 2 * nv]
-        if self.free_period:
-            J[:, m * 2 * nv] += by_period
-        for i, segment in enumerate(segments):
-            J[:, 2 * nv * i : 2 * nv * (i + 1)] += np.outer(by_period, segment.late[: 2 * nv])
-            J[:, p:] += np.outer(by_period, segment.late[2 * nv :])
-        if self.known_period:
-            J[:, p:] += np.outer(by_period, self._period_by(at))
+        copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in given)
+        by = slope(*copies, directions).reshape(-1, len(r)).T
+        _, _, shift, p = self.layout.places.values()
+        by_period = self._given_period_by(at)
+        for i, arc in enumerate(arcs):
+            by_period[2 * nv * i : 2 * nv * (i + 1)] += arc.late[: 2 * nv]
+            by_period[p] += arc.late[2 * nv :]
+        J = np.outer(by[:, 2 * nv], by_period)
+        J[:, : 2 * nv] += by[:, : 2 * nv]
+        J[:, shift.start :] += by[:, 2 * nv + 1 :]
         return r, J
 
     # -- Newton's method ------------------------------------------------------------------------------------
@@ -562,14 +531,14 @@ class Shooting:
                 continue
             new, found = self._tried(at, shot, change, tolerance)
             if found.size > shot.size and (patience := patience - 1) < 0:
-                why = self._why(shot.segments, found.segments)
+                why = self._why(shot.arcs, found.arcs)
                 raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {why}")
             at, shot = new, found
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
             f"no orbit: after {tries} steps of Newton's method the residual is {shot.size:.1e}. "
-            f"{self._why(first.segments, shot.segments)}"
+            f"{self._why(first.arcs, shot.arcs)}"
         )
 
     def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
@@ -591,16 +560,17 @@ class Shooting:
 
     def _why(self, before: list[Arc], after: list[Arc]) -> str:
         """Why Newton's method cannot go on."""
-        for a, b in zip(before, after, strict=True):
-            if a.events != b.events:
+        for one, other in zip(before, after, strict=True):
+            a, b = one.end.events, other.end.events
+            if a != b:
                 return (
-                    f"The events change: {named(a.events)} against {named(b.events)}. There the equations "
-                    "have a corner, and an orbit may end: grazing, or events that change places"
+                    f"The events change: {named(a)} against {named(b)}. There the equations have a corner, "
+                    "and an orbit may end: grazing, or events that change places"
                 )
         return "Start nearer to an orbit, let a parameter be unknown, or give tolerance if this is small"
 
     def _with_period(self, at: Point, shot: Shot) -> Point:
-        return at if self.free_period else replace(at, period=sum(segment.time for segment in shot.segments))
+        return at if self.free_period else replace(at, period=sum(arc.end.time for arc in shot.arcs))
 
 
 def named(events: Sequence[tuple[str, int]]) -> str:
@@ -612,23 +582,12 @@ def named(events: Sequence[tuple[str, int]]) -> str:
     return ", ".join(shown) or "none"
 
 
-def _derivative(function: Callable[..., Array], shapes: Mapping[str, Any], size: int) -> Kernel:
-    """The derivative of function(..., x) at x = 0 along a direction of this size."""
-    along = jvp(trace(function, {**shapes, "x": size}, "of"), "x")
-
-    def derivative(*given: Any) -> Array:
-        return along(*given[:-1], np.zeros(size), given[-1])
-
-    return Kernel(trace(derivative, {**shapes, "x": size}, "derivative"))
-
-
 def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:
     if section is None:
         return None
     guard, direction = section if isinstance(section, tuple | list) and len(section) == 2 else (section, None)
     if guard not in system.guard_names:
-        names = ", ".join(system.guard_names) or "none"
-        raise ModelError(f"section: there is no guard {guard!r}; there are {names}")
+        raise ModelError(f"section: there is no guard {guard!r}; {known(system.guard_names, guard)}")
     if direction is None:
         direction = system.directions[system.guard_names.index(guard)]
     return guard, int(direction)

@@ -20,7 +20,8 @@ import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
 from ..systems import HybridRun, HybridSystem
-from .orbit import PeriodicOrbit, largest_first
+from ..systems.in_place import changes
+from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError
 
@@ -45,7 +46,7 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = (np.abs(x.multipliers).max(initial=0.0) for x in (self, self.orbit))
+        size, free = largest_multiplier(self), largest_multiplier(self.orbit)
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:
@@ -138,13 +139,7 @@ def stabilize(
 
 def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
     """All parameters, those of the inputs changed by rows (..., p)."""
-    given, first = dict(orbit.parameters), 0
-    for name in inputs:
-        value = np.asarray(given[name], float)
-        part = change[..., first : first + value.size]
-        given[name] = value + part.reshape(*part.shape[:-1], *value.shape)
-        first += value.size
-    return given
+    return {**orbit.parameters, **changes(orbit.parameters, inputs, change)}
 
 
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..codegen import Function, Program, jacobian, trace
 from ..codegen.flow import stages
+from ..codegen.layout import Sendable
 from ..codegen.program import Cells
 from ..codegen.sparse import zero_cells
 from ..door import short
@@ -50,7 +51,7 @@ def _rates(v: Array, a: Array, nu: Array, change: Array) -> Array:
     return np.hstack([np.concatenate([v, a])[:, None], np.concatenate([nu, change])])
 
 
-class HeldStep:
+class HeldStep(Sendable):
     """(q, v) at t + h of a tree whose joints have the efforts S u during the step.
 
     S       (nv, m)
@@ -264,17 +265,10 @@ class Constraints:
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
-            try:
-                both = [np.broadcast_to(np.asarray(x, float), c.shape).ravel() for x in one[1:]]
-            except (TypeError, ValueError):
-                raise ShapeError(
-                    f"a constraint of shape {c.shape} has the bounds {short(one[1:])}, expected numbers or "
-                    "arrays of that shape"
-                ) from None
-            if not (both[0] <= both[1]).all():
-                raise ModelError(f"a constraint has the bounds {short(one[1:])}: low must not be above high")
             self._parts.append(one[0])
-            bounds += zip(*both, strict=True)
+            bounds += zip(
+                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
+            )
         self._bounds, self.size = bounds, len(bounds)
 
     def residuals(self, *at: Array) -> Array:
@@ -298,3 +292,16 @@ class Constraints:
             x = maximum(x, low) if np.isfinite(low) else x
             within.append(minimum(x, high) if np.isfinite(high) else x)
         return z - np.array(within)
+
+
+def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
+    """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
+    try:
+        given = -np.asarray(high, float) if low is None else low, high
+        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in given])
+    except (TypeError, ValueError):
+        told = short(high if low is None else (low, high))
+        raise ShapeError(f"{what} are {told}, expected (low, high) of numbers or arrays {shape}") from None
+    if not (both[0] <= both[1]).all():
+        raise ModelError(f"{what} are {short((low, high))}: low must not be above high, nor a number NaN")
+    return both

@@ -59,8 +59,9 @@ class Controller:
         if self.plan is None:
             options |= {"knots": self.knots}
         else:
-            later = {name: _later(getattr(self.plan, name)) for name in ("q", "v", "u")}
-            options |= {**later, "iterations": self.iterations}
+            last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
+            options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
+            options["iterations"] = self.iterations
         self.plan = self.problem.solve(q, v, **options)
         return self.plan.u[0]
 
@@ -95,8 +96,3 @@ class Controller:
             states.append(state)
         q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
         return Closed(problem.dt * np.arange(rounds + 1), q, v, np.array(inputs))
-
-
-def _later(x: Array) -> Array:
-    """The rows from the second on, and the last one again."""
-    return np.concatenate([x[1:], x[-1:]])

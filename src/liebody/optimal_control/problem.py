@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen import Function, Kernel, Program, trace, traced
 from ..codegen.hoisting import apply_hoisted
-from ..codegen.layout import FlatLayout
+from ..codegen.layout import FlatLayout, Sendable
 from ..codegen.packing import Packing, packed, passed
 from ..codegen.shooting import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from ..door import checked, count, floats, names, short
@@ -23,7 +23,7 @@ from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
 from .fddp import Iteration, Outcome, search
-from .model import Constraints, Cost, HeldStep
+from .model import Constraints, Cost, HeldStep, bounds_of
 from .mpc import Controller
 
 EULER = "semi-implicit-euler"
@@ -76,7 +76,7 @@ class OptimalPlan:
         )
 
 
-class OptimalControl:
+class OptimalControl(Sendable):
     """A problem of optimal control, compiled; made by `optimal_control`, whose docstring says more."""
 
     def __init__(
@@ -93,15 +93,17 @@ class OptimalControl:
         self.mechanism, self.layout, self.dt = step.mechanism, layout, step.h
         self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
         self.nq, self.nv, self.nu = self.mechanism.nq, self.mechanism.nv, step.S.shape[1]
-        sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
-        self.shooting = ShootingPasses(self._functions, sizes, None, *bounds)
-        self._workspaces: dict[int, Workspace] = {}
+        self._sizes, self._bounds = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width), bounds
 
     # -- what is compiled ---------------------------------------------------------------------------------
 
+    @cached_property
+    def shooting(self) -> ShootingPasses:
+        return ShootingPasses(self._functions, self._sizes, None, *self._bounds)
+
     def _functions(self) -> ShootingFunctions:
         state, nq = Product(self.mechanism.group, R(self.nv)), self.nq
-        x, d, u, p = self.shooting.sizes
+        x, d, u, p = self._sizes
 
         def advanced(x: Array, d: Array) -> Array:
             return state.normalize(state.integrate(x, d))
@@ -132,7 +134,7 @@ class OptimalControl:
         Where it is long, the acceleration at the start is solved for column by column, in loops; directions
         of derivatives are a loop over later stages, in which what does not depend on them is computed once.
         """
-        nq, n, (x, d, u, p) = self.nq, self.nv, self.shooting.sizes
+        nq, n, (x, d, u, p) = self.nq, self.nv, self._sizes
         directions, step = d + self.nu, self._step
 
         def end(x: Array, u: Array, unit: Array, first: Array | None = None) -> tuple[Array, Array]:
@@ -197,7 +199,7 @@ class OptimalControl:
     @cached_property
     def last(self) -> Kernel:
         """(x, p) -> `codegen.shooting.Workspace.end`, compiled."""
-        nq, (x, _, _, p) = self.nq, self.shooting.sizes
+        nq, (x, _, _, p) = self.nq, self._sizes
 
         def last(x: Array, p: Array) -> Array:
             cost, g, H = self._terminal.derivatives(x[:nq], x[nq:], p)
@@ -285,6 +287,10 @@ class OptimalControl:
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
         return self._found(w, count("iterations", iterations, 0), *limits)
 
+    @cached_property
+    def _workspaces(self) -> dict[int, Workspace]:
+        return {}
+
     def _workspace(self, knots: int) -> Workspace:
         if knots not in self._workspaces:
             self._workspaces[knots] = self.shooting.workspace(knots, self._knot[1])
@@ -352,7 +358,7 @@ class OptimalControl:
     @cached_property
     def violations(self) -> tuple[Any, ...]:
         """By how much constraints are broken, and their next multipliers; compiled."""
-        sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": self.shooting.sizes.parameters}
+        sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": self._sizes.parameters}
         last = {name: n for name, n in sizes.items() if name != "u"}
         return tuple(
             Kernel(partial(trace, kept.violations, shapes, "violations")) if kept.size else None
@@ -360,11 +366,31 @@ class OptimalControl:
         )
 
 
+class _UserFunction:
+    """A function of the user's as one of arrays, the last of which holds flat parameters."""
+
+    def __init__(self, function: Any, layout: FlatLayout) -> None:
+        if not callable(function):
+            raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
+        self.function, self.layout = function, layout
+
+    def __call__(self, *at: Any) -> Any:
+        return self.function(*at[:-1], *([self.layout.read(at[-1])] if self.layout.size else []))
+
+
+def _nothing(q: Array, v: Array, *p: Any) -> float:
+    """What the end costs by default."""
+    return 0.0
+
+
 def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
     there, nv = mechanism.labels[1].names, mechanism.nv
     if given is None:
-        driven = [body for body in mechanism.tree.bodies if body.joint.dim and not _is_free(body)]
+        bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
+        driven = [
+            b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))
+        ]  # but a free base
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
     elif isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):
@@ -379,10 +405,6 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
             f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints"
         )
     return S
-
-
-def _is_free(body: Any) -> bool:
-    return not body.parent and np.array_equal(body.joint.S, np.eye(6))
 
 
 @partial(checked, but=("mechanism", "stage", "terminal"))
@@ -460,17 +482,14 @@ def optimal_control(
         raise ModelError(f"hessian is {hessian!r}, expected one of {', '.join(HESSIANS)}")
     step = HeldStep(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
     layout, m = FlatLayout("parameter", parameters or {}), step.S.shape[1]
-
-    def given(function: Any) -> Any:
-        if not callable(function):
-            raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
-        return lambda *at: function(*at[:-1], *([layout.read(at[-1])] if layout.size else []))
-
-    functions = stage, terminal or (lambda q, v, *p: 0.0)
+    functions = stage, terminal or _nothing
     sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
     constraints = [
         Constraints(
-            [(given(one[0]), *one[1:]) if isinstance(one, tuple) and one else one for one in listed],
+            [
+                (_UserFunction(one[0], layout), *one[1:]) if isinstance(one, tuple) and one else one
+                for one in listed
+            ],
             {**shapes, "p": max(layout.size, 1)},
             layout.size,
         )
@@ -480,21 +499,12 @@ def optimal_control(
     width = max(layout.size + (1 + most if most else 0), 1)
     costs = []
     for function, kept, shapes, scale in zip(functions, constraints, sizes, (h, 1.0), strict=True):
-        parts = {str(getattr(function, "__name__", "cost")).strip("<>"): given(function)}
+        parts: dict[str, Any] = {
+            str(getattr(function, "__name__", "cost")).strip("<>"): _UserFunction(function, layout)
+        }
         parts |= {"constraints": kept.residuals} if kept.size else {}
         costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
-    return OptimalControl(step, costs, constraints, _bounds(limits, m), layout, width, hessian == "exact")
-
-
-def _bounds(limits: Any, m: int) -> Array:
-    """low and high, (2, m)."""
-    limits = (-np.inf, np.inf) if limits is None else limits
-    low, high = limits if isinstance(limits, tuple) and len(limits) == 2 else (None, limits)
-    try:
-        high = np.broadcast_to(np.asarray(high, float), (m,))
-        low = -high if low is None else np.broadcast_to(np.asarray(low, float), (m,))
-    except (TypeError, ValueError):
-        raise ShapeError(f"limits are {limits!r}, expected (low, high) of numbers or arrays ({m},)") from None
-    if not (low <= high).all():
-        raise ModelError(f"limits are {limits!r}: low must not be above high, and no number may be NaN")
-    return np.array([low, high])
+    pair = isinstance(limits, tuple) and len(limits) == 2
+    low, high = (-np.inf, np.inf) if limits is None else limits if pair else (None, limits)
+    bounds = bounds_of("limits", low, high, (m,))
+    return OptimalControl(step, costs, constraints, bounds, layout, width, hessian == "exact")

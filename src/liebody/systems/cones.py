@@ -17,7 +17,7 @@ import numpy as np
 
 from ..codegen import step
 from ..linear import dot, is_zero, product, symmetric
-from ..scalar import Array, absolute, clip, maximum, minimum, sqrt, where
+from ..scalar import Array, absolute, clip, maximum, sqrt, where
 
 TINY = 1e-30  # of squares, so that roots and quotients of what is zero are finite
 LARGEST = 1e9  # slip multiplier, in units of the block
@@ -90,11 +90,11 @@ class Bounds(NamedTuple):
 
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (1, 1)."""
-        return np.array([minimum(maximum(-b[0] / A[0, 0], self.low), self.high)])
+        return np.array([clip(-b[0] / A[0, 0], self.low, self.high)])
 
     def defect(self, A: Array, w: Array, x: Array) -> Any:
         """|x - clip(x - w / a)|; zero where the law holds."""
-        return absolute(x[0] - minimum(maximum(x[0] - w[0] / A[0, 0], self.low), self.high))
+        return absolute(x[0] - clip(x[0] - w[0] / A[0, 0], self.low, self.high))
 
 
 class Saturation(NamedTuple):
@@ -110,7 +110,7 @@ class Saturation(NamedTuple):
     def solve(self, A: Array, b: Array, x: Array, newton: int) -> Array:
         """x of w = A x + b; A (1, 1)."""
         given = self.offered - self.slope * b[0]
-        kept = minimum(maximum(given, -self.most), self.most)
+        kept = clip(given, -self.most, self.most)
         return np.array([(kept - given) / (1 - self.slope * A[0, 0])])
 
     def defect(self, A: Array, w: Array, x: Array) -> Any:

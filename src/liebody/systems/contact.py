@@ -15,9 +15,10 @@ from ..groups import Planar
 from ..scalar import Array, maximum, where
 from .cones import within
 from .grounds import Ground, tangents
-from .robot import Element, State, word
+from .robot import Element, State, check_range, word
 
 ROUND = ("sphere", "capsule")
+RANGES = {"stiffness": (0, np.inf), "damping": (0, np.inf), "friction": (0, np.inf), "restitution": (0, 1)}
 RIM = 8  # points on a rim of a cylinder; between them it may sink by 0.076 of its radius
 
 
@@ -90,8 +91,6 @@ class Contact(Element):
     ) -> None:
         super().__init__()
         self.radius, self.ground = radius, ground
-        if restitution is not None and not 0 <= number("restitution", restitution) <= 1:
-            raise ModelError(f"{name}: restitution is {restitution!r}, expected a number from 0 to 1")
         self._given = points
         names = tuple(point.name if isinstance(point, Frame) else point for point in points)
         if not names:
@@ -102,26 +101,23 @@ class Contact(Element):
         if n.shape != (3,) or not n.any():
             raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
         for what, x in (("stiffness", stiffness), ("damping", damping)):
-            if np.shape(x) not in ((), (2,)) or (floats(f"{name}: {what}", x) < 0).any():
-                raise ModelError(
-                    f"{name}: {what} is {x!r}, expected a number of zero or more, or two of them"
-                )
-        for what, x in (("friction", friction), ("radius", radius)):
-            if x is not None and number(f"{name}: {what}", x) < 0:
-                raise ModelError(f"{name}: {what} is {x!r}, expected a number of zero or more")
+            if np.shape(x) not in ((), (2,)):
+                raise ModelError(f"{name}: {what} is {x!r}, expected a number, or two of them")
+        check_range(f"{name}: radius", 0, np.inf, number(f"{name}: radius", radius))
         self.name, self.points, self.slips = name, names, friction is not None
         self._impact, self._corners = impact is not None, corners
         plane = Planar(n)
         self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
         self.parameters = {"height": height, "stiffness": stiffness, "damping": damping, "settling": settling}
-        if friction is not None:
-            self.parameters["friction"] = friction
-        if impact is not None:
-            self.parameters["impact"] = impact
-        if restitution is not None:
-            self.parameters |= {"restitution": restitution, "restitution_threshold": 0.05}
-        if margin is not None:
-            self.parameters["margin"] = margin
+        threshold = None if restitution is None else 0.05
+        optional = {"friction": friction, "impact": impact, "restitution": restitution}
+        optional |= {"restitution_threshold": threshold, "margin": margin}
+        self.parameters |= {
+            what: number(f"{name}: {what}", x) for what, x in optional.items() if x is not None
+        }
+        self.ranges = {what: limits for what, limits in RANGES.items() if what in self.parameters}
+        for what, limits in self.ranges.items():
+            check_range(f"{name}: {what}", *limits, self.parameters[what])
         if ground is not None:
             self.parameters |= ground.parameters
 

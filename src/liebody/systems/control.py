@@ -60,6 +60,14 @@ class _LegElement(Element):
             return 1
         return s.touching(self.point) if phase == "stance" else 1 - s.touching(self.point)
 
+    def _force(self, s: State, z: Any, p: Any) -> tuple[Any, Array]:
+        """The effort along the coordinate, and J (nv,) of its rate J v."""
+        raise NotImplementedError
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        force, J = self._force(s, z, p)
+        return force * J
+
     def _length(self, s: State) -> tuple[Any, Array]:
         """r, and J_r (nv,) of r' = J_r v, with exact zeros for the base."""
         r, J = s.leg(self.point)
@@ -95,29 +103,25 @@ class RadialSpring(_LegElement):
         self._phase = _phase(damped)
         self.parameters = {"K_r": K_r, "r_des": r_des, "D_r": D_r}
 
-    def _force(self, s: State, p: Any) -> tuple[Any, Any, Array]:
-        """tau_r, damping as it acts, J_r."""
+    def _damping(self, s: State, p: Any) -> Any:
+        return p.D_r * self._active(self._phase, s)
+
+    def _force(self, s: State, z: Any, p: Any) -> tuple[Any, Array]:
         r, J = self._length(s)
-        D = p.D_r * self._active(self._phase, s)
-        return -p.K_r * (r - p.r_des) - D * (J @ s.v), D, J
+        return -p.K_r * (r - p.r_des) - self._damping(s, p) * (J @ s.v), J
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         s.stored[self.name] = lambda: self.energy(s, z, p)
 
-    def efforts(self, s: State, z: Any, p: Any) -> Array:
-        force, _, J = self._force(s, p)
-        return force * J
-
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        _, D, J = self._force(s, p)
-        return {"damper": D * (J @ s.v) ** 2}
+        return {"damper": self._damping(s, p) * (self._length(s)[1] @ s.v) ** 2}
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
         return 0.5 * p.K_r * (self._length(s)[0] - p.r_des) ** 2
 
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         r, J = self._length(s)
-        return {"length": r, "length_rate": J @ s.v, "force": self._force(s, p)[0]}
+        return {"length": r, "length_rate": J @ s.v, "force": self._force(s, z, p)[0]}
 
 
 class EnergyRegulator(_LegElement):
@@ -153,17 +157,12 @@ class EnergyRegulator(_LegElement):
         stored = [s.stored[spring]() for spring in self.springs]
         return s.kinetic_energy + s.potential_energy + sum(stored, start=0) - p.E_des
 
-    def _force(self, s: State, p: Any) -> tuple[Any, Array]:
-        """tau_E and J_r."""
+    def _force(self, s: State, z: Any, p: Any) -> tuple[Any, Array]:
         _, J = self._length(s)
         return -p.K_E * self._error(s, p) * (J @ s.v), J
 
-    def efforts(self, s: State, z: Any, p: Any) -> Array:
-        force, J = self._force(s, p)
-        return force * J
-
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"error": self._error(s, p), "force": self._force(s, p)[0]}
+        return {"error": self._error(s, p), "force": self._force(s, z, p)[0]}
 
 
 class PolarSpring(_LegElement):
@@ -220,17 +219,13 @@ class PolarSpring(_LegElement):
         along = a @ r
         return cross(a, r) @ J / (r @ r - along * along)
 
-    def _torque(self, s: State, z: Any, p: Any) -> tuple[Any, Array]:
+    def _force(self, s: State, z: Any, p: Any) -> tuple[Any, Array]:
         J = self._jacobian(s)
         torque = -p.K_p * (self._angle(s, z) - p.alpha_des) - p.D_p * (J @ s.v)
         return torque * self._active(self._phase, s), J
 
-    def efforts(self, s: State, z: Any, p: Any) -> Array:
-        torque, J = self._torque(s, z, p)
-        return torque * J
-
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"angle": self._angle(s, z), "torque": self._torque(s, z, p)[0]}
+        return {"angle": self._angle(s, z), "torque": self._force(s, z, p)[0]}
 
 
 class LockedPolarSpring(PolarSpring):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class PointFeet(Element):
 
     def _standing(self, s: State, stands: Array) -> Array:
         """The Jacobian (k, nv) of the point that stands, along the directions in which it could move."""
-        J = [dynamics.frame_jacobian(s.tree, s.q, frame, "mixed")[3:] for frame in self._frames]
+        J = [s.jacobian(frame)[3:] for frame in self._frames]
         return self._along @ sum(x * j for x, j in zip(stands, J, strict=True))
 
     def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array]:
@@ -123,10 +124,7 @@ class PointFeet(Element):
 
     def stop(self, s: State, z: Any, p: Any) -> Any:
         lowest = [where(flag > 0.5, -1.0, -y) for flag, y in zip(z.stands, self._heights(s, p), strict=True)]
-        found = lowest[0]
-        for x in lowest[1:]:
-            found = maximum(found, x)
-        return found - p.depth
+        return functools.reduce(maximum, lowest) - p.depth
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
         return 0.0

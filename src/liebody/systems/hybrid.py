@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,12 +28,12 @@ import numpy as np
 
 from ..codegen import Kernel, Samples, trace, traced
 from ..codegen.hybrid import HybridFlow
-from ..codegen.layout import FlatLayout, ensemble_of
+from ..codegen.layout import FlatLayout, Sendable, ensemble_of
 from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import checked, count, floats, number, short
+from ..door import check_members, checked, count, floats, number, short, vectors
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -102,7 +101,7 @@ class Given:
         return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
 
 
-class HybridSystem:
+class HybridSystem(Sendable):
     """Motion on a group with memory, events, works and outputs; see the head of this module.
 
     group         the configuration group of q (nq,), with velocities v (nv,) in its algebra
@@ -175,7 +174,6 @@ class HybridSystem:
             if sign not in (-1, 0, 1):
                 raise ModelError(f"the direction of {guard!r} is {sign!r}, expected +1, -1, or 0 for both")
         self.directions = tuple(int(directions.get(guard, 0)) for guard in self.guard_names)
-        self._flows: dict[Any, HybridFlow] = {}
 
     def __repr__(self) -> str:
         return (
@@ -187,11 +185,6 @@ class HybridSystem:
     def events_type(self) -> Any:
         """The named tuples that say which guards have changed their signs."""
         return self._guards.type
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The definition without what is compiled, so that systems can be sent to other processes."""
-        kind, state = type(self), {**vars(self), "_flows": {}}
-        return {n: x for n, x in state.items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _names(self, part: Callable[..., Any] | None) -> list[str]:
         """The names in the dictionary that a part returns, found by tracing it."""
@@ -206,6 +199,11 @@ class HybridSystem:
         size = self.memory.size + self.nq + self.nv
         trace(keys, {"t": (), "y": size, "u": self.parameters.size + 1}, "names")
         return names
+
+    @cached_property
+    def _shapes(self) -> dict[str, Any]:
+        """What functions of time, flat state, and flat parameters with the step take."""
+        return {"t": (), "y": self._still.size + self._point.nq, "u": self.parameters.size + 1}
 
     # -- the flat state y = (memory that stays, q, v, memory that flows, works) ------------------------------
 
@@ -256,15 +254,17 @@ class HybridSystem:
         """How steps are taken anew that search for something; None: once is enough."""
         return None
 
+    @cached_property
+    def _flows(self) -> dict[Any, HybridFlow]:
+        return {}
+
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
             self._flows[method] = self._make(method)
         return self._flows[method]
 
     def _make(self, method: Method) -> HybridFlow:
-        m, works, nu = self._still.size, len(self.power_names), self.parameters.size + 1
-        size = m + self._point.nq
-        state: dict[str, Any] = {"t": (), "y": size, "u": nu}
+        m, works, state, size = self._still.size, len(self.power_names), self._shapes, self._shapes["y"]
         number = max(1, len(self.guard_names))
 
         def velocity(t: Any, y: Array, u: Array) -> Array:
@@ -319,9 +319,7 @@ class HybridSystem:
         def signals(t: Any, y: Array, u: Array) -> dict[str, Any]:
             return {name: np.asarray(x) for name, x in dictionary_of(outputs, *self._read(t, y, u)).items()}
 
-        size = self._still.size + self._point.nq
-        state: dict[str, Any] = {"t": (), "y": size, "u": self.parameters.size + 1}
-        return Kernel(traced(signals, state, "outputs", loops=self._loops()))
+        return Kernel(traced(signals, self._shapes, "outputs", loops=self._loops()))
 
     @cached_property
     def _start(self) -> Kernel | None:
@@ -333,8 +331,8 @@ class HybridSystem:
             found = start(0.0, q, v, self.memory.read(z), self.parameters.read(u[: self.parameters.size]))
             return self.memory.write(found)
 
-        nu = self.parameters.size + 1
-        return Kernel(trace(memory, {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": nu}, "start"))
+        shapes = {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": self._shapes["u"]}
+        return Kernel(trace(memory, shapes, "start"))
 
     def _memory_at_start(self, q: Array, v: Array, u: Array, given: Mapping[str, Any], batch: Any) -> Array:
         """The memory (n, size): what is given, else that of `start`."""
@@ -350,12 +348,7 @@ class HybridSystem:
             q0 = labels_of(self)[0].filled(q0, self.group.neutral())
         if isinstance(v0, Mapping):
             v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
-        q = floats("q0", q0)
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
-        if v.ndim == 0 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        q, v = vectors("q0", q0, self.nq), vectors("v0", np.zeros(self.nv) if v0 is None else v0, self.nv)
         return self._normal(self.group.check(q)), v
 
     @cached_property
@@ -436,7 +429,7 @@ class HybridSystem:
 
         Errors: ShapeError, ConfigurationError, IntegrationError for arguments that cannot be.
         """
-        (_, method), most, limit = self.stepped_by(method), _number("events", events), count("limit", limit)
+        (_, method), most, limit = self.stepped_by(method), count("events", events, 0), count("limit", limit)
         threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
         locate, least = None if locate is None else number("locate", locate), number("least", least)
         for name, x in (("locate", locate), ("least", least)):
@@ -446,15 +439,14 @@ class HybridSystem:
         given = Given(dict(parameters or {}), dict(sampled or {}), self.parameters)
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         batch = ensemble_of(states | given.batches | self.memory.batches(memory or {}))
-        if 0 in batch:
-            raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
+        check_members(batch)
         t_end = positive("t_end", t_end, SECONDS)
         interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
-        rows = 1 + max(1, round(min(t_end / interval, 2**53)))
-        if abs((rows - 1) * interval - t_end) > 1e-9 * t_end:
+        intervals = max(1, round(min(t_end / interval, 2**53)))
+        if abs(intervals * interval - t_end) > 1e-9 * t_end:
             raise IntegrationError(
                 f"t_end = {t_end} s is no multiple of record_every = {interval} s; "
-                f"take {t_end / (rows - 1):g}, for instance"
+                f"take {t_end / intervals:g}, for instance"
             )
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
@@ -463,12 +455,12 @@ class HybridSystem:
 
         flow, _ = self._flow(method), self._outputs  # what is wrong with them is said before the motion
         y = self._points(q, v, u.at(0.0), memory or {}, batch)
-        times = interval * np.arange(rows)
+        times = interval * np.arange(intervals + 1)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         members = flow.ensemble(y, times)
         metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
         try:
-            flow.march(members, u, rows, settings, threads)
+            flow.march(members, u, len(times), settings, threads)
         except KeyboardInterrupt as stop:
             stop.run = self._run(members, batch, times, u, metadata)  # type: ignore[attr-defined]
             raise
@@ -556,16 +548,6 @@ def _numbers(part: str, found: Mapping[str, Any]) -> Array:
         if np.shape(x):
             raise ShapeError(f"{part} returned {name!r} of shape {np.shape(x)}, expected single numbers")
     return np.array([np.asarray(x)[()] for x in found.values()])
-
-
-def _number(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise ConfigurationError(f"{name} is {value!r}, expected a whole number, zero or more")
-    return number
 
 
 def _warn_of_lost(members: Ensemble, most: int) -> None:

@@ -39,14 +39,25 @@ class Row(NamedTuple):
     rebound: Array | None = None
 
 
-class Impulses(NamedTuple):
-    """Impulses x of rows, the largest defect of a law, the change of v (nv,), J v (m,) before and after."""
+class Push(NamedTuple):
+    """Impulses x (m,) of rows, and the velocities J v along them before and after."""
 
     x: Array
-    residual: Any
-    change: Array
     before: Array
     after: Array
+
+    @property
+    def work(self) -> Any:
+        """By the mean velocities."""
+        return self.x @ (0.5 * (self.before + self.after))
+
+
+class Impulses(NamedTuple):
+    """The push on each row, the largest defect of a law, the change of v (nv,)."""
+
+    pushes: list[Push]
+    residual: Any
+    change: Array
 
 
 def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, newton: int) -> Impulses:
@@ -64,7 +75,7 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
     zero.
     """
     if not rows:
-        return Impulses(np.zeros(0), 0.0, outward(factors, r), np.zeros(0), np.zeros(0))
+        return Impulses([], 0.0, outward(factors, r))
     n, L, scale = len(v), square(factors[0]), np.array(factors[1])
     seen = [_in_factors(L, scale, row, v, r) for row in rows]
     held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
@@ -94,15 +105,14 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
         none = np.zeros((n + len(held), 0), int)
         pushed = product(np.concatenate([none, *(seen[i].X for i in others)], axis=1), y)
     taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
-    push, after = [np.zeros(0)] * len(rows), [np.zeros(0)] * len(rows)
+    pushes = {}
     for i, block, own in zip(others, blocks, x, strict=True):
         at = reached(block.Y)
-        push[i], after[i] = own, _after(seen[i].free, block.Y[at], y[at])
+        pushes[i] = Push(own, seen[i].before, _after(seen[i].free, block.Y[at], y[at]))
     for i, own in zip(held, taken[:, None], strict=True):
-        push[i], after[i] = own, -rows[i].bias - rows[i].R * own
+        pushes[i] = Push(own, seen[i].before, -rows[i].bias - rows[i].R * own)
     change = outward(factors, r + pushed[:n] + product(loops.X, taken))
-    before = np.concatenate([own.before for own in seen])
-    return Impulses(np.concatenate(push), residual, change, before, np.concatenate(after))
+    return Impulses([pushes[i] for i in range(len(rows))], residual, change)
 
 
 class _Seen(NamedTuple):
@@ -190,6 +200,9 @@ def _most(a: Any, b: Any, c: Any) -> Any:
     return where(b + c > spare, minimum(root, 1.0), 1.0)
 
 
+After = tuple[dict[str, Array], dict[str, Any]]
+
+
 class Solved(Element):
     """An element whose impulses are found in the solve of a step. What it dissipates is known after that."""
 
@@ -200,13 +213,8 @@ class Solved(Element):
         """Its rows in a step of length h."""
         raise NotImplementedError
 
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
-        """The flows after a step, and the powers lost in it.
-
-        x  impulses (m,) of its rows; before, v: velocities (m,) along them at the beginning and at the end
-        """
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+        """The flows after a step, and the powers lost in it; found: the pushes on its rows."""
         raise NotImplementedError
 
     def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
@@ -236,7 +244,7 @@ class ContactImpulses(Solved):
             raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        self.parameters, self._rebounds = given, "restitution" in given
+        self.parameters, self.ranges, self._rebounds = given, contact.ranges, "restitution" in given
 
     def attach(self, tree: Tree) -> None:
         n, self._frames = len(self.points), self._located(tree)
@@ -286,16 +294,10 @@ class ContactImpulses(Solved):
             found.append(Row(J, bias, R, Cone(p.friction), x, rebound if self._rebounds else None))
         return found
 
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
-        x, before, v = (y.reshape(-1, 3) for y in (x, before, v))
-        found = [
-            _behind(self._gap(s, i, p)[0], z.stretch[i], x[i], before[i], v[i], p, h)
-            for i in range(len(self.points))
-        ]
-        stretches, losses = (np.stack(y) for y in zip(*found, strict=True))
-        flows = {"reaction": x / h, "stretch": stretches}
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+        behind = [_behind(self._gap(s, i, p)[0], z.stretch[i], x, p, h) for i, x in enumerate(found)]
+        stretches, losses = (np.stack(y) for y in zip(*behind, strict=True))
+        flows = {"reaction": np.stack([push.x for push in found]) / h, "stretch": stretches}
         if self.ledger:
             flows["dissipated"] = z.dissipated + losses
         if self.repeated:
@@ -353,11 +355,9 @@ def _at_ground(gap: Any, u: Any, stretch: Array, p: Any, h: Any) -> tuple[Array,
 
 
 @step
-def _behind(
-    gap: Any, stretch: Array, x: Array, before: Array, v: Array, p: Any, h: Any
-) -> tuple[Array, Array]:
+def _behind(gap: Any, stretch: Array, push: Push, p: Any, h: Any) -> tuple[Array, Array]:
     """The stretch of a point after a step, and what it has lost in it, along normal and tangents."""
-    K, K_t = pair(p.stiffness)
+    (K, K_t), (x, before, v) = pair(p.stiffness), push
     ahead, mean = gap + h * v[0], 0.5 * (before + v)
     held = within(K_t * (stretch + h * v[1:]), p.friction * x[0] / h)
     new = under(ahead) * held / where(K_t > 0, K_t, 1.0)
@@ -375,6 +375,17 @@ class _Dissipating(Solved):
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"": 0.0}
 
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {name: getattr(z, name) for name in self.flows}
+
+
+class _At(NamedTuple):
+    """A velocity on which a force acts: its body, its place among the body's, the numbers of the force."""
+
+    body: Body
+    place: int
+    numbers: list[Any]
+
 
 class _JointImpulses(_Dissipating):
     """A `JointForce` as time stepping takes it, by one row for each velocity v_i that it acts on.
@@ -388,50 +399,41 @@ class _JointImpulses(_Dissipating):
 
     def attach(self, tree: Tree) -> None:
         self.force.check([body.joint.name for body in tree.bodies])
-        self._at: list[tuple[Body, int, list[Any]]] = []  # body, place among its velocities, numbers
+        self._at: list[_At] = []
         for body in tree.bodies:
             numbers = self.force.numbers_in(body.joint) if body.joint.mimic is None else None
             if numbers is not None:
-                self._at += [(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
+                self._at += [_At(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
         self.flows = {"reaction": np.zeros(len(self._at))}
 
-    def _row(
-        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
-    ) -> tuple[Any, Any, Any, Bounds]:
+    def _row(self, s: State, h: Any, at: _At) -> tuple[Any, Any, Any, Bounds]:
         """The entry of J, bias, R and law."""
         raise NotImplementedError
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         found = []
-        for (body, i, numbers), effort in zip(self._at, z.reaction, strict=True):
-            entry, bias, R, law = self._row(s, h, body, i, numbers)
+        for at, effort in zip(self._at, z.reaction, strict=True):
+            entry, bias, R, law = self._row(s, h, at)
             J = np.zeros((1, s.tree.nv), int).astype(object)
-            J[0, body.dofs.start + i] = entry
+            J[0, at.body.dofs.start + at.place] = entry
             found.append(Row(J, np.array([bias]), np.array([R]), law, np.array([h * effort * entry])))
         return found
 
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
-        signs = [self._row(s, h, *at)[0] for at in self._at]
-        lost = -(x @ (0.5 * (before + v))) / h - self._stored(s, h, v)
-        return {"reaction": np.array(signs) * x / h}, {"": lost}
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+        efforts = [self._row(s, h, at)[0] * push.x[0] for at, push in zip(self._at, found, strict=True)]
+        lost = -sum(push.work for push in found) / h - self._stored(s, h, found)
+        return {"reaction": np.array(efforts) / h}, {"": lost}
 
-    def _stored(self, s: State, h: Any, v: Array) -> Any:
+    def _stored(self, s: State, h: Any, found: list[Push]) -> Any:
         """The rate of the energy that it stores."""
         return 0.0
-
-    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"reaction": z.reaction}
 
 
 class FrictionImpulses(_JointImpulses):
     """Dry friction: |x| <= h mu, v_i = 0 where it is less, against v_i where it is as much."""
 
-    def _row(
-        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
-    ) -> tuple[Any, Any, Any, Bounds]:
-        return 1, 0, 0, Bounds(-h * numbers[0], h * numbers[0])
+    def _row(self, s: State, h: Any, at: _At) -> tuple[Any, Any, Any, Bounds]:
+        return 1, 0, 0, Bounds(-h * at.numbers[0], h * at.numbers[0])
 
 
 class StopImpulses(_JointImpulses):
@@ -440,29 +442,27 @@ class StopImpulses(_JointImpulses):
     g is the distance to it; beyond the limit, g < 0. As of a contact, x > 0 needs g' <= 0.
     """
 
-    def _gap(self, s: State, body: Body, i: int, lower: Any, upper: Any) -> tuple[Any, Any]:
+    def _gap(self, s: State, at: _At) -> tuple[Any, Any]:
         """The sign with which the distance to the nearer limit grows along v_i, and that distance."""
-        q = body.joint_coordinates(s.q)[i]
+        q, (_, lower, upper, _) = at.body.joint_coordinates(s.q)[at.place], at.numbers
         low = q < 0.5 * (lower + upper)
         return where(low, 1.0, -1.0), where(low, q - lower, upper - q)
 
-    def _row(
-        self, s: State, h: Any, body: Body, i: int, numbers: Sequence[Any]
-    ) -> tuple[Any, Any, Any, Bounds]:
-        k, lower, upper, T = numbers
-        sign, gap = self._gap(s, body, i, lower, upper)
+    def _row(self, s: State, h: Any, at: _At) -> tuple[Any, Any, Any, Bounds]:
+        (sign, gap), (k, *_, T) = self._gap(s, at), at.numbers
         return sign, where(gap > 0, gap / h, gap / (h + T)), 1 / (h * k * (h + T)), Bounds(0.0, np.inf)
 
-    def _stored(self, s: State, h: Any, v: Array) -> Any:
-        total: Any = 0.0
-        for (body, i, (k, lower, upper, _)), u in zip(self._at, v, strict=True):
-            gap = self._gap(s, body, i, lower, upper)[1]
-            total = total + 0.5 * k * (minimum(gap + h * u, 0.0) ** 2 - minimum(gap, 0.0) ** 2)
-        return total / h
+    def _stored(self, s: State, h: Any, found: list[Push]) -> Any:
+        ahead = [h * push.after[0] for push in found]
+        return (self._energy(s, ahead) - self._energy(s, [0.0] * len(ahead))) / h
+
+    def _energy(self, s: State, ahead: Sequence[Any]) -> Any:
+        """What is stored where the distances have grown by so much."""
+        gaps = [(at.numbers[0], self._gap(s, at)[1] + x) for at, x in zip(self._at, ahead, strict=True)]
+        return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
-        gaps = [(k, self._gap(s, body, i, low, high)[1]) for body, i, (k, low, high, _) in self._at]
-        return sum((0.5 * k * minimum(gap, 0.0) ** 2 for k, gap in gaps), start=0.0)
+        return self._energy(s, [0.0] * len(self._at))
 
 
 class DriveImpulses(Solved):
@@ -499,9 +499,8 @@ class DriveImpulses(Solved):
             found.append(Row(J, nothing, nothing, law, np.array([h * x])))
         return found
 
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+        x = np.concatenate([np.zeros(0), *(push.x for push in found)])
         s.given_up = np.zeros(s.tree.nv, int).astype(object)
         s.given_up[self._at] = x / h
         return {"reaction": x / h}, {}
@@ -542,13 +541,9 @@ class LoopImpulses(_Dissipating):
         R, x = PROXIMAL * closed.row_sizes(s.q), np.zeros(1, int)
         return [Row(found.J[[i]], bias[[i]], R[[i]], HELD, x) for i in range(closed.nc)]
 
-    def after(
-        self, s: State, z: Any, p: Any, h: Any, x: Array, before: Array, v: Array
-    ) -> tuple[dict[str, Array], dict[str, Any]]:
-        return {"multipliers": -x / h}, {"": -(x @ (0.5 * (before + v))) / h}
-
-    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        return {"multipliers": z.multipliers}
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+        forces = -np.concatenate([push.x for push in found]) / h
+        return {"multipliers": forces}, {"": -sum(push.work for push in found) / h}
 
 
 KINDS: dict[type, type[Solved]] = {

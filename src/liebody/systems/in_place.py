@@ -91,9 +91,15 @@ def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any
 
 def changed(p: Any, fields: Sequence[str], x: Array) -> Any:
     """Parameters, of which those of these fields are changed by the entries of x, one after the other."""
+    return p._replace(**changes(p._asdict(), fields, x))
+
+
+def changes(given: Mapping[str, Any], names: Sequence[str], x: Array) -> dict[str, Any]:
+    """Of these names, the values that are changed by the entries of rows x (..., n), one after the other."""
     new, first = {}, 0
-    for name in fields:
-        value = np.asarray(getattr(p, name))
-        new[name] = np.asarray(value + x[first : first + value.size].reshape(value.shape))[()]
+    for name in names:
+        value = np.asarray(given[name])
+        part = x[..., first : first + value.size]
+        new[name] = np.asarray(value + part.reshape((*part.shape[:-1], *value.shape)))[()]
         first += value.size
-    return p._replace(**new)
+    return new

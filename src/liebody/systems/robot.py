@@ -19,7 +19,7 @@ import copy
 import functools
 import re
 from collections import Counter, namedtuple
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ import numpy as np
 from .. import dynamics
 from ..bodies import Frame, Tree
 from ..constrained import ClosedTree
-from ..door import is_index, names
+from ..door import floats, is_index, names, short
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
@@ -38,6 +38,19 @@ from ..labels import labels
 from ..linear import cross, is_numeric, solve
 from ..scalar import Array, maximum, sqrt, where
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
+
+
+def once(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, of which each result is computed once and kept."""
+
+    @functools.wraps(method)
+    def call(self: Any, *arguments: Any) -> Any:
+        key = method.__name__, *arguments
+        if key not in self._kept:
+            self._kept[key] = method(self, *arguments)
+        return self._kept[key]
+
+    return call
 
 
 class State:
@@ -62,51 +75,45 @@ class State:
         self.stored: dict[str, Callable[[], Any]] = {}
         self.elements: list[tuple[Element, Any, Any]] = []  # with their memory and parameters
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._kept:
-            self._kept[key] = make()
-        return self._kept[key]
-
-    @property
+    @cached_property
     def kinetic_energy(self) -> Any:
         """T  [J]"""
-        return self._once("T", lambda: dynamics.kinetic_energy(self.tree, self.q, self.v))
+        return dynamics.kinetic_energy(self.tree, self.q, self.v)
 
-    @property
+    @cached_property
     def potential_energy(self) -> Any:
         """U of gravity, zero where the centre of mass is in the world's origin  [J]"""
-        return self._once("U", lambda: dynamics.potential_energy(self.tree, self.q, self.gravity))
+        return dynamics.potential_energy(self.tree, self.q, self.gravity)
 
-    @property
+    @cached_property
     def com(self) -> Array:
         """Centre of mass in the world, (3,)  [m]"""
-        return self._once("c", lambda: dynamics.center_of_mass(self.tree, self.q))
+        return dynamics.center_of_mass(self.tree, self.q)
 
-    @property
+    @cached_property
     def com_velocity(self) -> Array:
         """Its velocity in the world, (3,)  [m/s]"""
-        return self._once("dc", lambda: dynamics.center_of_mass_velocity(self.tree, self.q, self.v))
+        return dynamics.center_of_mass_velocity(self.tree, self.q, self.v)
 
+    @once
     def pose(self, frame: str | Frame) -> Array:
         """Pose of a frame in the world, (4, 4)."""
-        return self._once(("pose", frame), lambda: dynamics.frame_pose(self.tree, self.q, frame))
+        return dynamics.frame_pose(self.tree, self.q, frame)
 
     def position(self, point: str | Frame) -> Array:
         """Position of a frame's origin in the world, (3,)  [m]"""
         return self.pose(point)[:3, 3]
 
+    @once
     def velocity(self, point: str | Frame) -> Array:
         """Velocity of a frame's origin, in the world's axes, (3,)  [m/s]"""
+        twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
+        return self.pose(point)[:3, :3] @ twist[3:]
 
-        def find() -> Array:
-            twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
-            return self.pose(point)[:3, :3] @ twist[3:]
-
-        return self._once(("velocity", point), find)
-
-    def jacobian(self, frame: Frame) -> Array:
+    @once
+    def jacobian(self, frame: str | Frame) -> Array:
         """The Jacobian of a frame, (6, nv): angular and linear velocity in the world's axes."""
-        return self._once(("J", frame), lambda: dynamics.frame_jacobian(self.tree, self.q, frame, "mixed"))
+        return dynamics.frame_jacobian(self.tree, self.q, frame, "mixed")
 
     def touching(self, point: str) -> Any:
         """1 where a point touches something, 0 where it does not.
@@ -144,20 +151,17 @@ class State:
         """How many velocities, the first ones, are those of a base that carries all others; 0 without one."""
         return 0 if self._base is None else self._base.dofs.stop
 
-    @property
+    @cached_property
     def base_rotation(self) -> Array:
         """Axes of the base in the world, (3, 3); the world's own where no base floats."""
-        one = np.eye(3, dtype=int)
-        return one if self._base is None else self._once("R", lambda: self._base.pose(self.q)[:3, :3])
+        return np.eye(3, dtype=int) if self._base is None else self._base.pose(self.q)[:3, :3]
 
+    @once
     def leg(self, point: str | Frame) -> tuple[Array, Array]:
         """r (3,) from the centre of mass to a point, and J (3, nv) of dr/dt = J v, in the base's axes.
 
         dr/dt is that of the world, turned into the base's axes. Neither depends on where the base is.
         """
-        return self._once(("leg", point), lambda: self._leg(point))
-
-    def _leg(self, point: str | Frame) -> tuple[Array, Array]:
         tree, base, q = self.tree, self._base, self.q
         if base is not None:  # put it where its joint is neutral: exact zeros and ones
             q = np.concatenate([base.joint.group.neutral(), q[base.coordinates.stop :]])
@@ -177,6 +181,7 @@ class Element:
     name         goes before the names of what it brings, with an underscore
     prefix       before those of its parameters instead, if it is given
     memory, flows, parameters, directions   as in `HybridSystem`, by the element's own names
+    ranges       (least, most) of parameters that a simulation may be given, likewise
 
     A system keeps copies of its elements, so one element may go to several.
     """
@@ -192,6 +197,7 @@ class Element:
         self.flows: dict[str, Any] = {}
         self.parameters: dict[str, Any] = {}
         self.directions: dict[str, int] = {}
+        self.ranges: dict[str, tuple[float, float]] = {}
 
     def attach(self, tree: Tree) -> None:
         """Look up what is needed of the tree; raises ModelError for what is not there."""
@@ -417,7 +423,9 @@ class RobotSystem(HybridSystem):
             outputs=self._signals,
             name=name or tree.name,
         )
-        self.parameters.checks = dict(self.mechanism.layout.checks)
+        ranges = {_parameter(e, key): x for e in self.elements for key, x in e.ranges.items()}
+        checks = {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
+        self.parameters.checks = {**self.mechanism.layout.checks, **checks}
 
     @functools.cached_property
     def _tuples(self) -> list[tuple[Element, Any, Any]]:
@@ -443,27 +451,20 @@ class RobotSystem(HybridSystem):
 
     # -- parts of the hybrid system -------------------------------------------------------------------------
 
-    def _seen(
-        self, t: Any, q: Array, v: Array, z: Any, p: Any
-    ) -> tuple[State, list[tuple[Element, Any, Any]]]:
-        """The state, and each element with its own memory and parameters."""
-        here = self._mechanism(p)
+    def _seen(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> State:
+        """The state, with each element and its own memory and parameters."""
+        own = self.mechanism.layout
+        here = self.mechanism.at(own.write([getattr(p, x) for x in own.fields.values()]))
         s = State(here.tree, tuple(here.gravity), t, q, v)
         s.mechanism = here
-        each = [
+        s.elements = [
             (e, memory(*(getattr(z, full_name(e, x)) for x in memory._fields)),
              parameters(*(getattr(p, _parameter(e, x)) for x in parameters._fields)))
             for e, memory, parameters in self._tuples
         ]  # fmt: skip
-        s.elements = each
-        for element, z_, p_ in each:
+        for element, z_, p_ in s.elements:
             element.tell(s, z_, p_)
-        return s, each
-
-    def _mechanism(self, p: Any) -> OpenTree:
-        """The robot with these values of its parameters."""
-        own = self.mechanism.layout
-        return self.mechanism.at(own.write([getattr(p, x) for x in own.fields.values()]))
+        return s
 
     def _efforts_of(self, element: Element, s: State, z: Any, p: Any) -> Array:
         efforts = element.efforts(s, z, p)
@@ -472,18 +473,16 @@ class RobotSystem(HybridSystem):
         return self._driven * efforts if element.driven else efforts
 
     def _accelerations(self, *at: Any) -> Array:
-        return self._solved(*self._seen(*at), at[-1])[0]
+        return self._solved(self._seen(*at))[0]
 
-    def _solved(
-        self, s: State, each: list[tuple[Element, Any, Any]], p: Any
-    ) -> tuple[Array, dict[Element, Array]]:
+    def _solved(self, s: State) -> tuple[Array, dict[Element, Array]]:
         """dv/dt (nv,), and the multipliers of the elements' constraints.
 
         With the acceleration a of the free robot, dv/dt = a + M^-1 J^T x,
         (J M^-1 J^T) x = -(J a + (dJ/dt) v).
         """
-        a = self._mechanism(p).acceleration(s.t, s.q, s.v, *self._loads(s, each))
-        found = {e: rows for e, z_, p_ in each if (rows := e.constraint(s, z_, p_)) is not None}
+        a = s.mechanism.acceleration(s.t, s.q, s.v, *self._loads(s, s.elements))
+        found = {e: rows for e, z, p in s.elements if (rows := e.constraint(s, z, p)) is not None}
         if not found:
             return a, {}
         J, rate = (np.concatenate(x) for x in zip(*found.values(), strict=True))
@@ -510,46 +509,44 @@ class RobotSystem(HybridSystem):
         return tau, wrenches if loaded else None
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
-        s, each = self._seen(*at)
-        return _joined(*(_called(e, getattr(e, part)(s, z, p)) for e, z, p in each))
+        s = self._seen(*at)
+        return _joined(*(_called(e, getattr(e, part)(s, z, p)) for e, z, p in s.elements))
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
-        s, each = self._seen(t, q, v, z, p)
-        new = self._written(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in each])
-        changed = [u for e, z_, p_ in each if (u := e.velocity(s, z_, p_, events)) is not None]
+        s = self._seen(t, q, v, z, p)
+        new = self._written(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in s.elements])
+        changed = [u for e, z_, p_ in s.elements if (u := e.velocity(s, z_, p_, events)) is not None]
         return (q, v + sum(u - v for u in changed), new) if changed else new
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        s, each = self._seen(t, q, v, z, p)
-        return self._written(z, [(e, e.start(s, z_, p_)) for e, z_, p_ in each])
+        s = self._seen(t, q, v, z, p)
+        return self._written(z, [(e, e.start(s, z_, p_)) for e, z_, p_ in s.elements])
 
     def _written(self, z: Any, memories: list[tuple[Element, Any]]) -> Any:
         found = {full_name(e, x): y for e, memory in memories for x, y in memory._asdict().items()}
         return z._replace(**found)
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        s, _ = self._seen(t, q, v, z, p)
         if not any(element.stiff for element in self.elements):
             return p.step
+        s = self._seen(t, q, v, z, p)
         stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
         return where(s.stance > 0.5, stance, p.step)
 
     def _stop(self, *at: Any) -> Any:
-        s, each = self._seen(*at)
-        found = [x for x in (e.stop(s, z, p) for e, z, p in each) if x is not None]
+        s = self._seen(*at)
+        found = [x for x in (e.stop(s, z, p) for e, z, p in s.elements) if x is not None]
         return functools.reduce(maximum, found)
 
     def _powers(self, *at: Any) -> dict[str, Any]:
-        s, each = self._seen(*at)
-        efforts = [self._efforts_of(e, s, z, p) for e, z, p in each]
-        return self._balance(s, each, efforts, [e.losses(s, z, p) for e, z, p in each])
+        s = self._seen(*at)
+        efforts = [self._efforts_of(e, s, z, p) for e, z, p in s.elements]
+        return self._balance(s, efforts, [e.losses(s, z, p) for e, z, p in s.elements])
 
-    def _balance(
-        self, s: State, each: list[tuple[Element, Any, Any]], efforts: list[Array], lost: list[Any]
-    ) -> dict[str, Any]:
+    def _balance(self, s: State, efforts: list[Array], lost: list[Any]) -> dict[str, Any]:
         """Powers by name, of the elements' efforts and losses."""
         v, driven, found = s.v, np.zeros(self.nv, int), []
-        for (e, z, p), tau, own in zip(each, efforts, lost, strict=True):
+        for (e, z, p), tau, own in zip(s.elements, efforts, lost, strict=True):
             if e.driven:
                 driven = driven + tau
             given = tau @ v
@@ -566,19 +563,13 @@ class RobotSystem(HybridSystem):
         return _joined(joints, forces, *found)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
-        s, each = self._seen(*at)
+        s = self._seen(*at)
         efforts: Array = np.zeros(self.nv, int)
         forbids = any(type(e).constraint is not Element.constraint for e in self.elements)
-        reactions = self._solved(s, each, at[-1])[1] if forbids else {}
-        found: list[Mapping[str, Any]] = [
-            {
-                "kinetic_energy": s.kinetic_energy,
-                "potential_energy": s.potential_energy,
-                "com": s.com,
-                "com_velocity": s.com_velocity,
-            }
-        ]
-        for e, z, p in each:
+        reactions = self._solved(s)[1] if forbids else {}
+        names = ("kinetic_energy", "potential_energy", "com", "com_velocity")
+        found: list[Mapping[str, Any]] = [{name: getattr(s, name) for name in names}]
+        for e, z, p in s.elements:
             if e.driven:
                 efforts = efforts + self._efforts_of(e, s, z, p)
             own = {**e.outputs(s, z, p), **(e.reactions(z, reactions[e]) if e in reactions else {})}
@@ -606,34 +597,25 @@ class RobotSystem(HybridSystem):
 
     def described(self, states: HybridStates) -> dict[str, Any]:
         """As `HybridSystem.described`: what a ledger says, along the run."""
-        outputs, work = states.outputs, states.work
+        outputs = states.outputs
         coordinates, dofs = labels(self.tree)
-        potential, done = outputs["potential_energy"], np.zeros_like(outputs["potential_energy"])
-        done = done + sum(work[name] for name in self.power_names if name.startswith("joint_"))
+        potential, done = outputs["potential_energy"], None
+        if self.power_names:
 
-        def change(x: Array) -> Array:
-            return x - x[..., :1]
+            def change(kind: str, name: str) -> Array:
+                x = getattr(states, kind)[name]
+                return x - x[..., :1]
 
-        for force in self.mechanism.forces if self.power_names else ():
-            stored = outputs.get(f"{force.name}_energy", 0 * done)
-            potential, done = potential + stored, done + work[force.name] + change(stored)
-        for e in self.elements if self.power_names else ():
-            given, energy, lost = (full_name(e, x) for x in ("work", "energy", "lost"))
-            if e.driven:
-                continue
-            if energy in outputs:
-                potential = potential + outputs[energy]
-                done = done - sum(work[name] for name in self._lossy[e] if name in work)
-                done = done - (change(outputs[lost]) if lost in outputs else 0)
-            elif given in work:
-                done = done + work[given]
+            found = self._accounts(change, outputs)
+            potential = potential + sum(outputs[name] for name in found.stored)
+            done = sum(found.work.values()) - sum(found.losses.values()) + np.zeros_like(potential)
         return {
             "coordinates": coordinates,
             "dofs": dofs,
             "kinetic": outputs["kinetic_energy"],
             "potential": potential,
             **({"tau": outputs["efforts"]} if outputs["efforts"].shape == states.v.shape else {}),
-            "work_done": done if self.power_names else None,
+            "work_done": done,
             "tree": self.tree,
         }
 
@@ -690,29 +672,30 @@ class RobotSystem(HybridSystem):
             end = getattr(run.final, kind)[name][member] if last is None else samples[last]
             return float(end - samples[first])
 
+        return self._accounts(change, run.outputs)
+
+    def _accounts(self, change: Callable[[str, str], Any], outputs: Collection[str]) -> Ledger:
+        """The balance of changes of "work" and "outputs" by name, where there are these outputs."""
         energy = {name: change("outputs", f"{name}_energy") for name in ("kinetic", "potential")}
         work = {name: change("work", name) for name in self.power_names if name.startswith("joint_")}
-        elements: dict[str, float] = {}
-        losses, stored = {}, {}
+        stored, losses, elements = {}, {}, {}
         for force in self.mechanism.forces:
             losses[force.name] = -change("work", force.name)
             if force.stores:
                 stored[f"{force.name}_energy"] = change("outputs", f"{force.name}_energy")
                 losses[force.name] -= stored[f"{force.name}_energy"]
         for e in self.elements:
-            given = full_name(e, "work")
-            if given in run.work:
+            given, own, lost = (full_name(e, name) for name in ("work", "energy", "lost"))
+            if given in self.power_names:
                 elements[given] = change("work", given)
             if e.driven:
                 continue
-            energy_of, lost = full_name(e, "energy"), full_name(e, "lost")
-            if energy_of not in run.outputs:  # from outside
-                work.update({given: elements[given]} if given in elements else {})
-                continue
-            stored[energy_of] = change("outputs", energy_of)
-            losses.update({name: change("work", name) for name in self._lossy[e] if name in run.work})
-            if lost in run.outputs:
-                losses[lost] = change("outputs", lost)
+            if own in outputs:
+                stored[own] = change("outputs", own)
+                losses |= {name: change("work", name) for name in self._lossy[e]}
+                losses |= {lost: change("outputs", lost)} if lost in outputs else {}
+            elif given in elements:  # from outside
+                work[given] = elements[given]
         return Ledger(energy, stored, work, losses, elements)
 
 
@@ -756,6 +739,15 @@ class Ledger:
                 lines.append(f"{title:8} {name:28} {x:12.6f} J")
         lines.append(f"{'residual':37} {self.residual:12.2e} J of {self.throughput:.4g} J")
         return "\n".join(lines)
+
+
+def check_range(name: str, least: float, most: float, given: Any) -> np.ndarray:
+    """What is given as numbers within a range; raises ModelError."""
+    values = floats(name, given)
+    if not ((least <= values) & (values <= most)).all():
+        wanted = f"from {least:g} to {most:g}" if np.isfinite(most) else "of zero or more"
+        raise ModelError(f"{name} is {short(values.tolist())}, expected numbers {wanted}")
+    return values
 
 
 def one_by_one(elements: Iterable[Any]) -> list[Any]:

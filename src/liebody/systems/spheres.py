@@ -10,7 +10,7 @@ from ..bodies import Frame, Tree
 from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, is_zero, product, skew
-from ..scalar import Array, maximum, minimum, sqrt, where
+from ..scalar import Array, clip, sqrt, where
 from .cones import put, reached
 from .contact import Contact, collision_shapes
 from .grounds import tangents
@@ -151,17 +151,13 @@ def closest(r: Array, u: Array, w: Array, half: Any, other: Any) -> tuple[Any, A
     what they share, or the end that is nearer.
     """
     if is_zero(half):
-        return 0, 0 if is_zero(other) else _cut(w @ r, other)
+        return 0, 0 if is_zero(other) else clip(w @ r, -other, other)
     if is_zero(other):
-        return _cut(-(u @ r), half), 0
+        return clip(-(u @ r), -half, half), 0
     b, c, f = u @ w, u @ r, w @ r
     normal = cross(u, w)
     reach = where(b < 0, -b, b) * other
-    shared = 0.5 * (_cut(-c - reach, half) + _cut(-c + reach, half))
-    x = _cut((b * f - c + PARALLEL * shared) / (normal @ normal + PARALLEL), half)
-    y = _cut(b * x + f, other)
-    return _cut(b * y - c, half), y
-
-
-def _cut(x: Any, most: Any) -> Any:
-    return minimum(maximum(x, -most), most)
+    shared = 0.5 * (clip(-c - reach, -half, half) + clip(-c + reach, -half, half))
+    x = clip((b * f - c + PARALLEL * shared) / (normal @ normal + PARALLEL), -half, half)
+    y = clip(b * x + f, -other, other)
+    return clip(b * y - c, -half, half), y

@@ -147,8 +147,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return K, D
 
     def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        s, each = self._seen(t, q, v, z, p)
-        h, mechanism = p.step, self._mechanism(p)
+        s, h = self._seen(t, q, v, z, p), p.step
+        each, mechanism = s.elements, s.mechanism
         tau, wrenches = self._loads(s, each)
         bias = dynamics.inverse_dynamics(s.tree, q, v, -turning(s.tree, v), s.gravity, wrenches)
         K, D = self._gains(s, each)
@@ -171,23 +171,22 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
-            a = slice(first, first + sum(len(row.x) for row in own))
-            flows, losses[contact] = contact.after(s, z_, p_, h, found.x[a], found.before[a], found.after[a])
+            pushes, first = found.pushes[first : first + len(own)], first + len(own)
+            flows, losses[contact] = contact.after(s, z_, p_, h, pushes)
             rates.update({full_name(contact, name): y / h for name, y in flows.items()})
-            first = a.stop
         for e, z_, p_ in each:
             if e not in losses:
                 rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
-        powers = self._works(s, each, found.change, h, losses) if self.power_names else {}
+        powers = self._works(s, found.change, h, losses) if self.power_names else {}
         moves, seen = carried(s.tree, after, h)
         return moves, (seen - v) / h, rates, powers
 
-    def _works(self, s: State, each: Any, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
+    def _works(self, s: State, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
         """Powers by the mean velocities of a step."""
         mean = State(s.tree, s.gravity, s.t, s.q, s.v + 0.5 * change)
-        mean.flags, mean.landed, mean.stored = s.flags, s.landed, s.stored
+        mean.flags, mean.landed, mean.stored, mean.elements = s.flags, s.landed, s.stored, s.elements
         efforts, lost = [], []
-        for e, z, p in each:
+        for e, z, p in s.elements:
             tau = s.given_up if isinstance(e, DriveImpulses) else self._efforts_of(e, s, z, p)
             gains = e.gains(s, p)
             if gains is not None:
@@ -195,7 +194,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 tau = tau - (self._driven if e.driven else 1) * (h * K * (s.v + change) + D * change)
             efforts.append(tau)
             lost.append(losses[e] if e in losses else e.losses(s, z, p))
-        return self._balance(mean, each, efforts, lost)
+        return self._balance(mean, efforts, lost)
 
     def _advanced(self, x: Array, psi: Array) -> Array:
         """The point at the end of a step; impulses, stretches and the residual are new, and not added."""

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
+from ..groups import LieGroup, Product, R
 from ..scalar import Array, absolute, where
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 from .in_place import InPlaceOf, changed
@@ -99,7 +100,7 @@ class VariedSystem(InPlaceOf):
         z = [np.reshape(states.memory[name], (n, -1)) for name in self.system.memory.type._fields]
         k = len(self.system._still.defaults)
         parts = [*z[:k], np.reshape(states.q, (n, -1)), np.reshape(states.v, (n, -1)), *z[k:]]
-        y = np.concatenate([*parts, np.zeros((n, len(self.system.power_names)))], axis=1)
+        y = np.concatenate(parts, axis=1)
         values = self.system.parameters.values(parameters or {}, ())
         u = np.broadcast_to(np.concatenate([values, [0.0]]), (n, self.system.parameters.size + 1))
         found = self._state_rates(t.reshape(n), y, u)[:, : 2 * self.nv]
@@ -109,31 +110,27 @@ class VariedSystem(InPlaceOf):
     def _state_rates(self) -> Kernel:
         """(t, y, u) -> rates of the state."""
         rest = np.zeros(self._n + 1 + self._p)
-        return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self._shapes, "rates"))
+        return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self._inputs, "rates"))
 
     # -- the graphs that are differentiated -----------------------------------------------------------------
 
     @cached_property
-    def _no_works(self) -> np.ndarray:
-        return np.zeros(len(self.system.power_names))
+    def _space(self) -> LieGroup:
+        """Of the system's flat states, without works."""
+        return Product(R(self._m), self.group, R(self.nv), R(self._k))
 
-    @cached_property
-    def _shapes(self) -> dict[str, Any]:
-        size = self._m + self.system.nq + self.system.nv + self._k + len(self.system.power_names)
-        return {"t": (), "y": size, "u": self.system.parameters.size + 1}
+    @property
+    def _inputs(self) -> dict[str, Any]:
+        return {**self.system._shapes, "y": self._space.nq}
 
     def _moved(self, t: Any, y: Array, u: Array, s: Array) -> tuple[Any, ...]:
         """(t, q, v, z, p), moved by s = (memory, eta, dv, flows, dt, dp)."""
-        t, q, v, z, p = self.system._read(t, y, u)
-        m, nv, k = self._m, self.nv, self._k
-        flat = self.system.memory.write(z)
-        z = self.system.memory.read(flat + np.concatenate([s[:m], s[m + 2 * nv : m + 2 * nv + k]]))
-        q, v = self.group.integrate(q, s[m : m + nv]), v + s[m + nv : m + 2 * nv]
-        return t + s[self._n], q, v, z, changed(p, self._by, s[self._n + 1 :])
+        y = self._space.integrate(y, s[: self._n])
+        *at, p = self.system._read(t + s[self._n], y, u)
+        return *at, changed(p, self._by, s[self._n + 1 :])
 
     def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
-        shapes = {**self._shapes, **more, "s": self._n + 1 + self._p}
-        return trace(part, shapes, name)
+        return trace(part, {**self._inputs, **more, "s": self._n + 1 + self._p}, name)
 
     @cached_property
     def _rates_of(self) -> Function:
@@ -149,60 +146,52 @@ class VariedSystem(InPlaceOf):
 
     @cached_property
     def _rates_by(self) -> Function:
-        return self._at_rest(self._rates_of)
+        return at_rest(self._rates_of)
 
     @cached_property
     def _guards_by(self) -> Function:
         def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
             return self.system._guarded(self._moved(t, y, u, s))
 
-        return self._at_rest(self._traced(guards, "guards"))
-
-    def _at_rest(self, function: Function) -> Function:
-        """Its derivative at s = 0, along a direction: (..., direction)."""
-        along = jvp(function, "s")
-        shapes = {key: x.shape for key, x in function.inputs.items()}
-        zero = np.zeros(shapes["s"])
-
-        def derivative(*given: Any) -> Array:
-            return along(*given[:-1], zero, given[-1])
-
-        return trace(derivative, shapes, f"{function.name}_along")
+        return at_rest(self._traced(guards, "guards"))
 
     @cached_property
     def _update_by(self) -> Function:
         """(t, y, u, e, direction) -> the change of (memory, eta, dv, flows) after an update."""
-        base = self.system
 
         def updated(t: Any, y: Array, u: Array, e: Array, s: Array) -> Array:
-            at = self._moved(t, y, u, s)
-            still = self._moved(t, y, u, np.zeros(self._n + 1 + self._p))
-            q, v, z, _ = base._after_update(at, e)
-            eta = base.group.difference(base._after_update(still, e)[0], q)
-            k = len(base._still.defaults)
-            return np.concatenate([base._still.write(z[:k]), eta, v, base._flowing.write(z[k:])])
+            here, there = (
+                self._flat(*self.system._after_update(self._moved(t, y, u, x), e)[:3])
+                for x in (np.zeros(self._n + 1 + self._p), s)
+            )
+            return self._space.difference(here, there)
 
         number = max(1, len(self.guard_names))
-        return self._at_rest(self._traced(updated, "updated", e=number))
+        return at_rest(self._traced(updated, "updated", e=number))
 
     # -- parts of the varied system -------------------------------------------------------------------------
 
-    def _flat(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> tuple[Array, Array]:
-        """y and u of the system itself."""
-        y = self.system._write(q, v, z, self._no_works)
-        return y, np.concatenate([self.system.parameters.write(p), [0.0]])
+    def _flat(self, q: Array, v: Array, z: Any) -> Array:
+        """The flat state of the system itself, without works."""
+        return self.system._write(q, v, z, np.zeros(0, int))
 
-    def _directions(self) -> list[np.ndarray]:
-        """Of each column, the part of s that stays: (dt, dp)."""
-        return [*np.zeros((2 * self.nv, 1 + self._p)), *np.eye(1 + self._p)[1:]]
+    def _flat_parameters(self, p: Any) -> Array:
+        return np.concatenate([self.system.parameters.write(p), [0.0]])
+
+    def _columns(self, X: Array) -> zip[tuple[Array, Array]]:
+        """Each column of variations X (n, columns), with what of s stays along it: (dt, dp)."""
+        fixed = np.concatenate([np.zeros((2 * self.nv, 1 + self._p)), np.eye(1 + self._p)[1:]])
+        return zip(X.T, fixed, strict=True)
+
+    def _carried(self, z: Any) -> zip[tuple[Array, Array]]:
+        return self._columns(np.concatenate([getattr(z, OF_MEMORY), getattr(z, OF_STATE)]))
 
     def _all_rates(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
         base, nv = self._memory(z), self.nv
-        y, u = self._flat(t, q, v, base, p)
+        y, u = self._flat(q, v, base), self._flat_parameters(p)
         ad = self.group.ad(v)
         columns = []
-        for j, fixed in enumerate(self._directions()):
-            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+        for x, fixed in self._carried(z):
             rate = self._rates_by(t, y, u, np.concatenate([x, fixed]))
             eta = rate[:nv] - ad @ x[self._m : self._m + nv]
             columns.append(np.concatenate([eta, rate[nv:]]))
@@ -211,16 +200,16 @@ class VariedSystem(InPlaceOf):
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
         base, m = self._memory(z), self._m
-        y, u = self._flat(t, q, v, base, p)
+        y, u = self._flat(q, v, base), self._flat_parameters(p)
         e = np.array([*events]) if len(events) else np.zeros(1)
         q_, v_, z_, jumps = self.system._after_update((t, q, v, base, p), e)
-        y_, _ = self._flat(t, q_, v_, z_, p)
-        rest = np.zeros(self._n + 1 + self._p)
-        before, after = (np.concatenate([np.zeros(m, int), self._rates_of(t, at, u, rest)]) for at in (y, y_))
+        rates = (
+            self._rates_of(t, at, u, np.zeros(self._n + 1 + self._p)) for at in (y, self._flat(q_, v_, z_))
+        )
+        before, after = (np.concatenate([np.zeros(m, int), rate]) for rate in rates)
         toward = self._guards_by(t, y, u, np.concatenate([before, [1.0], np.zeros(self._p)]))
         columns, delays = [], []
-        for j, fixed in enumerate(self._directions()):
-            x = np.concatenate([getattr(z, OF_MEMORY)[:, j], getattr(z, OF_STATE)[:, j]])
+        for x, fixed in self._carried(z):
             change = self._guards_by(t, y, u, np.concatenate([x, fixed]))
             late: Any = 0.0
             for happened, g, g_ in zip(events, change, toward, strict=False):
@@ -238,21 +227,32 @@ class VariedSystem(InPlaceOf):
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         base = self._memory(z)
-        y, u = self._flat(t, q, v, base, p)
-        still, k = self.system._still, len(self.system._still.defaults)
+        y, u = self._flat(q, v, base), self._flat_parameters(p)
 
         def start(t: Any, y: Array, u: Array, s: Array) -> Array:
             at = self._moved(t, y, u, s)
             z = self.system.start(*at) if self.system.start else at[3]
-            return np.concatenate([still.write(z[:k]), self.system._flowing.write(z[k:])])
+            return self.system.memory.write(z)
 
-        by = self._at_rest(self._traced(start, "start"))
-        columns = []
-        for j in range(self.columns):
-            direction = np.zeros(self._n + 1 + self._p)
-            direction[self._m + j if j < 2 * self.nv else self._n + 1 + j - 2 * self.nv] = 1
-            x = by(t, y, u, direction)
-            columns.append(np.concatenate([x[: self._m], direction[self._m :][: 2 * self.nv], x[self._m :]]))
+        by = at_rest(self._traced(start, "start"))
+        state = slice(self._m, self._m + 2 * self.nv)
+        X, columns = np.eye(self._n, self.columns, -self._m), []
+        X[state.stop :] = 0
+        for direction, fixed in self._columns(X):
+            x = by(t, y, u, np.concatenate([direction, fixed]))
+            columns.append(np.concatenate([x[: self._m], direction[state], x[self._m :]]))
         X = np.stack(columns, axis=1)
         begun = self.system.start(t, q, v, base, p) if self.system.start else base
         return z._replace(**begun._asdict(), **{OF_MEMORY: X[: self._m], OF_STATE: X[self._m :]})
+
+
+def at_rest(function: Function) -> Function:
+    """The derivative of function(..., s) at s = 0, along a direction: (..., direction)."""
+    along = jvp(function, "s")
+    shapes = {key: x.shape for key, x in function.inputs.items()}
+    zero = np.zeros(shapes["s"])
+
+    def derivative(*given: Any) -> Array:
+        return along(*given[:-1], zero, given[-1])
+
+    return trace(derivative, shapes, f"{function.name}_along")

@@ -170,7 +170,7 @@ def follow(
     step       the change of the parameter that counts as much as `OF_STATE`
     bounds     where to end; most: how many gaits to either side
     """
-    difference = gait.orbit.shooting.simulation.difference or 0.0
+    difference = gait.orbit.shooting.difference or 0.0
     curve = continuation(
         gait.orbit, parameter, step=step, bounds=bounds, most=most, locate="stability",
         precision=max(2e-4, difference / 10), tolerance=tolerance, shortest=1 / 16,
