@@ -23,7 +23,6 @@ from ..groups import (
     Fixed,
     Free,
     MotionSubgroup,
-    Planar,
     PlanarTranslation,
     Prismatic,
     Revolute,
@@ -34,17 +33,11 @@ from ..linear import is_numeric
 from ..scalar import Array
 from .document import new_name
 from .mjcf import UNLIMITED, MjcfTree
-from .urdf import MOMENTS
+from .urdf import JOINTS, LOOPS, MOMENTS
 
 COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
-URDF_KINDS = {
-    Fixed: "fixed",
-    Free: "floating",
-    Planar: "planar",
-    Prismatic: "prismatic",
-    Revolute: "revolute",
-}
-URDF_LOOPS = {Fixed: "link", Spherical: "spherical", Revolute: "revolute", Prismatic: "prismatic"}
+URDF_KINDS = {group: word for word, group in reversed(JOINTS.items())}
+URDF_LOOPS = {group: word for word, group in LOOPS.items()}
 MJCF_KINDS = {Free: "free", Spherical: "ball", Prismatic: "slide", Revolute: "hinge"}
 MJCF_LOOPS = {Fixed: "weld", Spherical: "connect"}
 LEAST_MOMENT = 1e-15

@@ -21,6 +21,7 @@ from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
+from ..io.document import few
 from .meshes import (
     Mesh,
     arrow,
@@ -273,7 +274,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
             drawn.append(Solid(body, *_primitive(shape.kind, shape.size, placement), color or GREY))
             continue
         if shape.path is None:
-            missing.append(shape.filename)
+            missing.append(str(shape.filename))
             continue
         try:
             parts = files[shape.path] if shape.path in files else of_file(shape.path)
@@ -287,8 +288,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
         placed = placement @ scaled(*shape.size)
         drawn += [Solid(body, mesh, placed, own or color or GREY) for mesh, own in parts]
     if missing:
-        what = ", ".join(map(str, missing[:4])) + (f" and {len(missing) - 4} more" if missing[4:] else "")
-        not_shown(f"{tree.name}: meshes that could not be read are not shown: {what}")
+        not_shown(f"{tree.name}: meshes that could not be read are not shown: {few(missing, 4)}")
     found.solids += drawn
     return bool(drawn)
 
