@@ -16,7 +16,7 @@ from .codegen import Kernel, jacobian, trace, traced
 from .codegen.layout import ensemble_of
 from .constrained import Constrained, Stabilization
 from .constrained.equations import NOTHING
-from .door import checked, floats
+from .door import checked, floats, vectors
 from .dynamics import Force, Mechanism, OpenTree
 from .errors import SECONDS, ModelError, ShapeError, positive, require
 from .integrators import MechanicalMethod, Method
@@ -106,12 +106,9 @@ def linearize(
         raise ModelError(f"{made.name} has curves as constraints, which linearize does not take")
     q = made.configurations(q)
     v, tau = (
-        floats(name, np.zeros(size) if x is None else x)
+        vectors(name, np.zeros(size) if x is None else x, size)
         for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu))
     )
-    for name, x, size in (("v", v, made.nv), ("tau", tau, made.nu)):
-        if x.ndim < 1 or x.shape[-1] != size:
-            raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
     batch = ensemble_of({"q": q.shape[:-1], "v": v.shape[:-1], "tau": tau.shape[:-1]})
     rows = math.prod(batch)
     if made.nc and not rows:

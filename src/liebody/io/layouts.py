@@ -20,7 +20,7 @@ Neither library is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +28,8 @@ import numpy as np
 
 from ..bodies import Body, Tree
 from ..bodies.tree import OfTree
-from ..errors import ModelError, ShapeError
+from ..door import vectors
+from ..errors import ModelError
 from ..groups import Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
 from ..groups.so3 import rotations
 from ..scalar import Array
@@ -135,44 +136,33 @@ class Layout:
 
     def to_q(self, q: Array) -> np.ndarray:
         """Configuration (..., tree.nq) to (..., nq)."""
-        q = _checked(q, self.tree.nq, "q")
+        q = vectors("q", q, self.tree.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.nq))
         for part in self.parts:
-            out[..., part.q] = part.form.to_q(_own(part.body, q))
+            own = part.body.ratio * q[..., part.body.coordinates] + part.body.offset
+            out[..., part.q] = part.form.to_q(own)
         return out
 
     def from_q(self, q: Array) -> np.ndarray:
         """Configuration (..., nq) to (..., tree.nq). Angles given as (cos, sin) come back in (-pi, pi]."""
-        q = _checked(q, self.nq, "q")
+        q = vectors("q", q, self.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.tree.nq))
-        for part in self.parts:
-            if part.body.joint.mimic is None:
-                out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
+        for part in self._leading:
+            out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
         return out
 
     def to_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., tree.nv) at q (..., tree.nq) to (..., nv)."""
-        q, v = _checked(q, self.tree.nq, "q"), _checked(v, self.tree.nv, "v")
-        out = self._empty(self.nv, q, v)
-        for part in self.parts:
-            own = part.body.ratio * v[..., part.body.dofs]
-            out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), own)
-        return out
+        return self._there(q, v, "v", self.parts)
 
     def from_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., nv) at q (..., nq) to (..., tree.nv)."""
-        q, v = self.from_q(q), _checked(v, self.nv, "v")
-        out = self._empty(self.tree.nv, q, v)
-        for part in self.parts:
-            if part.body.joint.mimic is None:
-                B = part.form.turn(q[..., part.body.coordinates])
-                out[..., part.body.dofs] = _times(np.swapaxes(B, -1, -2), v[..., part.v])
-        return out
+        return self._back(q, v, "v", self._leading)
 
     def to_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., tree.nv), the rate of v, at q and v, to (..., nv)."""
-        out = self.to_v(q, _checked(a, self.tree.nv, "a"))
-        q, v = np.asarray(q, float), _checked(v, self.tree.nv, "v")
+        out = self.to_v(q, vectors("a", a, self.tree.nv, finite=False))
+        q, v = np.asarray(q, float), vectors("v", v, self.tree.nv, finite=False)
         out = out + self._empty(self.nv, v)
         for part in self.parts:
             if part.form.drift:
@@ -182,26 +172,37 @@ class Layout:
     def from_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., nv) at q and v to (..., tree.nv)."""
         drift = self.to_a(self.from_q(q), self.from_v(q, v), np.zeros(self.tree.nv))
-        return self.from_v(q, _checked(a, self.nv, "a") - drift)
+        return self.from_v(q, vectors("a", a, self.nv, finite=False) - drift)
 
     def to_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., tree.nv) at q to (..., nv), of the same power; zero on mimics."""
-        q, tau = _checked(q, self.tree.nq, "q"), _checked(tau, self.tree.nv, "tau")
-        out = self._empty(self.nv, q, tau)
-        for part in self.parts:
-            if part.body.joint.mimic is None:
-                B = part.form.turn(q[..., part.body.coordinates])
-                out[..., part.v] = _times(B, tau[..., part.body.dofs])
-        return out
+        return self._there(q, tau, "tau", self._leading)
 
     def from_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., nv) at q (..., nq) to (..., tree.nv), of the same power."""
-        q, tau = self.from_q(q), _checked(tau, self.nv, "tau")
-        out = self._empty(self.tree.nv, q, tau)
-        for part in self.parts:
+        return self._back(q, tau, "tau", self.parts)
+
+    @property
+    def _leading(self) -> list[_Part]:
+        """The parts that follow no other joint."""
+        return [part for part in self.parts if part.body.joint.mimic is None]
+
+    def _there(self, q: Array, x: Array, name: str, parts: Iterable[_Part]) -> np.ndarray:
+        """The sum of ratio B(q) x over parts, for the tree's q and x; (..., nv)."""
+        q, x = vectors("q", q, self.tree.nq, finite=False), vectors(name, x, self.tree.nv, finite=False)
+        out = self._empty(self.nv, q, x)
+        for part in parts:
             B = part.form.turn(q[..., part.body.coordinates])
-            own = _times(np.swapaxes(B, -1, -2), tau[..., part.v])
-            out[..., part.body.dofs] += part.body.ratio * own
+            out[..., part.v] = _times(B, part.body.ratio * x[..., part.body.dofs])
+        return out
+
+    def _back(self, q: Array, x: Array, name: str, parts: Iterable[_Part]) -> np.ndarray:
+        """The sum of ratio B(q)^T x over parts, for the model's q and x; (..., tree.nv)."""
+        q, x = self.from_q(q), vectors(name, x, self.nv, finite=False)
+        out = self._empty(self.tree.nv, q, x)
+        for part in parts:
+            B = part.form.turn(q[..., part.body.coordinates])
+            out[..., part.body.dofs] += part.body.ratio * _times(np.swapaxes(B, -1, -2), x[..., part.v])
         return out
 
     def _empty(self, size: int, *arrays: np.ndarray) -> np.ndarray:
@@ -299,20 +300,5 @@ def _layout(
     return Layout(tree, nq, nv, tuple(parts))
 
 
-def _own(body: Body, q: np.ndarray) -> np.ndarray:
-    own = q[..., body.coordinates]
-    return own if body.joint.mimic is None else body.ratio * own + body.offset
-
-
 def _times(B: np.ndarray, v: np.ndarray) -> np.ndarray:
     return (B @ v[..., None])[..., 0]
-
-
-def _checked(x: Array, size: int, name: str) -> np.ndarray:
-    try:
-        x = np.asarray(x, float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} is {type(x).__name__} that cannot be made an array of numbers") from None
-    if x.ndim == 0 or x.shape[-1] != size:
-        raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
-    return x

@@ -34,7 +34,7 @@ from ..codegen.march import REASONS, Ensemble, Settings
 from ..codegen.printers.explicit import Repeats
 from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.samples import equidistant
-from ..door import checked, count, floats, number, short
+from ..door import checked, count, floats, number, short, vectors
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive, warn
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients, method_named
@@ -350,12 +350,8 @@ class HybridSystem:
             q0 = labels_of(self)[0].filled(q0, self.group.neutral())
         if isinstance(v0, Mapping):
             v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
-        q = floats("q0", q0)
-        if q.ndim == 0 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q0 has shape {q.shape}, expected (..., {self.nq})")
-        v = floats("v0", np.zeros(self.nv) if v0 is None else v0)
-        if v.ndim == 0 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v0 has shape {v.shape}, expected (..., {self.nv})")
+        q = vectors("q0", q0, self.nq)
+        v = vectors("v0", np.zeros(self.nv) if v0 is None else v0, self.nv)
         return self._normal(self.group.check(q)), v
 
     @cached_property
