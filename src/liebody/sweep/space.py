@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.layout import Named
-from ..door import checked, count, floats
+from ..door import array_of, checked, count, floats
 from ..errors import ShapeError, SweepError, require
 
 MOST_IN_A_CHUNK = 512
@@ -81,6 +80,7 @@ class Space:
 
     dims, shape  names and lengths of the axes
     box          lengths of a chunk; those at the ends may be shorter
+    places       of the chunks in the array of chunks
     coordinates  for each parameter the axes it depends on, and its values
     """
 
@@ -110,22 +110,16 @@ class Space:
         if not isinstance(most, (int, np.integer)) or most < 1:
             raise SweepError(f"chunk is {most!r}, expected how many members a chunk may have, such as 512")
         self.box = _box(self.shape, int(most))
-        self._corners = list(
-            itertools.product(*(range(0, n, step) for n, step in zip(self.shape, self.box, strict=True)))
-        )
+        self.places = list(np.ndindex(*(-(-n // step) for n, step in zip(self.shape, self.box))))
 
     def __len__(self) -> int:
         """The number of chunks."""
-        return len(self._corners)
-
-    def place(self, k: int) -> tuple[int, ...]:
-        """Where chunk k is in the array of chunks."""
-        return tuple(i // step for i, step in zip(self._corners[k], self.box, strict=True))
+        return len(self.places)
 
     def region(self, k: int) -> tuple[slice, ...]:
         """Where chunk k is in the array of members."""
-        corner = zip(self._corners[k], self.box, self.shape, strict=True)
-        return tuple(slice(i, min(i + step, n)) for i, step, n in corner)
+        corner = zip(self.places[k], self.box, self.shape)
+        return tuple(slice(i * step, min((i + 1) * step, n)) for i, step, n in corner)
 
     def members(self, k: int) -> tuple[int, ...]:
         """The shape of chunk k."""
@@ -174,10 +168,7 @@ def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 def _values(name: str, value: Any) -> np.ndarray:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", name):
         raise SweepError(f"parameter {name!r} must be called by a word: letters, digits, underscores")
-    try:
-        array = np.asarray(value)
-    except Exception as error:  # anything may be in the place of an array, with code of its own
-        raise ShapeError(f"parameter {name} cannot be read as an array: {error}") from None
+    array = array_of(f"parameter {name}", value)
     if array.dtype.kind not in "biufU" or array.size == 0:
         raise ShapeError(f"parameter {name} is {value!r}, expected numbers or words, one or more")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

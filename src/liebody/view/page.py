@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import zlib
 from importlib.resources import files
 from typing import Any
@@ -95,13 +96,7 @@ def _page(scene: Scene, most: int) -> str:
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),
     }
-    page = _resource("page.html")
-    head, *rest = page.split("{{")
-    pieces = [head]
-    for piece in rest:
-        name, _, after = piece.partition("}}")
-        pieces += [text[name], after]
-    return "".join(pieces)
+    return re.sub("{{(.*?)}}", lambda found: text[found[1]], _resource("page.html"))
 
 
 def _resource(name: str) -> str:
