@@ -53,7 +53,6 @@ def _page(scene: Scene, most: int) -> str:
     solids, total = with_at_most(scene.solids, most)
     used = {id(mesh): mesh for mesh in (cylinder(), arrow(), *(solid.mesh for solid in solids))}
     number = {key: k for k, key in enumerate(used)}
-    kinds = ["u2" if len(mesh.vertices) < 2**16 else "u4" for mesh in used.values()]
     notes = [scene.note] if scene.note else []
     if total > most:
         left = sum(len(mesh.faces) for mesh in used.values())
@@ -68,8 +67,8 @@ def _page(scene: Scene, most: int) -> str:
         "poses": store.put(np.concatenate([T[..., :3, 3], quaternions(T[..., :3, :3])], axis=-1)),
         "faint": scene.faint,
         "meshes": [
-            [store.put(mesh.vertices), store.put(mesh.faces, kind)]
-            for mesh, kind in zip(used.values(), kinds, strict=True)
+            [store.put(mesh.vertices), store.put(mesh.faces, "u2" if len(mesh.vertices) < 2**16 else "u4")]
+            for mesh in used.values()
         ],
         "cylinder": number[id(cylinder())],
         "arrowhead": number[id(arrow())],
