@@ -65,6 +65,9 @@ class Rule(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
+ENDS = {"parent": "1", "child": "1"}
+POSES = "origin", "parent_origin", "child_origin"
+AXES = "axis", "parent_axis", "child_axis"
 SCHEMA = {
     "robot": Rule(
         {"name": TEXT, "version": TEXT}, {"link": "*", "joint": "*", "material": "*", "constraint": "*"}
@@ -82,39 +85,20 @@ SCHEMA = {
     "sphere": Rule({"radius": 1}, needs=("radius",)),
     "material": Rule({"name": TEXT}, {"color": "?"}),
     "color": Rule({"rgba": 4}, needs=("rgba",)),
-    "origin": Rule({"xyz": 3, "rpy": 3}),
-    "constraint": Rule(
-        {"name": NAME, "type": TEXT},
-        {
-            "parent": "1",
-            "parent_origin": "!",
-            "parent_axis": "!",
-            "child": "1",
-            "child_origin": "!",
-            "child_axis": "!",
-        },
-        ("name", "type"),
-    ),
-    "parent_origin": Rule({"xyz": 3, "rpy": 3}),
-    "child_origin": Rule({"xyz": 3, "rpy": 3}),
-    "parent_axis": Rule({"xyz": 3}, needs=("xyz",)),
-    "child_axis": Rule({"xyz": 3}, needs=("xyz",)),
     "joint": Rule(
         {"name": NAME, "type": TEXT},
-        {
-            "parent": "1",
-            "child": "1",
-            "origin": "!",
-            "axis": "!",
-            "limit": "?",
-            "dynamics": "!",
-            "mimic": "!",
-        },
+        ENDS | {"origin": "!", "axis": "!", "limit": "?", "dynamics": "!", "mimic": "!"},
         ("name", "type"),
     ),
+    "constraint": Rule(
+        {"name": NAME, "type": TEXT},
+        ENDS | dict.fromkeys([*POSES[1:], *AXES[1:]], "!"),
+        ("name", "type"),
+    ),
+    **dict.fromkeys(POSES, Rule({"xyz": 3, "rpy": 3})),
+    **dict.fromkeys(AXES, Rule({"xyz": 3}, needs=("xyz",))),
     "parent": Rule({"link": NAME}, needs=("link",)),
     "child": Rule({"link": NAME}, needs=("link",)),
-    "axis": Rule({"xyz": 3}, needs=("xyz",)),
     "limit": Rule({"lower": LIMIT, "upper": LIMIT, "velocity": LIMIT, "effort": LIMIT}),
     "dynamics": Rule({"damping": 1, "friction": 1}),
     "mimic": Rule({"joint": NAME, "multiplier": 1, "offset": 1}, needs=("joint",)),
