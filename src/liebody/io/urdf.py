@@ -444,16 +444,12 @@ def read_urdf(
         )
     order, above = _depth_first(links, joints)
     leaders = _leaders(joints, mimic, notes)
-    inertias = {name: _inertia(links[name], notes) for name in order}
-    if density is not None:
-        inertias |= {
-            name: _filled(links[name], path, density)
-            for name, inertia in inertias.items()
-            if inertia is None or inertia.is_massless
-        }
     made = []
     for name in order:
-        stated = Link(name, inertias[name], links[name].element.line)
+        inertia = _inertia(links[name], notes)
+        if density is not None and (inertia is None or inertia.is_massless):
+            inertia = _filled(links[name], path, density)
+        stated = Link(name, inertia, links[name].element.line)
         if joint := above.get(name):
             stated = replace(
                 stated,
