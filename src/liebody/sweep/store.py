@@ -128,24 +128,16 @@ class Store:
 
         Raises SweepError where they cannot be written.
         """
-        with access(self.path, "write into"):
-            self._record(k, outcome)
-
-    def _record(self, k: int, outcome: Outcome) -> None:
-        if self.arrays:
-            self._write(k, outcome)
-            return
         self.waiting[k] = outcome
-        for first in range(len(self.space)):  # whoever comes first in time, the first of all tells the shapes
-            found = self.waiting.get(first)
-            if isinstance(found, Results):
-                self._create(found)
-                for waiting in sorted(self.waiting):
-                    self._write(waiting, self.waiting[waiting])
-                self.waiting.clear()
-                return
-            if found is None:
-                return
+        with access(self.path, "write into"):
+            if not self.arrays:  # whoever comes first in time, the first that did not fail tells the shapes
+                outcomes = map(self.waiting.get, range(len(self.space)))
+                first = next((x for x in outcomes if not isinstance(x, Failure)), None)
+                if first is None:
+                    return
+                self._create(first)
+            for waiting in sorted(self.waiting):
+                self._write(waiting, self.waiting.pop(waiting))
 
     def failures(self) -> dict[int, str]:
         """The chunks that failed, and why."""

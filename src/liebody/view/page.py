@@ -25,19 +25,17 @@ class PackedArrays:
     """Arrays one after the other as bytes; in the data of a page stands where each begins."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.size = 0
+        self.data = bytearray()
 
     def put(self, array: Array, kind: str = "f4") -> dict[str, Any]:
         values = np.ascontiguousarray(array, dtype="<" + kind)
-        place = {"at": self.size, "length": values.size, "kind": kind}
-        self.parts.append(values.tobytes())
-        self.size += len(self.parts[-1])
+        place = {"at": len(self.data), "length": values.size, "kind": kind}
+        self.data += values.tobytes()
         return place
 
     def text(self) -> str:
         """All of them, compressed, in letters."""
-        return base64.b64encode(zlib.compress(b"".join(self.parts), 9)).decode()
+        return base64.b64encode(zlib.compress(self.data, 9)).decode()
 
 
 def page_of(scene: Scene) -> str:
