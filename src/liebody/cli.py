@@ -221,8 +221,7 @@ def info(source: str, floating: bool) -> None:
     if source in models.names():
         tree = load(source, floating=floating).tree
     else:
-        warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
-        for category in (AssumedDynamics, UnusedElements):
+        for category in (DoubtfulInertia, AssumedDynamics, UnusedElements):  # these are among the findings
             warnings.simplefilter("ignore", category)
         tree = load_description(described(source), floating=floating, check="warn")
     click.echo(report(tree))

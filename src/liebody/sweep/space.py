@@ -127,17 +127,13 @@ class Space:
 
     def parameters(self, k: int) -> dict[str, np.ndarray]:
         """The parameters of the members of chunk k, each (n, ...), where the last axis runs fastest."""
-        region, shape = dict(zip(self.dims, self.region(k), strict=True)), self.members(k)
-        found = {}
-        for name, (dims, values) in self.coordinates.items():
-            own = values.shape[1:]
-            if dims:
-                axis = self.dims.index(dims[0])
-                values = values[region[dims[0]]].reshape(
-                    (*(1,) * axis, -1, *(1,) * (len(shape) - 1 - axis), *own)
-                )
-            found[name] = np.broadcast_to(values, (*shape, *own)).reshape(-1, *own).copy()
-        return found
+        corner = [part.start for part in self.region(k)]
+        places = np.indices(self.members(k)).reshape(len(corner), -1)  # of each member along the axes
+        index = {dim: start + i for dim, start, i in zip(self.dims, corner, places)}
+        return {
+            name: values[index[dims[0]]] if dims else np.full(places.shape[1], values)
+            for name, (dims, values) in self.coordinates.items()
+        }
 
     def words(self, k: int) -> str:
         """The parameters of chunk k, in words."""
