@@ -20,7 +20,7 @@ Neither library is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -139,25 +139,36 @@ class Layout:
         q = vectors("q", q, self.tree.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.nq))
         for part in self.parts:
-            own = part.body.ratio * q[..., part.body.coordinates] + part.body.offset
-            out[..., part.q] = part.form.to_q(own)
+            out[..., part.q] = part.form.to_q(_own(part.body, q))
         return out
 
     def from_q(self, q: Array) -> np.ndarray:
         """Configuration (..., nq) to (..., tree.nq). Angles given as (cos, sin) come back in (-pi, pi]."""
         q = vectors("q", q, self.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.tree.nq))
-        for part in self._leading:
-            out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
         return out
 
     def to_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., tree.nv) at q (..., tree.nq) to (..., nv)."""
-        return self._there(q, v, "v", self.parts)
+        q, v = vectors("q", q, self.tree.nq, finite=False), vectors("v", v, self.tree.nv, finite=False)
+        out = self._empty(self.nv, q, v)
+        for part in self.parts:
+            own = part.body.ratio * v[..., part.body.dofs]
+            out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), own)
+        return out
 
     def from_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., nv) at q (..., nq) to (..., tree.nv)."""
-        return self._back(q, v, "v", self._leading)
+        q, v = self.from_q(q), vectors("v", v, self.nv, finite=False)
+        out = self._empty(self.tree.nv, q, v)
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                B = part.form.turn(q[..., part.body.coordinates])
+                out[..., part.body.dofs] = _times(np.swapaxes(B, -1, -2), v[..., part.v])
+        return out
 
     def to_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., tree.nv), the rate of v, at q and v, to (..., nv)."""
@@ -176,33 +187,22 @@ class Layout:
 
     def to_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., tree.nv) at q to (..., nv), of the same power; zero on mimics."""
-        return self._there(q, tau, "tau", self._leading)
+        q, tau = vectors("q", q, self.tree.nq, finite=False), vectors("tau", tau, self.tree.nv, finite=False)
+        out = self._empty(self.nv, q, tau)
+        for part in self.parts:
+            if part.body.joint.mimic is None:
+                B = part.form.turn(q[..., part.body.coordinates])
+                out[..., part.v] = _times(B, tau[..., part.body.dofs])
+        return out
 
     def from_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., nv) at q (..., nq) to (..., tree.nv), of the same power."""
-        return self._back(q, tau, "tau", self.parts)
-
-    @property
-    def _leading(self) -> list[_Part]:
-        """The parts that follow no other joint."""
-        return [part for part in self.parts if part.body.joint.mimic is None]
-
-    def _there(self, q: Array, x: Array, name: str, parts: Iterable[_Part]) -> np.ndarray:
-        """The sum of ratio B(q) x over parts, for the tree's q and x; (..., nv)."""
-        q, x = vectors("q", q, self.tree.nq, finite=False), vectors(name, x, self.tree.nv, finite=False)
-        out = self._empty(self.nv, q, x)
-        for part in parts:
+        q, tau = self.from_q(q), vectors("tau", tau, self.nv, finite=False)
+        out = self._empty(self.tree.nv, q, tau)
+        for part in self.parts:
             B = part.form.turn(q[..., part.body.coordinates])
-            out[..., part.v] = _times(B, part.body.ratio * x[..., part.body.dofs])
-        return out
-
-    def _back(self, q: Array, x: Array, name: str, parts: Iterable[_Part]) -> np.ndarray:
-        """The sum of ratio B(q)^T x over parts, for the model's q and x; (..., tree.nv)."""
-        q, x = self.from_q(q), vectors(name, x, self.nv, finite=False)
-        out = self._empty(self.tree.nv, q, x)
-        for part in parts:
-            B = part.form.turn(q[..., part.body.coordinates])
-            out[..., part.body.dofs] += part.body.ratio * _times(np.swapaxes(B, -1, -2), x[..., part.v])
+            own = _times(np.swapaxes(B, -1, -2), tau[..., part.v])
+            out[..., part.body.dofs] += part.body.ratio * own
         return out
 
     def _empty(self, size: int, *arrays: np.ndarray) -> np.ndarray:
@@ -298,6 +298,11 @@ def _layout(
             "the same joints (fixed, floating, mimic)"
         )
     return Layout(tree, nq, nv, tuple(parts))
+
+
+def _own(body: Body, q: np.ndarray) -> np.ndarray:
+    own = q[..., body.coordinates]
+    return own if body.joint.mimic is None else body.ratio * own + body.offset
 
 
 def _times(B: np.ndarray, v: np.ndarray) -> np.ndarray:
