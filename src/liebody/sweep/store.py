@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REPORTED = 5  # damages that are named; the others are counted
 ARRAY = "/zarr.json"  # how descriptions of arrays end
 NOT_RUN, DONE, ENDED_EARLY, FAILED = range(4)
+NOTHING = {"f": np.nan, "c": complex(np.nan, np.nan)}  # of kinds of numbers, where no chunk is; else zero
 ABOUT: dict[str, dict[str, Any]] = {
     "cause": {"long_name": "why it ended early, or failed"},
     "status": {
@@ -193,8 +194,6 @@ class Store:
 
     def _create(self, first: Results) -> None:
         """Make it under another name, and rename it."""
-        import zarr
-
         own_axes = {name: ((name,), values) for name, values in first.coords.items()}
         coordinates = {**own_axes, **self.space.coordinates}
         for name in first.values.keys() & {*coordinates, *self.space.dims}:
@@ -207,24 +206,7 @@ class Store:
             made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
             made.mkdir()
             self._lock = locked(made)
-        variables = {**first.values, "cause": np.array([""]), "status": np.zeros(1, np.uint8)}
-        about: dict[str, Any] = {
-            "title": f"Sweep of {self.definition['run']}",
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "definition": json.dumps(self.definition),
-            "variables": json.dumps([*variables]),
-            "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
-        }
-        group = zarr.create_group(str(made), zarr_format=3, attributes=about)
-        for name, (dims, values) in coordinates.items():
-            made_of = (values.shape, values.shape, _kind(values), self._about(name, first.units))
-            _array(group, name, dims, *made_of)[...] = values
-        for name, values in variables.items():
-            own = values.shape[1:]
-            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
-            shapes = (*self.space.shape, *own), (*self.space.box, *own)
-            _array(group, name, dims, *shapes, _kind(values), self._about(name, first.units))
+        self._make(made, first, coordinates)
         Inventory.begin(made)
         to_disk(files_below(made))
         try:
@@ -236,9 +218,41 @@ class Store:
             ) from None
         self._read()
 
-    def _about(self, name: str, units: Mapping[str, str]) -> dict[str, Any]:
-        unit = self.units.get(name, units.get(name))
-        return ABOUT.get(name) or ({} if unit is None else {"units": unit})
+    def _make(self, path: Path, first: Results, coordinates: Mapping[str, Any]) -> None:
+        """Make an empty store for results like the first ones."""
+        import zarr
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        variables = {**first.values, "cause": np.array([""]), "status": np.zeros(1, np.uint8)}
+        about: dict[str, Any] = {
+            "title": f"Sweep of {self.definition['run']}",
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "definition": json.dumps(self.definition),
+            "variables": json.dumps([*variables]),
+            "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
+        }
+        group = zarr.create_group(str(path), zarr_format=3, attributes=about)
+        arrays = {name: (dims, x.shape, x.shape, x) for name, (dims, x) in coordinates.items()}
+        for name, values in variables.items():
+            own = values.shape[1:]
+            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
+            arrays[name] = dims, (*self.space.shape, *own), (*self.space.box, *own), values
+        for name, (dims, shape, chunk, values) in arrays.items():
+            kind: Any = "string" if values.dtype.kind in "UTO" else values.dtype
+            unit = self.units.get(name, first.units.get(name))
+            array = group.create_array(
+                name,
+                shape=shape,
+                chunks=tuple(max(1, n) for n in chunk),
+                dtype=kind,
+                fill_value="" if kind == "string" else NOTHING.get(kind.kind, kind.type(0)),
+                compressors=[ZstdCodec(level=0), Crc32cCodec()],  # who reads it notices damage
+                dimension_names=list(dims),
+                attributes=ABOUT.get(name) or ({} if unit is None else {"units": unit}),
+            )
+            if name in coordinates:
+                array[...] = values
 
     def _check_units(self, names: Sequence[str]) -> None:
         """Raise SweepError for units of what is neither a parameter nor a result."""
@@ -360,30 +374,6 @@ def _range(axis: Mapping[str, Any]) -> str:
     return f"{count} values from {axis['range'][0]} to {axis['range'][1]} ({axis['digest'][:6]})"
 
 
-def _array(
-    group: Any,
-    name: str,
-    dims: Iterable[str],
-    shape: tuple[int, ...],
-    chunk: tuple[int, ...],
-    kind: Any,
-    about: Mapping[str, Any],
-) -> Any:
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    nothing: dict[str, Any] = {"f": np.nan, "c": complex(np.nan, np.nan)}
-    return group.create_array(
-        name,
-        shape=shape,
-        chunks=tuple(max(1, n) for n in chunk),
-        dtype=kind,
-        fill_value="" if kind == "string" else nothing.get(kind.kind, kind.type(0)),
-        compressors=[ZstdCodec(level=0), Crc32cCodec()],  # who reads it notices damage
-        dimension_names=list(dims),
-        attributes=dict(about),
-    )
-
-
 def _check_name(name: str) -> None:
     """Raise SweepError for names that are none of a folder in the store."""
     if not name or name.startswith((".", "__")) or name == "zarr.json" or re.search(r"[/\\\0]", name):
@@ -391,8 +381,3 @@ def _check_name(name: str) -> None:
             f"{name!r} cannot be the name of a parameter, result or axis: each is a folder of the store. "
             "Use letters, digits and _"
         )
-
-
-def _kind(values: np.ndarray) -> Any:
-    """The type of an array of values in the store."""
-    return "string" if values.dtype.kind in "UTO" else values.dtype
