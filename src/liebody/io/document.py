@@ -173,9 +173,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
             raise DescriptionError(f"No file {shown} (seen from {Path.cwd()}). Remedy: check the path.")
         _check_size(shown, path.stat().st_size)
         data = path.read_bytes()
-    except DescriptionError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+    except OSError as error:
         raise DescriptionError(
             f"{shown} cannot be read: {error}. Remedy: check the path and its permissions."
         ) from error

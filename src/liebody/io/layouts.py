@@ -87,23 +87,25 @@ _PLANAR = _Form(
     _constant(1, 2, 0),
 )
 
-PINOCCHIO: dict[type, dict[tuple[int, int], _Form]] = {
-    Revolute: {(1, 1): _SAME[1], (2, 1): _COS_SIN},
-    Prismatic: {(1, 1): _SAME[1]},
-    Helical: {(1, 1): _SAME[1]},
-    SpatialTranslation: {(3, 3): _SAME[3]},
-    Planar: {(4, 3): _PLANAR},
-    Spherical: {(4, 3): _Form(*_order(1, 2, 3, 0), _constant(0, 1, 2))},
-    Free: {(7, 6): _Form(*_order(4, 5, 6, 1, 2, 3, 0), _constant(3, 4, 5, 0, 1, 2))},
+FORMS: dict[str, dict[type, dict[tuple[int, int], _Form]]] = {
+    "Pinocchio": {
+        Revolute: {(1, 1): _SAME[1], (2, 1): _COS_SIN},
+        Prismatic: {(1, 1): _SAME[1]},
+        Helical: {(1, 1): _SAME[1]},
+        SpatialTranslation: {(3, 3): _SAME[3]},
+        Planar: {(4, 3): _PLANAR},
+        Spherical: {(4, 3): _Form(*_order(1, 2, 3, 0), _constant(0, 1, 2))},
+        Free: {(7, 6): _Form(*_order(4, 5, 6, 1, 2, 3, 0), _constant(3, 4, 5, 0, 1, 2))},
+    },
+    "MuJoCo": {
+        Revolute: {(1, 1): _SAME[1]},
+        Prismatic: {(1, 1): _SAME[1]},
+        Spherical: {(4, 3): _Form(*_order(0, 1, 2, 3), _constant(0, 1, 2))},
+        Free: {(7, 6): _Form(*_order(4, 5, 6, 0, 1, 2, 3), _world_linear, _world_linear_drift)},
+    },
 }
-"""Forms by joint group and (nq, nv) of the other model's joint."""
-
-MUJOCO: dict[type, dict[tuple[int, int], _Form]] = {
-    Revolute: {(1, 1): _SAME[1]},
-    Prismatic: {(1, 1): _SAME[1]},
-    Spherical: {(4, 3): _Form(*_order(0, 1, 2, 3), _constant(0, 1, 2))},
-    Free: {(7, 6): _Form(*_order(4, 5, 6, 0, 1, 2, 3), _world_linear, _world_linear_drift)},
-}
+"""Forms of a library by joint group and (nq, nv) of its model's joint."""
+Places = dict[str, tuple[slice, slice]]  # of joints in the q and v of a model
 
 
 class _Part(NamedTuple):
@@ -227,7 +229,7 @@ def pinocchio_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] |
                 slice(model.idx_qs[i], model.idx_qs[i] + nq),
                 slice(model.idx_vs[i], model.idx_vs[i] + nv),
             )
-    return _layout(tree, "Pinocchio", PINOCCHIO, theirs, model.nq, model.nv, names)
+    return _layout(tree, model, "Pinocchio", theirs, names)
 
 
 def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
@@ -237,7 +239,7 @@ def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | No
     for i, name in enumerate(joint_names(model)):
         (nq, nv), q, v = sizes[model.jnt_type[i]], model.jnt_qposadr[i], model.jnt_dofadr[i]
         theirs[name] = slice(q, q + nq), slice(v, v + nv)
-    return _layout(tree, "MuJoCo", MUJOCO, theirs, model.nq, model.nv, names)
+    return _layout(tree, model, "MuJoCo", theirs, names)
 
 
 def joint_names(model: Any) -> list[str]:
@@ -256,14 +258,9 @@ def joint_names(model: Any) -> list[str]:
 
 
 def _layout(
-    mechanism: OfTree | Tree,
-    library: str,
-    forms: dict[type, dict[tuple[int, int], _Form]],
-    theirs: dict[str, tuple[slice, slice]],
-    nq: int,
-    nv: int,
-    names: Mapping[str, str] | None,
+    mechanism: OfTree | Tree, model: Any, library: str, theirs: Places, names: Mapping[str, str] | None
 ) -> Layout:
+    """The layout of a library's model, of whose joints it is known where they are in q and v."""
     tree = mechanism if isinstance(mechanism, Tree) else mechanism.tree
     names = {body.joint.name: body.joint.name for body in tree.bodies} | dict(names or {})
     free = [body.joint.name for body in tree.bodies if isinstance(body.joint.group, Free)]
@@ -284,7 +281,7 @@ def _layout(
             )
         q, v = theirs.pop(name)
         size = q.stop - q.start, v.stop - v.start
-        form = forms.get(type(joint.group), {}).get(size)
+        form = FORMS[library].get(type(joint.group), {}).get(size)
         if form is None:
             raise ModelError(
                 f"joint {joint.name!r} is {joint.group!r}, and in the {library} model it has {size[0]} "
@@ -297,7 +294,7 @@ def _layout(
             f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with "
             "the same joints (fixed, floating, mimic)"
         )
-    return Layout(tree, nq, nv, tuple(parts))
+    return Layout(tree, model.nq, model.nv, tuple(parts))
 
 
 def _own(body: Body, q: np.ndarray) -> np.ndarray:
