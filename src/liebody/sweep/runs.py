@@ -182,14 +182,11 @@ def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 def _results(name: str, value: Any, n: int) -> np.ndarray:
     array = np.asarray(value)
-    if array.dtype.kind not in "biufcUTO" or (array.dtype.kind == "O" and not _texts(array)):
+    texts = array.dtype.kind != "O" or all(isinstance(x, str) for x in array.ravel())
+    if array.dtype.kind not in "biufcUTO" or not texts:
         raise SweepError(f"{name} is of type {array.dtype}, expected numbers or text")
     if array.ndim < 1 or len(array) != n:
         raise SweepError(f"{name} has shape {array.shape}, expected ({n}, ...): a row for each member")
     if name == "status":
         raise SweepError(f"{name!r} is made by the sweep itself; call the result otherwise")
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind in "UO" else array
-
-
-def _texts(array: np.ndarray) -> bool:
-    return all(isinstance(x, str) for x in array.ravel())
