@@ -493,20 +493,20 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     if text is None:
         return values
     words = [word.strip() for word in text.split(",")]
-    named = [word.rpartition("=") for word in words]
-    if not any(equals for _, equals, _ in named):
+    if "=" not in text:
         if len(words) != len(names):
             raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
     given = {}
-    for word, (name, equals, number) in zip(words, named, strict=True):
+    for word in words:
+        name, equals, number = map(str.strip, word.rpartition("="))
         if not equals:
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
-        if name.strip() in given:
-            raise Refused(f"{option} names {name.strip()!r} twice; give each entry one number")
-        given[name.strip()] = _number(option, number)
+        if name in given:
+            raise Refused(f"{option} names {name!r} twice; give each entry one number")
+        given[name] = _number(option, number)
     return names.filled(given, values, option)
 
 
