@@ -253,5 +253,5 @@ def test_wrong_shapes_are_named_with_both_shapes():
             call()
     with pytest.raises(ShapeError, match=r"v has shape \(\), expected \(\.\.\., 6\)"):
         layout.to_v(tree.group.neutral(), 3.0)
-    with pytest.raises(ShapeError, match="q is str"):
+    with pytest.raises(ShapeError, match="q cannot be read"):
         layout.to_q("hello")

@@ -570,7 +570,7 @@ def given_state(run):
     [
         ({"joint33": 1.0}, r"q0: there is no 'joint33'.*did you mean 'joint3'"),
         ({"bus": [1.0, 2.0]}, r"q0: 'bus' has shape \(2,\), expected \(\.\.\., 7\)"),
-        ({"joint3": "straight"}, r"q0: 'joint3' cannot be read as numbers"),
+        ({"joint3": "straight"}, r"q0: 'joint3' cannot be read as an array of numbers"),
         ({"joint3": [1.0, 2.0], "joint4": [1.0, 2.0, 3.0]}, r"q0: the leading axes do not broadcast"),
     ],
 )

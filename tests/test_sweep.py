@@ -547,7 +547,7 @@ def test_other_folders_are_left_alone(tmp_path):
         (squares, {"not a word": [1]}, {}, SweepError, "not a word"),
         (squares, {"x": [1]}, {"chunk": 0}, SweepError, "chunk is 0"),
         (squares, {"x": [1]}, {"workers": -1}, SweepError, "workers is -1"),
-        (squares, {"x": [1.0]}, {"outputs": ["z"]}, SweepError, "returned no 'z', but y"),
+        (squares, {"x": [1.0]}, {"outputs": ["z"]}, SweepError, "squares has no output 'z'; there are y"),
         (squares, {"y": [1.0]}, {}, SweepError, "no chunk .* y = 1.0.*KeyError: 'x'"),
         (lambda p: {"x": p["x"]}, {"x": [1]}, {}, SweepError, "'x' is a parameter"),
         (lambda p: {"y": p["status"]}, {"status": [1]}, {}, SweepError, "'status' is made by the sweep"),
@@ -562,6 +562,8 @@ def test_other_folders_are_left_alone(tmp_path):
         (squares, 3, {}, LiebodyError, "axes is 3, expected Mapping"),
         (squares, {"x": [1]}, {"outputs": 3}, LiebodyError, "outputs is 3, expected text or"),
         (squares, {"x": [1]}, {"units": 3}, LiebodyError, "units is 3, expected Mapping"),
+        (squares, {"x": [1]}, {"units": {"z": "m"}}, SweepError, "units has 'z', .* known are x, y"),
+        (squares, {"x": [1]}, {"units": {"status": "1"}}, SweepError, "units has 'status', which is no"),
         (squares, {"x": [1]}, {"store": 3}, LiebodyError, "store is 3, expected text or PathLike"),
         (lambda p: {"status": p["x"]}, {"x": [1]}, {}, SweepError, "'status' is made by the sweep"),
         (lambda p: {"y": 1.0}, {"x": [1]}, {}, SweepError, "shape \\(\\), expected \\(1, ...\\)"),
@@ -587,6 +589,14 @@ def test_what_cannot_be_is_refused_in_words(tmp_path, run, axes, options, error,
     with pytest.raises(error, match=words):
         lb.sweep(run, axes, **{"store": tmp_path / "s.zarr", "workers": 0, **options})
     assert not (tmp_path / "s.zarr").exists()
+
+
+def test_units_of_unknown_names_are_refused_of_a_store_that_is_there_too(tmp_path):
+    store = tmp_path / "s.zarr"
+    lb.sweep(squares, {"x": [1.0, 2.0]}, store, workers=0, units={"y": "m2"})
+    with pytest.raises(SweepError, match=r"units has 'xx', .* known are x, y; did you mean 'x'"):
+        lb.sweep(squares, {"x": [1.0, 2.0]}, store, workers=0, units={"xx": "m"})
+    assert lb.sweep(squares, {"x": [1.0, 2.0]}, store, workers=0, units={"x": "m"}).y.units == "m2"
 
 
 def test_one_output_may_be_named_by_a_text(tmp_path):

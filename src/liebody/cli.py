@@ -125,9 +125,12 @@ SOURCE = click.argument("source", metavar="FILE|MODEL", shell_complete=_complete
 FLOATING = click.option(
     "--floating", is_flag=True, help="Let the root link move freely instead of fixing it."
 )
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings=SETTINGS)
 @click.version_option(package_name="liebody", message="liebody %(version)s")
 def main() -> None:
     """Equations of motion of robots: explicit, free of singularities, compiled.
@@ -153,9 +156,11 @@ liebody demo
 liebody demo --out pictures/
 """)
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default="liebody-demo", show_default=True,
+    "--out",
+    type=FOLDER,
+    default="liebody-demo",
     help="Folder for the picture and the data; made if it is not there.",
-)  # fmt: skip
+)
 def demo(out: Path) -> None:
     """Simulate a spherical double pendulum, draw it and show it.
 
@@ -176,14 +181,9 @@ def demo(out: Path) -> None:
     simulate(robot, q0, v0, t_end=DEMO_STEP, dt=DEMO_STEP)
     compiling = time.perf_counter() - start
     run = simulate(robot, q0, v0, t_end=DEMO_TIME, dt=DEMO_STEP, record_every=5 * DEMO_STEP)
-    click.echo(_row("equations ready after", f"{compiling:.2f} s", "traced and compiled, or from the cache"))
-    click.echo(
-        _row(
-            "one pendulum",
-            _rate(DEMO_TIME / DEMO_STEP / float(run.metadata["seconds"])),
-            f"{run.metadata['method']}, h = {DEMO_STEP} s",
-        )
-    )
+    _row("equations ready after", f"{compiling:.2f} s", "traced and compiled, or from the cache")
+    rate = DEMO_TIME / DEMO_STEP / float(run.metadata["seconds"])
+    _row("one pendulum", f"{rate:,.0f} steps/s", f"{run.metadata['method']}, h = {DEMO_STEP} s")
 
     near = v0 + 1e-3 * np.random.default_rng(0).standard_normal((DEMO_MEMBERS, robot.nv))
     brief = DEMO_TIME / 10
@@ -191,9 +191,9 @@ def demo(out: Path) -> None:
     threads = os.cpu_count() or 1
     many = simulate(robot, q0, near, t_end=brief, dt=DEMO_STEP, record_every=brief, threads=threads)
     rate = DEMO_MEMBERS * brief / DEMO_STEP / float(many.metadata["seconds"])
-    click.echo(_row(f"{DEMO_MEMBERS} pendulums at once", _rate(rate), f"{threads} threads"))
-    click.echo(_row("energy drift", f"{run.energy_drift:.1e}", "of the largest kinetic energy, over 10 s"))
-    click.echo(_row("quaternion norms", f"1 within {run.quaternion_error:.1e}", ""))
+    _row(f"{DEMO_MEMBERS} pendulums at once", f"{rate:,.0f} steps/s", f"{threads} threads")
+    _row("energy drift", f"{run.energy_drift:.1e}", "of the largest kinetic energy, over 10 s")
+    _row("quaternion norms", f"1 within {run.quaternion_error:.1e}")
 
     plot_motion(robot, run, out / "demo.png", window=0.15 * DEMO_TIME)
     run.save(out / "demo.nc")
@@ -221,8 +221,7 @@ def info(source: str, floating: bool) -> None:
     if source in models.names():
         tree = load(source, floating=floating).tree
     else:
-        warnings.simplefilter("ignore", DoubtfulInertia)  # these are among the findings
-        for category in (AssumedDynamics, UnusedElements):
+        for category in (DoubtfulInertia, AssumedDynamics, UnusedElements):  # these are among the findings
             warnings.simplefilter("ignore", category)
         tree = load_description(described(source), floating=floating, check="warn")
     click.echo(report(tree))
@@ -238,7 +237,7 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 """)
 @SOURCE
 @FLOATING
-@click.option("--t-end", type=float, default=1.0, show_default=True, help="Simulated time [s].")
+@click.option("--t-end", type=float, default=1.0, help="Simulated time [s].")
 @click.option(
     "--dt", type=float,
     help=f"Step [s]; by default {DEFAULT_STEP}, or steps under error control if the method can.",
@@ -263,27 +262,14 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     type=click.IntRange(0),
     help="Draw initial states at random from this seed, instead of neutral, at rest.",
 )
-@click.option(
-    "--members",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="How many random states; needs --seed.",
-)
+@click.option("--members", type=click.IntRange(1), default=1, help="How many random states; needs --seed.")
 @click.option(
     "--record-every", type=float, help="Time between recorded states [s]; by default at most 1000 states."
 )
+@click.option("--threads", type=click.IntRange(1), default=1, help="Threads that share the members.")
+@click.option("--plot", "picture", type=FILE, help="Draw the run: .png, .pdf or .svg.")
 @click.option(
-    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads that share the members."
-)
-@click.option(
-    "--plot",
-    "picture",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the run: .png, .pdf or .svg.",
-)
-@click.option(
-    "--save", "data", type=click.Path(dir_okay=False, path_type=Path),
+    "--save", "data", type=FILE,
     help="Save the run as netCDF, .nc, or as a page that shows it, .html, or a film, .gif, .mp4.",
 )  # fmt: skip
 def simulate_(
@@ -334,13 +320,13 @@ liebody view ur5.urdf run.nc --out run.html
 liebody view puma560 --q0 joint2=-0.8,joint3=0.4
 """)
 @SOURCE
-@click.argument("run", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("run", required=False, type=FILE)
 @FLOATING
 @click.option(
     "--q0", metavar="VALUES", help="Coordinates, where there is no run: all, or some by name, 'elbow=1.2'."
 )
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path),
+    "--out", type=FILE,
     help="Write a page (.html), a film (.gif, .mp4) or a picture (.png) instead of opening a browser.",
 )  # fmt: skip
 def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Path | None) -> None:
@@ -377,18 +363,10 @@ liebody export double_pendulum --functions gravity,jacobian:frame=tip --single
 """)
 @SOURCE
 @FLOATING
+@click.option("--to", "language", type=click.Choice(["c"]), default="c", help="Language: c is C99.")
+@click.option("--out", type=FOLDER, default="out", help="Folder to write to.")
 @click.option(
-    "--to", "language", type=click.Choice(["c"]), default="c", show_default=True, help="Language: c is C99."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default="out",
-    show_default=True,
-    help="Folder to write to.",
-)
-@click.option(
-    "--functions", default=EXPORTED, show_default=True, metavar="NAMES", shell_complete=_complete_functions,
+    "--functions", default=EXPORTED, metavar="NAMES", shell_complete=_complete_functions,
     help="Functions, separated by commas; a wrong name lists them all. Options follow: pose:frame=foot.",
 )  # fmt: skip
 @click.option("--single", is_flag=True, help="Numbers are floats, instead of doubles.")
@@ -398,7 +376,7 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     C99 without dependencies, allocation or state: a source, a header, a program that compares them with
     this library's numbers, and a file for CMake.
     """
-    calls = [_call(text.strip()) for text in functions.split(",") if text.strip()]
+    calls = [_call(text) for text in _listed(functions)]
     dtype = np.float32 if single else np.float64
     paths = load(source, floating=floating).export_c(out, calls, dtype=dtype)
     for path in paths:
@@ -406,6 +384,11 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+def _listed(text: str) -> list[str]:
+    """What is separated by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _call(text: str) -> tuple[str, dict[str, str]]:
@@ -430,12 +413,7 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--c", "language", flag_value="c", help="A C99 function.")
 @click.option("--matlab", "language", flag_value="matlab", help="A MATLAB or Octave function.")
 @click.option("--julia", "language", flag_value="julia", help="A Julia function.")
-@click.option(
-    "--form",
-    default="christoffel",
-    show_default=True,
-    help="Form of the Coriolis matrix; a wrong name lists them.",
-)
+@click.option("--form", default="christoffel", help="Form of the Coriolis matrix; a wrong name lists them.")
 @click.option("--symbols", is_flag=True, help="Masses, lengths and inertias as symbols instead of numbers.")
 @click.option("--no-simplify", is_flag=True, help="Expressions as they are computed, for large robots.")
 @click.option(
@@ -458,8 +436,7 @@ def equations_(
     function that computes M, C and g, with common subexpressions. Needs SymPy: pip install sympy.
     """
     found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
-    names = [name.strip() for name in (parts or "").split(",") if name.strip()]
-    click.echo(getattr(found, language or "text")(*names), nl=False)
+    click.echo(getattr(found, language or "text")(*_listed(parts or "")), nl=False)
 
 
 @main.group(name="cache")
@@ -476,11 +453,11 @@ def cache_() -> None:
 def cache_info() -> None:
     """Say where kernels are kept, how many, and how much they take."""
     found = cache.by_version()
-    click.echo(_row("folder", str(cache.cache_folder()), ""))
-    click.echo(_row("size", _bytes(sum(size for _, size in found.values())), f"of {_bytes(cache.limit())}"))
+    _row("folder", str(cache.cache_folder()))
+    _row("size", _bytes(sum(size for _, size in found.values())), f"of {_bytes(cache.limit())}")
     for version, (count, size) in found.items():
         name = f"libraries of {version}" if version else "notes"
-        click.echo(_row(name, counted(count, "entry", "entries"), _bytes(size)))
+        _row(name, counted(count, "entry", "entries"), _bytes(size))
 
 
 @cache_.command(name="prune")
@@ -516,20 +493,20 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     if text is None:
         return values
     words = [word.strip() for word in text.split(",")]
-    named = [word.rpartition("=") for word in words]
-    if not any(equals for _, equals, _ in named):
+    if "=" not in text:
         if len(words) != len(names):
             raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
     given = {}
-    for word, (name, equals, number) in zip(words, named, strict=True):
+    for word in words:
+        name, equals, number = map(str.strip, word.rpartition("="))
         if not equals:
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
-        if name.strip() in given:
-            raise Refused(f"{option} names {name.strip()!r} twice; give each entry one number")
-        given[name.strip()] = _number(option, number)
+        if name in given:
+            raise Refused(f"{option} names {name!r} twice; give each entry one number")
+        given[name] = _number(option, number)
     return names.filled(given, values, option)
 
 
@@ -561,9 +538,5 @@ def _check_suffixes(picture: Path | None, data: Path | None) -> None:
             raise Refused(f"{path}: there is no folder {path.parent}; make it first")
 
 
-def _rate(per_second: float) -> str:
-    return f"{per_second:,.0f} steps/s"
-
-
-def _row(what: str, value: str, remark: str) -> str:
-    return f"  {what:24}{value:>20}   {remark}".rstrip()
+def _row(what: str, value: str, remark: str = "") -> None:
+    click.echo(f"  {what:24}{value:>20}   {remark}".rstrip())

@@ -135,9 +135,9 @@ def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     return array
 
 
-def vectors(name: str, given: Any, size: int) -> np.ndarray:
+def vectors(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     """What was given as finite floats (..., size); raises ShapeError and ConfigurationError."""
-    array = floats(name, given)
+    array = floats(name, given, finite)
     if array.shape[-1:] != (size,):
         raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size})")
     return array

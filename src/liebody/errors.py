@@ -70,7 +70,7 @@ class MissingPackage(LiebodyError, ImportError):
     """A package that is needed for this alone, and not installed."""
 
 
-NAMES_OF_PIP = {"PIL": "pillow"}  # of packages that are imported by other names
+NAMES_OF_PIP = {"PIL": "pillow", "collada": "pycollada"}  # of packages that are imported by other names
 
 
 def require(purpose: str, *packages: str, extra: str = "") -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .bodies import Tree
+from .door import array_of
 from .errors import ModelError, ShapeError, known
 from .groups import subgroups
 from .scalar import Array
@@ -48,10 +49,7 @@ class Labels:
             at = [self.names.index(name)] if name in self.names else whole
             if not at:
                 raise ModelError(f"{what}: there is no {name!r}; {known(self.names, str(name))}")
-            try:
-                part = np.asarray(value, float)
-            except (TypeError, ValueError) as error:
-                raise ShapeError(f"{what}: {name!r} cannot be read as numbers: {error}") from None
+            part = array_of(f"{what}: {name!r}", value, float)
             part = part if whole else part[..., None]
             if part.shape[-1:] != (len(at),):
                 raise ShapeError(f"{what}: {name!r} has shape {part.shape}, expected (..., {len(at)})")

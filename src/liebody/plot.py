@@ -221,15 +221,9 @@ def _short(name: str) -> str:
 
 def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
     """Segments (nt, segments, 2, 3) of the links, masses of the bodies (n,), and path of the tip (nt, 3)."""
-    origins = poses[..., :3, 3]
-    pairs, depth = [], {0: 0}
-    for body in tree.bodies:
-        depth[body.index] = depth[body.parent] + 1
-        start = (
-            origins[:, body.parent - 1] if body.parent else np.broadcast_to(np.zeros(3), origins[:, 0].shape)
-        )
-        if body.parent or body.joint.dim < 6:
-            pairs.append((start, origins[:, body.index - 1]))
+    origins = np.pad(poses[..., :3, 3], ((0, 0), (1, 0), (0, 0)))  # of the world and the bodies
+    links = [body for body in tree.bodies if body.parent or body.joint.dim < 6]
+    pairs = [(origins[:, body.parent], origins[:, body.index]) for body in links]
     parents = {body.parent for body in tree.bodies}
     tips = {}
     for body in tree.bodies:
@@ -238,10 +232,10 @@ def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
             local = np.asarray(frames[-1].placement[:3, 3] if frames else body.inertia.com, float)
             T = poses[:, body.index - 1]
             tips[body.index] = T[:, :3, :3] @ local + T[:, :3, 3]
-            pairs.append((origins[:, body.index - 1], tips[body.index]))
+            pairs.append((origins[:, body.index], tips[body.index]))
     segments = np.stack([np.stack(pair, axis=-2) for pair in pairs], axis=1)
     masses = np.array([float(body.inertia.mass) for body in tree.bodies])
-    return segments, masses, tips[max(tips, key=lambda index: depth[index])]
+    return segments, masses, tips[max(tips, key=lambda index: len(tree.ancestors(index)))]
 
 
 def _centers(tree: Tree, poses: Array) -> Array:

@@ -15,8 +15,8 @@ PAPERS = "\n".join(["\b", "Papers:", *(f"  {name}" for name in sorted(STUDIES))]
 @click.command(epilog=PAPERS)
 @click.argument("name", type=click.Choice(sorted(STUDIES)), metavar="PAPER")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=".",
-    help="Folder for the report; made if it is not there.  [default: here]",
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=".", show_default="here",
+    help="Folder for the report; made if it is not there.",
 )  # fmt: skip
 @click.option("--full", is_flag=True, help="Also what takes minutes more, of studies that have such a part.")
 def reproduce(name: str, out: Path, full: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Parameter
-from ..door import vector
+from ..door import vector, vectors
 from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
@@ -245,9 +245,7 @@ class System(Constrained):
     def _body_velocities(self, q: Array, v: Array) -> tuple[np.ndarray, np.ndarray]:
         """omega and the velocity of the centre of mass, both in the bodies' axes, (..., n, 3)."""
         R, _ = self._axes(q)
-        v = np.asarray(v, float)
-        if v.ndim < 1 or v.shape[-1] != self.nv:
-            raise ShapeError(f"v has shape {v.shape}, expected (..., {self.nv})")
+        v = vectors("v", v, self.nv, finite=False)
         v = v.reshape(*v.shape[:-1], len(self.bodies), 6)
         linear = np.array(np.broadcast_to(v[..., 3:], np.broadcast_shapes(v[..., 3:].shape, R.shape[:-1])))
         direct = self.by_group[1]

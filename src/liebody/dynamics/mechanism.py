@@ -20,7 +20,7 @@ from ..codegen import Function, Graph, Guard, Kernel, Program, jvp, trace, trace
 from ..codegen.flow import Part
 from ..codegen.layout import FlatLayout, Sendable
 from ..codegen.watch import Watch
-from ..door import floats
+from ..door import floats, vectors
 from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
@@ -271,10 +271,7 @@ class Mechanism(Sendable):
 
     def configurations(self, q: Array) -> np.ndarray:
         """q as floats (..., nq), checked."""
-        q = floats("q", q, finite=False)
-        if q.ndim < 1 or q.shape[-1] != self.nq:
-            raise ShapeError(f"q has shape {q.shape}, expected (..., {self.nq})")
-        return q
+        return vectors("q", q, self.nq, finite=False)
 
     def stabilization(self, given: Any, dt: float | None) -> Any:
         """What is done against drift of constraints, by name; there are none here."""

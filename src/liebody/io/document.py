@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -128,10 +128,15 @@ def quoted(text: str, width: int = 60) -> str:
     return ascii(text if len(text) <= width else text[: width - 3] + "...")
 
 
+def few(texts: Sequence[str], most: int = 6) -> str:
+    """Texts, the first few of them."""
+    shown = ", ".join(texts[:most])
+    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
+
+
 def listed(names: list[str], most: int = 6) -> str:
     """Names in quotes, the first few of them."""
-    shown = ", ".join(quoted(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return few([quoted(name) for name in names], most)
 
 
 def counts(found: Mapping[str, int]) -> str:
@@ -168,9 +173,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
             raise DescriptionError(f"No file {shown} (seen from {Path.cwd()}). Remedy: check the path.")
         _check_size(shown, path.stat().st_size)
         data = path.read_bytes()
-    except DescriptionError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+    except OSError as error:
         raise DescriptionError(
             f"{shown} cannot be read: {error}. Remedy: check the path and its permissions."
         ) from error

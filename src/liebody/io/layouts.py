@@ -28,7 +28,8 @@ import numpy as np
 
 from ..bodies import Body, Tree
 from ..bodies.tree import OfTree
-from ..errors import ModelError, ShapeError
+from ..door import vectors
+from ..errors import ModelError
 from ..groups import Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
 from ..groups.so3 import rotations
 from ..scalar import Array
@@ -86,23 +87,25 @@ _PLANAR = _Form(
     _constant(1, 2, 0),
 )
 
-PINOCCHIO: dict[type, dict[tuple[int, int], _Form]] = {
-    Revolute: {(1, 1): _SAME[1], (2, 1): _COS_SIN},
-    Prismatic: {(1, 1): _SAME[1]},
-    Helical: {(1, 1): _SAME[1]},
-    SpatialTranslation: {(3, 3): _SAME[3]},
-    Planar: {(4, 3): _PLANAR},
-    Spherical: {(4, 3): _Form(*_order(1, 2, 3, 0), _constant(0, 1, 2))},
-    Free: {(7, 6): _Form(*_order(4, 5, 6, 1, 2, 3, 0), _constant(3, 4, 5, 0, 1, 2))},
+FORMS: dict[str, dict[type, dict[tuple[int, int], _Form]]] = {
+    "Pinocchio": {
+        Revolute: {(1, 1): _SAME[1], (2, 1): _COS_SIN},
+        Prismatic: {(1, 1): _SAME[1]},
+        Helical: {(1, 1): _SAME[1]},
+        SpatialTranslation: {(3, 3): _SAME[3]},
+        Planar: {(4, 3): _PLANAR},
+        Spherical: {(4, 3): _Form(*_order(1, 2, 3, 0), _constant(0, 1, 2))},
+        Free: {(7, 6): _Form(*_order(4, 5, 6, 1, 2, 3, 0), _constant(3, 4, 5, 0, 1, 2))},
+    },
+    "MuJoCo": {
+        Revolute: {(1, 1): _SAME[1]},
+        Prismatic: {(1, 1): _SAME[1]},
+        Spherical: {(4, 3): _Form(*_order(0, 1, 2, 3), _constant(0, 1, 2))},
+        Free: {(7, 6): _Form(*_order(4, 5, 6, 0, 1, 2, 3), _world_linear, _world_linear_drift)},
+    },
 }
-"""Forms by joint group and (nq, nv) of the other model's joint."""
-
-MUJOCO: dict[type, dict[tuple[int, int], _Form]] = {
-    Revolute: {(1, 1): _SAME[1]},
-    Prismatic: {(1, 1): _SAME[1]},
-    Spherical: {(4, 3): _Form(*_order(0, 1, 2, 3), _constant(0, 1, 2))},
-    Free: {(7, 6): _Form(*_order(4, 5, 6, 0, 1, 2, 3), _world_linear, _world_linear_drift)},
-}
+"""Forms of a library by joint group and (nq, nv) of its model's joint."""
+Places = dict[str, tuple[slice, slice]]  # of joints in the q and v of a model
 
 
 class _Part(NamedTuple):
@@ -135,7 +138,7 @@ class Layout:
 
     def to_q(self, q: Array) -> np.ndarray:
         """Configuration (..., tree.nq) to (..., nq)."""
-        q = _checked(q, self.tree.nq, "q")
+        q = vectors("q", q, self.tree.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.nq))
         for part in self.parts:
             out[..., part.q] = part.form.to_q(_own(part.body, q))
@@ -143,7 +146,7 @@ class Layout:
 
     def from_q(self, q: Array) -> np.ndarray:
         """Configuration (..., nq) to (..., tree.nq). Angles given as (cos, sin) come back in (-pi, pi]."""
-        q = _checked(q, self.nq, "q")
+        q = vectors("q", q, self.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.tree.nq))
         for part in self.parts:
             if part.body.joint.mimic is None:
@@ -152,7 +155,7 @@ class Layout:
 
     def to_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., tree.nv) at q (..., tree.nq) to (..., nv)."""
-        q, v = _checked(q, self.tree.nq, "q"), _checked(v, self.tree.nv, "v")
+        q, v = vectors("q", q, self.tree.nq, finite=False), vectors("v", v, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, v)
         for part in self.parts:
             own = part.body.ratio * v[..., part.body.dofs]
@@ -161,7 +164,7 @@ class Layout:
 
     def from_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., nv) at q (..., nq) to (..., tree.nv)."""
-        q, v = self.from_q(q), _checked(v, self.nv, "v")
+        q, v = self.from_q(q), vectors("v", v, self.nv, finite=False)
         out = self._empty(self.tree.nv, q, v)
         for part in self.parts:
             if part.body.joint.mimic is None:
@@ -171,8 +174,8 @@ class Layout:
 
     def to_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., tree.nv), the rate of v, at q and v, to (..., nv)."""
-        out = self.to_v(q, _checked(a, self.tree.nv, "a"))
-        q, v = np.asarray(q, float), _checked(v, self.tree.nv, "v")
+        out = self.to_v(q, vectors("a", a, self.tree.nv, finite=False))
+        q, v = np.asarray(q, float), vectors("v", v, self.tree.nv, finite=False)
         out = out + self._empty(self.nv, v)
         for part in self.parts:
             if part.form.drift:
@@ -182,11 +185,11 @@ class Layout:
     def from_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., nv) at q and v to (..., tree.nv)."""
         drift = self.to_a(self.from_q(q), self.from_v(q, v), np.zeros(self.tree.nv))
-        return self.from_v(q, _checked(a, self.nv, "a") - drift)
+        return self.from_v(q, vectors("a", a, self.nv, finite=False) - drift)
 
     def to_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., tree.nv) at q to (..., nv), of the same power; zero on mimics."""
-        q, tau = _checked(q, self.tree.nq, "q"), _checked(tau, self.tree.nv, "tau")
+        q, tau = vectors("q", q, self.tree.nq, finite=False), vectors("tau", tau, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, tau)
         for part in self.parts:
             if part.body.joint.mimic is None:
@@ -196,7 +199,7 @@ class Layout:
 
     def from_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., nv) at q (..., nq) to (..., tree.nv), of the same power."""
-        q, tau = self.from_q(q), _checked(tau, self.nv, "tau")
+        q, tau = self.from_q(q), vectors("tau", tau, self.nv, finite=False)
         out = self._empty(self.tree.nv, q, tau)
         for part in self.parts:
             B = part.form.turn(q[..., part.body.coordinates])
@@ -226,7 +229,7 @@ def pinocchio_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] |
                 slice(model.idx_qs[i], model.idx_qs[i] + nq),
                 slice(model.idx_vs[i], model.idx_vs[i] + nv),
             )
-    return _layout(tree, "Pinocchio", PINOCCHIO, theirs, model.nq, model.nv, names)
+    return _layout(tree, model, "Pinocchio", theirs, names)
 
 
 def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | None = None) -> Layout:
@@ -236,7 +239,7 @@ def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | No
     for i, name in enumerate(joint_names(model)):
         (nq, nv), q, v = sizes[model.jnt_type[i]], model.jnt_qposadr[i], model.jnt_dofadr[i]
         theirs[name] = slice(q, q + nq), slice(v, v + nv)
-    return _layout(tree, "MuJoCo", MUJOCO, theirs, model.nq, model.nv, names)
+    return _layout(tree, model, "MuJoCo", theirs, names)
 
 
 def joint_names(model: Any) -> list[str]:
@@ -255,14 +258,9 @@ def joint_names(model: Any) -> list[str]:
 
 
 def _layout(
-    mechanism: OfTree | Tree,
-    library: str,
-    forms: dict[type, dict[tuple[int, int], _Form]],
-    theirs: dict[str, tuple[slice, slice]],
-    nq: int,
-    nv: int,
-    names: Mapping[str, str] | None,
+    mechanism: OfTree | Tree, model: Any, library: str, theirs: Places, names: Mapping[str, str] | None
 ) -> Layout:
+    """The layout of a library's model, of whose joints it is known where they are in q and v."""
     tree = mechanism if isinstance(mechanism, Tree) else mechanism.tree
     names = {body.joint.name: body.joint.name for body in tree.bodies} | dict(names or {})
     free = [body.joint.name for body in tree.bodies if isinstance(body.joint.group, Free)]
@@ -283,7 +281,7 @@ def _layout(
             )
         q, v = theirs.pop(name)
         size = q.stop - q.start, v.stop - v.start
-        form = forms.get(type(joint.group), {}).get(size)
+        form = FORMS[library].get(type(joint.group), {}).get(size)
         if form is None:
             raise ModelError(
                 f"joint {joint.name!r} is {joint.group!r}, and in the {library} model it has {size[0]} "
@@ -296,7 +294,7 @@ def _layout(
             f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with "
             "the same joints (fixed, floating, mimic)"
         )
-    return Layout(tree, nq, nv, tuple(parts))
+    return Layout(tree, model.nq, model.nv, tuple(parts))
 
 
 def _own(body: Body, q: np.ndarray) -> np.ndarray:
@@ -306,13 +304,3 @@ def _own(body: Body, q: np.ndarray) -> np.ndarray:
 
 def _times(B: np.ndarray, v: np.ndarray) -> np.ndarray:
     return (B @ v[..., None])[..., 0]
-
-
-def _checked(x: Array, size: int, name: str) -> np.ndarray:
-    try:
-        x = np.asarray(x, float)
-    except (TypeError, ValueError):
-        raise ShapeError(f"{name} is {type(x).__name__} that cannot be made an array of numbers") from None
-    if x.ndim == 0 or x.shape[-1] != size:
-        raise ShapeError(f"{name} has shape {x.shape}, expected (..., {size})")
-    return x

@@ -283,16 +283,8 @@ def _group(body: Body) -> str:
     return name if axis is None else f"{name} {_vector(axis)}"
 
 
-NUMBERS = {
-    "velocity limit": "velocity_limit",
-    "effort limit": "effort_limit",
-    "damping": "damping",
-    "friction": "friction",
-    "armature": "armature",
-    "stiffness": "stiffness",
-    "rest": "rest",
-}
-"""Columns of what a description says about joints beside limits, and the fields of `Joint`."""
+NUMBERS = ("velocity_limit", "effort_limit", "damping", "friction", "armature", "stiffness", "rest")
+"""What a description says about joints beside limits: fields of `Joint`, and columns of a table."""
 
 
 def _numbers_of_joints(tree: Tree) -> list[str]:
@@ -303,10 +295,11 @@ def _numbers_of_joints(tree: Tree) -> list[str]:
         stated = values[np.isfinite(values) & (values != 0)] if is_numeric(values) else values
         return ", ".join(dict.fromkeys(f"{x:.4g}" if is_numeric(x) else str(x) for x in stated))
 
-    cells = [[b.joint.name, *(cell(b.joint, x) for x in NUMBERS.values())] for b in tree.bodies]
+    cells = [[b.joint.name, *(cell(b.joint, x) for x in NUMBERS)] for b in tree.bodies]
     rows = [row for row in cells if any(row[1:])]
     shown = [i for i in range(len(NUMBERS) + 1) if any(row[i] for row in rows)]
-    table = _table([["joint", *NUMBERS][i] for i in shown], [[row[i] for i in shown] for row in rows])
+    head = ["joint", *(name.replace("_", " ") for name in NUMBERS)]
+    table = _table([head[i] for i in shown], [[row[i] for i in shown] for row in rows])
     return [*table, ""] if rows else []
 
 

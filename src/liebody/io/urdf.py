@@ -31,11 +31,12 @@ import math
 import os
 import posixpath
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -45,7 +46,7 @@ from ..bodies.tree import check_option
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, counts, listed, new_name, quoted, read_document
+from .document import XmlElement, counts, few, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -64,6 +65,9 @@ class Rule(NamedTuple):
     needs: tuple[str, ...] = ()
 
 
+ENDS = {"parent": "1", "child": "1"}
+POSES = "origin", "parent_origin", "child_origin"
+AXES = "axis", "parent_axis", "child_axis"
 SCHEMA = {
     "robot": Rule(
         {"name": TEXT, "version": TEXT}, {"link": "*", "joint": "*", "material": "*", "constraint": "*"}
@@ -81,39 +85,20 @@ SCHEMA = {
     "sphere": Rule({"radius": 1}, needs=("radius",)),
     "material": Rule({"name": TEXT}, {"color": "?"}),
     "color": Rule({"rgba": 4}, needs=("rgba",)),
-    "origin": Rule({"xyz": 3, "rpy": 3}),
-    "constraint": Rule(
-        {"name": NAME, "type": TEXT},
-        {
-            "parent": "1",
-            "parent_origin": "!",
-            "parent_axis": "!",
-            "child": "1",
-            "child_origin": "!",
-            "child_axis": "!",
-        },
-        ("name", "type"),
-    ),
-    "parent_origin": Rule({"xyz": 3, "rpy": 3}),
-    "child_origin": Rule({"xyz": 3, "rpy": 3}),
-    "parent_axis": Rule({"xyz": 3}, needs=("xyz",)),
-    "child_axis": Rule({"xyz": 3}, needs=("xyz",)),
     "joint": Rule(
         {"name": NAME, "type": TEXT},
-        {
-            "parent": "1",
-            "child": "1",
-            "origin": "!",
-            "axis": "!",
-            "limit": "?",
-            "dynamics": "!",
-            "mimic": "!",
-        },
+        ENDS | {"origin": "!", "axis": "!", "limit": "?", "dynamics": "!", "mimic": "!"},
         ("name", "type"),
     ),
+    "constraint": Rule(
+        {"name": NAME, "type": TEXT},
+        ENDS | dict.fromkeys([*POSES[1:], *AXES[1:]], "!"),
+        ("name", "type"),
+    ),
+    **dict.fromkeys(POSES, Rule({"xyz": 3, "rpy": 3})),
+    **dict.fromkeys(AXES, Rule({"xyz": 3}, needs=("xyz",))),
     "parent": Rule({"link": NAME}, needs=("link",)),
     "child": Rule({"link": NAME}, needs=("link",)),
-    "axis": Rule({"xyz": 3}, needs=("xyz",)),
     "limit": Rule({"lower": LIMIT, "upper": LIMIT, "velocity": LIMIT, "effort": LIMIT}),
     "dynamics": Rule({"damping": 1, "friction": 1}),
     "mimic": Rule({"joint": NAME, "multiplier": 1, "offset": 1}, needs=("joint",)),
@@ -124,13 +109,28 @@ IDLE = ("visual", "collision", "material", "limit")
 IDLE_IN = {"fixed": ("axis", "dynamics", "mimic"), "floating": ("axis",)}
 """What dynamics do not depend on: elements anywhere, and in joints of a type."""
 
+JOINTS: dict[str, type[MotionSubgroup]] = {
+    "revolute": Revolute,
+    "continuous": Revolute,
+    "prismatic": Prismatic,
+    "planar": Planar,
+    "floating": Free,
+    "fixed": Fixed,
+}
+"""Groups of the types of joints; the first four are along an axis."""
 
-KINDS = ("revolute", "continuous", "prismatic", "planar", "floating", "fixed")
-CONSTRAINTS = ("link", "revolute", "prismatic", "universal", "spherical")
+LOOPS: dict[str, type[MotionSubgroup]] = {
+    "link": Fixed,
+    "revolute": Revolute,
+    "prismatic": Prismatic,
+    "spherical": Spherical,
+}
+"""Groups of the types of constraints; "universal" ones are conditions."""
+
+X_AXIS = np.array([1.0, 0, 0])
 SHAPES = ("mesh", "box", "cylinder", "sphere")
 FROM_COLLISIONS = "from collision geometry"
 MOMENTS = {(0, 0): "ixx", (0, 1): "ixy", (0, 2): "ixz", (1, 1): "iyy", (1, 2): "iyz", (2, 2): "izz"}
-LISTED = 6
 OUTSIDE = "mesh outside the package folder"
 RIGHT_ANGLE_TOLERANCE = 1e-10
 ROUND_OFF = 1e-14
@@ -382,7 +382,8 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
         empty, odd = _faulty(description, tree)
         for what, links in (("no inertia", empty), ("the inertia of no body", odd)):
             if links:
-                severe.append(f"links that state {what}: {_placed(links)}")
+                lines = [f"{link.name!r} (line {link.line})" for link in links]
+                severe.append(f"links that state {what}: {few(lines)}")
         remedies = ["correct the inertias in the file"]
         solid = {shape.link for shape in description.shapes if shape.role == "collision"}
         if any(link.name in solid for link in empty):
@@ -407,16 +408,6 @@ def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link
         link for link, whole in moving if link.inertia and not (link.inertia.is_physical or whole.is_physical)
     ]
     return empty, odd
-
-
-def _placed(links: list[Link]) -> str:
-    """Links with their lines, the first few of them."""
-    shown = ", ".join(f"{link.name!r} (line {link.line})" for link in links[:LISTED])
-    return shown if len(links) <= LISTED else f"{shown} and {len(links) - LISTED} more"
-
-
-def _states_inertia(inertia: SpatialInertia | None) -> bool:
-    return inertia is not None and not inertia.is_massless
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:
@@ -453,18 +444,13 @@ def read_urdf(
         )
     order, above = _depth_first(links, joints)
     leaders = _leaders(joints, mimic, notes)
-    inertias = {name: _inertia(links[name], notes) for name in order}
-    if density is not None:
-        inertias |= {
-            name: _filled(links[name], path, density)
-            for name, inertia in inertias.items()
-            if not _states_inertia(inertia)
-        }
     made = []
     for name in order:
-        stated = Link(name, inertias[name], links[name].element.line)
-        if name in above:
-            joint = above[name]
+        inertia = _inertia(links[name], notes)
+        if density is not None and (inertia is None or inertia.is_massless):
+            inertia = _filled(links[name], path, density)
+        stated = Link(name, inertia, links[name].element.line)
+        if joint := above.get(name):
             stated = replace(
                 stated,
                 parent=joint.link("parent"),
@@ -724,8 +710,11 @@ def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[
     while pending:
         order.append(pending.pop())
         pending += reversed(children[order[-1]])
-    if len(order) < len(links):
-        _fail_on_cycle(above, min(set(links) - set(order)))
+    if cycle := _cycle({name: joint.link("parent") for name, joint in above.items()}):
+        names = [above[link].values["name"] for link in cycle]
+        above[cycle[0]].element.fail(
+            f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them"
+        )
     if WORLD in order[1:]:
         links[WORLD].element.fail(
             f"link {WORLD!r} hangs on another link", "rename it: only the root can be called that"
@@ -733,17 +722,13 @@ def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[
     return order, above
 
 
-def _fail_on_cycle(above: dict[str, Item], link: str) -> NoReturn:
-    """Name the cycle that lies above a link which hangs on no root."""
-    path: dict[str, None] = {}
-    while link not in path:
-        path[link] = None
-        link = above[link].link("parent")
-    cycle = list(path)[list(path).index(link) :]
-    names = [above[link].values["name"] for link in cycle]
-    above[cycle[0]].element.fail(
-        f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them"
-    )
+def _cycle(above: Mapping[str, str]) -> list[str]:
+    """Names of which each has the next one above it, and the last one the first; [] if there are none."""
+    try:
+        TopologicalSorter({name: [upper] for name, upper in above.items()}).prepare()
+    except CycleError as error:
+        return error.args[1][:0:-1]
+    return []
 
 
 def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mimic]:
@@ -770,18 +755,11 @@ def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mi
                     "mimic works between joints of one coordinate: revolute, continuous, prismatic",
                 )
         leaders[name] = Mimic(leader, stated.values.get("multiplier", 1.0), stated.values.get("offset", 0.0))
-    settled: set[str] = set()
-    for name in leaders:
-        passed: dict[str, None] = {}
-        while name in leaders and name not in settled:
-            if name in passed:
-                joints[name].element.first("mimic").fail(
-                    f"joints mimic each other in a circle: {listed(list(passed))}",
-                    "let one of them move freely: delete its <mimic>",
-                )
-            passed[name] = None
-            name = leaders[name].joint
-        settled.update(passed)
+    if circle := _cycle({name: mimic.joint for name, mimic in leaders.items()}):
+        joints[circle[0]].children["mimic"][0].element.fail(
+            f"joints mimic each other in a circle: {listed(circle)}",
+            "let one of them move freely: delete its <mimic>",
+        )
     return leaders
 
 
@@ -792,14 +770,20 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
     """The <constraint> elements."""
     for name, item in _by_name(robot, "constraint").items():
         kind = item.values["type"]
-        if kind not in CONSTRAINTS:
+        if kind != "universal" and kind not in LOOPS:
             item.element.fail(
                 f"constraint {quoted(name)} has the unknown type {quoted(kind)}",
-                f"use one of {', '.join(CONSTRAINTS)}",
+                f"use one of universal, {', '.join(LOOPS)}",
             )
         _check_ends(item, links)
-        parent_axis = _constraint_axis(item, "parent_axis")
-        child_axis = _constraint_axis(item, "child_axis", None if kind == "universal" else parent_axis)
+        for tag in ("parent_axis", "child_axis") if kind == "universal" else ():
+            if item.first(tag) is None:
+                item.element.fail(
+                    f"no <{tag}> in {item.element}", f'add <{tag} xyz="..."/>: a universal joint has two'
+                )
+        parent_axis = _axis(item, "parent_axis", X_AXIS)
+        child_axis = _axis(item, "child_axis", parent_axis)
+        parent_axis, child_axis = (axis / np.linalg.norm(axis) for axis in (parent_axis, child_axis))
         if kind in ("revolute", "prismatic") and np.abs(child_axis - parent_axis).max() > 1e-9:
             item.element.first("child_axis").fail(
                 f"the axes of the {kind} constraint {quoted(name)} differ, and its frames would not coincide",
@@ -811,24 +795,15 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
         )
 
 
-def _constraint_axis(item: Item, tag: str, default: np.ndarray | None = None) -> np.ndarray:
-    """An axis, of length one; without one the default, (1, 0, 0) as for joints; universal ones need both."""
-    place = item.first(tag)
-    if place is None:
-        if item.values["type"] == "universal":
-            item.element.fail(
-                f"no <{tag}> in {item.element}", f'add <{tag} xyz="..."/>: a universal joint has two'
-            )
-        return np.array([1.0, 0, 0]) if default is None else default
-    axis = _direction(place, f"the {tag} of {item.element}")
-    return axis / np.linalg.norm(axis)
-
-
-def _direction(axis: Item, what: str) -> np.ndarray:
-    xyz: np.ndarray = axis.values["xyz"]
+def _axis(item: Item, tag: str, default: np.ndarray) -> np.ndarray:
+    """The direction that a child states, of any length; the default if there is no such child."""
+    stated = item.first(tag)
+    if stated is None:
+        return default
+    xyz: np.ndarray = stated.values["xyz"]
     if np.abs(xyz).max() < 1e-6:
-        axis.element.fail(
-            f"{what} has no direction: {xyz.tolist()}",
+        stated.element.fail(
+            f"the {tag} of {item.element} has no direction: {xyz.tolist()}",
             'give one, such as xyz="0 0 1", or make the joint fixed',
         )
     return xyz
@@ -844,13 +819,8 @@ def _closure(loop: LoopConstraint) -> Closure | Condition:
             return np.append(B[:3, 3] - A[:3, 3], crossed)
 
         return Condition(loop.name, universal, (a, b))
-    groups: dict[str, MotionSubgroup] = {
-        "link": Fixed(),
-        "revolute": Revolute(loop.parent_axis),
-        "prismatic": Prismatic(loop.parent_axis),
-        "spherical": Spherical(),
-    }
-    return Closure(loop.name, groups[loop.kind], a, b)
+    axis = [loop.parent_axis] if loop.kind in ("revolute", "prismatic") else []
+    return Closure(loop.name, LOOPS[loop.kind](*axis), a, b)
 
 
 # -- from elements to joints, inertias and shapes ---------------------------------------------------------
@@ -858,9 +828,9 @@ def _closure(loop: LoopConstraint) -> Closure | Condition:
 
 def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]) -> Joint:
     name, kind = item.values["name"], item.values["type"]
-    if kind not in KINDS:
+    if kind not in JOINTS:
         item.element.fail(
-            f"joint {quoted(name)} has the unknown type {quoted(kind)}", f"use one of {', '.join(KINDS)}"
+            f"joint {quoted(name)} has the unknown type {quoted(kind)}", f"use one of {', '.join(JOINTS)}"
         )
     bounds: dict[str, Any] = {}
     limit, dynamics = item.first("limit"), item.first("dynamics")
@@ -881,21 +851,11 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
             if value < 0:
                 dynamics.element.fail(f"{loss}={value:g} of <dynamics> is negative", "give zero or more")
             bounds[loss] = value
+    axis = []
     if kind not in ("fixed", "floating"):
         bounds |= beside[name]
-    return Joint(name, _group(item), mimic=mimic, **bounds)
-
-
-def _group(joint: Item) -> MotionSubgroup:
-    kind = joint.values["type"]
-    if kind == "fixed":
-        return Fixed()
-    if kind == "floating":
-        return Free()
-    stated = joint.first("axis")
-    what = f"the axis of joint {quoted(joint.values['name'])}"
-    axis = np.array([1.0, 0, 0]) if stated is None else _direction(stated, what)
-    return {"prismatic": Prismatic, "planar": Planar}.get(kind, Revolute)(axis)
+        axis = [_axis(item, "axis", X_AXIS)]
+    return Joint(name, JOINTS[kind](*axis), mimic=mimic, **bounds)
 
 
 def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
@@ -1022,8 +982,7 @@ def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path
     """
     text = filename.replace("\\", "/")
     scheme, mark, rest = text.partition("://")
-    here = None if description is None else description.resolve().parent
-    around = [] if here is None else [here, *here.parents]
+    around = [] if description is None else list(description.resolve().parents)
 
     if mark and scheme == "package":
         package, _, rest = rest.lstrip("/").partition("/")
@@ -1033,31 +992,21 @@ def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path
             return None
         candidates = [folder / inside for folder in around if folder.name == package]
         candidates += [folder / package / inside for folder in around]
-    elif mark and scheme != "file":
+        return next(filter(os.path.isfile, candidates), None)
+    if mark and scheme != "file":
         unused["mesh at an address that is not read"] += 1
         return None
-    elif mark or posixpath.isabs(text) or text[1:2] == ":":
-        candidates = [Path(posixpath.normpath(unquote(rest) if mark else text))]
-        if here is None or not candidates[0].is_relative_to(_package_folder(around)):
-            unused["mesh at an absolute path outside the package folder"] += 1
-            return None
-    elif here is None:
+    absolute = bool(mark) or posixpath.isabs(text) or text[1:2] == ":"
+    if not absolute and not around:
         return None
-    else:
-        candidates = [Path(posixpath.normpath(posixpath.join(here.as_posix(), text)))]
-        if not candidates[0].is_relative_to(_package_folder(around)):
-            unused[OUTSIDE] += 1
-            return None
-    return next((path for path in candidates if _is_file(path)), None)
+    path = Path(unquote(rest) if mark else text if absolute else around[0] / text)
+    path = Path(posixpath.normpath(path.as_posix()))
+    if not around or not path.is_relative_to(_package_folder(around)):
+        unused["mesh at an absolute path outside the package folder" if absolute else OUTSIDE] += 1
+        return None
+    return path if os.path.isfile(path) else None
 
 
 def _package_folder(around: list[Path]) -> Path:
     marked = (folder for folder in around if (folder / "package.xml").is_file())
     return next(marked, around[min(1, len(around) - 1)])
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name too long, a null character
-        return False

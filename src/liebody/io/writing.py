@@ -8,7 +8,6 @@ written.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, NoReturn
 
@@ -24,7 +23,6 @@ from ..groups import (
     Fixed,
     Free,
     MotionSubgroup,
-    Planar,
     PlanarTranslation,
     Prismatic,
     Revolute,
@@ -35,16 +33,11 @@ from ..linear import is_numeric
 from ..scalar import Array
 from .document import new_name
 from .mjcf import UNLIMITED, MjcfTree
+from .urdf import JOINTS, LOOPS, MOMENTS
 
 COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
-URDF_KINDS = {
-    Fixed: "fixed",
-    Free: "floating",
-    Planar: "planar",
-    Prismatic: "prismatic",
-    Revolute: "revolute",
-}
-URDF_LOOPS = {Fixed: "link", Spherical: "spherical", Revolute: "revolute", Prismatic: "prismatic"}
+URDF_KINDS = {group: word for word, group in reversed(JOINTS.items())}
+URDF_LOOPS = {group: word for word, group in LOOPS.items()}
 MJCF_KINDS = {Free: "free", Spherical: "ball", Prismatic: "slide", Revolute: "hinge"}
 MJCF_LOOPS = {Fixed: "weld", Spherical: "connect"}
 LEAST_MOMENT = 1e-15
@@ -149,10 +142,10 @@ class _Urdf(_Writer):
     format, kinds = "URDF", URDF_KINDS
 
     def text(self) -> str:
-        self.root = ElementTree.Element("robot", name=self.tree.name)
+        self.root: Any = ElementTree.Element("robot", name=self.tree.name)
         loops = self.closed(URDF_LOOPS)
         ends = {f"{closure.name}_{side}_frame" for closure, _ in loops for side in ("parent", "child")}
-        ElementTree.SubElement(self.root, "link", name=WORLD)
+        _add(self.root, "link", name=WORLD)
         for frame in self.frames[0]:
             self.frame(frame, WORLD, ends)
         for body in self.tree.bodies:
@@ -187,16 +180,13 @@ class _Urdf(_Writer):
             self.joint(Joint(name, Fixed()), frame.placement, parent, frame.name)
 
     def link(self, name: str, inertia: SpatialInertia | None) -> None:
-        link = ElementTree.SubElement(self.root, "link", name=name)
+        link = _add(self.root, "link", name=name)
         if inertia is None or inertia.is_massless:
             return
-        inertial, I = ElementTree.SubElement(link, "inertial"), np.asarray(inertia.rotational, float)
-        ElementTree.SubElement(inertial, "origin", xyz=_row(inertia.com))
-        ElementTree.SubElement(inertial, "mass", value=_row(inertia.mass))
-        upper = [(i, j) for i in range(3) for j in range(i, 3)]
-        ElementTree.SubElement(
-            inertial, "inertia", {f"i{'xyz'[i]}{'xyz'[j]}": _row(I[i, j]) for i, j in upper}
-        )
+        inertial = _add(link, "inertial")
+        _add(inertial, "origin", xyz=inertia.com)
+        _add(inertial, "mass", value=inertia.mass)
+        _add(inertial, "inertia", **{name: inertia.rotational[at] for at, name in MOMENTS.items()})
 
     def joint(self, joint: Joint, origin: Array, parent: str, child: str) -> None:
         for name in ("armature", "stiffness"):
@@ -209,37 +199,36 @@ class _Urdf(_Writer):
         lower, upper = (self.one(joint, name) for name in ("lower", "upper"))
         if kind == "revolute" and np.isinf([lower, upper]).all():
             kind = "continuous"
-        element = ElementTree.SubElement(self.root, "joint", name=joint.name, type=kind)
-        ElementTree.SubElement(element, "parent", link=parent)
-        ElementTree.SubElement(element, "child", link=child)
-        ElementTree.SubElement(element, "origin", _origin(origin))
+        element = _add(self.root, "joint", name=joint.name, type=kind)
+        _add(element, "parent", link=parent)
+        _add(element, "child", link=child)
+        _add(element, "origin", **_origin(origin))
         axis = getattr(joint.group, "axis", getattr(joint.group, "normal", None))
         if axis is not None:
-            ElementTree.SubElement(element, "axis", xyz=_row(axis))
+            _add(element, "axis", xyz=axis)
         if kind in ("revolute", "continuous", "prismatic"):
             limits = {} if kind == "continuous" else {"lower": lower, "upper": upper}
             for name in ("effort", "velocity"):
                 if np.isfinite(number := self.one(joint, f"{name}_limit")):
                     limits[name] = number
             if np.isfinite(list(limits.values())).any():
-                ElementTree.SubElement(element, "limit", {x: _row(y) for x, y in limits.items()})
+                _add(element, "limit", **limits)
         losses = {name: self.one(joint, name) for name in ("damping", "friction")}
         if any(losses.values()):
-            ElementTree.SubElement(element, "dynamics", {x: _row(y) for x, y in losses.items()})
+            _add(element, "dynamics", **losses)
         if joint.mimic is not None:
-            numbers = {"multiplier": _row(joint.mimic.multiplier), "offset": _row(joint.mimic.offset)}
-            ElementTree.SubElement(element, "mimic", {"joint": joint.mimic.joint} | numbers)
+            _add(element, "mimic", **vars(joint.mimic))
 
     def loop(self, closure: Closure, kind: str) -> None:
-        element = ElementTree.SubElement(self.root, "constraint", name=closure.name, type=kind)
+        element = _add(self.root, "constraint", name=closure.name, type=kind)
         axis = getattr(closure.what, "axis", None)
         for side, end in (("parent", closure.a), ("child", closure.b)):
             frame = self.tree.frame(end)
             link = self.tree.bodies[frame.body - 1].name if frame.body else WORLD
-            ElementTree.SubElement(element, side, link=link)
-            ElementTree.SubElement(element, f"{side}_origin", _origin(frame.placement))
+            _add(element, side, link=link)
+            _add(element, f"{side}_origin", **_origin(frame.placement))
             if axis is not None:
-                ElementTree.SubElement(element, f"{side}_axis", xyz=_row(axis))
+                _add(element, f"{side}_axis", xyz=axis)
 
 
 class _Mjcf(_Writer):
@@ -250,27 +239,25 @@ class _Mjcf(_Writer):
         self.gravity = gravity
 
     def text(self) -> str:
-        root = ElementTree.Element("mujoco", model=self.tree.name)
-        ElementTree.SubElement(root, "compiler", angle="radian")
-        ElementTree.SubElement(root, "option", gravity=_row(self.gravity))
-        world = ElementTree.SubElement(root, "worldbody")
+        root: Any = ElementTree.Element("mujoco", model=self.tree.name)
+        _add(root, "compiler", angle="radian")
+        _add(root, "option", gravity=self.gravity)
+        world = _add(root, "worldbody")
         self.loops = self.closed(MJCF_LOOPS)
         closed = dict.fromkeys(end for closure, _ in self.loops for end in (closure.a, closure.b))
         self.ends = {x: x if x in self.tree.frames else new_name(f"{x}_site", self.names) for x in closed}
         self.sites(world, WORLD, 0)
         for body in self.children[0]:
             self.body(world, body, np.eye(4), [])
-        equality = ElementTree.SubElement(root, "equality")
+        equality = _add(root, "equality")
         for body in self.tree.bodies:
             if body.joint.mimic is not None:
                 mimic = body.joint.mimic
-                numbers = _row([mimic.offset, mimic.multiplier, 0, 0, 0])
-                ends = {"joint1": body.joint.name, "joint2": mimic.joint}
-                ElementTree.SubElement(equality, "joint", ends, polycoef=numbers)
+                numbers = [mimic.offset, mimic.multiplier, 0, 0, 0]
+                _add(equality, "joint", joint1=body.joint.name, joint2=mimic.joint, polycoef=numbers)
         for closure, kind in self.loops:
-            ElementTree.SubElement(
-                equality, kind, name=closure.name, site1=self.ends[closure.a], site2=self.ends[closure.b]
-            )
+            a, b = self.ends[closure.a], self.ends[closure.b]
+            _add(equality, kind, name=closure.name, site1=a, site2=b)
         self.actuators(root)
         for element in [element for element in root if not len(element) and not element.attrib]:
             root.remove(element)
@@ -290,7 +277,7 @@ class _Mjcf(_Writer):
         if joints and lone and body.inertia.is_massless and body.name not in self.ends:
             self.body(above, self.children[body.index][0], placement, joints)
             return
-        element = ElementTree.SubElement(above, "body", {"name": body.name} | _at(placement))
+        element = _add(above, "body", name=body.name, **_at(placement))
         for joint in joints:
             self.joint(element, joint, body, placement, len(joints))
         self.inertial(element, body, bool(joints))
@@ -320,24 +307,24 @@ class _Mjcf(_Writer):
                 f"joint {joint.name!r} is free, and is not alone at the world's origin without armature",
                 "its coordinates are the pose in the world: hang the body on the world, without placement",
             )
-        found = {"name": joint.name, "type": kind} | {word: _row(x) for word, x in words.items() if x}
+        found: dict[str, Any] = {word: x for word, x in words.items() if x}
         if kind in ("slide", "hinge"):
             lower, upper, effort = (self.one(joint, x) for x in ("lower", "upper", "effort_limit"))
-            found["axis"] = _row(joint.group.axis)  # type: ignore[attr-defined]
+            found["axis"] = joint.group.axis  # type: ignore[attr-defined]
             if joint.stiffness.any():
-                found |= {"stiffness": _row(joint.stiffness), "springref": _row(joint.rest)}
+                found |= {"stiffness": joint.stiffness, "springref": joint.rest}
             if lower == upper:
                 self.refuse(
                     f"joint {joint.name!r} has no room to move, from {lower:g} to {upper:g}",
                     "give it limits that differ, or make it fixed",
                 )
             if not np.isinf([lower, upper]).all():
-                found |= {"limited": "true", "range": _row(np.clip([lower, upper], -UNLIMITED, UNLIMITED))}
+                found |= {"limited": "true", "range": np.clip([lower, upper], -UNLIMITED, UNLIMITED)}
             if np.isfinite(effort):
-                found |= {"actuatorfrclimited": "true", "actuatorfrcrange": _row([-effort, effort])}
+                found |= {"actuatorfrclimited": "true", "actuatorfrcrange": [-effort, effort]}
         if kind in ("ball", "hinge"):
-            found["pos"] = _row(joint.group.point)  # type: ignore[attr-defined]
-        ElementTree.SubElement(element, "joint", found)
+            found["pos"] = joint.group.point  # type: ignore[attr-defined]
+        _add(element, "joint", name=joint.name, type=kind, **found)
 
     def inertial(self, element: Any, body: Body, moves: bool) -> None:
         """Along principal axes, whose moments obey the triangle inequality that MuJoCo checks to the bit."""
@@ -353,29 +340,35 @@ class _Mjcf(_Writer):
         if moments[0] + moments[1] < moments[2] <= (moments[0] + moments[1]) * (1 + 1e-12):
             moments[2] = moments[0] + moments[1]
         R[:, 0] *= np.linalg.det(R)
-        numbers = {"mass": _row(inertia.mass), "diaginertia": _row(moments)}
-        ElementTree.SubElement(element, "inertial", numbers | _at(SE3.motion(R, inertia.com)))
+        place = _at(SE3.motion(R, inertia.com))
+        _add(element, "inertial", mass=inertia.mass, diaginertia=moments, **place)
 
     def sites(self, element: Any, name: str, index: int) -> None:
         own = [Frame(self.ends[name], index, np.eye(4))] if name in self.ends else []
         for frame in (*own, *self.frames[index]):
-            ElementTree.SubElement(element, "site", {"name": frame.name} | _at(frame.placement))
+            _add(element, "site", name=frame.name, **_at(frame.placement))
 
     def actuators(self, root: Any) -> None:
-        tendons, actuators = ElementTree.SubElement(root, "tendon"), ElementTree.SubElement(root, "actuator")
+        tendons, actuators = _add(root, "tendon"), _add(root, "actuator")
         for actuator in self.tree.actuators if isinstance(self.tree, MjcfTree) else ():
             (joint, gear), *others = actuator.gears.items()
-            found = {"name": actuator.name, "joint": joint, "gear": _row(gear)}
+            found: dict[str, Any] = {"joint": joint, "gear": gear}
             if others:
-                tendon = ElementTree.SubElement(tendons, "fixed", name=f"{actuator.name}_tendon")
+                found = {"tendon": f"{actuator.name}_tendon"}
+                tendon = _add(tendons, "fixed", name=found["tendon"])
                 for of, coefficient in actuator.gears.items():
-                    ElementTree.SubElement(tendon, "joint", joint=of, coef=_row(coefficient))
-                found = {"name": actuator.name, "tendon": f"{actuator.name}_tendon"}
-            found |= {"gainprm": _row(actuator.gain), "biastype": "affine", "biasprm": _row(actuator.bias)}
+                    _add(tendon, "joint", joint=of, coef=coefficient)
+            found |= {"gainprm": actuator.gain, "biastype": "affine", "biasprm": actuator.bias}
             for word, limits in (("ctrl", actuator.control_range), ("force", actuator.force_range)):
                 if np.isfinite(limits).any():
-                    found |= {f"{word}limited": "true", f"{word}range": _row(limits)}
-            ElementTree.SubElement(actuators, "general", found)
+                    found |= {f"{word}limited": "true", f"{word}range": limits}
+            _add(actuators, "general", name=actuator.name, **found)
+
+
+def _add(parent: Any, tag: str, **attributes: Any) -> Any:
+    """A child of an element; its attributes are text, or numbers, which are written with all their digits."""
+    texts = {name: x if isinstance(x, str) else _row(x) for name, x in attributes.items()}
+    return ElementTree.SubElement(parent, tag, texts)
 
 
 def _text_of(root: Any) -> str:
@@ -388,20 +381,20 @@ def _row(numbers: Any) -> str:
     return " ".join(repr(float(x) + 0.0).removesuffix(".0") for x in np.ravel(numbers))
 
 
-def _at(T: Array) -> dict[str, str]:
+def _at(T: Array) -> dict[str, Array]:
     """Attributes pos and quat of a pose."""
-    return {"pos": _row(T[:3, 3]), "quat": _row(SO3.coordinates(np.asarray(T[:3, :3], float)))}
+    return {"pos": T[:3, 3], "quat": SO3.coordinates(np.asarray(T[:3, :3], float))}
 
 
-def _origin(T: Array) -> dict[str, str]:
+def _origin(T: Array) -> dict[str, Array]:
     """Attributes xyz and rpy of a pose."""
-    return {"xyz": _row(T[:3, 3]), "rpy": _row(_roll_pitch_yaw(np.asarray(T[:3, :3], float)))}
+    return {"xyz": T[:3, 3], "rpy": _roll_pitch_yaw(np.asarray(T[:3, :3], float))}
 
 
-def _roll_pitch_yaw(R: np.ndarray) -> Sequence[float]:
+def _roll_pitch_yaw(R: np.ndarray) -> list[float]:
     """Angles with R = Rz(yaw) Ry(pitch) Rx(roll), to round-off also where roll and yaw are about one axis."""
     yaw = np.arctan2(R[1, 0], R[0, 0])
     pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
     _, y, z = np.eye(3)
     rest = (SO3.exp(yaw * z) @ SO3.exp(pitch * y)).T @ R  # what is left is Rx(roll)
-    return float(np.arctan2(rest[2, 1], rest[1, 1])), float(pitch), float(yaw)
+    return [np.arctan2(rest[2, 1], rest[1, 1]), pitch, yaw]

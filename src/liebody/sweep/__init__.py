@@ -101,8 +101,8 @@ def sweep(
     Everything in the store has a checksum. What was damaged since it was written is named in a DamagedStore
     warning and made again; `lb.sweep.verify(store)` tells, `lb.sweep.repair(store)` undoes without running.
 
-    Errors: SweepError for a store of another sweep, and where no chunk succeeds; ShapeError for axes that
-    cannot be.
+    Errors: SweepError for a store of another sweep, for units of unknown names, and where no chunk succeeds;
+    ShapeError for axes that cannot be.
     """
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     locks()

@@ -47,12 +47,12 @@ class Inventory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.digests = self._digests()
-        about = json.loads(self._text("zarr.json"))["attributes"]
+        about = self._json("zarr.json")["attributes"]
         if about["format_version"] != FORMAT_VERSION:
             raise SweepError(_foreign(path))
         self.definition: dict[str, Any] = json.loads(about["definition"])
         self.variables: list[str] = json.loads(about["variables"])
-        self._arrays = {name: json.loads(self._text(f"{name}/zarr.json")) for name in self.variables}
+        self._arrays = {name: self._json(f"{name}/zarr.json") for name in self.variables}
         status = self._arrays["status"]
         box = status["chunk_grid"]["configuration"]["chunk_shape"]
         self.grid = [math.ceil(n / step) for n, step in zip(status["shape"], box, strict=True)]
@@ -84,7 +84,8 @@ class Inventory:
             found.append(DIGESTS)
         for name, digest in self.digests.items():
             found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != digest]
-        return [Damage(f"{name} is {_state(self.path / name)}") for name in found]
+        states = ("damaged" if (self.path / name).is_file() else "missing" for name in found)
+        return [Damage(f"{name} is {state}") for name, state in zip(found, states)]
 
     def restore(self) -> list[Damage]:
         """Make the damaged files of the empty store again, each from the other one; which they were.
@@ -93,17 +94,11 @@ class Inventory:
         """
         found = self.damaged_files()
         for name, digest in self.digests.items() if found else ():
-            pair = self.path / name, self.path / COPY / name
-            whole = next((x for x in pair if _readable(x) == digest), None)
-            if whole is None:
-                raise SweepError(
-                    f"{self.path} cannot be repaired: {name} and its copy in {COPY} are damaged; take both "
-                    "from a backup, or remove the store"
-                )
-            for other in pair:
-                if _readable(other) != digest:
-                    remove(other, self.path)
-                    _write(other, whole.read_bytes())
+            whole = self._whole(name)
+            for file in (self.path / name, self.path / COPY / name):
+                if _readable(file) != digest:
+                    remove(file, self.path)
+                    _write(file, whole.read_bytes())
         if found:
             remove(self.path / DIGESTS, self.path)
             _write(self.path / DIGESTS, _signed(self.digests))
@@ -129,12 +124,18 @@ class Inventory:
             )
         return {name: _digest(copy / name) for name in names}
 
-    def _text(self, name: str) -> str:
-        """A file of the empty store, from where it is whole."""
+    def _whole(self, name: str) -> Path:
+        """A file of the empty store, or its copy, which is as it was."""
         for file in (self.path / name, self.path / COPY / name):
             if _readable(file) == self.digests.get(name):
-                return file.read_text(encoding="utf-8")
-        raise SweepError(f"{self.path} is damaged: {name} and its copy in {COPY}")
+                return file
+        raise SweepError(
+            f"{self.path} cannot be repaired: {name} and its copy in {COPY} are damaged; take both from a "
+            "backup, or remove the store"
+        )
+
+    def _json(self, name: str) -> Any:
+        return json.loads(self._whole(name).read_text(encoding="utf-8"))
 
     # -- files of chunks ------------------------------------------------------------------------------------
 
@@ -336,10 +337,6 @@ def _hash(*texts: str) -> str:
 
 def _signed(digests: dict[str, str]) -> bytes:
     return json.dumps({"digests": digests, "sha256": _hash(*itertools.chain(*digests.items()))}).encode()
-
-
-def _state(file: Path) -> str:
-    return "damaged" if file.is_file() else "missing"
 
 
 def _foreign(path: Path) -> str:

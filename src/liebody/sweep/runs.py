@@ -6,6 +6,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,8 @@ class UserFunction:
                 f"{self.name} returned {found!r:.60}, expected a dictionary of names and arrays"
             )
         values = {str(name): _results(str(name), value, n) for name, value in found.items()}
-        if self.outputs is not None:
-            kept = [*self.outputs, *({"cause", "end_time"} & set(values))]
-            missing = [name for name in kept if name not in values]
-            if missing:
-                raise WrongResults(f"{self.name} returned no {missing[0]!r}, but {', '.join(values)}")
-            values = {name: values[name] for name in values if name in kept}
         coords = {name: np.asarray(value) for name, value in self.coords.items()}
-        return Results(values, _named(self.outputs or {}), coords)
+        return _wanted(Results(values, coords=coords), self.outputs, self.name)
 
 
 class Simulation:
@@ -104,14 +99,7 @@ class Simulation:
                 given = {name: p[name] for name in self.free}
                 options["parameters"] = {**(options.get("parameters") or {}), **given}
             found = self._robot(states, n, options)
-        if self.outputs is None:
-            return found
-        missing = [name for name in self.outputs if name not in found.values]
-        if missing:
-            names = ", ".join(found.values)
-            raise WrongResults(f"{self.name} has no output {missing[0]!r}; there are {names}")
-        kept = {name: found.values[name] for name in (*self.outputs, "cause", "end_time")}
-        return Results(kept, {**found.dims, **_named(self.outputs)}, found.coords, found.units)
+        return _wanted(found, self.outputs, self.name)
 
     def _hybrid(self, states: dict[str, Any], p: Mapping[str, Any], options: dict[str, Any]) -> Results:
         system = self.system
@@ -170,8 +158,16 @@ def _is_list(given: Any) -> bool:
     return isinstance(given, (list, tuple))
 
 
-def _named(outputs: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(own) for name, own in outputs.items() if own}
+def _wanted(found: Results, outputs: Outputs, name: str) -> Results:
+    """The results that are wanted, all without outputs, with the names of their axes; WrongResults."""
+    if outputs is None:
+        return found
+    for output in outputs:
+        if output not in found.values:
+            raise WrongResults(f"{name} has no output {output!r}; there are {', '.join(found.values)}")
+    kept = {x: value for x, value in found.values.items() if x in (*outputs, "cause", "end_time")}
+    named = {output: tuple(own) for output, own in outputs.items() if own}
+    return replace(found, values=kept, dims={**found.dims, **named})
 
 
 def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
@@ -186,14 +182,11 @@ def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 def _results(name: str, value: Any, n: int) -> np.ndarray:
     array = np.asarray(value)
-    if array.dtype.kind not in "biufcUTO" or (array.dtype.kind == "O" and not _texts(array)):
+    texts = array.dtype.kind != "O" or all(isinstance(x, str) for x in array.ravel())
+    if array.dtype.kind not in "biufcUTO" or not texts:
         raise SweepError(f"{name} is of type {array.dtype}, expected numbers or text")
     if array.ndim < 1 or len(array) != n:
         raise SweepError(f"{name} has shape {array.shape}, expected ({n}, ...): a row for each member")
     if name == "status":
         raise SweepError(f"{name!r} is made by the sweep itself; call the result otherwise")
     return array.astype(np.dtypes.StringDType()) if array.dtype.kind in "UO" else array
-
-
-def _texts(array: np.ndarray) -> bool:
-    return all(isinstance(x, str) for x in array.ravel())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.layout import Named
-from ..door import checked, count, floats
+from ..door import array_of, checked, count, floats
 from ..errors import ShapeError, SweepError, require
 
 MOST_IN_A_CHUNK = 512
@@ -81,6 +80,7 @@ class Space:
 
     dims, shape  names and lengths of the axes
     box          lengths of a chunk; those at the ends may be shorter
+    places       of the chunks in the array of chunks
     coordinates  for each parameter the axes it depends on, and its values
     """
 
@@ -110,22 +110,16 @@ class Space:
         if not isinstance(most, (int, np.integer)) or most < 1:
             raise SweepError(f"chunk is {most!r}, expected how many members a chunk may have, such as 512")
         self.box = _box(self.shape, int(most))
-        self._corners = list(
-            itertools.product(*(range(0, n, step) for n, step in zip(self.shape, self.box, strict=True)))
-        )
+        self.places = list(np.ndindex(*(-(-n // step) for n, step in zip(self.shape, self.box))))
 
     def __len__(self) -> int:
         """The number of chunks."""
-        return len(self._corners)
-
-    def place(self, k: int) -> tuple[int, ...]:
-        """Where chunk k is in the array of chunks."""
-        return tuple(i // step for i, step in zip(self._corners[k], self.box, strict=True))
+        return len(self.places)
 
     def region(self, k: int) -> tuple[slice, ...]:
         """Where chunk k is in the array of members."""
-        corner = zip(self._corners[k], self.box, self.shape, strict=True)
-        return tuple(slice(i, min(i + step, n)) for i, step, n in corner)
+        corner = zip(self.places[k], self.box, self.shape)
+        return tuple(slice(i * step, min((i + 1) * step, n)) for i, step, n in corner)
 
     def members(self, k: int) -> tuple[int, ...]:
         """The shape of chunk k."""
@@ -133,17 +127,13 @@ class Space:
 
     def parameters(self, k: int) -> dict[str, np.ndarray]:
         """The parameters of the members of chunk k, each (n, ...), where the last axis runs fastest."""
-        region, shape = dict(zip(self.dims, self.region(k), strict=True)), self.members(k)
-        found = {}
-        for name, (dims, values) in self.coordinates.items():
-            own = values.shape[1:]
-            if dims:
-                axis = self.dims.index(dims[0])
-                values = values[region[dims[0]]].reshape(
-                    (*(1,) * axis, -1, *(1,) * (len(shape) - 1 - axis), *own)
-                )
-            found[name] = np.broadcast_to(values, (*shape, *own)).reshape(-1, *own).copy()
-        return found
+        corner = [part.start for part in self.region(k)]
+        places = np.indices(self.members(k)).reshape(len(corner), -1)  # of each member along the axes
+        index = {dim: start + i for dim, start, i in zip(self.dims, corner, places)}
+        return {
+            name: values[index[dims[0]]] if dims else np.full(places.shape[1], values)
+            for name, (dims, values) in self.coordinates.items()
+        }
 
     def words(self, k: int) -> str:
         """The parameters of chunk k, in words."""
@@ -174,10 +164,7 @@ def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 def _values(name: str, value: Any) -> np.ndarray:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w-]*(\.[\w-]+)*", name):
         raise SweepError(f"parameter {name!r} must be called by a word: letters, digits, underscores")
-    try:
-        array = np.asarray(value)
-    except Exception as error:  # anything may be in the place of an array, with code of its own
-        raise ShapeError(f"parameter {name} cannot be read as an array: {error}") from None
+    array = array_of(f"parameter {name}", value)
     if array.dtype.kind not in "biufU" or array.size == 0:
         raise ShapeError(f"parameter {name} is {value!r}, expected numbers or words, one or more")
     if array.dtype.kind == "f" and not np.isfinite(array).all():

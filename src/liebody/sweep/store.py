@@ -9,14 +9,14 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import SweepError, warn
+from ..errors import SweepError, known, warn
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space, numbered
 
@@ -24,8 +24,17 @@ if TYPE_CHECKING:
     import xarray
 
 REPORTED = 5  # damages that are named; the others are counted
+ARRAY = "/zarr.json"  # how descriptions of arrays end
 NOT_RUN, DONE, ENDED_EARLY, FAILED = range(4)
-FLAGS = {"flag_values": [0, 1, 2, 3], "flag_meanings": "not_run done ended_early failed"}
+NOTHING = {"f": np.nan, "c": complex(np.nan, np.nan)}  # of kinds of numbers, where no chunk is; else zero
+ABOUT: dict[str, dict[str, Any]] = {
+    "cause": {"long_name": "why it ended early, or failed"},
+    "status": {
+        "long_name": "what became of it",
+        "flag_values": [0, 1, 2, 3],
+        "flag_meanings": "not_run done ended_early failed",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -110,74 +119,57 @@ class Store:
         if not self.arrays:
             return list(range(len(self.space)))
         assert self.inventory is not None
-        status = self.arrays["status"]
-        undone = []
+        failed = self.failures()
         with access(self.path, "read"):
-            for k in range(len(self.space)):
-                region, place = self.space.region(k), self.space.place(k)
-                if not self.inventory.is_recorded(place) or (status[region] == FAILED).any():
-                    undone.append(k)
-        return undone
+            recorded = map(self.inventory.is_recorded, self.space.places)
+            return [k for k, done in enumerate(recorded) if not done or k in failed]
 
     def record(self, k: int, outcome: Outcome) -> None:
         """Record the results of chunk k, or why there are none.
 
         Raises SweepError where they cannot be written.
         """
-        with access(self.path, "write into"):
-            self._record(k, outcome)
-
-    def _record(self, k: int, outcome: Outcome) -> None:
-        if self.arrays:
-            self._write(k, outcome)
-            return
         self.waiting[k] = outcome
-        for first in range(len(self.space)):  # whoever comes first in time, the first of all tells the shapes
-            found = self.waiting.get(first)
-            if isinstance(found, Results):
-                self._create(found)
-                for waiting in sorted(self.waiting):
-                    self._write(waiting, self.waiting[waiting])
-                self.waiting.clear()
-                return
-            if found is None:
-                return
+        with access(self.path, "write into"):
+            if not self.arrays:  # whoever comes first in time, the first that did not fail tells the shapes
+                outcomes = map(self.waiting.get, range(len(self.space)))
+                first = next((x for x in outcomes if not isinstance(x, Failure)), None)
+                if first is None:
+                    return
+                self._create(first)
+            for waiting in sorted(self.waiting):
+                self._write(waiting, self.waiting.pop(waiting))
 
     def failures(self) -> dict[int, str]:
         """The chunks that failed, and why."""
         if not self.arrays:
             return {k: found.cause for k, found in self.waiting.items() if isinstance(found, Failure)}
         with access(self.path, "read"):
-            status, found = self.arrays["status"][...], {}
-            for k in range(len(self.space)):
-                region = self.space.region(k)
-                if (status[region] == FAILED).any():
-                    found[k] = str(np.ravel(self.arrays["cause"][region])[0])
-            return found
+            status, cause = self.arrays["status"][...], self.arrays["cause"]
+            regions = {k: self.space.region(k) for k in range(len(self.space))}
+            failed = {k: region for k, region in regions.items() if (status[region] == FAILED).any()}
+            return {k: str(np.ravel(cause[region])[0]) for k, region in failed.items()}
 
     # -- one chunk ------------------------------------------------------------------------------------------
 
     def _write(self, k: int, outcome: Outcome) -> None:
         assert self.inventory is not None
-        place, region, shape = self.space.place(k), self.space.region(k), self.space.members(k)
+        place, region, shape = self.space.places[k], self.space.region(k), self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
-        values: dict[str, Any]
         if isinstance(outcome, Failure):
-            values = dict.fromkeys(self.arrays)
-            cause, status = np.full(shape, outcome.cause), np.full(shape, FAILED, np.uint8)
+            cause, status = np.full(shape, outcome.cause), np.full(shape, FAILED)
+            values = {name: array.fill_value for name, array in self.arrays.items()}
         else:
-            values = dict(outcome.values)
-            cause = np.asarray(values.get("cause", np.full(shape, ""))).reshape(shape)
-            status = np.where(cause == "", DONE, ENDED_EARLY).astype(np.uint8)
-        values |= {"cause": cause}
-        values.pop("status", None)
-        values["status"] = status  # the last one
+            cause = np.reshape(outcome.values.get("cause", np.full(shape, "")), shape)
+            status = np.where(cause == "", DONE, ENDED_EARLY)
+            values = {
+                name: np.reshape(x, (*shape, *self.arrays[name].shape[len(shape) :]))
+                for name, x in outcome.values.items()
+            }
         self.inventory.forget(place)
-        for name, block in values.items():
-            array = self.arrays[name]
-            own = array.shape[len(shape) :]
-            array[region] = array.fill_value if block is None else np.reshape(block, (*shape, *own))
+        for name, block in {**values, "cause": cause, "status": status.astype(np.uint8)}.items():
+            self.arrays[name][region] = block
         self.inventory.record(place)
 
     def _misfit(self, found: Results) -> Failure | None:
@@ -202,44 +194,19 @@ class Store:
 
     def _create(self, first: Results) -> None:
         """Make it under another name, and rename it."""
-        import zarr
-
-        for name in first.values.keys() & {*self.space.coordinates, *self.space.dims, *first.coords}:
+        own_axes = {name: ((name,), values) for name, values in first.coords.items()}
+        coordinates = {**own_axes, **self.space.coordinates}
+        for name in first.values.keys() & {*coordinates, *self.space.dims}:
             what = "values along an axis" if name in first.coords else "a parameter"
             raise SweepError(f"{name!r} is {what}, and a result too; give the result another name")
-        for name in {*first.values, *first.coords, *self.space.coordinates, *self.space.dims}:
+        for name in {*first.values, *coordinates, *self.space.dims}:
             _check_name(name)
+        self._check_units([*coordinates, *first.values])
         while self._lock is None:  # another process may remove it before it is locked
             made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
             made.mkdir()
             self._lock = locked(made)
-        own_axes = {name: ((name,), values) for name, values in first.coords.items()}
-        coordinates = {**own_axes, **self.space.coordinates}
-        variables = [*first.values, *({"cause"} - set(first.values)), "status"]
-        about: dict[str, Any] = {
-            "title": f"Sweep of {self.definition['run']}",
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "definition": json.dumps(self.definition),
-            "variables": json.dumps(variables),
-            "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
-        }
-        group = zarr.create_group(str(made), zarr_format=3, attributes=about)
-        for name, (dims, values) in coordinates.items():
-            made_of = (values.shape, values.shape, _kind(values), self._about(name, first.units))
-            _array(group, name, dims, *made_of)[...] = values
-        for name in variables:
-            about = self._about(name, first.units)
-            kind: Any = "string" if name == "cause" else np.dtype(np.uint8)
-            own: tuple[int, ...] = ()
-            if name == "status":
-                about = {"long_name": "what became of it", **FLAGS}
-            elif name == "cause":
-                about = {"long_name": "why it ended early, or failed"}
-            else:
-                kind, own = _kind(first.values[name]), first.values[name].shape[1:]
-            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
-            _array(group, name, dims, (*self.space.shape, *own), (*self.space.box, *own), kind, about)
+        self._make(made, first, coordinates)
         Inventory.begin(made)
         to_disk(files_below(made))
         try:
@@ -251,9 +218,48 @@ class Store:
             ) from None
         self._read()
 
-    def _about(self, name: str, units: Mapping[str, str]) -> dict[str, Any]:
-        unit = self.units.get(name, units.get(name))
-        return {} if unit is None else {"units": unit}
+    def _make(self, path: Path, first: Results, coordinates: Mapping[str, Any]) -> None:
+        """Make an empty store for results like the first ones."""
+        import zarr
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        variables = {**first.values, "cause": np.array([""]), "status": np.zeros(1, np.uint8)}
+        about: dict[str, Any] = {
+            "title": f"Sweep of {self.definition['run']}",
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "definition": json.dumps(self.definition),
+            "variables": json.dumps([*variables]),
+            "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
+        }
+        group = zarr.create_group(str(path), zarr_format=3, attributes=about)
+        arrays = {name: (dims, x.shape, x.shape, x) for name, (dims, x) in coordinates.items()}
+        for name, values in variables.items():
+            own = values.shape[1:]
+            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
+            arrays[name] = dims, (*self.space.shape, *own), (*self.space.box, *own), values
+        for name, (dims, shape, chunk, values) in arrays.items():
+            kind: Any = "string" if values.dtype.kind in "UTO" else values.dtype
+            unit = self.units.get(name, first.units.get(name))
+            array = group.create_array(
+                name,
+                shape=shape,
+                chunks=tuple(max(1, n) for n in chunk),
+                dtype=kind,
+                fill_value="" if kind == "string" else NOTHING.get(kind.kind, kind.type(0)),
+                compressors=[ZstdCodec(level=0), Crc32cCodec()],  # who reads it notices damage
+                dimension_names=list(dims),
+                attributes=ABOUT.get(name) or ({} if unit is None else {"units": unit}),
+            )
+            if name in coordinates:
+                array[...] = values
+
+    def _check_units(self, names: Sequence[str]) -> None:
+        """Raise SweepError for units of what is neither a parameter nor a result."""
+        names = [name for name in names if name not in ABOUT]
+        for name in self.units:
+            if name not in names:
+                raise SweepError(f"units has {name!r}, which is no parameter or result; {known(names, name)}")
 
     def _open(self) -> None:
         inventory = Inventory(self.path)
@@ -263,14 +269,14 @@ class Store:
                 f"{self.path} holds another sweep: {'; '.join(changes)}. Continue with what it was begun "
                 "with, or choose another name"
             )
+        self._check_units([x.removesuffix(ARRAY) for x in inventory.digests if x.endswith(ARRAY)])
         self._lock = locked(self.path)
         if self._lock is None:
             raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         for remains in self.path.rglob("*.partial"):  # of a write that was killed
             remains.unlink()
         damages = inventory.restore()
-        for k in range(len(self.space)):
-            place = self.space.place(k)
+        for k, place in enumerate(self.space.places):
             damage = inventory.damage_of(place)
             if damage:
                 damages.append(Damage(f"{damage.what} ({self.space.words(k)})", place))
@@ -334,14 +340,12 @@ def definition(
             "digest": hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16],
         }
     wanted = None if outputs is None else {name: list(dims) for name, dims in outputs.items()}
-    chunk = dict(zip(space.dims, space.box, strict=True))
-    order = list(space.dims)
     return {
         "run": run,
         "parts": dict(parts),
         "axes": axes,
-        "order": order,
-        "chunk": chunk,
+        "order": list(space.dims),
+        "chunk": dict(zip(space.dims, space.box, strict=True)),
         "outputs": wanted,
         **rest,
     }
@@ -370,30 +374,6 @@ def _range(axis: Mapping[str, Any]) -> str:
     return f"{count} values from {axis['range'][0]} to {axis['range'][1]} ({axis['digest'][:6]})"
 
 
-def _array(
-    group: Any,
-    name: str,
-    dims: Iterable[str],
-    shape: tuple[int, ...],
-    chunk: tuple[int, ...],
-    kind: Any,
-    about: Mapping[str, Any],
-) -> Any:
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    nothing: dict[str, Any] = {"f": np.nan, "c": complex(np.nan, np.nan)}
-    return group.create_array(
-        name,
-        shape=shape,
-        chunks=tuple(max(1, n) for n in chunk),
-        dtype=kind,
-        fill_value="" if kind == "string" else nothing.get(kind.kind, kind.type(0)),
-        compressors=[ZstdCodec(level=0), Crc32cCodec()],  # who reads it notices damage
-        dimension_names=list(dims),
-        attributes=dict(about),
-    )
-
-
 def _check_name(name: str) -> None:
     """Raise SweepError for names that are none of a folder in the store."""
     if not name or name.startswith((".", "__")) or name == "zarr.json" or re.search(r"[/\\\0]", name):
@@ -401,8 +381,3 @@ def _check_name(name: str) -> None:
             f"{name!r} cannot be the name of a parameter, result or axis: each is a folder of the store. "
             "Use letters, digits and _"
         )
-
-
-def _kind(values: np.ndarray) -> Any:
-    """The type of an array of values in the store."""
-    return "string" if values.dtype.kind in "UTO" else values.dtype

@@ -103,7 +103,7 @@ class View:
         """
         from .film import figure
 
-        return figure(self.scene, names, layers, width, height, at)
+        return figure(self.scene, names, at, layers=layers, width=width, height=height)
 
     def show(self) -> Path:
         """Open it in the browser; the page is a file in the folder for temporary files, which is returned.

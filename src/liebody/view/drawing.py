@@ -21,6 +21,7 @@ from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
+from ..io.document import few
 from .meshes import (
     Mesh,
     arrow,
@@ -44,6 +45,7 @@ JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
 THIN = 0.045  # radius of links, in their usual length
 ONE = np.eye(4)
+BOX = SpatialInertia.box(1.0, (1.0, 0.6, 0.3))  # what moves on a group that says nothing of its inertia
 
 
 class Solid(NamedTuple):
@@ -122,20 +124,18 @@ def drawing_of(system: Any) -> Drawing:
     """
     tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
     if isinstance(tree, Tree):
-        found = _of_tree(tree, system)
-    elif isinstance(system, System):
-        found = _of_system(system)
-    elif isinstance(system, RigidBody):
-        found = _of_group(system.group, _inertia_of(system))
-    else:
-        group = system if isinstance(system, LieGroup) else getattr(system, "group", None)
-        if not isinstance(group, LieGroup):
-            raise ModelError(
-                f"{system!r} cannot be drawn: expected a Robot, a Tree, a System, a system of one of them, a "
-                "RigidBody, or a group of motions in space"
-            )
-        found = _of_group(group, SpatialInertia.box(1.0, (1.0, 0.6, 0.3)))
-    return found
+        return _of_tree(tree, system)
+    if isinstance(system, System):
+        return _of_system(system)
+    if isinstance(system, RigidBody):
+        return _of_group(system.group, _inertia_of(system))
+    group = system if isinstance(system, LieGroup) else getattr(system, "group", None)
+    if not isinstance(group, LieGroup):
+        raise ModelError(
+            f"{system!r} cannot be drawn: expected a Robot, a Tree, a System, a system of one of them, a "
+            "RigidBody, or a group of motions in space"
+        )
+    return _of_group(group, BOX)
 
 
 # -- trees and systems ---------------------------------------------------------------------------------------
@@ -157,16 +157,17 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
         partial(traced, partial(body_poses, tree), {"q": tree.nq}, "poses")
     )
     found = Drawing(tree.name, own, [body.inertia for body in tree.bodies])
-    found.points = {name: (f.body, _floats(f.placement)[:3, 3]) for name, f in tree.frames.items()}
+    places = {name: (f.body, _floats(f.placement)) for name, f in tree.frames.items()}
+    places |= {body.name: (body.index, ONE) for body in tree.bodies}
+    found.points = {name: (body, T[:3, 3]) for name, (body, T) in places.items()}
     found.bodies = tuple(body.name for body in tree.bodies)
-    found.points |= {name: (i, np.zeros(3)) for i, name in enumerate(found.bodies, start=1)}
     joined = [
         Joined(x.joint.name, x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S))
         for x in tree.bodies
     ]
     if isinstance(system, ClosedTree):
         joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
-    inner, shown = {x.a for x in joined}, _described(found, tree)
+    inner, shown = {x.a for x in joined}, _described(found, tree, places)
     leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
     _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
@@ -256,13 +257,14 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
 # -- descriptions --------------------------------------------------------------------------------------------
 
 
-def _described(found: Drawing, tree: Tree) -> bool:
-    """Add the visual shapes of a description, else those of its collisions; whether there are any."""
+def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]]) -> bool:
+    """Add the visual shapes of a description, else those of its collisions; whether there are any.
+
+    places  bodies and frames by name: the body, and their pose on it
+    """
     shapes = getattr(getattr(tree, "description", None), "shapes", ())
     visual = [shape for shape in shapes if shape.role == "visual"] or shapes
     visual = [shape for shape in visual if shape.kind != "plane"]  # the floor of the scene stands for them
-    places = {name: (f.body, _floats(f.placement)) for name, f in tree.frames.items()}
-    places |= {body.name: (body.index, ONE) for body in tree.bodies}
     files: dict[Any, list[tuple[Mesh, str | None]]] = {}
     missing, drawn = [], []
     for shape in visual:
@@ -273,7 +275,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
             drawn.append(Solid(body, *_primitive(shape.kind, shape.size, placement), color or GREY))
             continue
         if shape.path is None:
-            missing.append(shape.filename)
+            missing.append(str(shape.filename))
             continue
         try:
             parts = files[shape.path] if shape.path in files else of_file(shape.path)
@@ -287,8 +289,7 @@ def _described(found: Drawing, tree: Tree) -> bool:
         placed = placement @ scaled(*shape.size)
         drawn += [Solid(body, mesh, placed, own or color or GREY) for mesh, own in parts]
     if missing:
-        what = ", ".join(map(str, missing[:4])) + (f" and {len(missing) - 4} more" if missing[4:] else "")
-        not_shown(f"{tree.name}: meshes that could not be read are not shown: {what}")
+        not_shown(f"{tree.name}: meshes that could not be read are not shown: {few(missing, 4)}")
     found.solids += drawn
     return bool(drawn)
 
@@ -363,7 +364,7 @@ def _inertia_of(body: RigidBody) -> SpatialInertia:
         return SpatialInertia.from_matrix(M)
     if M.shape == (3, 3):
         return SpatialInertia(1.0, np.zeros(3), 0.2 * M / np.abs(M).max())
-    return SpatialInertia.box(1.0, (1.0, 0.6, 0.3))
+    return BOX
 
 
 # -- parts ---------------------------------------------------------------------------------------------------

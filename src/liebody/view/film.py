@@ -85,19 +85,12 @@ def _sample(scene: Scene, at: float | None) -> int:
     return 0 if at is None else int(np.abs(scene.t - number("at", at)).argmin())
 
 
-def figure(
-    scene: Scene,
-    names: Sequence[str],
-    layers: Sequence[str],
-    width: int,
-    height: int | None,
-    at: float | None,
-) -> Any:
+def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -> Any:
     """The picture as a figure of matplotlib, with names in columns beside it; as `View.figure` says."""
     require("pictures with names", "matplotlib", "PIL", extra="view")
     from matplotlib.figure import Figure
 
-    painter = _Painter(scene, width, height, layers)
+    painter = _Painter(scene, **looks)
     painter.away *= ROOM
     (width, height), k = painter.size, _sample(scene, at)
     made = Figure(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)

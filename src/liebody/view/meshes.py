@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LiebodyError, MissingPackage
+from ..errors import LiebodyError, require
 
 Array = Any
 AROUND = 28  # facets of a body of revolution
@@ -147,17 +147,10 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
 
     Raises MissingPackage without trimesh (or pycollada, for DAE); LiebodyError where there are none.
     """
-    try:
-        import trimesh
-
-        if path.suffix.lower() == ".dae":
-            import collada  # noqa: F401
-    except ImportError as error:
-        raise MissingPackage(
-            f"{error.name} is not installed; for meshes: pip install trimesh pycollada, "
-            "or liebody with its extra 'view'"
-        ) from error
     dae = path.suffix.lower() == ".dae"
+    require("meshes", "trimesh", *(["collada"] if dae else []), extra="view")
+    import trimesh
+
     given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
     scene: Any = trimesh.load_scene(given, file_type=path.suffix[1:].lower())
     found = []

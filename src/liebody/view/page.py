@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 import zlib
 from importlib.resources import files
 from typing import Any
@@ -24,19 +25,17 @@ class PackedArrays:
     """Arrays one after the other as bytes; in the data of a page stands where each begins."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
-        self.size = 0
+        self.data = bytearray()
 
     def put(self, array: Array, kind: str = "f4") -> dict[str, Any]:
         values = np.ascontiguousarray(array, dtype="<" + kind)
-        place = {"at": self.size, "length": values.size, "kind": kind}
-        self.parts.append(values.tobytes())
-        self.size += len(self.parts[-1])
+        place = {"at": len(self.data), "length": values.size, "kind": kind}
+        self.data += values.tobytes()
         return place
 
     def text(self) -> str:
         """All of them, compressed, in letters."""
-        return base64.b64encode(zlib.compress(b"".join(self.parts), 9)).decode()
+        return base64.b64encode(zlib.compress(self.data, 9)).decode()
 
 
 def page_of(scene: Scene) -> str:
@@ -52,7 +51,6 @@ def _page(scene: Scene, most: int) -> str:
     solids, total = with_at_most(scene.solids, most)
     used = {id(mesh): mesh for mesh in (cylinder(), arrow(), *(solid.mesh for solid in solids))}
     number = {key: k for k, key in enumerate(used)}
-    kinds = ["u2" if len(mesh.vertices) < 2**16 else "u4" for mesh in used.values()]
     notes = [scene.note] if scene.note else []
     if total > most:
         left = sum(len(mesh.faces) for mesh in used.values())
@@ -67,8 +65,8 @@ def _page(scene: Scene, most: int) -> str:
         "poses": store.put(np.concatenate([T[..., :3, 3], quaternions(T[..., :3, :3])], axis=-1)),
         "faint": scene.faint,
         "meshes": [
-            [store.put(mesh.vertices), store.put(mesh.faces, kind)]
-            for mesh, kind in zip(used.values(), kinds, strict=True)
+            [store.put(mesh.vertices), store.put(mesh.faces, "u2" if len(mesh.vertices) < 2**16 else "u4")]
+            for mesh in used.values()
         ],
         "cylinder": number[id(cylinder())],
         "arrowhead": number[id(arrow())],
@@ -95,13 +93,7 @@ def _page(scene: Scene, most: int) -> str:
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),
     }
-    page = _resource("page.html")
-    head, *rest = page.split("{{")
-    pieces = [head]
-    for piece in rest:
-        name, _, after = piece.partition("}}")
-        pieces += [text[name], after]
-    return "".join(pieces)
+    return re.sub("{{(.*?)}}", lambda found: text[found[1]], _resource("page.html"))
 
 
 def _resource(name: str) -> str:

@@ -212,23 +212,19 @@ def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
         return [drawing_of(system.with_parameters(values)) for values in members]
     layout = FlatLayout("parameter", members[0])
 
-    def poses(q: Array, p: Array) -> Array:
+    def poses(p: Array, q: Array) -> Array:
         return body_poses(with_values(tree, layout.named(p)), q)
 
-    shapes = {"q": tree.nq, "parameters": layout.size}
+    shapes = {"parameters": layout.size, "q": tree.nq}
     kernel, found = Kernel(partial(traced, poses, shapes, "poses")), []  # one for all of them
     for values in members:
         own = with_values(tree, values)
         if system is not tree:
             system = copy.copy(system)
             system.tree = own
-        at = partial(_with_last, kernel, layout.values(values, ()))
+        at = partial(kernel, layout.values(values, ()))
         found.append(replace(drawing_of(own if system is tree else system), poses=at))
     return found
-
-
-def _with_last(kernel: Kernel, last: Array, q: Array) -> Array:
-    return kernel(q, last)
 
 
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:

@@ -42,11 +42,25 @@ def words(axis: Any, title: str | None = None, x: str | None = None, y: str | No
         axis.set_ylabel(y, fontsize=8)
 
 
-def animated(figure: Figure, draw: Callable[[int], Any], places: Array, fps: int) -> bytes:
-    """A GIF of what `draw` draws into a figure, a frame for each place."""
-    canvas, frames = FigureCanvasAgg(figure), []
+def stage(low: float, high: float, tall: float, height: float, widest: float) -> Any:
+    """Axes of a small picture from low to high and up to `tall` [m], with a floor; `height` in inches."""
+    width = float(np.clip(height * (high - low) / (tall + 0.04), 2.2, widest))
+    axis = Figure(figsize=(width, height), dpi=72).add_axes((0.01, 0.01, 0.98, 0.98))
+    axis.axis("off")
+    axis.set(xlim=(low, high), ylim=(-0.04, tall), aspect="equal")
+    axis.axhline(0, color=GREY, linewidth=1.5)
+    return axis
+
+
+def animated(axis: Any, t: Array, draw: Callable[[int], Any], places: Array, fps: int) -> bytes:
+    """A GIF with a clock of what `draw` draws into axes, a frame for each place in the times t."""
+    clock = axis.text(0.01, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
+    canvas, frames, still = FigureCanvasAgg(axis.figure), [], set(axis.get_children())
     for i in places:
+        for moved in set(axis.get_children()) - still:
+            moved.remove()
         draw(int(i))
+        clock.set_text(f"{t[i]:.2f} s")
         canvas.draw()
         frame = Image.frombytes("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
         frames.append(frame.convert("RGB"))
@@ -270,7 +284,7 @@ def screenshots(run: Run) -> Any:
     times = start + period * np.linspace(0, 1, 11)
     for k, t in enumerate(times):
         i = int(np.clip(np.searchsorted(run.t, t), 0, len(run.t) - 1))
-        _stick(axis, run, i, 0.17 * k, alpha=1.0)
+        _stick(axis, run, i, 0.17 * k)
         axis.text(run.out["com"][i, 0] + 0.17 * k, -0.035, f"{t - start:.3f} s", fontsize=7, ha="center")
     axis.axhline(0, color=GREY, linewidth=0.8)
     axis.set_aspect("equal")
@@ -281,16 +295,16 @@ def screenshots(run: Run) -> Any:
     return figure
 
 
-def _stick(axis: Any, run: Run, i: int, shift: float, alpha: float = 1.0) -> None:
+def _stick(axis: Any, run: Run, i: int, shift: float = 0.0) -> None:
     out = run.out
     points = np.stack([out["base"][i], out["knee"][i], out["foot"][i]])
     if run.hopper == "prismatic":
         points = points[[0, 2]]
     x, y = points[:, 0] + shift, points[:, 2]
-    axis.plot(x, y, "-", color=INK, linewidth=2.2, alpha=alpha, solid_capstyle="round")
-    axis.plot(x[0], y[0], "o", color=BLUE, markersize=9, alpha=alpha)
-    axis.plot(x[1:], y[1:], "o", color=INK, markersize=3.5, alpha=alpha)
-    axis.plot(out["com"][i, 0] + shift, out["com"][i, 2], "+", color=RED, markersize=7, alpha=alpha)
+    axis.plot(x, y, "-", color=INK, linewidth=2.2, solid_capstyle="round")
+    axis.plot(x[0], y[0], "o", color=BLUE, markersize=9)
+    axis.plot(x[1:], y[1:], "o", color=INK, markersize=3.5)
+    axis.plot(out["com"][i, 0] + shift, out["com"][i, 2], "+", color=RED, markersize=7)
 
 
 def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48) -> bytes:
@@ -301,27 +315,13 @@ def moving(run: Run, first: float = 0.0, last: float = np.inf, frames: int = 48)
     low = min(np.min(foot[places, 0]), np.min(com[places, 0])) - 0.16
     high = max(np.max(foot[places, 0]), np.max(com[places, 0])) + 0.16
     tall = max(0.36, float(np.max(com[places, 2])) + 0.08)
-    width = float(np.clip(2.2 * (high - low) / (tall + 0.04), 2.2, 5.2))
-    figure = Figure(figsize=(width, 2.2), dpi=72)
-    axis = figure.add_axes((0.02, 0.02, 0.96, 0.96))
-    axis.set(xlim=(low, high), ylim=(-0.04, tall), xticks=[], yticks=[], aspect="equal")
-    axis.axis("off")
-    axis.axhline(0, color=GREY, linewidth=1.5)
+    axis = stage(low, high, tall, 2.2, 5.2)
     ticks = np.arange(np.ceil(low / 0.1) * 0.1, high, 0.1)
     down = [[0.0], [-0.02]] * np.ones(len(ticks))
     axis.plot(np.stack([ticks, ticks - 0.02]), down, color=GREY, linewidth=0.8)
     path = slice(places[0], places[-1] + 1)
     axis.plot(com[path, 0], com[path, 2], color="#c9d3de", linewidth=1)
-    clock = axis.text(0.02, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
-    still = len(axis.lines)
-
-    def draw(i: int) -> None:
-        for line in list(axis.lines)[still:]:
-            line.remove()
-        _stick(axis, run, i, 0.0)
-        clock.set_text(f"{run.t[i]:.2f} s")
-
-    return animated(figure, draw, places, 16)
+    return animated(axis, run.t, lambda i: _stick(axis, run, i), places, 16)
 
 
 def basin_map(found: Basin) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from liebody.gaits import PeriodicOrbit, StabilizedOrbit
@@ -14,22 +13,22 @@ from liebody.systems import HybridRun
 
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED
-from .pictures import GREY, animated, figure_of, words
+from .pictures import GREY, animated, figure_of, stage, words
 from .underactuated import JOINTS, Books, radius, speed
 
 RADIUS = 0.05  # of the trunk, m
 COLOURS = (BLUE, AMBER, GREEN)
 
 
-def _robot(axis: Any, chain: Array, com: Array, angle: float, shift: float = 0.0, alpha: float = 1.0) -> None:
+def _robot(axis: Any, chain: Array, com: Array, angle: float, shift: float = 0.0) -> None:
     """The trunk as a disc with its upright, the leg, the centre of mass."""
     x, y = chain[:, 0] + shift, chain[:, 2]
-    axis.add_patch(Circle((x[0], y[0]), RADIUS, color=BLUE, alpha=0.22 * alpha, linewidth=0))
+    axis.add_patch(Circle((x[0], y[0]), RADIUS, color=BLUE, alpha=0.22, linewidth=0))
     up = x[0] - RADIUS * np.sin(angle), y[0] + RADIUS * np.cos(angle)
-    axis.plot([x[0], up[0]], [y[0], up[1]], color=BLUE, linewidth=1.6, alpha=alpha)
-    axis.plot(x, y, "-", color=INK, linewidth=2.0, alpha=alpha, solid_capstyle="round")
-    axis.plot(x[:-1], y[:-1], "o", color=INK, markersize=3, alpha=alpha)
-    axis.plot(com[0] + shift, com[2], "+", color=RED, markersize=6, alpha=alpha)
+    axis.plot([x[0], up[0]], [y[0], up[1]], color=BLUE, linewidth=1.6)
+    axis.plot(x, y, "-", color=INK, linewidth=2.0, solid_capstyle="round")
+    axis.plot(x[:-1], y[:-1], "o", color=INK, markersize=3)
+    axis.plot(com[0] + shift, com[2], "+", color=RED, markersize=6)
 
 
 def sticks(books: Mapping[str, Books], count: int = 11) -> Any:
@@ -148,20 +147,10 @@ def moving(run: HybridRun, frames: int = 60) -> bytes:
     places = np.linspace(0, len(run.t) - 1, frames).astype(int)
     com, chain = run.outputs["com"], run.outputs["chain"]
     low, high = chain[..., 0].min() - 0.1, chain[..., 0].max() + 0.1
-    width = float(np.clip(2.0 * (high - low) / 0.38, 2.2, 7.0))
-    figure = Figure(figsize=(width, 2.0), dpi=72)
-    axis = figure.add_axes((0.01, 0.01, 0.98, 0.98))
-    axis.axis("off")
-    axis.set(xlim=(low, high), ylim=(-0.04, 0.34), aspect="equal")
-    axis.axhline(0, color=GREY, linewidth=1.5)
-    clock = axis.text(0.01, 0.95, "", transform=axis.transAxes, fontsize=8, va="top")
-    still = set(axis.get_children())
+    axis = stage(low, high, 0.34, 2.0, 7.0)
 
     def draw(i: int) -> None:
-        for moved in set(axis.get_children()) - still:
-            moved.remove()
         axis.plot(com[: i + 1, 0], com[: i + 1, 2], color="#c9d3de", linewidth=1)
         _robot(axis, chain[i], com[i], run.q[i, 0])
-        clock.set_text(f"{run.t[i]:.2f} s")
 
-    return animated(figure, draw, places, 15)
+    return animated(axis, run.t, draw, places, 15)

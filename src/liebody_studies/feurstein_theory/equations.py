@@ -254,12 +254,8 @@ def _conserved(r: Floating) -> dict[str, float]:
     )
     locked = r.nu + r.m @ r.rates
     energy = (locked @ bb @ locked + r.rates @ (qq - bq.T @ r.m) @ r.rates) / 2
-    connection = trace(lambda x: solve(r.mass(x)[:k, :k], r.mass(x)[:k, k:]), {"x": r.n})
-    dm = np.asarray(jacobian(connection, "x")(r.x), float)  # (k, n, n): d_j m_i
-    brackets = np.stack([g.ad(column) @ r.m for column in r.m.T], axis=1)  # (k, n, n): ad_(m_i) m_j
-    curvature = dm - np.swapaxes(dm, 1, 2) + brackets
     size = dynamics.centroidal_momentum(r.tree, r.q, r.v)
-    found = {
+    return {
         "3.60, Prop. 3.2.1": apart(moving, expected),
         "3.61": apart(r.along(inertial), np.linalg.inv(A_ib).T @ F_b),
         "3.62, 3.69": apart(r.along(central), inverse.T @ F_b),
@@ -275,13 +271,24 @@ def _conserved(r: Floating) -> dict[str, float]:
         "after 3.69": apart(h_c, size[:6] if r.space else size[2:5]),
         "3.2.3": coupling,
         "3.66#2": apart(energy, r.v @ r.M @ r.v / 2),
+    } | _curvature(r)
+
+
+def _curvature(r: Floating) -> dict[str, float]:
+    """The curvature of the mechanical connection m, (3.72)."""
+    k = r.k
+    connection = trace(lambda x: solve(r.mass(x)[:k, :k], r.mass(x)[:k, k:]), {"x": r.n})
+    dm = np.asarray(jacobian(connection, "x")(r.x), float)  # (k, n, n): d_j m_i
+    turning = dm - np.swapaxes(dm, 1, 2)
+    brackets = np.stack([r.group.ad(column) @ r.m for column in r.m.T], axis=1)  # (k, n, n): ad_(m_i) m_j
+    curvature = turning + brackets
+    found = {
         "3.72": left(curvature - dynamics.connection_curvature(r.tree, r.q), curvature, dm),
         "3.72#2": left(curvature, dm),
     }
     if not r.space:
-        T_w, T_v = r.m[0], r.m[1:]
-        product = np.einsum("i,aj->aij", T_w, S2 @ T_v)
-        expected = dm - np.swapaxes(dm, 1, 2)
+        product = np.einsum("i,aj->aij", r.m[0], S2 @ r.m[1:])
+        expected = turning.copy()
         expected[1:] += product - np.swapaxes(product, 1, 2)
         found["3.73, L 3.4"] = left(expected - curvature, curvature, dm)
     return found
@@ -426,7 +433,10 @@ def corrections(pair: list[Floating]) -> list[Correction]:
 
 @cache
 def _slips(r: Floating) -> Sizes:
-    parts = _slips_of_algebra, _slips_of_joints, _slips_of_dynamics, _slips_of_momentum, _slips_of_maps
+    parts = (
+        _slips_of_frames, _slips_of_inertia, _slips_of_weight, _slips_of_joints, _slips_of_dynamics,
+        _slips_of_momentum, _slips_of_maps,
+    )  # fmt: skip
     return {number: sizes for part in parts for number, sizes in part(r).items()}
 
 
@@ -462,36 +472,15 @@ def _slips_of_joints(r: Floating) -> Sizes:
     }
 
 
-def _slips_of_algebra(r: Floating) -> Sizes:
+def _slips_of_frames(r: Floating) -> Sizes:
+    """Section 2.1: frames, adjoints, twists of the links."""
     g = r.group
     H_xy, H_yz, nu_xy, _, rate = frames(r)
     Rot, _ = r.parts(H_xy)
     Rot_dot, o_dot = r.parts(rate(lambda x, y: x))
-    v_xy = Rot.T @ o_dot
+    v_xy, omega = Rot.T @ o_dot, Rot.T @ Rot_dot
     A_xy, u = g.Ad(H_xy), r.rng.normal(size=g.dim)
     nu_yx = g.vee(H_xy @ rate(lambda x, y: g.inverse(x)))
-    omega = Rot.T @ Rot_dot
-    body = r.tree.bodies[0].inertia
-    d = g.n - 1
-    values, axes = np.linalg.eigh(np.asarray(body.rotational, float))
-    axes = axes * np.sign(np.linalg.det(axes))
-    kinetic = float(dynamics.kinetic_energy(r.tree, r.q, r.v))
-    by_links = sum(u @ L @ u for u, L in zip(r.link_twists, r.Lam, strict=True)) / 2
-    down = np.asarray(WEIGHT)[:d]
-    com = np.asarray(body.com, float)
-    if r.space:
-        D = np.block([[np.diag(values), np.zeros((3, 3))], [np.zeros((3, 3)), body.mass * np.eye(3)]])
-        H_jc = SE3.motion(axes, com)
-    else:
-        D, axes = np.diag([body.rotational[2, 2], body.mass, body.mass]), np.eye(2)
-        H_jc = np.eye(3)
-        H_jc[:2, 2] = com[:2]
-    wrong, right = g.Ad(H_jc), g.Ad(g.inverse(H_jc))
-    # (2.52) along y
-    base = np.asarray(r.base_pose(r.q), float)
-    rows, origin = base[:-1, :-1], base[:-1, -1]
-    moment = r.tree.mass * np.asarray(r.center(r.x), float)
-    U = r.tree.mass * 9.81 * origin[1] + 9.81 * rows[1] @ moment
     found = {
         "2.5, 2.6": (apart(v_xy, o_dot), apart(Rot @ v_xy, o_dot)),
         "after 2.6": (apart(-Rot.T @ Rot_dot.T, Rot_dot.T @ Rot), apart(-Rot.T @ Rot_dot, omega.T)),
@@ -504,37 +493,60 @@ def _slips_of_algebra(r: Floating) -> Sizes:
             apart(g.ad(nu_yx), -A_xy @ g.ad(nu_xy) @ np.linalg.inv(A_xy)),
         ),
         "2.22, 2.24": (None, apart(r.J @ r.rates, r.link_twists - r.A @ r.nu)),
-        "2.43": (apart(wrong.T @ D @ wrong, r.Lam[0]), apart(right.T @ D @ right, r.Lam[0])),
-        "2.46, 2.50": (None, apart(by_links, kinetic)),
-        "2.52": (None, apart(U, dynamics.potential_energy(r.tree, r.q, WEIGHT))),
     }
     if r.space:
-        hinge = r.tree.bodies[1]
-        s = np.asarray(hinge.joint.S[:3, 0], float)
+        s = np.asarray(r.tree.bodies[1].joint.S[:3, 0], float)
         H = np.asarray(r.poses(r.x), float)
         R_ji, o_ji = SE3.parts(SE3.inverse(H[2]) @ H[1])
         column = np.concatenate([R_ji @ s, skew(o_ji) @ R_ji @ s])
-        R_p, zero, one = axes, np.zeros((3, 3)), np.eye(3)
-        D_first = linear_first(D)
-        printed = np.block([[R_p, skew(com)], [zero, one]])
-        mended = np.block([[R_p.T, -R_p.T @ skew(com)], [zero, R_p.T]])
-        mass, c = body.mass, skew(com)
-        I, central = np.diag(values), np.asarray(body.rotational, float)
-        first = np.block([[mass * one, -mass * c], [-mass * c, I - mass * c @ c]])
+        found["2.29"] = None, apart(column, r.J[2][:, 0])
+    return found
+
+
+def _slips_of_inertia(r: Floating) -> Sizes:
+    """Section 2.2, kinetic energy: the inertia of the base in its frame."""
+    g, body = r.group, r.tree.bodies[0].inertia
+    com, central = np.asarray(body.com, float), np.asarray(body.rotational, float)
+    values, axes = np.linalg.eigh(central)
+    axes = axes * np.sign(np.linalg.det(axes))
+    kinetic = float(dynamics.kinetic_energy(r.tree, r.q, r.v))
+    by_links = sum(u @ L @ u for u, L in zip(r.link_twists, r.Lam, strict=True)) / 2
+    zero, one, mass, c = np.zeros((3, 3)), np.eye(3), body.mass, skew(com)
+    if r.space:
+        D, H_jc = np.block([[np.diag(values), zero], [zero, mass * one]]), SE3.motion(axes, com)
+    else:
+        D, H_jc = np.diag([central[2, 2], mass, mass]), np.eye(3)
+        H_jc[:2, 2] = com[:2]
+    wrong, right = g.Ad(H_jc), g.Ad(g.inverse(H_jc))
+    found = {
+        "2.43": (apart(wrong.T @ D @ wrong, r.Lam[0]), apart(right.T @ D @ right, r.Lam[0])),
+        "2.46, 2.50": (None, apart(by_links, kinetic)),
+    }
+    if r.space:
+        D, Lam = linear_first(D), linear_first(r.Lam[0])
+        printed = np.block([[axes, c], [zero, one]])
+        mended = np.block([[axes.T, -axes.T @ c], [zero, axes.T]])
+        first = np.block([[mass * one, -mass * c], [-mass * c, np.diag(values) - mass * c @ c]])
         right_one = np.block([[mass * one, -mass * c], [mass * c, central - mass * c @ c]])
-        Lam = linear_first(r.Lam[0])
-        torque = sum(cross(row, 9.81 * moment * (i == 1)) for i, row in enumerate(rows))
-        gravity = dynamics.gravity_forces(r.tree, r.q, WEIGHT)
-        pull = rows.T @ (-r.tree.mass * down)
         found |= {
-            "2.29": (None, apart(column, r.J[2][:, 0])),
-            "2.44": (apart(printed.T @ D_first @ printed, Lam), apart(mended.T @ D_first @ mended, Lam)),
+            "2.44": (apart(printed.T @ D @ printed, Lam), apart(mended.T @ D @ mended, Lam)),
             "2.45": (apart(first, Lam), apart(right_one, Lam)),
-            "2.53": (
-                apart(np.concatenate([torque, pull]), gravity[:6]),
-                apart(np.concatenate([-torque, pull]), gravity[:6]),
-            ),
         }
+    return found
+
+
+def _slips_of_weight(r: Floating) -> Sizes:
+    """Section 2.2, potential energy, (2.52) along y, and its derivative."""
+    base = np.asarray(r.base_pose(r.q), float)
+    rows, origin = base[:-1, :-1], base[:-1, -1]
+    moment = r.tree.mass * np.asarray(r.center(r.x), float)
+    U = r.tree.mass * 9.81 * origin[1] + 9.81 * rows[1] @ moment
+    found: Sizes = {"2.52": (None, apart(U, dynamics.potential_energy(r.tree, r.q, WEIGHT)))}
+    if r.space:
+        torque = sum(cross(row, 9.81 * moment * (i == 1)) for i, row in enumerate(rows))
+        pull = rows.T @ (-r.tree.mass * np.asarray(WEIGHT))
+        gravity = dynamics.gravity_forces(r.tree, r.q, WEIGHT)[:6]
+        found["2.53"] = tuple(apart(np.concatenate([sign * torque, pull]), gravity) for sign in (1, -1))
     return found
 
 
