@@ -31,8 +31,8 @@ from liebody.integrators.generalized_alpha import GeneralizedAlpha
 from liebody.integrators.half_explicit import HalfExplicit
 from liebody.integrators.implicit_tableaux import DATA, ImplicitTableau, Surd, implicit_tableau
 from liebody.integrators.ivp import solve_ivp
-from liebody.integrators.mechanical_methods import NAMES, is_mechanical, mechanical_method
 from liebody.integrators.mechanics import MechanicalEquations
+from liebody.integrators.methods import MECHANICAL, is_mechanical, mechanical_method
 from liebody.integrators.tableaux import Tableau
 from liebody.integrators.variational import Variational
 from liebody.linear import cross
@@ -1105,7 +1105,7 @@ def test_what_cannot_be_a_system_is_refused():
 
 
 def test_methods_by_name():
-    for name in NAMES:
+    for name in MECHANICAL:
         assert is_mechanical(name) and repr(mechanical_method(name)) == repr(
             eval(repr(mechanical_method(name)))
         )
@@ -1155,7 +1155,7 @@ def test_a_mistyped_entry_of_an_implicit_tableau_is_refused(name):
                 wrong[i][j] = f"{entry}+1/1000000"
                 changed = wrong if field == "A" else wrong[0]
                 with pytest.raises(
-                    IntegrationError, match=r"sum to|order condition|differs|polynomials|half-explicit"
+                    IntegrationError, match=r"sums to|order condition|differs|polynomials|half-explicit"
                 ):
                     ImplicitTableau(name=name, **{**data, field: changed})
 
@@ -1177,7 +1177,7 @@ def test_collocation_methods_are_a_stable_and_radau_also_l_stable(name):
 
 def test_a_tableau_that_claims_too_much_is_refused():
     data = {**DATA["gauss4"], "order": 5}
-    with pytest.raises(IntegrationError, match="order 5, but misses the order condition"):
+    with pytest.raises(IntegrationError, match="order 5, but miss the order condition"):
         ImplicitTableau("own", **data)
     with pytest.raises(IntegrationError, match="last row of A differs"):
         ImplicitTableau("own", **{**DATA["gauss4"], "stiffly_accurate": True})

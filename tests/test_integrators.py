@@ -194,7 +194,7 @@ def test_a_tableau_has_the_order_it_states_and_no_more(name):
 @pytest.mark.many
 def test_a_mistyped_entry_of_a_tableau_is_refused(name):
     data = DATA[name]
-    rows = {"b": [data["b"]], "c": [data["c"]], "A": data["A"], "embedded": [data["embedded"] or []]}
+    rows = {"b": [data["b"]], "c": [data["c"]], "A": data["A"], "embedded": [data.get("embedded", [])]}
     rows["interpolant"] = data.get("interpolant") or []
     for field, table in rows.items():
         for i, row in enumerate(table):
@@ -373,6 +373,15 @@ def test_names_of_methods():
         method_named("cf5")
     with pytest.raises(IntegrationError, match="has no error estimate; give a fixed step dt"):
         solve_ivp(PROBLEMS["SO3"][1], (0, 1), PROBLEMS["SO3"][2], SO3, "cf4")
+    with pytest.raises(IntegrationError, match=r"no method \['rkmk4'\]"):
+        method_named(["rkmk4"])
+
+
+def test_methods_named_where_an_error_estimate_is_wanted_have_one():
+    with pytest.raises(IntegrationError) as refused:
+        solve_ivp(PROBLEMS["SO3"][1], (0, 1), PROBLEMS["SO3"][2], SO3, "rkmk4")
+    named = re.findall(r"'rkmk-([a-z0-9-]+)'", str(refused.value))
+    assert set(named) == {name for name in METHODS if tableau(name).embedded is not None}
 
 
 class Truncated(type(SE3)):

@@ -225,10 +225,5 @@ DATA: dict[str, dict[str, Any]] = {
 
 @cache
 def commutator_free(name: str) -> CommutatorFree:
-    """The method "cf3", "cf4", "crouch-grossman4", ... by its name.
-
-    Errors: IntegrationError for a name that is not known; it lists those that are.
-    """
-    if name not in DATA:
-        raise IntegrationError(f"no commutator-free method {name!r}; there are {', '.join(DATA)}")
+    """The method "cf3", "cf4", "crouch-grossman4", ... by its name."""
     return CommutatorFree(name=name, **DATA[name])
