@@ -43,6 +43,12 @@ class Factors(NamedTuple):
     U: dict[tuple[int, int], Array]
     worst: Array  # how close to dependence (`worse`), (1,); (0,) where nobody asked
 
+    @property
+    def relative_pivots(self) -> np.ndarray:
+        """d_k/D_k of all rows."""
+        pairs = zip(self.lower, self.scale, strict=True)
+        return np.array([1 / x for p, d in pairs for x in p[-len(d) :] * d], float)
+
 
 class Regularization(NamedTuple):
     """How A is made regular: A + shift D is factored.
@@ -101,10 +107,14 @@ class Elimination:
         diagonal: Sequence[Array],
         coupling: dict[tuple[int, int], Array],
         regularization: Regularization,
+        scale: Sequence[Array] | None = None,
     ) -> Factors:
-        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l."""
+        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l.
+
+        scale  D of each block, (m_k,); None: the diagonal of A
+        """
         redundant, shift, ordinary = regularization
-        scale = [np.diagonal(block) for block in diagonal]
+        scale = [np.diagonal(block) for block in diagonal] if scale is None else [*scale]
         A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
         lower: list[Array] = [np.zeros(0)] * len(self.sizes)
         U: dict[tuple[int, int], Array] = {}

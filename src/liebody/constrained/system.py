@@ -483,9 +483,7 @@ class System(Constrained):
         return np.asarray((rows * rows).sum(axis=1))
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        factors, _ = self._factors(q, t, PROXIMAL)
-        pairs = zip(factors.lower, factors.scale, strict=True)
-        return np.concatenate([1 / (p[-len(d) :] * d) for p, d in pairs])
+        return self._factors(q, t, PROXIMAL)[0].relative_pivots
 
     def _factors(self, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
         """Factors of A + shift D at q."""
