@@ -190,9 +190,6 @@ class Collocation(MechanicalMethod):
                 return np.concatenate([after, V[-1]])
             return np.concatenate([after, v + self._combined(self.ends, [w - v for w in V])])
 
-        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(s * n, int), *[system.proximal(y[:nq])] * s])
-
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
             q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
@@ -237,18 +234,15 @@ class Collocation(MechanicalMethod):
         def first(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(n), z[s * n : s * n + m]])
 
-        def soften_delta(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
-
         def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             psi = np.reshape(z[: s * n], (s, n))
             pairs = zip(psi, velocities(psi, h), strict=True)
             return np.concatenate([x for k, w in pairs for x in (group.integrate(y[:nq], k), w)])
 
-        delta = Phase(first, estimate, defect, linear=True, soften=soften_delta)
+        delta = Phase(first, estimate, defect, linear=True, soften=system.softening(n))
         options["stages"] = Stages(self.tableau.b.tolist(), states)
         options["control"] = Control(self._estimated_order, [delta], error, between)
-        phases = [Phase(predict, residual, soften=soften)]
+        phases = [Phase(predict, residual, soften=system.softening(s * n, s))]
         return MechanicalFlow(system, phases, finish, nodes=[*c, 0.0, 1.0], **options)
 
     @property

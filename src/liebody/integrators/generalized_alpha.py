@@ -74,9 +74,6 @@ class GeneralizedAlpha(MechanicalMethod):
             known = np.zeros(m, int) if system.redundant else h * h * multipliers
             return np.concatenate([h * v + 0.5 * h * h * a, known])
 
-        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(n, int), system.proximal(y[: system.nq])])
-
         def after(psi: Array, h: Any, y: Array) -> tuple[Array, Array, Array, Array]:
             """q', v', dv', a' from Psi = h Delta."""
             q, v, dv, a, _ = split(y)
@@ -142,7 +139,7 @@ class GeneralizedAlpha(MechanicalMethod):
             q, v, dv, _, _ = split(y)
             return begin(t, q, shift(q, v, dv, -made * made), u[0], h)
 
-        phases = [Phase(predict, residual, soften=soften)]
+        phases = [Phase(predict, residual, soften=system.softening(n))]
         remembers = {"acceleration": n, "a": n, "multipliers": m}
         options["control"] = Control(3, [], error, between)
         options["memory"] = Memory(fit, restart)
