@@ -243,4 +243,5 @@ class OwnWrench(ForceKind):
 
     def energy(self, states: States, constants: Sequence[Array]) -> Any:
         assert self.potential is not None
-        return self.potential(*(SE3.motion(R, p) for R, p, _, _ in own_frames(states, constants)))
+        places = zip(states, constants[::2], constants[1::2], strict=True)
+        return self.potential(*(SE3.motion(body.R @ Q, body.p + body.R @ r) for body, Q, r in places))
