@@ -179,4 +179,4 @@ class ConstrainedRun(Run):
         closest = {
             name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items() if x is not None
         }
-        return {**variables, **({"equation": label, **found, **closest} if names else {})}
+        return {**variables, "equation": label, **found, **closest}

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import html
 import io
+import math
 import os
 import re
 import secrets
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -44,6 +46,7 @@ OF_FORCE = "force_"  # and its name: a force's variable in a file
 OF_PARAMETER = "parameter_"  # likewise
 LONGEST_TABLE = 24
 PLAIN = (str, int, float)  # what metadata are
+HOMES = {"equation": ".constrained_run", "end_time": ".systems.hybrid"}  # of runs, by their marks in a file
 VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
 
@@ -380,7 +383,7 @@ class Run:
                 dims, values = (*names, *dims[len(rows) - 1 :]), self._at_rows(values)
             if dims[: len(rows)] != tuple(names) or name in index:
                 continue
-            flat = values.reshape(int(np.prod(rows)), -1)
+            flat = values.reshape(math.prod(rows), math.prod(values.shape[len(rows) :]))
             label = dims[-1] if len(dims) == len(rows) + 1 else ""
             if label in variables:
                 entries, unit = variables[label][1], variables.get(label + UNITS)
@@ -481,6 +484,8 @@ class Run:
                 f"{source} has format version {attributes.get('format_version')}, and this liebody reads "
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
+        for mark in HOMES.keys() & found.keys():
+            import_module(HOMES[mark], __package__)
         kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
         missing = [name for name in needed if name not in found]
