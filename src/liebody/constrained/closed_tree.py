@@ -38,7 +38,7 @@ from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import Elimination, Regularization
 from .equations import CORRECTIONS, Stabilization, StateRate
-from .maximal import AnyClosure, add_closure
+from .maximal import AnyClosure
 from .mechanism import Constrained
 
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
@@ -99,7 +99,7 @@ class ClosedTree(Constrained, OpenTree):
         for body in tree.bodies:
             builder.body(body.name, frame)
         for closure in closures:
-            add_closure(builder, tree, closure)
+            closure.add_to(builder, tree)
         if not closures:
             raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
         self._cut = builder.build()

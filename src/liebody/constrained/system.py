@@ -142,12 +142,6 @@ class System(Constrained):
         return [slice(*ends[k : k + 2]) for k in range(len(self.constraints))]
 
     @cached_property
-    def by_group(self) -> tuple[list[int], list[int]]:
-        """The numbers of the bodies on SE(3), and of those on SO(3) x R^3."""
-        rigid = [i for i, b in enumerate(self.bodies) if b.group == SE3]
-        return rigid, [i for i in range(len(self.bodies)) if i not in set(rigid)]
-
-    @cached_property
     def elimination(self) -> Elimination:
         """The order in which multipliers are eliminated."""
         acting: dict[int, list[int]] = {}
@@ -250,7 +244,7 @@ class System(Constrained):
             raise ShapeError(f"v has shape {v.shape}, expected (..., {self.nv})")
         v = v.reshape(*v.shape[:-1], len(self.bodies), 6)
         linear = np.array(np.broadcast_to(v[..., 3:], np.broadcast_shapes(v[..., 3:].shape, R.shape[:-1])))
-        direct = self.by_group[1]
+        direct = [i for i, b in enumerate(self.bodies) if b.group != SE3]
         linear[..., direct, :] = np.einsum("...ij,...i->...j", R[..., direct, :, :], linear[..., direct, :])
         return np.broadcast_to(v[..., :3], linear.shape), linear
 
@@ -389,7 +383,7 @@ class System(Constrained):
         return g, rate
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
-        return self._residual(q, t), self._dense(self._blocks_of_J(q, t))
+        return self._residual(q, t), self._dense(self.nc, self._blocks_of_J(q, t))
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M; M and J by their blocks."""
@@ -412,10 +406,7 @@ class System(Constrained):
         nu = self.nu
 
         def mass(q: Array) -> Array:
-            M = np.zeros((self.nv, self.nv), int).astype(object)
-            for i, _, block in self._blocks_of_M:
-                M[i : i + 6, i : i + 6] = block
-            return M
+            return self._dense(self.nv, self._blocks_of_M)
 
         return {"M": mass, "b": self._inertial, "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu])}
 
@@ -437,11 +428,12 @@ class System(Constrained):
         state = equations.bodies(self, q, np.zeros(self.nv, int))
         return np.concatenate([NONE, *equations.residuals(self, state, t)[0]])
 
-    def _dense(self, blocks: equations.Blocks) -> Array:
-        J = np.zeros((self.nc, self.nv), int).astype(object)
+    def _dense(self, rows: int, blocks: equations.Blocks) -> Array:
+        """The matrix (rows, nv) of these blocks."""
+        found = np.zeros((rows, self.nv), int).astype(object)
         for row, column, block in blocks:
-            J[row : row + len(block), column : column + 6] = block
-        return J
+            found[row : row + len(block), column : column + 6] = block
+        return found
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         state = equations.bodies(self, q, v)
@@ -455,7 +447,7 @@ class System(Constrained):
         state = equations.bodies(self, np.asarray(q), v)
         found = equations.blocks(self, state, t, None, equations.violations)
         g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
-        J = self._dense(equations.by_rows(self, found.J))
+        J = self._dense(self.nc, equations.by_rows(self, found.J))
         return g.astype(float), J.astype(float), rate.astype(float)
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
