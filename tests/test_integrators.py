@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from liebody.codegen import trace
 from liebody.codegen.march import locate
-from liebody.errors import ConfigurationError, IntegrationError, ShapeError
+from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ShapeError
 from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
 from liebody.integrators import (
     CommutatorFree,
@@ -1022,6 +1022,7 @@ MISTAKES = [
     ({"max_step": np.nan}, IntegrationError, "max_step is nan, expected a positive number"),
     ({"args": 3}, IntegrationError, r"write args=\(x,\)"),
     ({"events": [1]}, IntegrationError, "an event must be a function"),
+    ({"events": 3}, ArgumentError, "events is 3, expected functions"),
     ({"events": lambda t, q: q}, ShapeError, r"event <lambda> returned shape \(4,\) at t = 0"),
     ({"events": lambda t, q: np.nan}, IntegrationError, "event <lambda> is nan at t = 0"),
 ]

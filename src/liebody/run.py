@@ -12,7 +12,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -524,7 +524,7 @@ class Run:
 
     def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
         """Name -> dimensions, values, attributes: what is in a file, and in a Dataset."""
-        axes = ("batch",) if len(self.batch) == 1 else tuple(f"batch_{i}" for i in range(len(self.batch)))
+        axes = _axes_of(self.batch)
         rows = (*axes, "time")
         q_units = "see coordinate_units (rad, m; 1: unit quaternion)"
         variables = {
@@ -616,16 +616,13 @@ class EventLog:
 
     def where(self, keep: Any) -> EventLog:
         """Some of the events: a mask, indices, or a slice."""
-        return EventLog(
-            self.t[keep],
-            tuple(np.array(self.guard, dtype=object)[keep]),
-            self.direction[keep],
-            self.q[keep],
-            self.v[keep],
-            {name: x[keep] for name, x in self.memory.items()},
-            self.lost,
-            self.names,
-        )
+        of_each = {name: getattr(self, name)[keep] for name in ("t", "direction", "q", "v")}
+        guard = tuple(np.array(self.guard, dtype=object)[keep])
+        return replace(self, guard=guard, memory={k: x[keep] for k, x in self.memory.items()}, **of_each)
+
+
+def _axes_of(batch: tuple[int, ...]) -> tuple[str, ...]:
+    return ("batch",) if len(batch) == 1 else tuple(f"batch_{i}" for i in range(len(batch)))
 
 
 def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -664,8 +661,7 @@ def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
         own = ends.get(name, tuple(f"event_{name}_{i}" for i in range(values.ndim - 1)))
         variables[f"event_{name}"] = ("event", *own), values, {"long_name": meaning}
     lost = np.reshape([log.lost for log in logs], batch)
-    axes = tuple(f"batch_{i}" for i in range(len(batch))) if len(batch) > 1 else ("batch",) * len(batch)
-    variables["events_lost"] = axes, lost, {"long_name": "how many later events were not kept"}
+    variables["events_lost"] = _axes_of(batch), lost, {"long_name": "how many later events were not kept"}
     if logs[0].names:
         names = np.array(logs[0].names, object)
         variables["guard"] = ("guard",), names, {"long_name": "name of what may change its sign"}
