@@ -329,16 +329,17 @@ class Assembly(Mechanism):
         """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
         if self.nc > DENSE:
             redundancy, shares = self.dependence(q, t)
-            taking_part = redundancy * shares > 1e-6
-            names = tuple(c.name for c in self.constraints if taking_part[self.rows[c.name]].any())
-            return self.nc - redundancy, names, np.nan
+            return self.nc - redundancy, self._taking_part(redundancy * shares, 1e-6), np.nan
         if not self.nc:
             return 0, (), np.inf
         U, s, _ = np.linalg.svd(self._scaled(q, t), full_matrices=True)
         rank = int(np.sum(s > DEPENDENT))
-        shares = np.linalg.norm(U[:, rank:], axis=1)
-        dependent = tuple(c.name for c in self.constraints if np.any(shares[self.rows[c.name]] > 1e-6))
+        dependent = self._taking_part(np.linalg.norm(U[:, rank:], axis=1), 1e-6)
         return rank, dependent, float(s[rank - 1]) if rank else 0.0
+
+    def _taking_part(self, shares: np.ndarray, least: float) -> tuple[str, ...]:
+        """The constraints of which an equation has a share above the least."""
+        return tuple(name for name, rows in self.rows.items() if (shares[rows] > least).any())
 
     def _scaled(self, q: Array, t: float) -> np.ndarray:
         """J M^-1/2, rows over what their length is where they matter."""
@@ -374,9 +375,7 @@ class Assembly(Mechanism):
         U, s, _ = np.linalg.svd(self._scaled(q, t))
         if not len(s):
             return np.inf, ()
-        share = np.abs(U[:, len(s) - 1])
-        names = [c.name for c in self.constraints if np.any(share[self.rows[c.name]] > 0.05)]
-        return float(s[-1]), tuple(names)
+        return float(s[-1]), self._taking_part(np.abs(U[:, len(s) - 1]), 0.05)
 
     def _worst(self, values: Array) -> str:
         return max(self.rows, key=lambda name: np.abs(values[self.rows[name]]).max())

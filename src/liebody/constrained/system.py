@@ -378,9 +378,13 @@ class System(Constrained):
         return equations.projected(self, t, y, by)
 
     def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self._violations(t, q, v)[:2]
+
+    def _violations(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, list[dict[int, Array]]]:
+        """g, its rate (nc,), and J by constraints and bodies, for (omega, v) in the bodies' axes."""
         found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
         g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
-        return g, rate
+        return g, rate, found.J
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
         return self._residual(q, t), self._dense(self.nc, self._blocks_of_J(q, t))
@@ -444,10 +448,8 @@ class System(Constrained):
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv) for (omega, v) in the bodies' axes, rate of g (nc,)) at one state."""
         v = np.zeros(self.nv, int) if v is None else np.asarray(v)
-        state = equations.bodies(self, np.asarray(q), v)
-        found = equations.blocks(self, state, t, None, equations.violations)
-        g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
-        J = self._dense(self.nc, equations.by_rows(self, found.J))
+        g, rate, blocks = self._violations(t, np.asarray(q), v)
+        J = self._dense(self.nc, equations.by_rows(self, blocks))
         return g.astype(float), J.astype(float), rate.astype(float)
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:

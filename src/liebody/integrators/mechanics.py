@@ -117,19 +117,16 @@ class MechanicalEquations:
             self._inertia = _placed(parts)
             self._inverse = _placed([(at, np.where(np.abs(x) > least, x, 0)) for at, x in inverses])
         q, v = group.neutral(), np.zeros(dim)
-        for name, value in (("M", M(q) if callable(M) else None), ("b", b(q, v) if b else None)):
-            if value is not None:
-                self._shape(name, value, (dim, dim) if name == "M" else (dim,))
-        if Q is not None:
-            self._shape("Q", Q(0.0, q, v, np.zeros(efforts)), (dim,))
+        self._shape("M", M(q) if callable(M) else None, (dim, dim))
+        self._shape("b", b and b(q, v), (dim,))
+        self._shape("Q", Q and Q(0.0, q, v, np.zeros(efforts)), (dim,))
         m = np.shape(g(q)) if g else np.shape(J(q))[:1] if J else (0,)
         if len(m) != 1:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m, self.holonomic = m[0], g is not None or J is None
-        if J is not None and not isinstance(J(q), list):
-            self._shape("J", J(q), (self.m, dim))
-        if drift is not None:
-            self._shape("drift", drift(0.0, q), (self.m,))
+        given = J and J(q)
+        self._shape("J", None if isinstance(given, list) else given, (self.m, dim))
+        self._shape("drift", drift and drift(0.0, q), (self.m,))
 
     def with_parameters(self, u: Any) -> MechanicalEquations:
         """The equations at the parameters among u (efforts,), numbers or symbols."""
@@ -139,7 +136,7 @@ class MechanicalEquations:
         return other
 
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
-        if np.shape(value) != expected:
+        if value is not None and np.shape(value) != expected:
             raise ShapeError(f"{name} on {self.group} has shape {np.shape(value)}, expected {expected}")
 
     @property
