@@ -93,11 +93,11 @@ class Assembly(Mechanism):
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
         """q after a small change (nv,)."""
-        raise NotImplementedError
+        return self.moved_with(q, step, 1.0)
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change (nv,)."""
-        raise NotImplementedError
+        return np.asarray(v + change)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The names of what makes up the shortest loop that a constraint closes."""

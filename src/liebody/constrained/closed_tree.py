@@ -265,12 +265,6 @@ class ClosedTree(Constrained, OpenTree):
         W[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(M)).T
         return W
 
-    def moved(self, q: Array, step: Array) -> np.ndarray:
-        return np.array(self.group.normalize(self.group.integrate(q, step)), float)
-
-    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
-        return np.asarray(v + change)
-
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The closure and the joints on the way between its bodies."""
         c = next(c for c in self.constraints if c.name == constraint)

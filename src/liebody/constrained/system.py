@@ -498,8 +498,7 @@ class System(Constrained):
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
         """q exp(step), the step given by (omega, v) in the bodies' axes; curves at their closest points."""
-        u = np.concatenate([self.changed(q, np.zeros(self.nv), step), np.zeros(self.ns)])
-        return self._at_closest(np.array(self.group.normalize(self.group.integrate(q, u)), float))
+        return self._at_closest(super().moved(q, self.changed(q, np.zeros(self.nv), step)))
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change of (omega, v) in the bodies' axes."""

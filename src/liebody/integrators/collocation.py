@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -361,10 +361,6 @@ class RadauIIA(Collocation):
 
 COLLOCATION: dict[str, Callable[[], Collocation]] = {
     "implicit-midpoint": lambda: Gauss(2),
-    "gauss2": lambda: Gauss(2),
-    "gauss4": lambda: Gauss(4),
-    "gauss6": lambda: Gauss(6),
-    "radau1": lambda: RadauIIA(1),
-    "radau3": lambda: RadauIIA(3),
-    "radau5": lambda: RadauIIA(5),
+    **{f"gauss{order}": partial(Gauss, order) for order in (2, 4, 6)},
+    **{f"radau{order}": partial(RadauIIA, order) for order in (1, 3, 5)},
 }
