@@ -15,6 +15,7 @@ import numpy as np
 from ..door import floats, names, vector
 from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
+from ..groups.product import slices
 from ..scalar import Array
 from .constraints import Constraint
 
@@ -125,8 +126,8 @@ class Assembly(Mechanism):
     @cached_property
     def rows(self) -> dict[str, slice]:
         """Where each constraint stands among the equations and multipliers, (nc,)."""
-        ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
-        return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
+        places = slices([c.rows for c in self.constraints])
+        return {c.name: place for c, place in zip(self.constraints, places, strict=True)}
 
     @cached_property
     def of_places(self) -> np.ndarray:
@@ -315,7 +316,7 @@ class Assembly(Mechanism):
         rng = np.random.default_rng(1)
         _, J, _ = self.measure(q, t=t)
         root = self.inverse_mass_root(q, ())
-        motions = _null_space(J @ root, rank)
+        motions = np.linalg.svd(J @ root, full_matrices=True)[2][rank:].T  # those that J leaves
         for _ in range(2 if motions.shape[1] else 0):
             step = root @ (motions @ rng.standard_normal(motions.shape[1]))
             step = step * (distance / max(np.abs(step).max(), 1e-300))
@@ -409,10 +410,6 @@ class Assembly(Mechanism):
         """Take the first one of q (..., nq), closed, for the place where to look at constraints, once."""
         if not self._places:
             self._places.append(np.array(q, float).reshape(-1, self.nq)[0])
-
-
-def _null_space(A: Array, rank: int) -> np.ndarray:
-    return np.asarray(np.linalg.svd(A, full_matrices=True)[2][rank:].T)
 
 
 def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:

@@ -15,6 +15,7 @@ from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, LieGroup, Prismatic, Product, R, Revolute
+from ..groups.product import slices
 from ..groups.so3 import quaternions, rotations
 from ..labels import Labels
 from ..linear import cross, matvec
@@ -136,10 +137,9 @@ class System(Constrained):
         return made
 
     @cached_property
-    def slides(self) -> list[slice]:
+    def slides(self) -> tuple[slice, ...]:
         """Where each constraint's parameters stand among those of all curves."""
-        ends = np.cumsum([0, *(c.kind.parameters for c in self.constraints)]).tolist()
-        return [slice(*ends[k : k + 2]) for k in range(len(self.constraints))]
+        return slices([c.kind.parameters for c in self.constraints])
 
     @cached_property
     def elimination(self) -> Elimination:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,11 +62,11 @@ class GeneralizedAlpha(MechanicalMethod):
             raise IntegrationError("rho_inf = 1 does not damp the multipliers: take 0.9, for instance")
         group, n, m = system.group, system.dim, system.m
         alpha_m, alpha_f, gamma, beta = self.alpha_m, self.alpha_f, self.gamma, self.beta
-        ends = np.cumsum([0, system.nq, n, n, n, m]).tolist()
+        ends = np.cumsum([system.nq, n, n, n])
 
         def split(y: Array) -> list[Array]:
             """q, v, dv/dt, a, lambda."""
-            return [y[i:j] for i, j in pairwise(ends)]
+            return np.split(y, ends)
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             _, v, _, a, multipliers = split(y)

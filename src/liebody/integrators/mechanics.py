@@ -37,6 +37,7 @@ from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.sparse import derivative, traced_to_differentiate
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
+from ..groups.product import slices
 from ..linear import back_substitute, factor, is_numeric, is_zero, product, solve
 from ..scalar import Array
 
@@ -507,9 +508,8 @@ class MechanicalFlow(ImplicitFlow):
     ) -> None:
         self.mechanics, self.begin, self.stages = mechanics, begin, stages
         sizes = {"q": mechanics.nq, "v": mechanics.dim, **(remembers or {})}
-        ends = np.cumsum([0, *sizes.values()]).tolist()
-        self.layout = {key: slice(a, b) for key, a, b in zip(sizes, ends, ends[1:], strict=False)}
-        super().__init__(phases, finish, ends[-1], mechanics.efforts, **options)
+        self.layout = dict(zip(sizes, slices([*sizes.values()]), strict=True))
+        super().__init__(phases, finish, sum(sizes.values()), mechanics.efforts, **options)
 
     def start(self, q: Any, v: Any, t: float, h: float, u: Any = None) -> np.ndarray:
         """States y (n, point) from q (n, nq) or (nq,), v (n, dim) or (dim,), at time t before steps of h.
