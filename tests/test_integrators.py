@@ -369,7 +369,7 @@ def test_names_of_methods():
     assert method_named("rkmk8") is tableau("dop853") and method_named("cf4").order == 4
     own = method_named("cf4")
     assert method_named(own) is own
-    with pytest.raises(IntegrationError, match="no method 'cf5'; did you mean 'cf4'"):
+    with pytest.raises(IntegrationError, match=r"no method 'cf5' .* did you mean 'cf4'"):
         method_named("cf5")
     with pytest.raises(IntegrationError, match="has no error estimate; give a fixed step dt"):
         solve_ivp(PROBLEMS["SO3"][1], (0, 1), PROBLEMS["SO3"][2], SO3, "cf4")
@@ -1002,7 +1002,7 @@ MISTAKES = [
     ),
     ({"F": 3}, IntegrationError, "F must be a function"),
     ({"group": "SO3"}, IntegrationError, "group must be a group"),
-    ({"method": "RK45"}, IntegrationError, "no method 'RK45'; did you mean 'rkmk45'"),
+    ({"method": "RK45"}, IntegrationError, "no method 'RK45' .* did you mean 'rkmk45'"),
     (
         {"method": "euler"},
         IntegrationError,

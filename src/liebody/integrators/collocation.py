@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.flow import combination
 from ..codegen.implicit import Control, ImplicitFlow, Phase
 from ..errors import IntegrationError
 from ..groups import LieGroup
@@ -40,6 +41,7 @@ from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components
+from .tableaux import nonzero
 
 EPSILON = float(np.finfo(float).eps)
 MOST_CORRECTIONS = 10  # of a step in Python, with one Jacobian
@@ -94,9 +96,7 @@ class Collocation(MechanicalMethod):
 
     def _combined(self, weights: Array, vectors: Any) -> Array:
         """sum_j weights_j vectors_j; weights that are zero cost nothing."""
-        return sum(
-            (float(w) * x for w, x in zip(weights, vectors, strict=True) if w), np.zeros_like(vectors[0])
-        )
+        return combination(nonzero(weights), vectors)
 
     def field_flow(
         self,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ..errors import IntegrationError
+from ..errors import IntegrationError, known
 from . import commutator_free, tableaux
 from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree
@@ -19,7 +18,7 @@ from .variational import Variational
 
 Method = Tableau | CommutatorFree
 FieldMethod = Method | Collocation
-OWN = ", and any liebody.integrators.Tableau or CommutatorFree"
+OWN = " (any liebody.integrators.Tableau or CommutatorFree is one)"
 
 EXPLICIT: dict[str, Callable[[], Method]] = {
     **{name: partial(tableau, name) for name in (*SHORT_NAMES, *(f"rkmk-{key}" for key in tableaux.DATA))},
@@ -41,13 +40,13 @@ def method_named(name: str | Method) -> Method:
 
     Errors: IntegrationError for a name that is not known; it lists those that are.
     """
-    found: Method = _named(name, Method, EXPLICIT, also=OWN)
+    found: Method = _named(name, Method, EXPLICIT, OWN)
     return found
 
 
 def field_method(name: str | FieldMethod) -> FieldMethod:
     """As `method_named`, and the implicit "radau5", "radau3", "gauss4", ..., or a `RadauIIA` or `Gauss`."""
-    found: FieldMethod = _named(name, FieldMethod, EXPLICIT | COLLOCATION, also=OWN)
+    found: FieldMethod = _named(name, FieldMethod, EXPLICIT | COLLOCATION, OWN)
     return found
 
 
@@ -65,20 +64,11 @@ def mechanical_method(name: str | MechanicalMethod) -> MechanicalMethod:
     return found
 
 
-def _named(
-    name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: str = "", also: str = ""
-) -> Any:
+def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: str) -> Any:
     """A method of this kind, or the one that is called so; also the name of a tableau alone."""
     if isinstance(name, kind):
         return name
-    for known in (name, f"rkmk-{name}"):
-        if isinstance(name, str) and known in table:
-            return table[known]()
-    wanted = str(name).lower()
-    close = difflib.get_close_matches(wanted, table, n=1) or difflib.get_close_matches(
-        wanted.replace("rk", "rkmk", 1), table, n=1
-    )
-    raise IntegrationError(
-        f"no method {name!r}{what}; {f'did you mean {close[0]!r}? ' if close else ''}"
-        f"There are {', '.join(table)}{also}"
-    )
+    for key in (name, f"rkmk-{name}"):
+        if isinstance(name, str) and key in table:
+            return table[key]()
+    raise IntegrationError(f"no method {name!r}{what}; {known(table, name, len(table))}")
