@@ -1082,8 +1082,9 @@ def test_what_cannot_be_a_system_is_refused():
     M = np.eye(3)
     with pytest.raises(ShapeError, match=r"M on SO3 has shape \(2, 2\), expected \(3, 3\)"):
         Variational().flow(SO3, np.eye(2))
-    with pytest.raises(ShapeError, match="symmetric positive definite"):
-        Variational().flow(SO3, np.diag([1.0, -1, 1]))
+    for wrong in (np.diag([1.0, -1, 1]), np.diag([1.0, np.nan, 1]), np.eye(3) + np.eye(3, k=1) / 2):
+        with pytest.raises(ShapeError, match="symmetric positive definite"):
+            Variational().flow(SO3, wrong)
     with pytest.raises(ShapeError, match=r"Q on SO3 has shape \(2,\)"):
         Variational().flow(SO3, M, lambda t, q, v, u: np.zeros(2))
     with pytest.raises(ShapeError, match=r"g\(q\) has shape \(\), expected \(m,\)"):

@@ -109,7 +109,8 @@ class MechanicalEquations:
                 self._shape("M", M, (dim, dim))
                 parts = _diagonal_blocks(M)
             for _, block in parts:
-                if (abs(block - block.T) > 1e-9 * abs(block)).any() or np.linalg.eigvalsh(block).min() <= 0:
+                alike = (abs(block - block.T) <= 1e-9 * abs(block)).all()  # which NaN is not
+                if not alike or np.linalg.eigvalsh(block).min() <= 0:
                     raise ShapeError(
                         "M must be symmetric positive definite; check the inertias it is made of"
                     )
