@@ -142,6 +142,12 @@ class System(Constrained):
         return slices([c.kind.parameters for c in self.constraints])
 
     @cached_property
+    def by_group(self) -> tuple[list[int], list[int]]:
+        """The numbers of the bodies on SE(3), and of those on SO(3) x R^3."""
+        rigid = [i for i, b in enumerate(self.bodies) if b.group == SE3]
+        return rigid, [i for i in range(len(self.bodies)) if i not in set(rigid)]
+
+    @cached_property
     def elimination(self) -> Elimination:
         """The order in which multipliers are eliminated."""
         acting: dict[int, list[int]] = {}
@@ -244,7 +250,7 @@ class System(Constrained):
             raise ShapeError(f"v has shape {v.shape}, expected (..., {self.nv})")
         v = v.reshape(*v.shape[:-1], len(self.bodies), 6)
         linear = np.array(np.broadcast_to(v[..., 3:], np.broadcast_shapes(v[..., 3:].shape, R.shape[:-1])))
-        direct = [i for i, b in enumerate(self.bodies) if b.group != SE3]
+        direct = self.by_group[1]
         linear[..., direct, :] = np.einsum("...ij,...i->...j", R[..., direct, :, :], linear[..., direct, :])
         return np.broadcast_to(v[..., :3], linear.shape), linear
 

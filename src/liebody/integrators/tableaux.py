@@ -220,6 +220,16 @@ class Tableau(ButcherTableau):
         return bool(np.array_equal(self.A[-1], self.b))
 
     @cached_property
+    def rows(self) -> tuple[tuple[tuple[int, float], ...], ...]:
+        """The entries of A that are not zero: for each stage, pairs (j, A_ij) of plain numbers."""
+        return tuple(nonzero(row) for row in self.A)
+
+    @cached_property
+    def weights(self) -> tuple[tuple[int, float], ...]:
+        """The weights that are not zero, as pairs (i, b_i) of plain numbers."""
+        return nonzero(self.b)
+
+    @cached_property
     def error_weights(self) -> tuple[tuple[int, float], ...]:
         """The weights of the error estimate that are not zero, as pairs (i, b_i - embedded_i)."""
         return nonzero(self.b - self.embedded) if self.embedded is not None else ()
@@ -227,7 +237,7 @@ class Tableau(ButcherTableau):
     @cached_property
     def paths(self) -> tuple[tuple[int, tuple[tuple[tuple[int, float], ...], ...]], ...]:
         """How a step reaches each stage, and at last the result: from its start, by one exponential."""
-        return ((0, ()), *((0, (nonzero(row),)) for row in (*self.A[1:], self.b)))
+        return ((0, ()), *((0, (row,)) for row in self.rows[1:]), (0, (self.weights,)))
 
     def __repr__(self) -> str:
         embedded = "" if self.embedded_order is None else f"({self.embedded_order})"
