@@ -59,6 +59,8 @@ FREE_OF_THIRD_PARTIES = range(5)
 LAZY = {
     ("run", "liebody.plot"): "run.plot() is where a user looks for it; the picture is made a floor above",
     ("run", "liebody.view"): "run.view(), likewise",
+    ("run", "liebody.constrained_run"): "Run.load() gives back the kind of run that was saved",
+    ("run", "liebody.systems.hybrid"): "Run.load(), likewise",
     ("robot.robot", "liebody.view"): "robot.view(), likewise",
     ("run", "matplotlib.figure"): "run.plot() returns one",
     ("run", "h5netcdf"): "files of runs are netCDF, read and written by it",

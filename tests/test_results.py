@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -303,3 +305,31 @@ def test_a_file_of_an_earlier_version_without_work_forces_and_events_is_read(mad
 def test_a_table_that_cannot_be_written_is_refused(made, tmp_path):
     with pytest.raises(LiebodyError, match="cannot save"):
         made["robot"].to_csv(tmp_path / "none" / "run.csv")
+
+
+@pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"])
+def test_a_run_of_a_system_without_constraints_comes_back_as_one(tmp_path, batch):
+    builder = lb.SystemBuilder("free")
+    builder.body("box", lb.SpatialInertia.box(1.0, [0.1, 0.2, 0.3]))
+    system = builder.build()
+    q = np.broadcast_to(system.guess, (*batch, system.nq))
+    run = lb.simulate(system, q, v0=np.ones(6), t_end=0.1, dt=1e-2)
+    run.save(tmp_path / "run.nc")
+    again = lb.Run.load(tmp_path / "run.nc")
+    assert type(again) is type(run) is ConstrainedRun
+    assert again.residual.shape == (*batch, 11, 0) and again.largest_violation == 0
+    assert again.to_dataframe().equals(run.to_dataframe()) and again.violations == {}
+    np.testing.assert_array_equal(again.energy, run.energy)
+
+
+@pytest.mark.parametrize("kind", [ConstrainedRun, HybridRun])
+def test_what_a_program_loads_first_is_of_the_kind_that_was_saved(tmp_path, kind):
+    if kind is ConstrainedRun:
+        system, v = three_bar("SE3")
+        run = lb.simulate(system, v0=v, t_end=0.01, dt=1e-3)
+    else:
+        run = ball().simulate([1.0], [0.0], t_end=0.01)
+    run.save(tmp_path / "run.nc")
+    code = f"import liebody as lb; print(type(lb.Run.load({str(tmp_path / 'run.nc')!r})).__name__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == kind.__name__

@@ -14,6 +14,11 @@ from .errors import LiebodyError
 from .run import Run, largest_of
 from .scalar import Array
 
+OF_EQUATIONS = {
+    "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
+    "rate": {"units": "m/s, rad/s", "long_name": "rate of the violation"},
+    "multipliers": {"units": "N, N m", "long_name": "Lagrange multipliers"},
+}
 CLOSEST = {
     "smallest_pivot": {"units": "1", "long_name": "smallest relative pivot of the constraints"},
     "smallest_pivot_time": {"units": "s", "long_name": "when that was"},
@@ -123,16 +128,16 @@ class ConstrainedRun(Run):
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
         fields = Run._member(self, index)
-        stored = {name: getattr(self, name)[index] for name in ("residual", "rate", "multipliers")}
-        closest: Any = {name: x if x is None else x[index] for name, x in self._closest().items()}
+        stored = {name: x[index] for name, x in self.stored.items()}
+        closest = {name: x[index] for name, x in self._closest().items()}
         system = self.system
         if system is not None and self.parameters:
             system = system.with_parameters(fields["parameters"])
         own = {"constraints": self.constraints, "system": system, "stored": stored}
         return {**fields, **own, **closest}
 
-    def _closest(self) -> dict[str, Any]:
-        return {"smallest_pivot": self.smallest_pivot, "smallest_pivot_time": self.smallest_pivot_time}
+    def _closest(self) -> dict[str, np.ndarray]:
+        return {name: x for name in CLOSEST if (x := getattr(self, name)) is not None}
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         if name in self.stored:
@@ -161,7 +166,7 @@ class ConstrainedRun(Run):
         }
         return {
             "constraints": constraints,
-            "stored": {name: found[name] for name in ("residual", "rate", "multipliers")},
+            "stored": {name: found[name] for name in OF_EQUATIONS},
             **{name: found[name] for name in CLOSEST if name in found},
         }
 
@@ -170,13 +175,6 @@ class ConstrainedRun(Run):
         rows = variables["kinetic"][0]
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
         label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
-        meanings = {
-            "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
-            "rate": {"units": "m/s, rad/s", "long_name": "rate of the violation"},
-            "multipliers": {"units": "N, N m", "long_name": "Lagrange multipliers"},
-        }
-        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in meanings.items()}
-        closest = {
-            name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items() if x is not None
-        }
-        return {**variables, **({"equation": label, **found, **closest} if names else {})}
+        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
+        closest = {name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items()}
+        return {**variables, "equation": label, **found, **closest}

@@ -6,13 +6,15 @@ import contextlib
 import csv
 import html
 import io
+import math
 import os
 import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -380,7 +382,7 @@ class Run:
                 dims, values = (*names, *dims[len(rows) - 1 :]), self._at_rows(values)
             if dims[: len(rows)] != tuple(names) or name in index:
                 continue
-            flat = values.reshape(int(np.prod(rows)), -1)
+            flat = values.reshape(math.prod(rows), math.prod(values.shape[len(rows) :]))
             label = dims[-1] if len(dims) == len(rows) + 1 else ""
             if label in variables:
                 entries, unit = variables[label][1], variables.get(label + UNITS)
@@ -481,6 +483,10 @@ class Run:
                 f"{source} has format version {attributes.get('format_version')}, and this liebody reads "
                 f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
             )
+        if "equation" in found:  # so that the kind is among the subclasses
+            import_module("liebody.constrained_run")
+        elif "end_time" in found:
+            import_module("liebody.systems.hybrid")
         kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
         missing = [name for name in needed if name not in found]
@@ -519,7 +525,7 @@ class Run:
 
     def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
         """Name -> dimensions, values, attributes: what is in a file, and in a Dataset."""
-        axes = ("batch",) if len(self.batch) == 1 else tuple(f"batch_{i}" for i in range(len(self.batch)))
+        axes = _axes_of(self.batch)
         rows = (*axes, "time")
         q_units = "see coordinate_units (rad, m; 1: unit quaternion)"
         variables = {
@@ -611,16 +617,13 @@ class EventLog:
 
     def where(self, keep: Any) -> EventLog:
         """Some of the events: a mask, indices, or a slice."""
-        return EventLog(
-            self.t[keep],
-            tuple(np.array(self.guard, dtype=object)[keep]),
-            self.direction[keep],
-            self.q[keep],
-            self.v[keep],
-            {name: x[keep] for name, x in self.memory.items()},
-            self.lost,
-            self.names,
-        )
+        of_each = {name: getattr(self, name)[keep] for name in ("t", "direction", "q", "v")}
+        guard = tuple(np.array(self.guard, dtype=object)[keep])
+        return replace(self, guard=guard, memory={k: x[keep] for k, x in self.memory.items()}, **of_each)
+
+
+def _axes_of(batch: tuple[int, ...]) -> tuple[str, ...]:
+    return ("batch",) if len(batch) == 1 else tuple(f"batch_{i}" for i in range(len(batch)))
 
 
 def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -659,8 +662,7 @@ def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
         own = ends.get(name, tuple(f"event_{name}_{i}" for i in range(values.ndim - 1)))
         variables[f"event_{name}"] = ("event", *own), values, {"long_name": meaning}
     lost = np.reshape([log.lost for log in logs], batch)
-    axes = tuple(f"batch_{i}" for i in range(len(batch))) if len(batch) > 1 else ("batch",) * len(batch)
-    variables["events_lost"] = axes, lost, {"long_name": "how many later events were not kept"}
+    variables["events_lost"] = _axes_of(batch), lost, {"long_name": "how many later events were not kept"}
     if logs[0].names:
         names = np.array(logs[0].names, object)
         variables["guard"] = ("guard",), names, {"long_name": "name of what may change its sign"}

@@ -350,7 +350,7 @@ class TreeBuilder:
             joint = Joint(name, joint)
         if inertia is not None and not isinstance(inertia, SpatialInertia):
             raise ModelError(f"body {name!r}: inertia is {inertia!r}, expected a SpatialInertia or None")
-        pose = _pose(placement, f"placement of body {name!r}")
+        pose = as_pose(placement, f"placement of body {name!r}")
         self._bodies[name] = (joint, inertia or SpatialInertia(), parent, pose)
         return self
 
@@ -359,7 +359,7 @@ class TreeBuilder:
         """Add a named frame fixed to `body`, at `placement` in its frame, and return the builder."""
         if name in self._frames or name == WORLD:
             raise ModelError(f"there are two frames called {name!r}; give each its own name")
-        self._frames[name] = (body, _pose(placement, f"placement of frame {name!r}"))
+        self._frames[name] = (body, as_pose(placement, f"placement of frame {name!r}"))
         return self
 
     @checked
@@ -481,7 +481,7 @@ def _body_name(position: int) -> str:
     return WORLD if position < 0 else f"body{position + 1}"
 
 
-def _pose(placement: Array | None, what: str) -> Array:
+def as_pose(placement: Array | None, what: str) -> Array:
     """A pose (4, 4) from a pose, a translation or None; round-off next to 0 and 1 in its R is removed."""
     if placement is None:
         return np.eye(4)

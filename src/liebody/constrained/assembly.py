@@ -15,6 +15,7 @@ import numpy as np
 from ..door import floats, names, vector
 from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
+from ..groups.product import slices
 from ..scalar import Array
 from .constraints import Constraint
 
@@ -93,11 +94,11 @@ class Assembly(Mechanism):
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
         """q after a small change (nv,)."""
-        raise NotImplementedError
+        return self.moved_with(q, step, 1.0)
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change (nv,)."""
-        raise NotImplementedError
+        return np.asarray(v + change)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The names of what makes up the shortest loop that a constraint closes."""
@@ -125,8 +126,8 @@ class Assembly(Mechanism):
     @cached_property
     def rows(self) -> dict[str, slice]:
         """Where each constraint stands among the equations and multipliers, (nc,)."""
-        ends = np.cumsum([0, *(c.rows for c in self.constraints)]).tolist()
-        return {c.name: slice(*ends[k : k + 2]) for k, c in enumerate(self.constraints)}
+        places = slices([c.rows for c in self.constraints])
+        return {c.name: place for c, place in zip(self.constraints, places, strict=True)}
 
     @cached_property
     def of_places(self) -> np.ndarray:
@@ -315,7 +316,7 @@ class Assembly(Mechanism):
         rng = np.random.default_rng(1)
         _, J, _ = self.measure(q, t=t)
         root = self.inverse_mass_root(q, ())
-        motions = _null_space(J @ root, rank)
+        motions = np.linalg.svd(J @ root, full_matrices=True)[2][rank:].T  # those that J leaves
         for _ in range(2 if motions.shape[1] else 0):
             step = root @ (motions @ rng.standard_normal(motions.shape[1]))
             step = step * (distance / max(np.abs(step).max(), 1e-300))
@@ -329,16 +330,17 @@ class Assembly(Mechanism):
         """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
         if self.nc > DENSE:
             redundancy, shares = self.dependence(q, t)
-            taking_part = redundancy * shares > 1e-6
-            names = tuple(c.name for c in self.constraints if taking_part[self.rows[c.name]].any())
-            return self.nc - redundancy, names, np.nan
+            return self.nc - redundancy, self._taking_part(redundancy * shares, 1e-6), np.nan
         if not self.nc:
             return 0, (), np.inf
         U, s, _ = np.linalg.svd(self._scaled(q, t), full_matrices=True)
         rank = int(np.sum(s > DEPENDENT))
-        shares = np.linalg.norm(U[:, rank:], axis=1)
-        dependent = tuple(c.name for c in self.constraints if np.any(shares[self.rows[c.name]] > 1e-6))
+        dependent = self._taking_part(np.linalg.norm(U[:, rank:], axis=1), 1e-6)
         return rank, dependent, float(s[rank - 1]) if rank else 0.0
+
+    def _taking_part(self, shares: np.ndarray, least: float) -> tuple[str, ...]:
+        """The constraints of which an equation has a share above the least."""
+        return tuple(name for name, rows in self.rows.items() if (shares[rows] > least).any())
 
     def _scaled(self, q: Array, t: float) -> np.ndarray:
         """J M^-1/2, rows over what their length is where they matter."""
@@ -374,9 +376,7 @@ class Assembly(Mechanism):
         U, s, _ = np.linalg.svd(self._scaled(q, t))
         if not len(s):
             return np.inf, ()
-        share = np.abs(U[:, len(s) - 1])
-        names = [c.name for c in self.constraints if np.any(share[self.rows[c.name]] > 0.05)]
-        return float(s[-1]), tuple(names)
+        return float(s[-1]), self._taking_part(np.abs(U[:, len(s) - 1]), 0.05)
 
     def _worst(self, values: Array) -> str:
         return max(self.rows, key=lambda name: np.abs(values[self.rows[name]]).max())
@@ -410,10 +410,6 @@ class Assembly(Mechanism):
         """Take the first one of q (..., nq), closed, for the place where to look at constraints, once."""
         if not self._places:
             self._places.append(np.array(q, float).reshape(-1, self.nq)[0])
-
-
-def _null_space(A: Array, rank: int) -> np.ndarray:
-    return np.asarray(np.linalg.svd(A, full_matrices=True)[2][rank:].T)
 
 
 def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:

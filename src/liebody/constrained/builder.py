@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..bodies import WORLD, Joint, SpatialInertia
+from ..bodies.tree import as_pose
 from ..door import array_of, checked, floats, names, number, quantities
 from ..dynamics import Bushing
-from ..errors import ModelError, ShapeError, known
+from ..errors import ModelError, known
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
+from ..groups.subgroups import three_numbers, unit_vector
 from ..scalar import Array
 from .bodies import GROUPS, check_mass
 from .constraints import Distance, General, OnCurve, Universal, lower_pair
@@ -37,7 +39,7 @@ class SystemBuilder:
 
     def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
         self.name = name
-        self.gravity = _vector(gravity, "gravity")
+        self.gravity = three_numbers(gravity, "gravity")
         self._bodies: dict[str, GivenBody] = {}
         self._constraints: dict[str, GivenLink] = {}
         self._forces: dict[str, GivenLink] = {}
@@ -140,7 +142,7 @@ class SystemBuilder:
         on_child: Array = None,
     ) -> SystemBuilder:
         """Join two bodies by a universal joint: a common point, and an axis on each, at right angles."""
-        axes = _direction(parent_axis, name), _direction(child_axis, name)
+        axes = tuple(unit_vector(axis, f"an axis of {name!r}") for axis in (parent_axis, child_axis))
         frames = _pose(on_parent, name), _pose(on_child, name)
         if child == WORLD:
             parent, child, frames, axes = child, parent, frames[::-1], axes[::-1]
@@ -209,7 +211,8 @@ class SystemBuilder:
 
         Two equations, and no further coordinate: n . (x - through) = 0 for two directions n across the line.
         """
-        start, along = _vector(through, f"through of {name!r}"), _direction(direction, name)
+        start = three_numbers(through, f"through of {name!r}")
+        along = unit_vector(direction, f"an axis of {name!r}")
         across = np.linalg.svd(along[None])[2][1:]
         return self.point_on_surface(name, lambda x: across @ (x - start), body, point, on)
 
@@ -291,7 +294,7 @@ class SystemBuilder:
             raise ModelError(f"wheel {name!r} has radius {radius!r}, expected a positive number of metres")
         if not callable(slip):
             slip = quantities(f"slip of {name!r}", slip, (), (2,))
-        d = None if axis is None else _direction(axis, name)
+        d = None if axis is None else unit_vector(axis, f"an axis of {name!r}")
         base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
         if held:
             height, bodies = contact(radius, d), [body] if on == WORLD else [on, body]
@@ -422,35 +425,7 @@ class SystemBuilder:
         ).system()
 
 
-def _vector(value: Any, what: str) -> np.ndarray:
-    try:
-        vector = np.array(value, float)
-    except Exception:  # of whatever stands there
-        vector = np.empty(0)
-    if vector.shape != (3,) or not np.isfinite(vector).all():
-        raise ShapeError(f"{what} is {value!r}, expected three finite numbers (x, y, z)")
-    return vector
-
-
-def _direction(value: Any, what: str) -> np.ndarray:
-    vector = _vector(value, f"an axis of {what!r}")
-    if not vector.any():
-        raise ModelError(f"an axis of {what!r} is zero; give a direction such as (0, 0, 1)")
-    return vector / np.linalg.norm(vector)
-
-
-def _pose(value: Array, what: str) -> np.ndarray:
+def _pose(value: Array, name: str) -> np.ndarray:
     """A pose (4, 4) from a pose, a translation or None."""
-    if value is None:
-        return np.eye(4)
-    T = floats(f"a frame of {what!r}", value, finite=False)
-    if T.shape == (3,):
-        return SE3.motion(np.eye(3), _vector(value, f"a point of {what!r}"))
-    if T.shape != (4, 4) or not np.isfinite(T).all():
-        raise ShapeError(f"{what!r}: a frame is a finite pose (4, 4) or translation (3,), not {value!r}")
-    R = T[:3, :3]
-    if not (
-        np.allclose(R @ R.T, np.eye(3), atol=1e-6) and np.linalg.det(R) > 0 and (T[3] == [0, 0, 0, 1]).all()
-    ):
-        raise ModelError(f"{what!r}: a frame is a rigid motion [R p; 0 1] with R a rotation, not\n{T}")
-    return T
+    what = f"a frame of {name!r}"
+    return as_pose(None if value is None else floats(what, value), what)

@@ -33,12 +33,12 @@ from ..dynamics.mechanism import Functions
 from ..errors import ModelError, counted
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
-from ..scalar import Array, absolute, where
+from ..scalar import Array
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
-from .elimination import REFINEMENTS, SINGULAR, Regularization, worse
+from .elimination import Elimination, Regularization
 from .equations import CORRECTIONS, Stabilization, StateRate
-from .maximal import AnyClosure, add_closure
+from .maximal import AnyClosure
 from .mechanism import Constrained
 
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
@@ -57,37 +57,21 @@ class LoopRows:
 
 
 class _Solver:
-    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M, regularised as `Regularization` says.
+    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M; all closures are one block.
 
     d  D (nc,), `ClosedTree.row_sizes`
     """
 
-    def __init__(self, mass: Any, J: Array, d: Array, regularization: Regularization) -> None:
-        self.mass, self.d, self.regularization = mass, d, regularization
-        self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
+    def __init__(self, mass: Any, J: Array, d: Array, by: Regularization) -> None:
+        self.mass, self.gain = mass, back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
-        L, reciprocals = factor(A, lambda k, pivot: pivot + regularization.shift * d[k])  # A + shift D
-        if not regularization.redundant:
-            reciprocals = [
-                where(absolute(x * d) < 1 / SINGULAR, x, np.nan)
-                for x, d in zip(reciprocals, self.d, strict=True)
-            ]
-        self.factors = L, reciprocals
-
-    @property
-    def worst(self) -> Array:
-        """How close to dependence (`worse`), (1,); (0,) where nobody asks."""
-        redundant, _, ordinary = self.regularization
-        if ordinary is None:
-            return np.zeros(0)
-        return worse(np.ones(1), self.factors[1] * self.d, np.concatenate(ordinary), redundant)
+        self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
+        self.elimination = Elimination([len(J)], [])
+        self.factors = self.elimination.factor([A], {}, self.by, [d])
 
     def multipliers(self, b: Array) -> Array:
         """x; that of least norm where A is singular (`elimination`)."""
-        x = back_substitute(self.factors, b)
-        for _ in range(REFINEMENTS - 1 if self.regularization.redundant else 0):
-            x = back_substitute(self.factors, b + self.regularization.shift * self.d * x)
-        return x
+        return self.elimination.solve(self.factors, [b], self.by)[0]
 
 
 class ClosedTree(Constrained, OpenTree):
@@ -115,7 +99,7 @@ class ClosedTree(Constrained, OpenTree):
         for body in tree.bodies:
             builder.body(body.name, frame)
         for closure in closures:
-            add_closure(builder, tree, closure)
+            closure.add_to(builder, tree)
         if not closures:
             raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
         self._cut = builder.build()
@@ -217,7 +201,7 @@ class ClosedTree(Constrained, OpenTree):
         multipliers = solver.multipliers(b)
         velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
         field = np.concatenate([velocity, free - solver.gain @ multipliers])
-        return StateRate(field, multipliers, solver.worst)
+        return StateRate(field, multipliers, solver.factors.worst)
 
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
         """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
@@ -231,7 +215,7 @@ class ClosedTree(Constrained, OpenTree):
             q = self.group.normalize(self.group.integrate(q, step))
         rows = self.loop_rows(q, v, t)
         last = self._solver(q, rows.J, by)
-        return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.worst
+        return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.factors.worst
 
     def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
         rows = self.loop_rows(q, v, t)
@@ -281,12 +265,6 @@ class ClosedTree(Constrained, OpenTree):
         W[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(M)).T
         return W
 
-    def moved(self, q: Array, step: Array) -> np.ndarray:
-        return np.array(self.group.normalize(self.group.integrate(q, step)), float)
-
-    def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
-        return np.asarray(v + change)
-
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The closure and the joints on the way between its bodies."""
         c = next(c for c in self.constraints if c.name == constraint)
@@ -300,4 +278,4 @@ class ClosedTree(Constrained, OpenTree):
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
         solver = self._solver(q, self.measure(q, t=t)[1], Regularization.plain(True))
-        return np.array([1 / (x * d) for x, d in zip(solver.factors[1], solver.d, strict=True)], float)
+        return solver.factors.relative_pivots

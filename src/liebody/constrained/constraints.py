@@ -402,29 +402,62 @@ def _normals(u: Array) -> tuple[Array, Array]:
 # -- of the user's own ----------------------------------------------------------------------------------
 
 
-class General(ConstraintKind):
-    """g(T_1, T_2, ...) = 0 or g(t, T_1, ...) = 0, with derivatives from the graph of g.
+class OfFunction(ConstraintKind):
+    """A constraint by a function of the user's own, of poses (4, 4) of bodies' own frames, or of twists, too.
 
-    function  takes the poses (4, 4) of the bodies' own frames in the world, after the time if `timed`;
-              returns a number or a vector (m,)
+    function  takes (T_1, V_1, ...) with twists (6,) in the frames' own axes, or, where `parts` has none,
+              (T_1, T_2, ...), after the time if `timed`; returns a number or a vector (m,)
+    """
+
+    parts = "Rp"  # what of each body the traced function takes: R, p, and also w, v of the twist
+
+    def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
+        self.function, self.count, self.timed = function, count, timed
+        letters = "TV" if "w" in self.parts else "T"
+        given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
+        check_arguments(f"constraint {name!r}", function, *given)
+        self.value = traced_function(self._value, self._shapes(self.parts), f"constraint {name!r}", None)
+        self.rows = next(iter(self.value.outputs.values())).size
+
+    def _shapes(self, parts: str) -> dict[str, Any]:
+        """Of t, and such parts of each body: "R0", "p0", "R1", ..."""
+        return {"t": (), **{f"{x}{i}": (3, 3) if x == "R" else 3 for i in range(self.count) for x in parts}}
+
+    def _value(self, t: Any, *parts: Array) -> Array:
+        given: list[Any] = [t] * self.timed
+        for R, p, *twist in zip(*(parts[k :: len(self.parts)] for k in range(len(self.parts))), strict=True):
+            given += [SE3.motion(R, p), *([np.concatenate(twist)] if twist else [])]
+        return np.atleast_1d(np.asarray(self.function(*given)))
+
+    @cached_property
+    def _gradients(self) -> list[tuple[Function, Function]]:
+        """Derivatives by the last two parts of each body."""
+        a, b = self.parts[-2], self.parts[-1]
+        return [(jacobian(self.value, f"{a}{i}"), jacobian(self.value, f"{b}{i}")) for i in range(self.count)]
+
+    @cached_property
+    def _along(self) -> Function:
+        """The derivative by e along T exp(e V) at t + e: (e, t, R, p, w, v, ...) -> (m,)."""
+
+        def path(e: Any, t: Any, *parts: Array) -> Array:
+            moved: list[Array] = []
+            for R, p, *twist in zip(*(parts[k::4] for k in range(4)), strict=True):
+                W = skew(twist[0])
+                moved += [R + e * (R @ W) + (0.5 * e * e) * (R @ (W @ W)), p + e * (R @ twist[1])]
+                moved += twist if "w" in self.parts else []
+            return self.value(t + e, *moved)
+
+        return jacobian(trace(path, {"e": (), **self._shapes("Rpwv")}, "path"), "e", "forward")
+
+
+class General(OfFunction):
+    """g(T_1, T_2, ...) = 0 or g(t, T_1, ...) = 0, with derivatives from the graph of g.
 
     With T(e) = T exp(e V) to second order, J V = dg/de and bias = d^2 g/de^2 at e = 0.
     """
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
-        self.function, self.count, self.timed = function, count, timed
-        given = ["t"] * timed + [f"T_{i + 1}" for i in range(count)]
-        check_arguments(f"constraint {name!r}", function, *given)
-
-        def residual(t: Any, *parts: Array) -> Array:
-            poses = [SE3.motion(R, p) for R, p in zip(parts[::2], parts[1::2], strict=True)]
-            return np.atleast_1d(np.asarray(function(*((t,) if timed else ()), *poses)))
-
-        shapes: dict[str, Any] = {"t": ()}
-        for i in range(count):
-            shapes |= {f"R{i}": (3, 3), f"p{i}": (3,)}
-        self.residual = traced_function(residual, shapes, f"constraint {name!r}", None)
-        self.rows = next(iter(self.residual.outputs.values())).size
+        super().__init__(function, count, timed, name)
         moves = np.zeros(self.rows, bool)
         for by_pose in (f for pair in self._gradients for f in pair):
             entries = next(iter(by_pose.outputs.values())).reshape(self.rows, -1)
@@ -436,27 +469,9 @@ class General(ConstraintKind):
             )
 
     @cached_property
-    def _along(self) -> tuple[Function, Function]:
-        """First and second derivative by e of g(t + e, T exp(e V)): (e, t, R, p, w, v, ...) -> (m,)."""
-
-        def path(e: Any, t: Any, *parts: Array) -> Array:
-            moved = []
-            for R, p, w, v in zip(*(parts[i::4] for i in range(4)), strict=True):
-                W = skew(w)
-                moved += [R + e * (R @ W) + (0.5 * e * e) * (R @ (W @ W)), p + e * (R @ v)]
-            return self.residual(t + e, *moved)
-
-        shapes: dict[str, Any] = {"e": (), "t": ()}
-        for i in range(self.count):
-            shapes |= {f"R{i}": (3, 3), f"p{i}": 3, f"w{i}": 3, f"v{i}": 3}
-        first = jacobian(trace(path, shapes, "path"), "e", "forward")
-        return first, jacobian(first, "e", "forward")
-
-    @cached_property
-    def _gradients(self) -> list[tuple[Function, Function]]:
-        return [
-            (jacobian(self.residual, f"R{i}"), jacobian(self.residual, f"p{i}")) for i in range(self.count)
-        ]
+    def _bend(self) -> Function:
+        """The second derivative, as `_along`."""
+        return jacobian(self._along, "e", "forward")
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         frames = own_frames(states, constants)
@@ -468,17 +483,15 @@ class General(ConstraintKind):
             G, P = by_R(t, *places), by_p(t, *places)
             turned = [(G * (R @ skew(e))[None]).sum(axis=(1, 2)) for e in ONE]
             jacobians.append(at_center(np.stack(turned, axis=1), P @ R, Q, r))
-        first, second = self._along
-        straight = [x for frame in frames for x in frame]
-        bias = second(0.0, t, *straight)
+        bias = self._bend(0.0, t, *(x for frame in frames for x in frame))
         # p'' = R a of the frame's origin while a of the centre of mass is zero: omega x (omega x r)
         for body, J, r in zip(states, jacobians, constants[1::2], strict=True):
             bias = bias + J[:, 3:] @ cross(body.w, cross(body.w, r))
         drift = None
         if self.timed:
             still = [x for R, p, _, _ in frames for x in (R, p, ZERO, ZERO)]
-            drift = first(0.0, t, *still)
-        return Rows(jacobians, bias, self.residual(t, *places), drift)
+            drift = self._along(0.0, t, *still)
+        return Rows(jacobians, bias, self.value(t, *places), drift)
 
 
 def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, Array, Array, Array]]:

@@ -22,6 +22,7 @@ that were eliminated before, in the metric of M^-1: it tells how close equations
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,12 @@ class Factors(NamedTuple):
     lower: list[Array]  # L, 1/d of A_kk = L^T d L, packed
     U: dict[tuple[int, int], Array]
     worst: Array  # how close to dependence (`worse`), (1,); (0,) where nobody asked
+
+    @property
+    def relative_pivots(self) -> np.ndarray:
+        """d_k/D_k of all rows."""
+        pairs = zip(self.lower, self.scale, strict=True)
+        return np.array([1 / x for p, d in pairs for x in p[-len(d) :] * d], float)
 
 
 class Regularization(NamedTuple):
@@ -73,38 +80,39 @@ class Elimination:
         for k, l in self.pairs:
             neighbours[k].add(l)
             neighbours[l].add(k)
-        remaining = set(range(len(sizes)))
         self.later: list[tuple[int, ...]] = [()] * len(sizes)  # coupled blocks that are eliminated after
-        order = []
+        self.order: list[int] = []
         degree = [sum(sizes[l] for l in n) for n in neighbours]
-        queue: dict[int, set[int]] = {}
-        for k, d in enumerate(degree):
-            queue.setdefault(d, set()).add(k)
-        while remaining:
-            least = min(d for d, members in queue.items() if members)
-            k = max(queue[least])  # among equals the last one: along a chain, from its end to its root
-            queue[least].discard(k)
-            remaining.discard(k)
-            order.append(k)
+        queue = [
+            (d, -k) for k, d in enumerate(degree)
+        ]  # of equal degree the last: along a chain, to its root
+        heapify(queue)
+        while queue:
+            d, k = heappop(queue)
+            k = -k
+            if d != degree[k]:  # which has changed since, or it is eliminated
+                continue
+            degree[k] = -1
+            self.order.append(k)
             self.later[k] = tuple(sorted(neighbours[k]))
             for l in neighbours[k]:
-                queue[degree[l]].discard(l)
-                neighbours[l].discard(k)
-                neighbours[l] |= neighbours[k] - {l}
+                neighbours[l] = (neighbours[l] | neighbours[k]) - {k, l}
                 degree[l] = sum(sizes[m] for m in neighbours[l])
-                queue.setdefault(degree[l], set()).add(l)
-            neighbours[k] = set()
-        self.order = order
+                heappush(queue, (degree[l], -l))
 
     def factor(
         self,
         diagonal: Sequence[Array],
         coupling: dict[tuple[int, int], Array],
         regularization: Regularization,
+        scale: Sequence[Array] | None = None,
     ) -> Factors:
-        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l."""
+        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l.
+
+        scale  D of each block, (m_k,); None: the diagonal of A
+        """
         redundant, shift, ordinary = regularization
-        scale = [np.diagonal(block) for block in diagonal]
+        scale = [np.diagonal(block) for block in diagonal] if scale is None else [*scale]
         A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
         lower: list[Array] = [np.zeros(0)] * len(self.sizes)
         U: dict[tuple[int, int], Array] = {}

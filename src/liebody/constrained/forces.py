@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import trace
 from ..door import check_arguments
 from ..dynamics import FrameForce, JointForce
-from ..errors import GraphError, ShapeError
 from ..groups import SE3, Prismatic, Revolute
 from ..linear import cross, is_numeric
 from ..scalar import Array, arctan2, sqrt
 from .bodies import MovingBody
-from .constraints import BodyState, Constraint, States
+from .constraints import Constraint, States, own_frames, traced_function
 
 
 class ForceKind:
@@ -227,13 +225,7 @@ class OwnWrench(ForceKind):
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}
-        try:
-            traced = trace(self._evaluate, shapes, "wrench")
-        except GraphError as error:
-            raise GraphError(f"force {name!r}: {error}") from None
-        found = next(iter(traced.outputs.values())).shape
-        if found != (count, 6):
-            raise ShapeError(f"force {name!r} returns an array of shape {found}, expected {(count, 6)}")
+        traced_function(self._evaluate, shapes, f"force {name!r}", (count, 6))
 
     def _evaluate(self, t: Any, u: Array, *parts: Array) -> Array:
         result = np.asarray(self.function(t, *((u,) if self.efforts else ()), *parts))
@@ -241,9 +233,8 @@ class OwnWrench(ForceKind):
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, u: Array) -> list[Array]:
         parts: list[Array] = []
-        for body, Q, r in zip(states, constants[::2], constants[1::2], strict=True):
-            parts.append(_pose(body, Q, r))
-            parts.append(np.concatenate([Q.T @ body.w, Q.T @ (body.v + cross(body.w, r))]))
+        for R, p, w, v in own_frames(states, constants):
+            parts += [SE3.motion(R, p), np.concatenate([w, v])]
         wrenches = []
         for F, Q, r in zip(self._evaluate(t, u, *parts), constants[::2], constants[1::2], strict=True):
             moment, force = Q @ F[:3], Q @ F[3:]
@@ -252,9 +243,5 @@ class OwnWrench(ForceKind):
 
     def energy(self, states: States, constants: Sequence[Array]) -> Any:
         assert self.potential is not None
-        return self.potential(*map(_pose, states, constants[::2], constants[1::2]))
-
-
-def _pose(body: BodyState, Q: Array, r: Array) -> Array:
-    """Pose of a frame at r, turned by Q, in the body's axes."""
-    return SE3.motion(body.R @ Q, body.p + body.R @ r)
+        places = zip(states, constants[::2], constants[1::2], strict=True)
+        return self.potential(*(SE3.motion(body.R @ Q, body.p + body.R @ r) for body, Q, r in places))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,12 @@ from ..groups import SE3, Fixed, Free, Helical, MotionSubgroup, PlanarHelical, S
 from ..scalar import Array
 from .builder import SystemBuilder
 from .system import System
+
+
+def _place(tree: Tree, name: str) -> tuple[str, Array]:
+    """The body that carries a frame, or the world, and where on it the frame lies."""
+    frame = tree.frame(name)
+    return tree.bodies[frame.body - 1].name if frame.body else WORLD, frame.placement
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +40,14 @@ class Closure:
     a: str
     b: str
 
+    def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
+        """Add the constraint, between the bodies of a tree that carry the frames."""
+        (a, on_a), (b, on_b) = _place(tree, self.a), _place(tree, self.b)
+        if isinstance(self.what, MotionSubgroup):
+            builder.joint(self.name, self.what, a, b, on_a, on_b)
+        else:
+            builder.rod(self.name, a, b, on_a, on_b, number(f"length of {self.name!r}", self.what))
+
 
 @dataclass(frozen=True, eq=False)
 class _OfFrames:
@@ -41,6 +55,30 @@ class _OfFrames:
     function: Callable[..., Any]
     frames: str | tuple[str, ...]
     timed: bool = False
+
+    of_velocities: ClassVar[bool] = False
+
+    def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
+        """Add the constraint, between the bodies of a tree that carry the frames."""
+        frames = [tree.frame(name) for name in names(self.frames)]
+        taken = [f"{x}_{i + 1}" for i in range(len(frames)) for x in ("TV" if self.of_velocities else "T")]
+        check_arguments(f"condition {self.name!r}", self.function, *["t"] * self.timed, *taken)
+
+        def on_bodies(*arguments: Any) -> Any:
+            head, moving = arguments[: self.timed], iter(arguments[self.timed :])
+            placed: list[Array] = []
+            for f in frames:
+                placed.append((next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement)
+                if self.of_velocities:
+                    twist = next(moving) if f.body else np.zeros(6, int)
+                    placed.append(SE3.Ad(SE3.inverse(f.placement)) @ twist)
+            return self.function(*head, *placed)
+
+        bodies = [tree.bodies[f.body - 1].name for f in frames if f.body]
+        if len(set(bodies)) < len(bodies):
+            raise ModelError(f"condition {self.name!r} names two frames of one body; compute one of them")
+        add = builder.velocity_constraint if self.of_velocities else builder.constraint
+        add(self.name, on_bodies, bodies, self.timed)
 
 
 class Condition(_OfFrames):
@@ -56,6 +94,8 @@ class VelocityCondition(_OfFrames):
     Twists are in the frames' own axes; arguments as of `SystemBuilder.velocity_constraint`.
     """
 
+    of_velocities = True
+
 
 @dataclass(frozen=True, eq=False)
 class KnifeEdge:
@@ -64,6 +104,10 @@ class KnifeEdge:
     name: str
     frame: str
     slip: Any = 0.0
+
+    def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
+        """Add the constraint, to the body of a tree that carries the frame."""
+        builder.knife_edge(self.name, *_place(tree, self.frame), slip=self.slip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +125,13 @@ class Rolling:
     on: str = WORLD
     slip: Any = 0.0
     held: bool = True
+
+    def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
+        """Add the constraints, to the body of a tree that carries the frame."""
+        (body, T), (on, plane) = _place(tree, self.frame), _place(tree, self.on)
+        R, center = SE3.parts(T)
+        axis = None if self.axis is None else R @ np.asarray(self.axis, float)
+        builder.rolling(self.name, body, self.radius, axis, center, on, plane, self.slip, self.held)
 
 
 AnyClosure = Closure | Condition | VelocityCondition | KnifeEdge | Rolling
@@ -128,7 +179,7 @@ class AbsoluteTree:
                 driven=driven,
             )
         for closure in closures:
-            add_closure(builder, self.tree, closure)
+            closure.add_to(builder, self.tree)
         self.system: System = builder.build()
 
     def to_system(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -160,58 +211,6 @@ class AbsoluteTree:
 
 def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
     return u
-
-
-def add_closure(builder: SystemBuilder, tree: Tree, closure: AnyClosure) -> None:
-    """The constraint of a closure, between the bodies that carry its frames."""
-    if isinstance(closure, _OfFrames):
-        frames = [tree.frame(name) for name in names(closure.frames)]
-        of_velocities = isinstance(closure, VelocityCondition)
-        taken = [f"{x}_{i + 1}" for i in range(len(frames)) for x in ("TV" if of_velocities else "T")]
-        check_arguments(f"condition {closure.name!r}", closure.function, *["t"] * closure.timed, *taken)
-
-        def on_bodies(*arguments: Any) -> Any:
-            head, moving = arguments[: closure.timed], iter(arguments[closure.timed :])
-            placed: list[Array] = []
-            for f in frames:
-                placed.append((next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement)
-                if of_velocities:
-                    twist = next(moving) if f.body else np.zeros(6, int)
-                    placed.append(SE3.Ad(SE3.inverse(f.placement)) @ twist)
-            return closure.function(*head, *placed)
-
-        numbers = [f.body for f in frames if f.body]
-        if len(set(numbers)) < len(numbers):
-            raise ModelError(f"condition {closure.name!r} names two frames of one body; compute one of them")
-        add = builder.velocity_constraint if of_velocities else builder.constraint
-        add(closure.name, on_bodies, [tree.bodies[i - 1].name for i in numbers], closure.timed)
-        return
-    if isinstance(closure, (KnifeEdge, Rolling)):
-        frame = tree.frame(closure.frame)
-        body = tree.bodies[frame.body - 1].name if frame.body else WORLD
-        if isinstance(closure, KnifeEdge):
-            builder.knife_edge(closure.name, body, frame.placement, slip=closure.slip)
-            return
-        plane, (R, center) = tree.frame(closure.on), SE3.parts(frame.placement)
-        builder.rolling(
-            closure.name,
-            body,
-            closure.radius,
-            None if closure.axis is None else R @ np.asarray(closure.axis, float),
-            center,
-            on=tree.bodies[plane.body - 1].name if plane.body else WORLD,
-            plane=plane.placement,
-            slip=closure.slip,
-            held=closure.held,
-        )
-        return
-    a, b = tree.frame(closure.a), tree.frame(closure.b)
-    parent, child = (tree.bodies[f.body - 1].name if f.body else WORLD for f in (a, b))
-    if isinstance(closure.what, MotionSubgroup):
-        builder.joint(closure.name, closure.what, parent, child, a.placement, b.placement)
-    else:
-        length = number(f"length of {closure.name!r}", closure.what)
-        builder.rod(closure.name, parent, child, a.placement, b.placement, length)
 
 
 def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:

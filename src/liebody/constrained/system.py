@@ -15,6 +15,7 @@ from ..dynamics import Force, FrameForce, JointForce, JointLimits, Limits
 from ..dynamics.mechanism import Functions
 from ..errors import ModelError, ShapeError, counted
 from ..groups import SE3, LieGroup, Prismatic, Product, R, Revolute
+from ..groups.product import slices
 from ..groups.so3 import quaternions, rotations
 from ..labels import Labels
 from ..linear import cross, matvec
@@ -136,10 +137,9 @@ class System(Constrained):
         return made
 
     @cached_property
-    def slides(self) -> list[slice]:
+    def slides(self) -> tuple[slice, ...]:
         """Where each constraint's parameters stand among those of all curves."""
-        ends = np.cumsum([0, *(c.kind.parameters for c in self.constraints)]).tolist()
-        return [slice(*ends[k : k + 2]) for k in range(len(self.constraints))]
+        return slices([c.kind.parameters for c in self.constraints])
 
     @cached_property
     def by_group(self) -> tuple[list[int], list[int]]:
@@ -382,12 +382,16 @@ class System(Constrained):
         return equations.projected(self, t, y, by)
 
     def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self._violations(t, q, v)[:2]
+
+    def _violations(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, list[dict[int, Array]]]:
+        """g, its rate (nc,), and J by constraints and bodies, for (omega, v) in the bodies' axes."""
         found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
         g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
-        return g, rate
+        return g, rate, found.J
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
-        return self._residual(q, t), self._dense(self._blocks_of_J(q, t))
+        return self._residual(q, t), self._dense(self.nc, self._blocks_of_J(q, t))
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M; M and J by their blocks."""
@@ -410,10 +414,7 @@ class System(Constrained):
         nu = self.nu
 
         def mass(q: Array) -> Array:
-            M = np.zeros((self.nv, self.nv), int).astype(object)
-            for i, _, block in self._blocks_of_M:
-                M[i : i + 6, i : i + 6] = block
-            return M
+            return self._dense(self.nv, self._blocks_of_M)
 
         return {"M": mass, "b": self._inertial, "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu])}
 
@@ -435,11 +436,12 @@ class System(Constrained):
         state = equations.bodies(self, q, np.zeros(self.nv, int))
         return np.concatenate([NONE, *equations.residuals(self, state, t)[0]])
 
-    def _dense(self, blocks: equations.Blocks) -> Array:
-        J = np.zeros((self.nc, self.nv), int).astype(object)
+    def _dense(self, rows: int, blocks: equations.Blocks) -> Array:
+        """The matrix (rows, nv) of these blocks."""
+        found = np.zeros((rows, self.nv), int).astype(object)
         for row, column, block in blocks:
-            J[row : row + len(block), column : column + 6] = block
-        return J
+            found[row : row + len(block), column : column + 6] = block
+        return found
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         state = equations.bodies(self, q, v)
@@ -450,10 +452,8 @@ class System(Constrained):
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv) for (omega, v) in the bodies' axes, rate of g (nc,)) at one state."""
         v = np.zeros(self.nv, int) if v is None else np.asarray(v)
-        state = equations.bodies(self, np.asarray(q), v)
-        found = equations.blocks(self, state, t, None, equations.violations)
-        g, rate = (np.concatenate([NONE, *(r[k] for r in found.right)]) for k in range(2))
-        J = self._dense(equations.by_rows(self, found.J))
+        g, rate, blocks = self._violations(t, np.asarray(q), v)
+        J = self._dense(self.nc, equations.by_rows(self, blocks))
         return g.astype(float), J.astype(float), rate.astype(float)
 
     def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
@@ -481,9 +481,7 @@ class System(Constrained):
         return np.asarray((rows * rows).sum(axis=1))
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        factors, _ = self._factors(q, t, PROXIMAL)
-        pairs = zip(factors.lower, factors.scale, strict=True)
-        return np.concatenate([1 / (p[-len(d) :] * d) for p, d in pairs])
+        return self._factors(q, t, PROXIMAL)[0].relative_pivots
 
     def _factors(self, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
         """Factors of A + shift D at q."""
@@ -504,8 +502,7 @@ class System(Constrained):
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
         """q exp(step), the step given by (omega, v) in the bodies' axes; curves at their closest points."""
-        u = np.concatenate([self.changed(q, np.zeros(self.nv), step), np.zeros(self.ns)])
-        return self._at_closest(np.array(self.group.normalize(self.group.integrate(q, u)), float))
+        return self._at_closest(super().moved(q, self.changed(q, np.zeros(self.nv), step)))
 
     def changed(self, q: Array, v: Array, change: Array) -> np.ndarray:
         """v plus a change of (omega, v) in the bodies' axes."""

@@ -13,49 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, jacobian, trace
-from ..door import check_arguments
+from ..codegen import trace
 from ..errors import ModelError
 from ..groups import SE3
-from ..linear import cross, skew
+from ..linear import cross
 from ..scalar import Array, sqrt
-from .constraints import ConstraintKind, Rows, States, at_center, own_frames, traced_function
+from .constraints import ZERO, OfFunction, Rows, States, at_center, own_frames
 
 DOWN = np.array([0, 0, -1])
 
 
-class GeneralVelocity(ConstraintKind):
+class GeneralVelocity(OfFunction):
     """f(T_1, V_1, ...) = 0 or f(t, T_1, V_1, ...) = 0, affine in the twists, with derivatives of f's graph.
-
-    function  takes pose (4, 4) in the world and twist (6,) in its own axes of each body's own frame, after
-              the time if `timed`; returns a number or a vector (m,)
 
     With T(e) = T exp(e V), J = df/dV and bias = df/de at e = 0.
     """
 
     holonomic = False
+    parts = "Rpwv"
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
-        self.function, self.count, self.timed = function, count, timed
-        given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
-        check_arguments(f"constraint {name!r}", function, *given)
-
-        def rate(t: Any, *parts: Array) -> Array:
-            motions = []
-            for R, p, w, v in zip(*(parts[i::4] for i in range(4)), strict=True):
-                motions += [SE3.motion(R, p), np.concatenate([w, v])]
-            return np.atleast_1d(np.asarray(function(*((t,) if timed else ()), *motions)))
-
-        self.rate = traced_function(rate, {"t": (), **self._shapes}, f"constraint {name!r}", None)
-        self.rows = next(iter(self.rate.outputs.values())).size
+        super().__init__(function, count, timed, name)
         self._check(name)
-
-    @property
-    def _shapes(self) -> dict[str, Any]:
-        shapes: dict[str, Any] = {}
-        for i in range(self.count):
-            shapes |= {f"R{i}": (3, 3), f"p{i}": 3, f"w{i}": 3, f"v{i}": 3}
-        return shapes
 
     def _check(self, name: str) -> None:
         """Raise ModelError for functions that do not depend on the velocities, or not in the first power."""
@@ -69,7 +48,7 @@ class GeneralVelocity(ConstraintKind):
 
         state = parts(1.0)
         still, double = ([x if k % 4 < 2 else f * x for k, x in enumerate(state)] for f in (0.0, 2.0))
-        offset, once, twice = (np.asarray(self.rate(0.3, *x), float) for x in (still, state, double))
+        offset, once, twice = (np.asarray(self.value(0.3, *x), float) for x in (still, state, double))
         bent = np.abs(twice - 2 * once + offset) > 1e-9 * (1 + np.abs(twice))
         idle = np.abs(once - offset) == 0
         for wrong, what in (
@@ -83,42 +62,27 @@ class GeneralVelocity(ConstraintKind):
     @cached_property
     def is_driven(self) -> bool:  # type: ignore[override]
         """Whether b(q, t) may differ from zero: whether the constraint does work."""
-        still = [x for i in range(self.count) for x in (f"w{i}", f"v{i}")]
 
-        def drift(t: Any, *parts: Array) -> Array:
-            given = dict(zip(places, parts, strict=True))
-            return self.rate(t, *(given.get(key, np.zeros(3, int)) for key in self._shapes))
+        def drift(t: Any, *places: Array) -> Array:
+            return self._drift(t, places)
 
-        places = {key: shape for key, shape in self._shapes.items() if key not in still}
-        made = next(iter(trace(drift, {"t": (), **places}, "drift").outputs.values()))
+        made = next(iter(trace(drift, self._shapes("Rp"), "drift").outputs.values()))
         return any(type(x) is not float or x != 0 for x in made.flat)
 
-    @cached_property
-    def _by_twists(self) -> list[tuple[Function, Function]]:
-        return [(jacobian(self.rate, f"w{i}"), jacobian(self.rate, f"v{i}")) for i in range(self.count)]
-
-    @cached_property
-    def _along(self) -> Function:
-        """df/de of f(t + e, T exp(e V), V) at e: (e, t, R, p, w, v, ...) -> (m,)."""
-
-        def path(e: Any, t: Any, *parts: Array) -> Array:
-            moved: list[Array] = []
-            for R, p, w, v in zip(*(parts[i::4] for i in range(4)), strict=True):
-                moved += [R + e * (R @ skew(w)), p + e * (R @ v), w, v]
-            return self.rate(t + e, *moved)
-
-        return jacobian(trace(path, {"e": (), "t": (), **self._shapes}, "path"), "e", "forward")
+    def _drift(self, t: Any, places: Sequence[Array]) -> Array:
+        """f at R, p of each body, at rest."""
+        pairs = zip(places[::2], places[1::2], strict=True)
+        return self.value(t, *(x for pair in pairs for x in (*pair, ZERO, ZERO)))
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
-        parts = [x for frame in own_frames(states, constants) for x in frame]
-        pairs = zip(self._by_twists, constants[::2], constants[1::2], strict=True)
+        frames = own_frames(states, constants)
+        parts = [x for frame in frames for x in frame]
+        pairs = zip(self._gradients, constants[::2], constants[1::2], strict=True)
         jacobians = [at_center(by_w(t, *parts), by_v(t, *parts), Q, r) for (by_w, by_v), Q, r in pairs]
         bias = self._along(0.0, t, *parts)
         for body, J in zip(states, jacobians, strict=True):  # dv/dt = a - omega x v in the body's axes
             bias = bias - J[:, 3:] @ cross(body.w, body.v)
-        drift = None
-        if self.is_driven:
-            drift = self.rate(t, *(x if k % 4 < 2 else np.zeros(3, int) for k, x in enumerate(parts)))
+        drift = self._drift(t, [x for R, p, _, _ in frames for x in (R, p)]) if self.is_driven else None
         return Rows(jacobians, bias, np.zeros(self.rows, int), drift)
 
 

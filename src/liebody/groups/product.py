@@ -16,7 +16,8 @@ from .real import R, RealGroup
 from .so3 import SO3
 
 
-def _slices(sizes: list[int]) -> tuple[slice, ...]:
+def slices(sizes: list[int]) -> tuple[slice, ...]:
+    """Places of parts of these sizes, one after the other."""
     ends = list(accumulate(sizes, initial=0))
     return tuple(slice(a, b) for a, b in pairwise(ends))
 
@@ -66,9 +67,9 @@ class Product(LieGroup):
         self.factors = factors
         self.name = name or f"Product({', '.join(map(repr, factors))})"
         self.n, self.dim, self.nq = (sum(getattr(f, k) for f in factors) for k in ("n", "dim", "nq"))
-        self.blocks = _slices([f.n for f in factors])
-        self.dofs = _slices([f.dim for f in factors])
-        self.coordinate_slices = _slices([f.nq for f in factors])
+        self.blocks = slices([f.n for f in factors])
+        self.dofs = slices([f.dim for f in factors])
+        self.coordinate_slices = slices([f.nq for f in factors])
 
     def _value(self) -> Any:
         return self.name, self.factors

@@ -88,7 +88,7 @@ class _OfAxis(MotionSubgroup, RealGroup):
     def along(self, axis: Array) -> Self:
         """The same motions about another axis (3,): symbols, of norm 1, or numbers."""
         other = copy.copy(self)
-        other._set_axis(_direction(axis, "axis") if is_numeric(axis) else axis)
+        other._set_axis(unit_vector(axis, "axis") if is_numeric(axis) else axis)
         return other
 
     def _set_axis(self, axis: Array) -> None:
@@ -100,7 +100,7 @@ class Prismatic(_OfAxis):
 
     def __init__(self, axis: Any) -> None:
         super().__init__(1)
-        self._set_axis(_direction(axis, "axis"))
+        self._set_axis(unit_vector(axis, "axis"))
 
     def _set_axis(self, axis: Array) -> None:
         self.axis, self.name = axis, f"Prismatic({_text(axis)})"
@@ -116,7 +116,7 @@ class Revolute(_OfAxis):
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(1)
         self.point = _point(point)
-        self._set_axis(_direction(axis, "axis"))
+        self._set_axis(unit_vector(axis, "axis"))
 
     def _set_axis(self, axis: Array) -> None:
         self.axis, self.name = axis, f"Revolute({_text(axis)}{_at(self.point)})"
@@ -134,7 +134,8 @@ class Helical(MotionSubgroup, RealGroup):
 
     def __init__(self, axis: Any, pitch: float, point: Any = _ORIGIN) -> None:
         super().__init__(1)
-        self.axis, self.pitch, self.point = _direction(axis, "axis"), _pitch(pitch, "Revolute"), _point(point)
+        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
+        self.pitch = _pitch(pitch, "Revolute")
         self.name = f"Helical({_text(self.axis)}, pitch={self.pitch}{_at(self.point)})"
         self._set_twists([_about(self.axis, self.point) + self.pitch * _along(self.axis)])
 
@@ -151,7 +152,7 @@ class PlanarTranslation(MotionSubgroup, RealGroup):
 
     def __init__(self, normal: Any) -> None:
         super().__init__(2)
-        self.normal = _direction(normal, "normal")
+        self.normal = unit_vector(normal, "normal")
         self.name = f"PlanarTranslation({_text(self.normal)})"
         self._e1, self._e2 = _normal_directions(self.normal)
         self._set_twists([_along(self._e1), _along(self._e2)])
@@ -177,7 +178,7 @@ class Cylindrical(MotionSubgroup, RealGroup):
 
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(2)
-        self.axis, self.point = _direction(axis, "axis"), _point(point)
+        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
         self.name = f"Cylindrical({_text(self.axis)}{_at(self.point)})"
         self._set_twists([_about(self.axis, self.point), _along(self.axis)])
 
@@ -196,7 +197,7 @@ class Planar(MotionSubgroup, SE2Group):
     """
 
     def __init__(self, normal: Any, point: Any = _ORIGIN) -> None:
-        self.normal, self.point = _direction(normal, "normal"), _point(point)
+        self.normal, self.point = unit_vector(normal, "normal"), _point(point)
         self.name = f"Planar({_text(self.normal)}{_at(self.point)})"
         self._e1, self._e2 = _normal_directions(self.normal)
         self._set_twists([_about(self.normal, self.point), _along(self._e1), _along(self._e2)])
@@ -214,7 +215,7 @@ class PlanarHelical(MotionSubgroup, SE2CoverGroup):
     """
 
     def __init__(self, normal: Any, pitch: float, point: Any = _ORIGIN) -> None:
-        self.normal, self.pitch = _direction(normal, "normal"), _pitch(pitch, "Planar")
+        self.normal, self.pitch = unit_vector(normal, "normal"), _pitch(pitch, "Planar")
         self.point = _point(point)
         self.name = f"PlanarHelical({_text(self.normal)}, pitch={self.pitch}{_at(self.point)})"
         self._e1, self._e2 = _normal_directions(self.normal)
@@ -248,7 +249,7 @@ class Schoenflies(MotionSubgroup, Product):
 
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(SE2, R(1))
-        self.axis, self.point = _direction(axis, "axis"), _point(point)
+        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
         self.name = f"Schoenflies({_text(self.axis)}{_at(self.point)})"
         self._e1, self._e2 = _normal_directions(self.axis)
         self._set_twists(
@@ -298,7 +299,8 @@ def _along(direction: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(3), direction])
 
 
-def _vector(value: Any, what: str) -> np.ndarray:
+def three_numbers(value: Any, what: str) -> np.ndarray:
+    """Three finite numbers (3,); raises ShapeError and ModelError."""
     try:
         vector = np.array(value, dtype=float)
     except Exception:  # of whatever stands there
@@ -310,8 +312,9 @@ def _vector(value: Any, what: str) -> np.ndarray:
     return vector
 
 
-def _direction(value: Any, what: str) -> np.ndarray:
-    vector = _vector(value, what)
+def unit_vector(value: Any, what: str) -> np.ndarray:
+    """The unit vector (3,) along this one; raises ShapeError and ModelError."""
+    vector = three_numbers(value, what)
     if not vector.any():
         raise ModelError(
             f"{what} {value!r} has no direction; give a vector that is not zero, such as (0, 0, 1)"
@@ -323,7 +326,7 @@ def _direction(value: Any, what: str) -> np.ndarray:
 
 
 def _point(value: Any) -> np.ndarray:
-    vector = _vector(value, "point") + 0.0
+    vector = three_numbers(value, "point") + 0.0
     vector.setflags(write=False)
     return vector
 

@@ -3,7 +3,7 @@
     tableaux         explicit Runge-Kutta methods as data that checks itself
     rkmk             one Runge-Kutta-Munthe-Kaas step, for any group and tableau; dense output on the group
     commutator_free  methods that compose exponentials: commutator-free, Crouch-Grossman; checked likewise
-    methods          explicit methods by their names
+    methods          all methods by their names
     ivp              solve_ivp: error control, events, output, called as SciPy's
 
 and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
@@ -13,7 +13,6 @@ and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
     collocation         Gauss, RadauIIA; also for any vector field
     generalized_alpha, half_explicit, variational   the others
     retractions         exp and Cayley's map, for variational
-    mechanical_methods  all of them by their names
 """
 
 from .collocation import Collocation, Gauss, RadauIIA
@@ -22,9 +21,8 @@ from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
 from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
-from .mechanical_methods import is_mechanical, mechanical_method
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
-from .methods import Method, method_named
+from .methods import Method, is_mechanical, mechanical_method, method_named
 from .rkmk import coefficients, rkmk_step
 from .tableaux import Tableau, tableau
 from .variational import Variational

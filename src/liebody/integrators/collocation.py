@@ -27,11 +27,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from ..codegen.flow import combination
 from ..codegen.implicit import Control, ImplicitFlow, Phase
 from ..errors import IntegrationError
 from ..groups import LieGroup
@@ -40,6 +41,7 @@ from ..scalar import Array, absolute, maximum
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components
+from .tableaux import nonzero
 
 EPSILON = float(np.finfo(float).eps)
 MOST_CORRECTIONS = 10  # of a step in Python, with one Jacobian
@@ -94,9 +96,7 @@ class Collocation(MechanicalMethod):
 
     def _combined(self, weights: Array, vectors: Any) -> Array:
         """sum_j weights_j vectors_j; weights that are zero cost nothing."""
-        return sum(
-            (float(w) * x for w, x in zip(weights, vectors, strict=True) if w), np.zeros_like(vectors[0])
-        )
+        return combination(nonzero(weights), vectors)
 
     def field_flow(
         self,
@@ -190,9 +190,6 @@ class Collocation(MechanicalMethod):
                 return np.concatenate([after, V[-1]])
             return np.concatenate([after, v + self._combined(self.ends, [w - v for w in V])])
 
-        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(s * n, int), *[system.proximal(y[:nq])] * s])
-
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
             q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
@@ -237,18 +234,15 @@ class Collocation(MechanicalMethod):
         def first(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return np.concatenate([np.zeros(n), z[s * n : s * n + m]])
 
-        def soften_delta(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
-
         def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             psi = np.reshape(z[: s * n], (s, n))
             pairs = zip(psi, velocities(psi, h), strict=True)
             return np.concatenate([x for k, w in pairs for x in (group.integrate(y[:nq], k), w)])
 
-        delta = Phase(first, estimate, defect, linear=True, soften=soften_delta)
+        delta = Phase(first, estimate, defect, linear=True, soften=system.softening(n))
         options["stages"] = Stages(self.tableau.b.tolist(), states)
         options["control"] = Control(self._estimated_order, [delta], error, between)
-        phases = [Phase(predict, residual, soften=soften)]
+        phases = [Phase(predict, residual, soften=system.softening(s * n, s))]
         return MechanicalFlow(system, phases, finish, nodes=[*c, 0.0, 1.0], **options)
 
     @property
@@ -367,10 +361,6 @@ class RadauIIA(Collocation):
 
 COLLOCATION: dict[str, Callable[[], Collocation]] = {
     "implicit-midpoint": lambda: Gauss(2),
-    "gauss2": lambda: Gauss(2),
-    "gauss4": lambda: Gauss(4),
-    "gauss6": lambda: Gauss(6),
-    "radau1": lambda: RadauIIA(1),
-    "radau3": lambda: RadauIIA(3),
-    "radau5": lambda: RadauIIA(5),
+    **{f"gauss{order}": partial(Gauss, order) for order in (2, 4, 6)},
+    **{f"radau{order}": partial(RadauIIA, order) for order in (1, 3, 5)},
 }

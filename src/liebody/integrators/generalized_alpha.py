@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,19 +62,16 @@ class GeneralizedAlpha(MechanicalMethod):
             raise IntegrationError("rho_inf = 1 does not damp the multipliers: take 0.9, for instance")
         group, n, m = system.group, system.dim, system.m
         alpha_m, alpha_f, gamma, beta = self.alpha_m, self.alpha_f, self.gamma, self.beta
-        ends = np.cumsum([0, system.nq, n, n, n, m]).tolist()
+        ends = np.cumsum([system.nq, n, n, n])
 
         def split(y: Array) -> list[Array]:
             """q, v, dv/dt, a, lambda."""
-            return [y[i:j] for i, j in pairwise(ends)]
+            return np.split(y, ends)
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             _, v, _, a, multipliers = split(y)
             known = np.zeros(m, int) if system.redundant else h * h * multipliers
             return np.concatenate([h * v + 0.5 * h * h * a, known])
-
-        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(n, int), system.proximal(y[: system.nq])])
 
         def after(psi: Array, h: Any, y: Array) -> tuple[Array, Array, Array, Array]:
             """q', v', dv', a' from Psi = h Delta."""
@@ -142,7 +138,7 @@ class GeneralizedAlpha(MechanicalMethod):
             q, v, dv, _, _ = split(y)
             return begin(t, q, shift(q, v, dv, -made * made), u[0], h)
 
-        phases = [Phase(predict, residual, soften=soften)]
+        phases = [Phase(predict, residual, soften=system.softening(n))]
         remembers = {"acceleration": n, "a": n, "multipliers": m}
         options["control"] = Control(3, [], error, between)
         options["memory"] = Memory(fit, restart)

@@ -94,10 +94,8 @@ class HalfExplicit(MechanicalMethod):
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])
 
-            def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-                return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
-
-            return Phase(predict, residual, keep, linear=not (m and system.redundant), soften=soften)
+            linear = not (m and system.redundant)
+            return Phase(predict, residual, keep, linear, system.softening(n))
 
         def moved(x: Array, z: Array, h: Any, y: Array) -> Array:
             """q at the end, moved along M^-1 J^T x."""

@@ -7,7 +7,6 @@ entries lie in a field Q(sqrt d), and are computed with as pairs of fractions.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import IntegrationError
-from .tableaux import ButcherTableau, density, nodes, stage_weights
+from .tableaux import ButcherTableau, dot, printed
 
 TERM = re.compile(r"([+-]?)(\d+(?:/\d+)?)?(r?)")
 
@@ -62,6 +61,9 @@ class Surd:
     def __float__(self) -> float:
         return float(self.a) + float(self.b) * float(self.d) ** 0.5
 
+    def __str__(self) -> str:
+        return f"{self.a} + {self.b} sqrt({self.d})"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImplicitTableau(ButcherTableau):
@@ -88,45 +90,26 @@ class ImplicitTableau(ButcherTableau):
     source: str = ""
 
     def __post_init__(self) -> None:
-        s = len(self.c)
-        A = [self._read(row, s) for row in self.A]
-        b, c = self._read(self.b, s), self._read(self.c, s)
-        self._require(len(A) == s, f"{s} nodes go with {s} rows of A")
-        for i, row in enumerate(A):
-            self._require(not self._dot(row, [1] * s) - c[i], f"row {i} of A does not sum to its node")
-        weights = stage_weights(A, self.order)  # type: ignore[arg-type]
-        for tree, weight in weights.items():
-            defect = self._dot(b, weight) - Fraction(1, density(tree))
-            self._require(
-                not defect,
-                f"it is said to be of order {self.order}, but misses the order condition of the tree {tree} "
-                f"with {nodes(tree)} nodes by {float(defect):.3g}",
-            )
+        A, b, _ = self._check(Fraction(0))
         if self.collocation:
-            self._require_collocation(A, c)
+            self._require_collocation(A)
         if self.stiffly_accurate:
             self._require(
                 not any(x - y for x, y in zip(A[-1], b, strict=True)), "the last row of A differs from b"
             )
-        self._set(A=A, b=b, c=c)
         if self.half_explicit:
             self._require_half_explicit()
 
-    def _read(self, row: Sequence[str], s: int) -> list[Surd]:
-        self._require(len(row) <= s, f"{row} has more entries than there are stages")
-        return [Surd.read(x, self.root) for x in [*row, *["0"] * (s - len(row))]]
+    def _exact(self, entry: str) -> Surd:
+        return Surd.read(entry, self.root)
 
-    def _dot(self, row: Sequence[Surd], column: Sequence[Any]) -> Surd:
-        return sum(
-            (a * x for a, x in zip(row, column, strict=True)), Surd(Fraction(0), Fraction(0), self.root)
-        )
-
-    def _require_collocation(self, A: list[list[Surd]], c: list[Surd]) -> None:
-        powers = [Surd(Fraction(1), Fraction(0), self.root) for _ in c]
+    def _require_collocation(self, A: list[list[Surd]]) -> None:
+        c = [sum(row) for row in A]
+        powers = [self._exact("1") for _ in c]
         for k in range(1, len(c) + 1):
             following = [x * y for x, y in zip(powers, c, strict=True)]
             for i, row in enumerate(A):
-                defect = self._dot(row, powers) - following[i] * Fraction(1, k)
+                defect = following[i] * Fraction(1, k) - dot(row, powers)
                 self._require(not defect, f"row {i} of A does not integrate polynomials of degree {k - 1}")
             powers = following
 
@@ -148,107 +131,54 @@ class ImplicitTableau(ButcherTableau):
         return f"ImplicitTableau({self.name!r}, order {self.order}, {self.stages} stages)"
 
 
-def _printed(order: int, text: str, source: str, **more: Any) -> dict[str, Any]:
-    """Arguments from the printed form: lines "c_i | A_i1 A_i2 ...", then b."""
-    lines = [line.split("|") for line in text.strip().splitlines()]
-    c = [left.strip() for left, _ in lines if left.strip()]
-    rows = [right.split() for _, right in lines]
-    return {"A": rows[:-1], "b": rows[-1], "c": c, "order": order, "source": source, **more}
+DATA = printed(
+    """
+gauss2 order=2 collocation: the implicit midpoint rule
+  1/2 | 1/2
+      | 1
 
+gauss4 order=4 root=3 collocation: Hammer, Hollingsworth (1955)
+  1/2-1/6r | 1/4      1/4-1/6r
+  1/2+1/6r | 1/4+1/6r 1/4
+           | 1/2      1/2
 
-DATA: dict[str, dict[str, Any]] = {
-    "gauss2": _printed(
-        2,
-        """
-        1/2 | 1/2
-            | 1
-        """,
-        "the implicit midpoint rule",
-        collocation=True,
-    ),
-    "gauss4": _printed(
-        4,
-        """
-        1/2-1/6r | 1/4      1/4-1/6r
-        1/2+1/6r | 1/4+1/6r 1/4
-                 | 1/2      1/2
-        """,
-        "Hammer, Hollingsworth (1955)",
-        root=3,
-        collocation=True,
-    ),
-    "gauss6": _printed(
-        6,
-        """
-        1/2-1/10r | 5/36       2/9-1/15r 5/36-1/30r
-        1/2       | 5/36+1/24r 2/9       5/36-1/24r
-        1/2+1/10r | 5/36+1/30r 2/9+1/15r 5/36
-                  | 5/18       4/9       5/18
-        """,
-        "Kuntzmann (1961), Butcher (1964)",
-        root=15,
-        collocation=True,
-    ),
-    "radau1": _printed(
-        1,
-        """
-        1 | 1
-          | 1
-        """,
-        "the implicit Euler method",
-        collocation=True,
-        stiffly_accurate=True,
-    ),
-    "radau3": _printed(
-        3,
-        """
-        1/3 | 5/12 -1/12
-        1   | 3/4  1/4
-            | 3/4  1/4
-        """,
-        "Radau IIA: Ehle (1969)",
-        collocation=True,
-        stiffly_accurate=True,
-    ),
-    "radau5": _printed(
-        5,
-        """
-        2/5-1/10r | 11/45-7/360r     37/225-169/1800r -2/225+1/75r
-        2/5+1/10r | 37/225+169/1800r 11/45+7/360r     -2/225-1/75r
-        1         | 4/9-1/36r        4/9+1/36r        1/9
-                  | 4/9-1/36r        4/9+1/36r        1/9
-        """,
-        "Radau IIA: Ehle (1969); Hairer, Wanner, Solving Ordinary Differential Equations II, table IV.5.6",
-        root=6,
-        collocation=True,
-        stiffly_accurate=True,
-    ),
-    "hem3": _printed(
-        3,
-        """
-        0   |
-        1/3 | 1/3
-        1   | -1 2
-            | 0  3/4 1/4
-        """,
-        "Brasey, Hairer, SIAM J. Numer. Anal. 30 (1993)",
-        half_explicit=True,
-    ),
-    "hem4": _printed(
-        4,
-        """
-        0         |
-        3/10      | 3/10
-        2/5-1/10r | 1/30+1/30r       11/30-2/15r
-        2/5+1/10r | -79/150-31/150r  -1/30-2/15r 24/25+11/25r
-        1         | 7/3+5/6r         -4/3+7/6r   -9/4-7/4r    9/4-1/4r
-                  | 0                0           4/9-1/36r    4/9+1/36r 1/9
-        """,
-        "Brasey, Hairer, SIAM J. Numer. Anal. 30 (1993): HEM4",
-        root=6,
-        half_explicit=True,
-    ),
-}
+gauss6 order=6 root=15 collocation: Kuntzmann (1961), Butcher (1964)
+  1/2-1/10r | 5/36       2/9-1/15r 5/36-1/30r
+  1/2       | 5/36+1/24r 2/9       5/36-1/24r
+  1/2+1/10r | 5/36+1/30r 2/9+1/15r 5/36
+            | 5/18       4/9       5/18
+
+radau1 order=1 collocation stiffly_accurate: the implicit Euler method
+  1 | 1
+    | 1
+
+radau3 order=3 collocation stiffly_accurate: Radau IIA: Ehle (1969)
+  1/3 | 5/12 -1/12
+  1   | 3/4  1/4
+      | 3/4  1/4
+
+radau5 order=5 root=6 collocation stiffly_accurate: Radau IIA: Ehle (1969); Hairer, Wanner, Solving \
+    Ordinary Differential Equations II, table IV.5.6
+  2/5-1/10r | 11/45-7/360r     37/225-169/1800r -2/225+1/75r
+  2/5+1/10r | 37/225+169/1800r 11/45+7/360r     -2/225-1/75r
+  1         | 4/9-1/36r        4/9+1/36r        1/9
+            | 4/9-1/36r        4/9+1/36r        1/9
+
+hem3 order=3 half_explicit: Brasey, Hairer, SIAM J. Numer. Anal. 30 (1993)
+  0   |
+  1/3 | 1/3
+  1   | -1 2
+      | 0  3/4 1/4
+
+hem4 order=4 root=6 half_explicit: Brasey, Hairer, SIAM J. Numer. Anal. 30 (1993): HEM4
+  0         |
+  3/10      | 3/10
+  2/5-1/10r | 1/30+1/30r       11/30-2/15r
+  2/5+1/10r | -79/150-31/150r  -1/30-2/15r 24/25+11/25r
+  1         | 7/3+5/6r         -4/3+7/6r   -9/4-7/4r    9/4-1/4r
+            | 0                0           4/9-1/36r    4/9+1/36r 1/9
+"""
+)
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from ..codegen.samples import Samples
-from ..door import checked, floats, number, short
+from ..door import checked, floats, members, number, short
 from ..errors import ConfigurationError, IntegrationError, ShapeError, positive, warn
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
@@ -184,7 +184,10 @@ def solve_ivp(
         raise IntegrationError(f"args must be a tuple of further arguments, not {args!r}; write args=(x,)")
     q0 = _start(group, g0)
     velocity = _Velocity(F, args or (), group)
-    watches = None if events is None else [_Watch(event, args or ()) for event in _as_list(events)]
+    watches = None
+    if events is not None:
+        given = [events] if callable(events) else members("events", events, "functions event(t, q)")
+        watches = [_Watch(event, args or ()) for event in given]
     times = None if t_eval is None else _output_times(t_eval, t0, t1)
     span, control = abs(t1 - t0), None
     if dt is None:
@@ -648,7 +651,3 @@ def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarra
     if rtol < 100 * EPSILON:
         warn(f"rtol = {rtol} is within round-off; {100 * EPSILON:.2g} is used", UserWarning)
     return max(rtol, 100 * EPSILON), atol
-
-
-def _as_list(events: Any) -> list[Any]:
-    return [events] if callable(events) else list(events)

@@ -37,6 +37,7 @@ from ..codegen.printers.numpy_source import compile_numpy
 from ..codegen.sparse import derivative, traced_to_differentiate
 from ..errors import IntegrationError, ShapeError
 from ..groups import LieGroup
+from ..groups.product import slices
 from ..linear import back_substitute, factor, is_numeric, is_zero, product, solve
 from ..scalar import Array
 
@@ -107,29 +108,27 @@ class MechanicalEquations:
                 M = np.array(M, dtype=float)
                 self._shape("M", M, (dim, dim))
                 parts = _diagonal_blocks(M)
-            stacks = _by_size(parts)
-            if not all(np.allclose(x, np.swapaxes(x, 1, 2), rtol=1e-9, atol=0) for _, x in stacks) or any(
-                np.linalg.eigvalsh(x).min() <= 0 for _, x in stacks
-            ):
-                raise ShapeError("M must be symmetric positive definite; check the inertias it is made of")
-            inverses = [(at, np.linalg.inv(x)) for at, x in stacks]
+            for _, block in parts:
+                alike = (abs(block - block.T) <= 1e-9 * abs(block)).all()  # which NaN is not
+                if not alike or np.linalg.eigvalsh(block).min() <= 0:
+                    raise ShapeError(
+                        "M must be symmetric positive definite; check the inertias it is made of"
+                    )
+            inverses = [(at, np.linalg.inv(block)) for at, block in parts]
             least = 1e-15 * max((np.abs(x).max() for _, x in inverses), default=0.0)
-            self._inertia = _placed(stacks)
+            self._inertia = _placed(parts)
             self._inverse = _placed([(at, np.where(np.abs(x) > least, x, 0)) for at, x in inverses])
         q, v = group.neutral(), np.zeros(dim)
-        for name, value in (("M", M(q) if callable(M) else None), ("b", b(q, v) if b else None)):
-            if value is not None:
-                self._shape(name, value, (dim, dim) if name == "M" else (dim,))
-        if Q is not None:
-            self._shape("Q", Q(0.0, q, v, np.zeros(efforts)), (dim,))
+        self._shape("M", M(q) if callable(M) else None, (dim, dim))
+        self._shape("b", b and b(q, v), (dim,))
+        self._shape("Q", Q and Q(0.0, q, v, np.zeros(efforts)), (dim,))
         m = np.shape(g(q)) if g else np.shape(J(q))[:1] if J else (0,)
         if len(m) != 1:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m, self.holonomic = m[0], g is not None or J is None
-        if J is not None and not isinstance(J(q), list):
-            self._shape("J", J(q), (self.m, dim))
-        if drift is not None:
-            self._shape("drift", drift(0.0, q), (self.m,))
+        given = J and J(q)
+        self._shape("J", None if isinstance(given, list) else given, (self.m, dim))
+        self._shape("drift", drift and drift(0.0, q), (self.m,))
 
     def with_parameters(self, u: Any) -> MechanicalEquations:
         """The equations at the parameters among u (efforts,), numbers or symbols."""
@@ -139,7 +138,7 @@ class MechanicalEquations:
         return other
 
     def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
-        if np.shape(value) != expected:
+        if value is not None and np.shape(value) != expected:
             raise ShapeError(f"{name} on {self.group} has shape {np.shape(value)}, expected {expected}")
 
     @property
@@ -260,18 +259,20 @@ class MechanicalEquations:
 
     @cached_property
     def _rates(self) -> list[Function | Program]:
-        """J(q exp(s v + s^2 w/2)) (v + s w), from (s, q, v, w), differentiated by s once and twice."""
+        """J (v + s a) + drift at t + s and q exp(s v + s^2 a/2), differentiated by s once and twice.
+
+        From (s, t, q, v, a).
+        """
         group = self.group
 
-        def rate(s: Any, q: Array, v: Array, w: Array) -> Array:
-            return self.constraint_rate(group.integrate(q, s * (v + 0.5 * s * w)), v + s * w)
+        def rate(s: Any, t: Any, q: Array, v: Array, a: Array) -> Array:
+            return self.velocity_defect(t + s, group.integrate(q, s * (v + 0.5 * s * a)), v + s * a)
 
-        given = {**self.shapes, "s": (), "w": self.dim}
-        shapes = {name: given[name] for name in ("s", "q", "v", "w")}
+        shapes: dict[str, Any] = {"s": (), "t": (), "q": self.nq, "v": self.dim, "a": self.dim}
         first = derivative(traced_to_differentiate(rate, shapes, "rate"), "s")
         return [first, derivative(first, "s")]
 
-    def _rate(self, order: int, *state: Array) -> Array:
+    def _rate(self, order: int, *state: Any) -> Array:
         """This derivative at s = 0."""
         made = self._rates[order - 1]
         if isinstance(made, Program) and not is_numeric(*state):
@@ -280,27 +281,14 @@ class MechanicalEquations:
 
     def constraint_bias(self, t: Any, q: Array, v: Array) -> Array:
         """(dJ/dt) v and the rate of `drift`, (m,)."""
-        bias = self._rate(1, q, v, np.zeros(self.dim, int))
-        return bias if self._drift is None else bias + self._drifting(0.0, t, q, v)
-
-    @cached_property
-    def _drifting(self) -> Function:
-        """d drift/ds along the motion, from (s, t, q, v) at s = 0."""
-        drift, group = self._drift, self.group
-        assert drift is not None
-
-        def along(s: Any, t: Any, q: Array, v: Array) -> Array:
-            return drift(t + s, group.integrate(q, s * v))
-
-        shapes = {"s": (), **{name: self.shapes[name] for name in ("t", "q", "v")}}
-        return jacobian(trace(along, shapes, "drift"), "s", "forward")
+        return self._rate(1, t, q, v, np.zeros(self.dim, int))
 
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
 
-        J(q(s)) v(s) = 0 along the motion, to second order in s that of `_rates` with w = dv/dt.
+        J(q(s)) v(s) = 0 along the motion, to second order in s that of `_rates` with a = dv/dt.
         """
-        return -self._rate(2, q, v, dv)
+        return -self._rate(2, 0.0, q, v, dv)
 
     def acceleration(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """(dv/dt, lambda) from the constraints at the level of acceleration, J dv/dt = -(dJ/dt) v.
@@ -389,6 +377,14 @@ class MechanicalEquations:
         J = self.jacobian(q)
         return -_shifts((J * self.solve_mass(q, J.T).T).sum(axis=1))
 
+    def softening(self, others: int, times: int = 1) -> Callable[..., Array]:
+        """`Phase.soften`: nothing for some unknowns, then, so many times, `proximal`."""
+
+        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            return np.concatenate([np.zeros(others, int), *[self.proximal(y[: self.nq])] * times])
+
+        return soften
+
 
 @step
 def _own_shifts(pairs: list[tuple[Array, Array]]) -> Array:
@@ -448,18 +444,10 @@ def _diagonal_blocks(M: Array) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(part, M[np.ix_(part, part)]) for part in parts]
 
 
-def _by_size(parts: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Blocks of one size together: their indices (n, k), and (n, k, k)."""
-    sizes: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for part in parts:
-        sizes.setdefault(len(part[0]), []).append(part)
-    return [tuple(map(np.stack, zip(*alike, strict=True))) for alike in sizes.values()]  # type: ignore[misc]
-
-
-def _placed(stacks: list[tuple[np.ndarray, np.ndarray]]) -> Blocks:
-    """A matrix of blocks as `_by_size` has them: as they are, or their entries where indices are apart."""
+def _placed(parts: list[tuple[np.ndarray, np.ndarray]]) -> Blocks:
+    """A matrix of blocks after their indices: as they are, or their entries where indices are apart."""
     found: Blocks = []
-    for at, block in ((at, block) for stack in stacks for at, block in zip(*stack, strict=True)):
+    for at, block in parts:
         if len(at) > 1 and np.ptp(at) == len(at) - 1:
             found.append((int(at[0]), int(at[0]), block))
         else:
@@ -505,7 +493,7 @@ class MechanicalFlow(ImplicitFlow):
     mechanics  the system
     layout     which entries of a state y (point,) are what: "q", "v", and what the method remembers
     remembers  name and length of the entries after q and v
-    begin      (t, q, v, u, h) -> y at the start; default: q and v alone
+    begin      (t, q, v, u, h) -> y at the start, which can be traced; None: q and v alone
     stages     where the method has such; None for those of second order, whose sum is the trapezoidal rule
     """
 
@@ -519,16 +507,10 @@ class MechanicalFlow(ImplicitFlow):
         stages: Stages | None = None,
         **options: Any,
     ) -> None:
-        self.mechanics, self._begin, self.stages = mechanics, begin, stages
+        self.mechanics, self.begin, self.stages = mechanics, begin, stages
         sizes = {"q": mechanics.nq, "v": mechanics.dim, **(remembers or {})}
-        ends = np.cumsum([0, *sizes.values()]).tolist()
-        self.layout = {key: slice(a, b) for key, a, b in zip(sizes, ends, ends[1:], strict=False)}
-        super().__init__(phases, finish, ends[-1], mechanics.efforts, **options)
-
-    @property
-    def begin(self) -> Callable[..., Any] | None:
-        """(t, q, v, u, h) -> y at the start, which can be traced; None where y is q and v alone."""
-        return self._begin
+        self.layout = dict(zip(sizes, slices([*sizes.values()]), strict=True))
+        super().__init__(phases, finish, sum(sizes.values()), mechanics.efforts, **options)
 
     def start(self, q: Any, v: Any, t: float, h: float, u: Any = None) -> np.ndarray:
         """States y (n, point) from q (n, nq) or (nq,), v (n, dim) or (dim,), at time t before steps of h.
@@ -550,7 +532,7 @@ class MechanicalFlow(ImplicitFlow):
         plain = self._plainly(n)
         with undisturbed():
             self._consistent(t, q, v, plain)
-        if self._begin is None:
+        if self.begin is None:
             return np.concatenate([q, v], axis=-1)
         if not h > 0:
             raise IntegrationError(
@@ -559,7 +541,7 @@ class MechanicalFlow(ImplicitFlow):
         u = np.broadcast_to(np.zeros(self.efforts) if u is None else np.asarray(u, float), (n, self.efforts))
         if plain:
             with undisturbed():
-                return np.array([self._begin(t, *state, h) for state in zip(q, v, u, strict=True)], float)
+                return np.array([self.begin(t, *state, h) for state in zip(q, v, u, strict=True)], float)
         return np.asarray(self._beginning(np.full(n, t), q, v, u, np.full(n, h)))
 
     def _plainly(self, members: int) -> bool:
@@ -616,8 +598,8 @@ class MechanicalFlow(ImplicitFlow):
     @cached_property
     def _beginning(self) -> Callable[..., Any]:
         system = self.mechanics
-        assert self._begin is not None
-        return compile_numpy(trace(self._begin, {**system.shapes, "h": ()}, "begin"))
+        assert self.begin is not None
+        return compile_numpy(trace(self.begin, {**system.shapes, "h": ()}, "begin"))
 
     @cached_property
     def multipliers(self) -> Callable[..., Any]:
@@ -735,38 +717,35 @@ class MechanicalFlow(ImplicitFlow):
 def _with_parameters(flow: MechanicalFlow, at: Callable[[Any], MechanicalFlow]) -> MechanicalFlow:
     """The flow whose functions are those of `at(u)`, u being the efforts and parameters they are given."""
 
-    def bound(part: Callable[[Any], Any], place: int = -1) -> Any:
-        """A function of a flow, u being its argument at this place; None where there is none."""
+    def bound(*path: Any, place: int = -1) -> Any:
+        """The function at the end of a path in a flow, u being its argument at this place; None: none."""
 
         def function(*arguments: Any) -> Any:
             u = np.asarray(arguments[place])
-            return part(at(u[0] if u.ndim == 2 else u))(*arguments)
+            return _reached(at(u[0] if u.ndim == 2 else u), path)(*arguments)
 
-        return function if part(flow) else None
+        return function if _reached(flow, path) else None
 
-    def phases(of: Callable[[Any], Sequence[Phase]]) -> tuple[Phase, ...]:
-        return tuple(
-            Phase(
-                bound(lambda f, k=k: of(f)[k].predict),  # type: ignore[misc]
-                bound(lambda f, k=k: of(f)[k].residual),  # type: ignore[misc]
-                bound(lambda f, k=k: of(f)[k].keep),  # type: ignore[misc]
-                phase.linear,
-                bound(lambda f, k=k: of(f)[k].soften),  # type: ignore[misc]
-            )
-            for k, phase in enumerate(of(flow))
-        )
+    def phases(*path: Any) -> tuple[Phase, ...]:
+        names = ("predict", "residual", "keep", "soften")
+        found = enumerate(_reached(flow, path))
+        return tuple(replace(phase, **{x: bound(*path, k, x) for x in names}) for k, phase in found)
 
     made = copy.copy(flow)
-    made.phases, made.finish = phases(lambda f: f.phases), bound(lambda f: f.finish)
-    made._begin = bound(lambda f: f._begin, 3)
+    made.phases, made.finish, made.begin = phases("phases"), bound("finish"), bound("begin", place=-2)
     if flow.control:
-        error, between = bound(lambda f: f.control.error, -2), bound(lambda f: f.control.between, -2)
-        made.control = replace(
-            flow.control, phases=phases(lambda f: f.control.phases), error=error, between=between
-        )
+        error, between = (bound("control", x, place=-2) for x in ("error", "between"))
+        made.control = replace(flow.control, phases=phases("control", "phases"), error=error, between=between)
     if flow.memory:
-        made.memory = replace(flow.memory, restart=bound(lambda f: f.memory.restart))
+        made.memory = replace(flow.memory, restart=bound("memory", "restart"))
     return made
+
+
+def _reached(found: Any, path: Sequence[Any]) -> Any:
+    """What attributes, and numbers of entries, lead to."""
+    for key in path:
+        found = found[key] if isinstance(key, int) else getattr(found, key)
+    return found
 
 
 class MechanicalMethod:

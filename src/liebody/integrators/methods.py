@@ -1,17 +1,38 @@
-"""The methods for vector fields by name."""
+"""The methods by their names: for vector fields, and for mechanical systems."""
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
-from ..errors import IntegrationError
+from ..errors import IntegrationError, known
 from . import commutator_free, tableaux
 from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree
-from .tableaux import SHORT_NAMES, Tableau
+from .generalized_alpha import GeneralizedAlpha
+from .half_explicit import HalfExplicit
+from .mechanics import MechanicalMethod
+from .tableaux import SHORT_NAMES, Tableau, tableau
+from .variational import Variational
 
 Method = Tableau | CommutatorFree
 FieldMethod = Method | Collocation
+OWN = " (any liebody.integrators.Tableau or CommutatorFree is one)"
+
+EXPLICIT: dict[str, Callable[[], Method]] = {
+    **{name: partial(tableau, name) for name in (*SHORT_NAMES, *(f"rkmk-{key}" for key in tableaux.DATA))},
+    **{name: partial(commutator_free.commutator_free, name) for name in commutator_free.DATA},
+}
+MECHANICAL: dict[str, Callable[[], MechanicalMethod]] = {
+    **COLLOCATION,
+    "generalized-alpha": GeneralizedAlpha,
+    "variational": Variational,
+    "variational-cay": lambda: Variational("cay"),
+    "half-explicit3": lambda: HalfExplicit(3),
+    "half-explicit4": lambda: HalfExplicit(4),
+    "half-explicit": HalfExplicit,
+}
 
 
 def method_named(name: str | Method) -> Method:
@@ -19,27 +40,35 @@ def method_named(name: str | Method) -> Method:
 
     Errors: IntegrationError for a name that is not known; it lists those that are.
     """
-    if isinstance(name, CommutatorFree) or name in commutator_free.DATA:
-        return name if isinstance(name, CommutatorFree) else commutator_free.commutator_free(name)
-    if isinstance(name, Tableau) or tableaux.is_name(name):
-        return tableaux.tableau(name)
-    known = [*SHORT_NAMES, *(f"rkmk-{key}" for key in tableaux.DATA), *commutator_free.DATA]
-    close = difflib.get_close_matches(str(name).lower(), known, n=1) or difflib.get_close_matches(
-        str(name).lower().replace("rk", "rkmk", 1), known, n=1
-    )
-    raise IntegrationError(
-        f"no method {name!r}; {f'did you mean {close[0]!r}? ' if close else ''}"
-        f"There are {', '.join(known)}, and any liebody.integrators.Tableau or CommutatorFree"
-    )
+    found: Method = _named(name, Method, EXPLICIT, OWN)
+    return found
 
 
 def field_method(name: str | FieldMethod) -> FieldMethod:
     """As `method_named`, and the implicit "radau5", "radau3", "gauss4", ..., or a `RadauIIA` or `Gauss`."""
-    if isinstance(name, Collocation):
+    found: FieldMethod = _named(name, FieldMethod, EXPLICIT | COLLOCATION, OWN)
+    return found
+
+
+def is_mechanical(name: Any) -> bool:
+    """Whether `mechanical_method` knows this name, or it is such a method itself."""
+    return isinstance(name, MechanicalMethod) or (isinstance(name, str) and name in MECHANICAL)
+
+
+def mechanical_method(name: str | MechanicalMethod) -> MechanicalMethod:
+    """The method of this name, with its defaults; a method is itself.
+
+    Errors: IntegrationError for a name that is not known; it lists those that are.
+    """
+    found: MechanicalMethod = _named(name, MechanicalMethod, MECHANICAL, " for mechanical systems")
+    return found
+
+
+def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: str) -> Any:
+    """A method of this kind, or the one that is called so; also the name of a tableau alone."""
+    if isinstance(name, kind):
         return name
-    if isinstance(name, str) and name in COLLOCATION:
-        return COLLOCATION[name]()
-    try:
-        return method_named(name)
-    except IntegrationError as error:
-        raise IntegrationError(f"{error}; implicit ones are {', '.join(COLLOCATION)}") from None
+    for key in (name, f"rkmk-{name}"):
+        if isinstance(name, str) and key in table:
+            return table[key]()
+    raise IntegrationError(f"no method {name!r}{what}; {known(table, name, len(table))}")

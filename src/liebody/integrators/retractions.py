@@ -9,13 +9,10 @@ Kobilarov, Marsden, "Discrete geometric optimal control on Lie groups", IEEE Tra
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..codegen import step
 from ..groups import SE3, SO3, LieGroup, Product
-from ..groups.base import block_diagonal
 from ..groups.se3 import SE3Group
 from ..groups.so3 import SO3Group, quaternion_product, quaternion_rotate
 from ..linear import cross, product
@@ -27,28 +24,26 @@ class Exponential:
 
     def __init__(self, group: LieGroup) -> None:
         self.group = group
-        self.factors = [
-            type(self)(factor) for factor in (group.factors if isinstance(group, Product) else ())
-        ]
 
     def integrate(self, q: Array, u: Array) -> Array:
         """Coordinates of g tau(u), where q are those of g."""
         return self.group.integrate(q, u)
 
+    def dual(self, operation: str, u: Array, p: Array) -> Array:
+        """A^T p with A = Ad or dtau_inverse at u, by the factors of a product."""
+
+        def of_factor(factor: LieGroup, u: Array, p: Array) -> Array:
+            return _dual(type(self), factor, operation, u, p)
+
+        return self.group.by_factors(of_factor, u, p)
+
     def Ad(self, u: Array) -> Array:
-        """Ad of tau(u), (dim, dim)."""
+        """Ad of tau(u), (dim, dim), on a group that is no product."""
         return self.group.Ad(self.group.exp(u))
 
     def dtau_inverse(self, u: Array) -> Array:
-        """Inverse of dtau(u), (dim, dim)."""
+        """Inverse of dtau(u), (dim, dim), on a group that is no product."""
         return self.group.dexp_inverse(u)
-
-    def dual(self, operation: str, u: Array, p: Array) -> Array:
-        """A^T p with A = Ad or dtau_inverse at u, by the factors of a product."""
-        if not isinstance(self.group, Product):
-            return _dual(type(self), self.group, operation, u, p)
-        parts = zip(self.factors, self.group.dofs, strict=True)
-        return np.concatenate([factor.dual(operation, u[i], p[i]) for factor, i in parts])
 
 
 class Cayley(Exponential):
@@ -62,36 +57,31 @@ class Cayley(Exponential):
     (1 - [omega]/2) p = v.
     """
 
-    def __init__(self, group: LieGroup) -> None:
-        self.group = group
-        self.factors = [
-            Cayley(factor) if isinstance(factor, (Product, SO3Group, SE3Group)) else Exponential(factor)
-            for factor in (group.factors if isinstance(group, Product) else ())
-        ]
+    @property
+    def _turns(self) -> bool:
+        return isinstance(self.group, (SO3Group, SE3Group))
 
     def integrate(self, q: Array, u: Array) -> Array:
-        """Coordinates of g tau(u), where q are those of g."""
         if isinstance(self.group, Product):
-            pairs = zip(self.factors, self.group.coordinate_slices, self.group.dofs, strict=True)
-            return np.concatenate([factor.integrate(q[k], u[i]) for factor, k, i in pairs])
+            parts = zip(self.group.factors, self.group.coordinate_slices, self.group.dofs, strict=True)
+            return np.concatenate([Cayley(factor).integrate(q[k], u[i]) for factor, k, i in parts])
+        if not self._turns:
+            return super().integrate(q, u)
         turned = quaternion_product(q[:4], _quaternion(u[:3]))
         if isinstance(self.group, SO3Group):
             return turned
         return np.concatenate([turned, q[4:] + quaternion_rotate(q[:4], _translation(u))])
 
     def Ad(self, u: Array) -> Array:
-        """Ad of tau(u), (dim, dim)."""
-        if isinstance(self.group, Product):
-            pairs = zip(self.factors, self.group.dofs, strict=True)
-            return block_diagonal([factor.Ad(u[i]) for factor, i in pairs])
+        if not self._turns:
+            return super().Ad(u)
         R = SO3.element(_quaternion(u[:3]))
         return R if isinstance(self.group, SO3Group) else SE3.Ad(SE3.motion(R, _translation(u)))
 
     def dtau_inverse(self, u: Array) -> Array:
-        """Inverse of dtau(u): 1 - [omega]/2 + omega omega^T/4 of rotations; Kobilarov, Marsden, eq. (55)."""
-        if isinstance(self.group, Product):
-            pairs = zip(self.factors, self.group.dofs, strict=True)
-            return block_diagonal([factor.dtau_inverse(u[i]) for factor, i in pairs])
+        """1 - [omega]/2 + omega omega^T/4 of rotations; Kobilarov, Marsden, eq. (55)."""
+        if not self._turns:
+            return super().dtau_inverse(u)
         omega, one = u[:3], np.eye(3, dtype=int)
         half = one - 0.5 * SO3.hat(omega)
         turning = half + 0.25 * np.outer(omega, omega)
@@ -100,11 +90,7 @@ class Cayley(Exponential):
         return np.block([[turning, np.zeros((3, 3), int)], [-0.5 * (half @ SO3.hat(u[3:])), half]])
 
 
-def _cayley(group: LieGroup) -> Cayley:
-    return Cayley(group if isinstance(group, Product) else Product(group))
-
-
-RETRACTIONS: dict[str, Callable[[LieGroup], Exponential]] = {"exp": Exponential, "cay": _cayley}
+RETRACTIONS: dict[str, type[Exponential]] = {"exp": Exponential, "cay": Cayley}
 
 
 @step

@@ -104,13 +104,10 @@ class Variational(MechanicalMethod):
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
             return np.concatenate([q, v, system.momentum(q, v)])
 
-        def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(n, int), system.proximal(y[:nq])])
-
         def soften_velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             return system.proximal(z[:nq])
 
-        phases = [Phase(predict, residual, keep, soften=soften)]
+        phases = [Phase(predict, residual, keep, soften=system.softening(n))]
         if m:
             phases.append(
                 Phase(
