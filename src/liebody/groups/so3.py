@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..door import OFF_UNIT
 from ..errors import ConfigurationError
 from ..linear import cross, skew
 from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
@@ -178,7 +179,7 @@ class SO3Group(LieGroup):
 
     def _check_values(self, q: np.ndarray) -> None:
         norm = np.sqrt(np.sum(q**2, axis=-1))
-        if np.any(np.abs(norm - 1) > 1e-6):
+        if np.any(np.abs(norm - 1) > OFF_UNIT):
             worst = norm.flat[np.argmax(np.abs(norm - 1))]
             raise ConfigurationError(
                 f"a quaternion (w, x, y, z) of {self} has norm {worst:.9g}, not 1; divide it by its norm"
