@@ -38,7 +38,7 @@ from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array
-from .coriolis import composites, cross_moment, mass_matrix_derivative
+from .coriolis import cross_moment, mass_matrix_derivative
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -47,9 +47,9 @@ from .momentum import (
     floating_base,
     locked_inertia,
     mechanical_connection,
-    poses_in_base,
 )
-from .spatial import Pair, Transformation, momentum_of, transformations
+from .recursions import HOME, composites, poses_after, transformations
+from .spatial import Pair, Transformation
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 
@@ -159,9 +159,9 @@ class _InternalFields:
 
     def __init__(self, tree: Tree, q: Array) -> None:
         base, T = floating_base(tree), transformations(tree, q)
-        composite, poses = composites(tree, T), poses_in_base(tree, T)
+        composite, poses = composites(tree, T), poses_after(tree, T, [None, HOME])
         k, S = base.joint.dim, base.joint.S
-        m = divided(tree, composite[1], columns_in_base(tree, poses, composite)[k:])
+        m = divided(tree, composite[1], columns_in_base(tree, T, composite)[k:])
         self.n, self.composite = tree.nv - k, composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
@@ -170,7 +170,7 @@ class _InternalFields:
         ]  # s_i: (body, twist); several if followed
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
-            self.carried.append(Transformation((R,), p).moments_out(composite[body.index]))
+            self.carried.append(composite[body.index].out(Transformation((R,), p)))
             for i, s in body.columns:
                 w = R @ s[:3]
                 self.twists[i - k].append((body.index, (w, R @ s[3:] + cross(p, w))))
@@ -194,7 +194,7 @@ class _InternalFields:
         Zero where that is round-off: a joint that moves no mass, or all of it as the base does.
         """
         w, v = self.locked[i]
-        n, f = momentum_of(self.composite, w, v)
+        n, f = self.composite.times(w, v)
         carried = self._between(i, i, _inner)
         left = carried - (w @ n + v @ f)
         return float(left) if left > 1e-12 * carried else 0.0
@@ -210,7 +210,7 @@ class _InternalFields:
 
 
 def _inner(moments: Moments, a: Pair, b: Pair) -> Any:
-    n, f = momentum_of(moments, *b)
+    n, f = moments.times(*b)
     return a[0] @ n + a[1] @ f
 
 

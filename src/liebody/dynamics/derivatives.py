@@ -30,22 +30,12 @@ from ..codegen import Function, Program, step, trace
 from ..codegen.program import Cells
 from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
-from .coriolis import Flux, bracket, composites, flux_of, gather, operator_of
+from .coriolis import Flux, bracket, flux_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .joint_space import JointMatrix
 from .mass import mass_matrix
-from .spatial import (
-    REST,
-    Pair,
-    Transformation,
-    added_wrench,
-    halves,
-    momentum_of,
-    plus,
-    powers,
-    transformation,
-    twists_of,
-)
+from .recursions import composites, gather, operators, twists_of
+from .spatial import REST, Pair, Transformation, added_wrench, halves, plus, powers, transformation
 
 LONG = 40_000  # operations from which on columns are solved in loops
 
@@ -70,9 +60,7 @@ def inverse_dynamics_derivatives(
     T, rates, F = motions(tree, q, v, a, world_rates(gravity), wrenches)
     twists = twists_of(tree, T, v, moving_origin=True)
     inertias = composites(tree, T)
-    fluxes = gather(
-        tree, T, [operator_of(_twice_flux, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    )
+    fluxes = gather(tree, T, operators(_twice_flux, tree.base_moments, twists))
     moving: list[Any] = [None]
     for body in tree.bodies:
         i, p = body.index, body.parent
@@ -320,9 +308,9 @@ def _own(
     """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
     by_q, by_v, momenta, backward = [], [], [], []
     for s, turn, second, phi in zip(halves(S), *moving, strict=True):
-        by_q.append(plus(momentum_of(moments, *second), flux.times(turn, REST)))
-        by_v.append(plus(momentum_of(moments, *phi), flux.times(*s)))
-        momenta.append(momentum_of(moments, *s))
+        by_q.append(plus(moments.times(*second), flux.times(turn, REST)))
+        by_v.append(plus(moments.times(*phi), flux.times(*s)))
+        momenta.append(moments.times(*s))
         backward.append(flux.transpose_times(*s)[0])
     blocks = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
     n, f = wrench

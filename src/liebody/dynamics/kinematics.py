@@ -21,7 +21,8 @@ from ..errors import ModelError
 from ..groups import SE3, MotionSubgroup
 from ..linear import cross, is_numeric
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, next_twist, plus, transformation, transformations, twists_of
+from .recursions import summed, transformations, twists_of
+from .spatial import REST, Pair, Transformation, next_twist, transformation
 
 REPRESENTATIONS = ("body", "world", "mixed")
 
@@ -118,11 +119,8 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
     The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
     """
     frame = _frame(tree, frame)
-    J: list[Any] = [(REST, REST)] * tree.nv
-    for _, _, columns in _columns(tree, q, frame):
-        for k, column in columns:
-            J[k] = plus(J[k], column)
-    return _assemble(tree, q, frame, J, representation)
+    columns = [column for _, _, own in _columns(tree, q, frame) for column in own]
+    return _assemble(tree, q, frame, columns, representation)
 
 
 def frame_jacobian_rate(
@@ -137,11 +135,10 @@ def frame_jacobian_rate(
     frame = _frame(tree, frame)
     twists = _along(tree, q, v, frame)
     path = dict(zip((b.index for b in reversed(tree.ancestors(frame.body))), twists, strict=False))
-    rates: list[Any] = [(REST, REST)] * tree.nv
+    rates: list[tuple[int, Pair]] = []
     for body, T, columns in _columns(tree, q, frame):
         relative = _relative_twist(T, path[body.index], twists[-1])
-        for k, column in columns:
-            rates[k] = plus(rates[k], _column_rate(relative, column, twists[-1], representation))
+        rates += [(k, _column_rate(relative, x, twists[-1], representation)) for k, x in columns]
     return _assemble(tree, q, frame, rates, representation)
 
 
@@ -211,7 +208,10 @@ def _seen_from_the_world(T: Array, V: Pair, representation: str) -> Array:
     return np.concatenate([w, u + cross(p, w) if representation == "world" else u])
 
 
-def _assemble(tree: Tree, q: Array, frame: Frame, columns: list[Pair], representation: str) -> Array:
-    """Columns (w, u) of the frame's axes, as (6, nv) in the representation."""
+def _assemble(
+    tree: Tree, q: Array, frame: Frame, columns: list[tuple[int, Pair]], representation: str
+) -> Array:
+    """Numbered columns (w, u) of the frame's axes, as (6, nv) in the representation."""
     represent = _representation(tree, q, frame, representation)
-    return np.stack(list(map(represent, columns)), axis=1) if columns else np.zeros((6, 0))
+    J = [represent(column) for column in summed(tree.nv, columns)]
+    return np.stack(J, axis=1) if J else np.zeros((6, 0))

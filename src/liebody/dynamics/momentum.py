@@ -32,10 +32,10 @@ from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve, symmetric
 from ..scalar import Array
 from .centroidal import about_center, momentum_at_base
-from .coriolis import composites
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
-from .spatial import REST, Pair, halves, momentum_of, next_pose, on_joint, plus, transformations
+from .recursions import HOME, composites, poses_after, summed, transformations
+from .spatial import REST, Pair, halves, on_joint
 
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
@@ -175,7 +175,7 @@ def mechanical_connection(tree: Tree, q: Array) -> Array:
     base = floating_base(tree)
     T = transformations(tree, q)
     composite = composites(tree, T)
-    columns = columns_in_base(tree, poses_in_base(tree, T), composite)[base.joint.dim :]
+    columns = columns_in_base(tree, T, composite)[base.joint.dim :]
     return divided(tree, composite[1], columns)
 
 
@@ -279,27 +279,21 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
 # -- parts --------------------------------------------------------------------------------------------------
 
 
-def poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
-    """(R, p) of each body in the first one's frame."""
-    poses: list[Any] = [None, (np.eye(3, dtype=int), REST)]
-    for body in tree.bodies[1:]:
-        poses.append(next_pose(T[body.index], *poses[body.parent]))
-    return poses
-
-
-def columns_in_base(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pair]:
-    """The momentum (n, f) that each velocity gives to all that its joint carries, where the poses lead."""
-    columns: list[Any] = [(REST, REST)] * tree.nv
-    for body in tree.bodies:
-        for k, S in body.columns:
-            columns[k] = plus(columns[k], _momentum_in_base(poses[body.index], composite[body.index], S))
-    return columns
+def columns_in_base(tree: Tree, T: list[Any], composite: list[Moments]) -> list[Pair]:
+    """The momentum (n, f) about the base that each velocity gives to all that its joint carries."""
+    poses = poses_after(tree, T, [None, HOME])
+    columns = (
+        (k, _momentum_in_base(poses[body.index], composite[body.index], S))
+        for body in tree.bodies
+        for k, S in body.columns
+    )
+    return summed(tree.nv, columns)
 
 
 @step
 def _momentum_in_base(pose: Pair, moments: Moments, S: Array) -> Pair:
     R, p = pose
-    n, f = momentum_of(moments, S[:3], S[3:])
+    n, f = moments.times(S[:3], S[3:])
     f = R @ f
     return R @ n + cross(p, f), f
 
@@ -326,7 +320,7 @@ def _carried(tree: Tree, q: Array, g: Array, h: Array) -> Array:
 def _locked_inertia(base: Body, composite: Moments) -> Array:
     """S^T J S (k, k) of all bodies; its upper triangle, mirrored."""
     S = base.joint.S
-    columns = [on_joint(S, *momentum_of(composite, *s)) for s in halves(S)]
+    columns = [on_joint(S, *composite.times(*s)) for s in halves(S)]
     return symmetric(len(columns), lambda i, j: columns[j][i])
 
 
