@@ -27,12 +27,12 @@ from ..errors import ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, solve
 from ..scalar import Array
-from .coriolis import bracket, rate_of_inertia
+from .coriolis import rate_of_inertia
 from .energy import total_mass
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
 from .recursions import composites, gather, operators, poses_after, summed, transformations, twists_of
-from .spatial import REST, Pair, added_wrench, plus
+from .spatial import REST, Pair, added_wrench, bracket, plus
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:

@@ -36,7 +36,7 @@ from ..scalar import Array
 from .inverse import FREE_FALL, joint_efforts, rate_of_turning, vector_of_skew_part
 from .joint_space import JointMatrix, JointVector, armature
 from .recursions import composites, gather, operators, transformations, twists_of
-from .spatial import REST, Pair, Transformation, added_wrench, halves, on_joint, plus, powers
+from .spatial import REST, Pair, Transformation, added_wrench, bracket, halves, on_joint, plus, powers
 
 
 class Flux(NamedTuple):
@@ -445,12 +445,6 @@ def _twist_into(T: Transformation, w: Array, u: Array) -> Pair:
 @step
 def _product(a: Array, b: Array) -> Any:
     return a @ b
-
-
-def bracket(V: Pair, S: Pair) -> Pair:
-    """ad_V S."""
-    (w, u), (x, y) = V, S
-    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def _turning(V: Pair, n: Array, f: Array) -> Pair:

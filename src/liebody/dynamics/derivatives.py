@@ -30,12 +30,12 @@ from ..codegen import Function, Program, step, trace
 from ..codegen.program import Cells
 from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
-from .coriolis import Flux, bracket, flux_of
+from .coriolis import Flux, flux_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .joint_space import JointMatrix
 from .mass import mass_matrix
 from .recursions import composites, gather, operators, twists_of
-from .spatial import REST, Pair, Transformation, added_wrench, halves, plus, powers, transformation
+from .spatial import REST, Pair, Transformation, added_wrench, bracket, halves, plus, powers, transformation
 
 LONG = 40_000  # operations from which on columns are solved in loops
 

@@ -23,10 +23,10 @@ from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import BODY_FORMS, FORMS, Points, bracket, reference_wrenches
+from .coriolis import BODY_FORMS, FORMS, Points, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
 from .recursions import HOME, poses_after, transformations, twists_of
-from .spatial import REST, Pair, Transformation, next_twist, plus
+from .spatial import REST, Pair, next_rate, plus
 
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
@@ -292,7 +292,7 @@ def _wrenches(
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
         i, S = body.index, body.twist
-        A_r.append(_next_reference(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
+        A_r.append(next_rate(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
     return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
@@ -300,13 +300,6 @@ def _columns_of_points(points: Points) -> Array:
     a, U, one = points.acc, points.U, np.eye(3, dtype=int)
     turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
     return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
-
-
-@step
-def _next_reference(T: Transformation, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
-    """Ad(T^-1) A_parent + S a_r + ad_V S v_r."""
-    own = S @ v_r
-    return plus(next_twist(T, S, a_r, parent), bracket(V, (own[:3], own[3:])))
 
 
 @step

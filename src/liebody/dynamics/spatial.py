@@ -118,6 +118,13 @@ def next_twist(T: Transformation, S: Array, v: Array, parent: Pair) -> Pair:
 
 
 @step
+def next_rate(T: Transformation, S: Array, v: Array, a: Array, V: Pair, parent: Pair) -> Pair:
+    """Ad(T^-1) A_parent + S a + ad_V S v: how the twist V of a body changes, from its parent's rate."""
+    own = S @ v
+    return plus(next_twist(T, S, a, parent), bracket(V, (own[:3], own[3:])))
+
+
+@step
 def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
     """(R, p) of a body in the frame in which they are its parent's."""
     return T.rotation_after(R), p + R @ T.p
@@ -133,6 +140,12 @@ def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
 def added(T: Transformation, parent: Any, body: Any) -> Any:
     """The parent's moments, or another such operator, and those of a body with them."""
     return parent.plus(body.out(T))
+
+
+def bracket(V: Pair, S: Pair) -> Pair:
+    """ad_V S."""
+    (w, u), (x, y) = V, S
+    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def plus(a: Pair, b: Pair) -> Pair:
