@@ -43,7 +43,7 @@ from .integrators import (
     method_named,
 )
 from .linear import is_numeric
-from .robot import Robot, quaternions
+from .robot import Robot
 from .scalar import Array
 
 MOST_STATES = 1000  # recorded by default
@@ -511,7 +511,7 @@ class _Door:
     def __init__(self, group: Product) -> None:
         self.group = group
         self.start: Array = None
-        self.firsts = list(quaternions(group))
+        self.firsts = list(group.quaternions)
         self.quaternions = np.add.outer(self.firsts, np.arange(4)).astype(int)
         self.special = any(_has_own_normal_form(factor) for factor in group.factors)
 

@@ -165,9 +165,8 @@ class _InternalFields:
         self.n, self.composite = tree.nv - k, composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
-        self.twists: list[list[tuple[int, Pair]]] = [
-            [] for _ in m.T
-        ]  # s_i: (body, twist); several if followed
+        # s_i: (body, twist); several if followed
+        self.twists: list[list[tuple[int, Pair]]] = [[] for _ in m.T]
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
             self.carried.append(composite[body.index].out(Transformation((R,), p)))
@@ -278,7 +277,8 @@ def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
 
     Raises ConfigurationError for a loop that is not closed, and as `motion_without_momentum`.
     """
-    first, last = _ends(tree, loop)
+    legs = _legs(tree, loop)
+    (first, _), (last, _) = legs[0](0.0), legs[-1](1.0)
     gap = np.abs(joint_group(tree).difference(first, last)).max(initial=0.0)
     if gap > 1e-9:
         raise ConfigurationError(
@@ -400,14 +400,6 @@ def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float)
             f"configuration and a velocity; the joints have {(joints.nq,)} and {(joints.dim,)}"
         )
     return q, rates[0]
-
-
-def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
-    if callable(path):
-        joints = joint_group(tree)
-        return _at(joints, path, 0.0)[0], _at(joints, path, 1.0)[0]
-    points = _points(tree, path)
-    return points[0], points[-1]
 
 
 def _points(tree: Tree, path: Array) -> Array:

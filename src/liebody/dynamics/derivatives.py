@@ -261,7 +261,7 @@ def _with(known: dict[int, Array], solved: Array) -> Array:
 class _Moving(NamedTuple):
     """Of each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
 
-    turns: list[Array]
+    turns: list[Pair]
     second: list[Pair]
     phi: list[Pair]
 
@@ -272,7 +272,7 @@ class _Carried(NamedTuple):
     by_q: list[Pair]
     by_v: list[Pair]
     momenta: list[Pair]
-    backward: list[Array]
+    backward: list[Pair]
 
 
 def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
@@ -295,7 +295,7 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
     turns, second, phi = [], [], []
     for w, u in halves(S):
         first = bracket(carrier, (w, u))
-        turns.append(first[0])
+        turns.append((first[0], REST))
         second.append((U @ w, U @ u + cross(acc, w) + cross(twice, first[0])))
         phi.append(plus(first, bracket(twist, (w, u))))
     return _Moving(turns, second, phi)
@@ -308,10 +308,10 @@ def _own(
     """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
     by_q, by_v, momenta, backward = [], [], [], []
     for s, turn, second, phi in zip(halves(S), *moving, strict=True):
-        by_q.append(plus(moments.times(*second), flux.times(turn, REST)))
+        by_q.append(plus(moments.times(*second), flux.times(*turn)))
         by_v.append(plus(moments.times(*phi), flux.times(*s)))
         momenta.append(moments.times(*s))
-        backward.append(flux.transpose_times(*s)[0])
+        backward.append(flux.transpose_times(*s))
     blocks = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
     n, f = wrench
     turned = [(cross(w, n) + cross(u, f), cross(w, f)) for w, u in halves(S)]
@@ -324,14 +324,8 @@ def _next(
     T: Transformation, carried: _Carried, S: Array, moving: _Moving
 ) -> tuple[_Carried, tuple[tuple[Array, ...], tuple[Array, ...]]]:
     """The wrenches in the parent's frame, and the blocks (parent, body) and (body, parent) by q, v and a."""
-    by_q, by_v, momenta = ([T.wrench_out(*F) for F in x] for x in carried[:3])
-    backward = [T.out(n) for n in carried.backward]
+    by_q, by_v, momenta, backward = carried = _Carried(*([T.wrench_out(*F) for F in x] for x in carried))
     up = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
-    down_q = (powers(moving.second, momenta) + _turning(moving.turns, backward)).T
-    down_v = (powers(moving.phi, momenta) + _turning(S[:3].T, backward)).T
-    return _Carried(by_q, by_v, momenta, backward), (up, (down_q, down_v, up[2].T))
-
-
-def _turning(turns: Any, moments: list[Array]) -> Array:
-    """Powers of moments (columns) on turning motions (rows)."""
-    return np.array([[t @ n for n in moments] for t in turns]).reshape(len(turns), len(moments))
+    down_q = (powers(moving.second, momenta) + powers(moving.turns, backward)).T
+    down_v = (powers(moving.phi, momenta) + powers(halves(S), backward)).T
+    return carried, (up, (down_q, down_v, up[2].T))

@@ -13,7 +13,7 @@ from ..linear import cross, is_numeric
 from ..scalar import Array
 from .inverse import FREE_FALL
 from .recursions import HOME, poses_after, transformations, twists_of
-from .spatial import REST, Pair, Transformation, next_twist, transformation
+from .spatial import REST, Pair, Transformation
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
@@ -22,25 +22,19 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    twists, total = [(REST, REST)], 0
-    for body in tree.bodies:
-        T, moments = transformation(body, q), tree.base_moments[body.index]
-        twist, total = _kinetic_energy(
-            T, body.twist, moments, body.armature, v[body.dofs], twists[body.parent], total
-        )
-        twists.append(twist)
+    total: Any = 0
+    for body, V in zip(tree.bodies, twists_of(tree, transformations(tree, q), v)[1:], strict=True):
+        rates = v[body.dofs]
+        total = _with_energy(total, tree.base_moments[body.index], *V, body.armature, rates)
     return total
 
 
 @step
-def _kinetic_energy(
-    T: Transformation, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
-) -> tuple[Pair, Any]:
-    """The twist (w, u) of a body from its parent's; the energy of it and its rotor, and of those before."""
+def _with_energy(before: Any, moments: Moments, w: Array, u: Array, armature: Array, v: Array) -> Any:
+    """The energy of a body at the twist (w, u) and its rotor, and of those before."""
     m, h, _ = moments
-    w, u = next_twist(T, S, v, parent)
     turning, moving = 0.5 * (w @ (moments.I @ w)), u @ (0.5 * m * u + cross(w, h))
-    return (w, u), before + turning + moving + 0.5 * (armature @ (v * v))
+    return before + turning + moving + 0.5 * (armature @ (v * v))
 
 
 def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:

@@ -69,6 +69,8 @@ class Product(LieGroup):
         self.blocks = _slices([f.n for f in factors])
         self.dofs = _slices([f.dim for f in factors])
         self.coordinate_slices = _slices([f.nq for f in factors])
+        starts = zip(factors, self.coordinate_slices, strict=True)
+        self.quaternions = tuple(s.start + k for f, s in starts for k in f.quaternions)
 
     def _value(self) -> Any:
         return self.name, self.factors
@@ -114,10 +116,6 @@ class Product(LieGroup):
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.concatenate([np.zeros((*shape, 0)), *(f.random(rng, shape) for f in self.factors)], axis=-1)
-
-    def _check_values(self, q: np.ndarray) -> None:
-        for f, s in zip(self.factors, self.coordinate_slices, strict=True):
-            f._check_values(q[..., s])
 
 
 SO3xR3 = Product(SO3, R(3), name="SO3xR3")

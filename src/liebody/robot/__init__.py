@@ -10,7 +10,6 @@ reference     writes table.pyi, which editors and type checkers read, and docs/a
 
 from .algorithm import Algorithm, kernels_of
 from .derived import derivatives
-from .identity import quaternions
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of", "quaternions"]
+__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of"]

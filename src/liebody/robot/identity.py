@@ -8,19 +8,7 @@ import numpy as np
 
 from ..bodies import Tree
 from ..codegen.build import digest
-from ..groups import SE3, SO3, LieGroup, Product, SO3xR3
 from ..linear import is_numeric
-
-
-def quaternions(group: LieGroup, start: int = 0) -> list[int]:
-    """Where in the coordinates of a group its unit quaternions begin."""
-    if isinstance(group, Product) and group != SO3xR3:
-        found = []
-        for factor in group.factors:
-            found += quaternions(factor, start)
-            start += factor.nq
-        return found
-    return [start] if isinstance(group, (type(SO3), type(SE3))) or group == SO3xR3 else []
 
 
 def fingerprint(tree: Tree) -> str | None:
