@@ -290,7 +290,8 @@ class Tree:
             parent = parents[i]
             placement = home if parent < 0 else SE3.inverse(homes[parent]) @ home
             group = _one_parameter_group(SE3.Ad(SE3.inverse(home)) @ screw, i)
-            builder.add(f"body{i + 1}", Joint(f"joint{i + 1}", group), J, _body_name(parent), placement)
+            carrier = f"body{parent + 1}" if parent >= 0 else WORLD
+            builder.add(f"body{i + 1}", Joint(f"joint{i + 1}", group), J, carrier, placement)
         return builder.build()
 
 
@@ -475,10 +476,6 @@ def _find(name: str, table: dict[str, Any], kind: str, tree: str) -> Any:
     if name not in table:
         raise ModelError(f"{tree} has no {kind} called {name!r}; {known(table, name)}")
     return table[name]
-
-
-def _body_name(position: int) -> str:
-    return WORLD if position < 0 else f"body{position + 1}"
 
 
 def _pose(placement: Array | None, what: str) -> Array:

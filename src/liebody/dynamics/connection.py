@@ -49,7 +49,7 @@ from .momentum import (
     mechanical_connection,
 )
 from .recursions import HOME, composites, poses_after, transformations
-from .spatial import Pair, Transformation
+from .spatial import REST, Pair, Transformation
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 
@@ -70,7 +70,7 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     fields = _InternalFields(tree, q)
     n = range(fields.n)
     pairs = [(i, j) for i in n for j in n if i < j]
-    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), _ZERO) for i, j in pairs])
+    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
     columns = dict(zip(pairs, found.T, strict=True))
     zero = np.zeros(base_dofs(tree)[0].stop, int)
     rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
@@ -145,9 +145,6 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
                     ratio = float(found / size)
                     worst = Integrability(ratio <= tolerance, ratio, tolerance, (k + i, k + j), q, states)
     return worst
-
-
-_ZERO = np.zeros(3, int)
 
 
 class _InternalFields:

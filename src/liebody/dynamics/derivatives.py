@@ -122,8 +122,9 @@ def acceleration_along(
     """
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
-    for columns, k in ((columns, k) for k, found in enumerate(known) for columns in found.items()):
-        free[k][:, columns[0]], by[k][:, columns[0]] = columns[1], 0
+    for A, B, found in zip(free, by, known, strict=True):
+        for j, column in found.items():
+            A[:, j], B[:, j] = column, 0
 
     def change(delta: Array, nu: Array, mu: Array) -> Array:
         rest = mu - product(by[0], delta) - product(by[1], nu)

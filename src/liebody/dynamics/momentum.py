@@ -60,8 +60,9 @@ def floating_base(tree: Tree) -> Body:
     """
     roots = [body for body in tree.bodies if not body.parent]
     if len(roots) != 1:
+        names = ", ".join(repr(b.name) for b in roots) or "none"
         raise ModelError(
-            f"tree {tree.name!r} has {len(roots)} bodies on the world ({_names(roots)}); a floating base is "
+            f"tree {tree.name!r} has {len(roots)} bodies on the world ({names}); a floating base is "
             "the one body that carries all others: hang them on one with a joint such as Free()"
         )
     (base,) = roots
@@ -342,24 +343,21 @@ def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
     return np.concatenate([w, np.stack(u, axis=1)])
 
 
-def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
-    """Raise ModelError where Mbb cannot be divided by: here, or, for symbols, at any configuration."""
-    if is_numeric(composite.m, composite.h, composite.Sigma):
-        _check_regular(tree, base, composite)
-    else:
-        _check_somewhere(tree)
-
-
 @lru_cache(maxsize=64)
-def _check_somewhere(tree: Tree) -> None:
-    """The same at a configuration as good as any; nothing is known where the tree itself has symbols."""
-    composite = composites(tree, transformations(tree, tree.group.random(np.random.default_rng(0))))[1]
-    if is_numeric(composite.m, composite.h, composite.Sigma):
-        _check_regular(tree, floating_base(tree), composite)
+def _somewhere(tree: Tree) -> Moments:
+    """The moments of all bodies at a configuration as good as any."""
+    return composites(tree, transformations(tree, tree.group.random(np.random.default_rng(0))))[1]
 
 
-def _check_regular(tree: Tree, base: Body, composite: Moments) -> None:
-    M = _locked_inertia(base, composite).astype(float)
+def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
+    """Raise ModelError where Mbb cannot be divided by: here, or, for symbols, at any configuration.
+
+    Nothing is known where the tree itself has symbols.
+    """
+    known = composite if is_numeric(*composite) else _somewhere(tree)
+    if not is_numeric(*known):
+        return
+    M = _locked_inertia(base, known).astype(float)
     sizes = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
     least, directions = np.linalg.eigh(M / np.outer(sizes, sizes))
     if not least[0] > SMALLEST_RATIO * max(least[-1], 0.0):
@@ -371,7 +369,3 @@ def _check_regular(tree: Tree, base: Body, composite: Moments) -> None:
             "momentum tells that velocity; give the bodies mass and rotational inertia, or the base a joint "
             "with fewer degrees of freedom"
         )
-
-
-def _names(bodies: list[Body]) -> str:
-    return ", ".join(repr(b.name) for b in bodies) or "none"

@@ -4,7 +4,6 @@ table         the algorithms, a line each
 algorithm     how a line becomes a method, kernels, C source
 derived       derivatives of algorithms, and of any traced function
 robot         Robot: the methods of the table, and those that combine them
-identity      what tells the kernels of one robot from those of another
 reference     writes table.pyi, which editors and type checkers read, and docs/algorithms.md
 """
 
