@@ -24,6 +24,7 @@ numbers instead of a 6 x 6 matrix B.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -394,16 +395,14 @@ def _pairs(
     inertias = composites(tree, T, moments)
     rates = gather(tree, T, operators(operator, moments, twists))
     for body in reversed(tree.bodies):
-        i, ancestor = body.index, body
+        i = body.index
         if not body.joint.dim:
             continue
         carried = _wrenches(body.twist, inertias[i], rates[i], twists[i])
-        while True:
+        yield _Block(body, body, *_products(body.twist, twists[i], carried))
+        for below, ancestor in pairwise(tree.ancestors(i)):
+            carried = _wrenches_out(T[below.index], carried)
             yield _Block(ancestor, body, *_products(ancestor.twist, twists[ancestor.index], carried))
-            if not ancestor.parent:
-                break
-            carried = _wrenches_out(T[ancestor.index], carried)
-            ancestor = tree.bodies[ancestor.parent - 1]
 
 
 class _Wrenches(NamedTuple):

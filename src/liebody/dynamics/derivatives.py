@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ def inverse_dynamics_derivatives(
         moving.append(_moving_twists(body.twist, *own, twists[i]))
     by_q, by_v, M = (JointMatrix(tree.nv) for _ in range(3))
     for body in reversed(tree.bodies):
-        i, ancestor = body.index, body
+        i = body.index
         if not body.joint.dim:
             continue
         carried, blocks = _own(body.twist, inertias[i], fluxes[i], F[i], moving[i])
@@ -79,8 +80,7 @@ def inverse_dynamics_derivatives(
         M.add(body, body, np.diag(body.armature))
         if damping:
             by_v.add(body, body, np.diag(body.damping))
-        while ancestor.parent:
-            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+        for below, ancestor in pairwise(tree.ancestors(i)):
             carried, (up, down) = _next(T[below.index], carried, ancestor.twist, moving[ancestor.index])
             for matrix, block, mirrored in zip((by_q, by_v, M), up, down, strict=True):
                 matrix.add(ancestor, body, block)

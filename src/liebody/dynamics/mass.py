@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..bodies import Moments, Tree
@@ -32,11 +34,10 @@ def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
         raise ModelError(f"layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
     M, T, composite = JointMatrix(tree.nv), transformations(tree, q), list(tree.base_moments)
     for body in reversed(tree.bodies):
-        i, p, ancestor = body.index, body.parent, body
+        i, p = body.index, body.parent
         wrenches, block = _own_block(composite[i], body.twist, body.armature)
         M.add_symmetric(body, body, block)
-        while ancestor.parent:
-            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+        for below, ancestor in pairwise(tree.ancestors(i)):
             wrenches, block = _next_block(T[below.index], wrenches, ancestor.twist)
             M.add_symmetric(ancestor, body, block)
         if p:
