@@ -442,13 +442,14 @@ class TreeBuilder:
 
 def _leader(joints: Mapping[str, Joint], name: str) -> Mimic:
     """The joint whose coordinate one of this name has, and by which map."""
-    led, followers = Mimic(name), dict[str, Mimic]()
+    led, followers = Mimic(name), list[str]()
     while (mimic := joints[led.joint].mimic) is not None:
         if led.joint in followers:
             raise ModelError(f"joints {', '.join(followers)} mimic each other in a circle; one must lead")
         if mimic.joint not in joints:
             raise ModelError(f"joint {led.joint!r} mimics {mimic.joint!r}; {known(joints, mimic.joint)}")
-        followers[led.joint], k = mimic, led.multiplier
+        followers.append(led.joint)
+        k = led.multiplier
         led = Mimic(mimic.joint, k * mimic.multiplier, k * mimic.offset + led.offset)
     leader = joints[led.joint]
     if followers and (leader.dim, leader.nq) != (1, 1):

@@ -309,12 +309,12 @@ def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
     q     configuration, (nq,)
     task  name of a frame or body (its body twist, r = 6), a `Task`, or a function q -> (r, nv)
     """
-    return _internal(_Base(tree, q), task)
+    return _internal(_Base(tree, q), task)[0]
 
 
 def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
     """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`."""
-    return _internal_rate(_Base(tree, q, v), task)
+    return _internal(_Base(tree, q, v), task)[1]
 
 
 def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal") -> Array:
@@ -323,7 +323,7 @@ def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal")
     `task` as in `internal_jacobian`, `x` as in `decoupling_transform`.
     """
     base = _Base(tree, q)
-    return _task_jacobian(tree, q, task)[:, : len(base.m)] @ _base_map(base, x).inverse
+    return _task_jacobian(base, task)[0][:, : len(base.m)] @ _base_map(base, x).inverse
 
 
 def external_internal_velocity(tree: Tree, q: Array, v: Array, task: Any, x: Choice = "centroidal") -> Array:
@@ -380,13 +380,13 @@ def internal_inverse(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]
     `generalized_inverse`. Raises ModelError for an unknown name.
     """
     base = _Base(tree, q)
-    return _inverted(base, _internal(base, task), inverse)
+    return _inverted(base, _internal(base, task)[0], inverse)
 
 
 def internal_nullspace(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
     """N = 1 - J# J (n, n): of any joints' velocities, the part that does not move the task internally."""
     base = _Base(tree, q)
-    J = _internal(base, task)
+    J, _ = _internal(base, task)
     return np.eye(J.shape[1], dtype=int) - _inverted(base, J, inverse) @ J
 
 
@@ -509,13 +509,13 @@ def _joint_map(base: _Base, y: Choice) -> _Map:
     """T_y."""
     n = len(base.internal)
     if isinstance(y, Task):
-        J = _internal(base, y)
+        J, rate = _internal(base, y)
         if J.shape[0] != n:
             raise ShapeError(
                 f"the internal Jacobian of {y} is {J.shape[0]} x {n}, and T_y must be square: choose {n} "
                 "rows, or use `external_internal_velocity` and its inverses, which take any shape"
             )
-        return _Map(J, _inverse(J, "T_y"), _internal_rate(base, y) if base.moves else None)
+        return _Map(J, _inverse(J, "T_y"), rate)
     if not isinstance(y, str):
         return _chosen(y, base, n, "T_y", "the joints' velocities")
     _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
@@ -574,29 +574,24 @@ def _decoupled(base: _Base, x: Choice, y: Choice) -> _Velocities:
 
 def _external_internal(base: _Base, task: Any, x: Choice, inverse: str | None = None) -> _Velocities:
     """With J_int in the place of T_y, and for its inverse a generalized one, if it is named."""
-    J = _internal(base, task)
+    J, _ = _internal(base, task)
     return _Velocities(base, _base_map(base, x), _Map(J, inverse and _inverted(base, J, inverse)))
 
 
 # -- tasks ---------------------------------------------------------------------------------------------------
 
 
-def _task_jacobian(tree: Tree, q: Array, task: Any) -> Array:
-    """J (r, nv)."""
+def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
+    """J (r, nv), and where q moves dJ/dt."""
+    tree, q, v = base.tree, base.q, base.v
     if callable(task):
         J = np.asarray(task(q))
         if J.ndim != 2 or J.shape[1] != tree.nv:
             raise ShapeError(f"the task's Jacobian has shape {J.shape}, expected (r, {tree.nv})")
-        return J
-    task = _task(task)
-    return frame_jacobian(tree, q, task.frame, task.representation)[list(task.rows)]
-
-
-def _task_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
-    if callable(task):
-        return _rate_of_graph(tree, task, q, v, "the task's Jacobian")
-    task = _task(task)
-    return frame_jacobian_rate(tree, q, v, task.frame, task.representation)[list(task.rows)]
+        return J, _rate_of_graph(tree, task, q, v, "the task's Jacobian") if base.moves else None
+    frame, rows, representation = _task(task)
+    J = frame_jacobian(tree, q, frame, representation)[[*rows]]
+    return J, frame_jacobian_rate(tree, q, v, frame, representation)[[*rows]] if base.moves else None
 
 
 def _task(task: Any) -> Task:
@@ -613,17 +608,13 @@ def _task(task: Any) -> Task:
     return task
 
 
-def _internal(base: _Base, task: Any) -> Array:
-    """J_q - J_b m."""
-    k, J = len(base.m), _task_jacobian(base.tree, base.q, task)
-    return J[:, k:] - J[:, :k] @ base.m
-
-
-def _internal_rate(base: _Base, task: Any) -> Array:
-    """J_q' - J_b' m - J_b m'."""
-    k, J = len(base.m), _task_jacobian(base.tree, base.q, task)
-    rate = _task_jacobian_rate(base.tree, base.q, base.v, task)
-    return rate[:, k:] - rate[:, :k] @ base.m - J[:, :k] @ base.m_rate
+def _internal(base: _Base, task: Any) -> tuple[Array, Array]:
+    """J_q - J_b m, and where q moves J_q' - J_b' m - J_b m'."""
+    k, (J, rate) = len(base.m), _task_jacobian(base, task)
+    internal = J[:, k:] - J[:, :k] @ base.m
+    if not base.moves:
+        return internal, None
+    return internal, rate[:, k:] - rate[:, :k] @ base.m - J[:, :k] @ base.m_rate
 
 
 def _inverted(base: _Base, J: Array, inverse: str) -> Array:
