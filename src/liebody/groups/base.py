@@ -227,6 +227,10 @@ class LieGroup:
 
     def neutral(self) -> np.ndarray:
         """Coordinates of the identity, (nq,)."""
+        return self._neutral.copy()
+
+    @cached_property
+    def _neutral(self) -> np.ndarray:
         return np.array(self.coordinates(self.identity()), dtype=float)
 
     def element(self, q: Coordinates) -> GroupElement:

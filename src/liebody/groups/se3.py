@@ -131,9 +131,6 @@ class SE3Group(LieGroup):
             ]
         )
 
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-
     def element(self, q: Coordinates) -> GroupElement:
         return self.motion(SO3.element(q[:4]), q[4:])
 

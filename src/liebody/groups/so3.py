@@ -146,9 +146,6 @@ class SO3Group(LieGroup):
         uw = cross(u, w)
         return w - 0.5 * uw + coefficients.g(u @ u) * cross(u, uw)
 
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0])
-
     def element(self, q: Coordinates) -> GroupElement:
         """Rotation matrix of a unit quaternion; the norm is taken to be one."""
         return _matrix(q)
