@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..linear import cross, is_numeric
 from ..scalar import Array
 from .inverse import FREE_FALL
 from .recursions import HOME, poses_after, transformations, twists_of
-from .spatial import REST, Pair, Transformation
+from .spatial import REST, Pair, Transformation, next_twist, transformation
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
@@ -22,19 +23,25 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    total: Any = 0
-    for body, V in zip(tree.bodies, twists_of(tree, transformations(tree, q), v)[1:], strict=True):
-        rates = v[body.dofs]
-        total = _with_energy(total, tree.base_moments[body.index], *V, body.armature, rates)
+    twists, total = [(REST, REST)], 0
+    for body in tree.bodies:
+        T, moments = transformation(body, q), tree.base_moments[body.index]
+        twist, total = _kinetic_energy(
+            T, body.twist, moments, body.armature, v[body.dofs], twists[body.parent], total
+        )
+        twists.append(twist)
     return total
 
 
 @step
-def _with_energy(before: Any, moments: Moments, w: Array, u: Array, armature: Array, v: Array) -> Any:
-    """The energy of a body at the twist (w, u) and its rotor, and of those before."""
+def _kinetic_energy(
+    T: Transformation, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
+) -> tuple[Pair, Any]:
+    """The twist (w, u) of a body from its parent's; the energy of it and its rotor, and of those before."""
     m, h, _ = moments
+    w, u = next_twist(T, S, v, parent)
     turning, moving = 0.5 * (w @ (moments.I @ w)), u @ (0.5 * m * u + cross(w, h))
-    return before + turning + moving + 0.5 * (armature @ (v * v))
+    return (w, u), before + turning + moving + 0.5 * (armature @ (v * v))
 
 
 def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
@@ -43,7 +50,8 @@ def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
     q        configuration, (nq,)
     gravity  acceleration of free fall in the world, (3,)  [m/s2]
     """
-    return -(np.asarray(gravity) @ _first_moments(tree, transformations(tree, q))[1][0])
+    *_, (_, _, h) = _first_moments(tree, transformations(tree, q))
+    return -(np.asarray(gravity) @ h)
 
 
 def center_of_mass(tree: Tree, q: Array) -> Array:
@@ -51,7 +59,8 @@ def center_of_mass(tree: Tree, q: Array) -> Array:
 
     Raises ModelError for a tree without mass.
     """
-    return _first_moments(tree, transformations(tree, q))[1][0] / total_mass(tree)
+    *_, (_, _, h) = _first_moments(tree, transformations(tree, q))
+    return h / total_mass(tree)
 
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
@@ -85,12 +94,11 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
     Raises ModelError for a tree without mass.
     """
     T = transformations(tree, q)
-    (m, h), poses = _first_moments(tree, T), poses_after(tree, T, [HOME])
+    poses = poses_after(tree, T, [HOME])
     columns = [REST] * tree.nv
-    for body in tree.bodies:
-        R, carried = poses[body.index][0], (m[body.index], h[body.index])
-        for k, S in body.columns:
-            columns[k] = columns[k] + _momentum_by(R, *carried, S)
+    for i, m, h in _first_moments(tree, T):
+        for k, S in tree.bodies[i - 1].columns if i else ():
+            columns[k] = columns[k] + _momentum_by(poses[i][0], m, h, S)
     return np.stack(columns, axis=1) / total_mass(tree) if columns else np.zeros((3, 0))
 
 
@@ -110,15 +118,16 @@ def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
     return R @ (m * S[3:] + cross(S[:3], h))
 
 
-def _first_moments(tree: Tree, T: list[Any]) -> tuple[list[Any], list[Array]]:
-    """m and h of each body with all that it carries, in its frame; of all bodies, in the world, at 0."""
+def _first_moments(tree: Tree, T: list[Any]) -> Iterator[tuple[int, Any, Array]]:
+    """From the last body to the world: number, and m and h of it with all that it carries, in its frame."""
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
+        yield i, m[i], h[i]
         h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]
-    return m, h
+    yield 0, m[0], h[0]
 
 
 @step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -111,7 +112,8 @@ class Product(LieGroup):
         parts = zip(self.factors, *map(self._vectors, vectors), strict=True)
         return _concatenate([f.by_factors(function, *x) for f, *x in parts])
 
-    def neutral(self) -> np.ndarray:
+    @cached_property
+    def _neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
