@@ -16,6 +16,7 @@ import liebody as lb
 from liebody import dynamics
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.codegen import Kernel, Program, build, jacobian, trace
+from liebody.door import OFF_UNIT
 from liebody.errors import ArgumentError, ConfigurationError, GraphError
 from liebody.groups import SE3, R, Revolute
 from liebody.robot import kernels_of
@@ -486,6 +487,27 @@ def test_what_cannot_be_is_refused_in_words(call, words):
         call(lb.load("double_pendulum"))
     for word in words:
         assert word in str(error.value)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_all_doors_have_one_bound_for_the_norms_of_quaternions(sign):
+    robot, still = lb.models.spherical_pendulum(), np.zeros(3)
+    turned = robot.with_parameters("ball.orientation")
+
+    def doors(norm):
+        q, t_end = norm * robot.neutral(), {"t_end": 1e-3, "dt": 1e-3}
+        yield lambda: robot.group.check(q)
+        yield lambda: robot.forward_dynamics(q, still, still)
+        yield lambda: robot.forward_dynamics([q, q], still, still)
+        yield lambda: lb.simulate(robot, q, **t_end)
+        yield lambda: lb.simulate(robot, np.tile(q, (9, 1)), **t_end)
+        yield lambda: turned.gravity(robot.neutral(), parameters={"ball.orientation": q})
+
+    for call in doors(1 + 0.99 * sign * OFF_UNIT):
+        call()
+    for call in doors(1 + 1.01 * sign * OFF_UNIT):
+        with pytest.raises(lb.LiebodyError, match="norm"):
+            call()
 
 
 def test_quaternions_far_from_unit_are_refused_and_named():

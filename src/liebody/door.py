@@ -18,6 +18,7 @@ from .errors import ArgumentError, ConfigurationError, ShapeError
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
 PLAIN = (type(None), str, int, float)
+OFF_UNIT = 1e-6  # how far the norms of quaternions and axes that are given may be from 1
 LONGEST = 60  # characters of a value in a message
 
 

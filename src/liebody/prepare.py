@@ -20,7 +20,7 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import check_arguments, check_members, floats, number
+from .door import OFF_UNIT, check_arguments, check_members, floats, number
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
@@ -43,7 +43,7 @@ from .integrators import (
     method_named,
 )
 from .linear import is_numeric
-from .robot import Robot, quaternions
+from .robot import Robot
 from .scalar import Array
 
 MOST_STATES = 1000  # recorded by default
@@ -55,7 +55,6 @@ BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)
-OFF_UNIT = 1e-6  # by how much norms of quaternions that are given may be off
 FEW_QUATERNIONS = 8  # which Python makes unit sooner than NumPy
 
 
@@ -514,7 +513,7 @@ class _Door:
     def __init__(self, group: Product) -> None:
         self.group = group
         self.start: Array = None
-        self.firsts = list(quaternions(group))
+        self.firsts = list(group.quaternions)
         self.quaternions = np.add.outer(self.firsts, np.arange(4)).astype(int)
         self.special = any(_has_own_normal_form(factor) for factor in group.factors)
 

@@ -18,7 +18,7 @@ from .dynamics import (
     gravity_forces,
     legendre_transform,
 )
-from .errors import IntegrationError, ModelError
+from .errors import ModelError
 from .labels import labels
 from .prepare import mechanism_of
 from .robot import Robot
@@ -85,11 +85,9 @@ def symmetries(
 
     Raises ModelError for what is no tree of joints. Marsden and Ratiu (1999), section 11.4.
     """
-    made = (
-        mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
-        if _is_known(mechanism)
-        else None
-    )
+    made = None
+    if isinstance(mechanism, Robot | OpenTree):
+        made = mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
     if not isinstance(made, OpenTree) or made.nc:
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
     tree, gravity = made.tree, tuple(made.gravity)
@@ -138,14 +136,6 @@ def symmetries(
             "states: forces that act in places only hide from random ones; give another seed"
         )
     return Symmetries(tuple(names), basis, largest, kernel)
-
-
-def _is_known(mechanism: Any) -> bool:
-    try:
-        mechanism_of(mechanism, ())
-    except IntegrationError:
-        return False
-    return True
 
 
 def _null_space(A: Array) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..door import floats, number, quantities, quantity, short
 from ..errors import ArgumentError, ModelError, ShapeError, counted
-from ..linear import is_numeric, is_zero, skew, symmetric
+from ..linear import cross, is_numeric, is_zero, skew, symmetric
 from ..scalar import Array
 
 SAME_CORNER = 1e-5
@@ -48,6 +48,22 @@ class Moments(NamedTuple):
         """[Sigma h; h^T m], (4, 4)."""
         h = np.reshape(self.h, (3, 1))
         return np.block([[self.Sigma, h], [h.T, np.reshape(self.m, (1, 1))]])
+
+    def times(self, w: Array, v: Array) -> tuple[Array, Array]:
+        """J (w, v): the momentum at this twist."""
+        return self.I @ w + cross(self.h, v), self.m * v - cross(self.h, w)
+
+    def transpose_times(self, w: Array, v: Array) -> tuple[Array, Array]:
+        """The same, as J is symmetric."""
+        return self.times(w, v)
+
+    def out(self, T: Any) -> Moments:
+        """About the parent's frame, where `dynamics.spatial.Transformation` T leads."""
+        return Moments(*T.moments_out(*self))
+
+    def plus(self, other: Moments) -> Moments:
+        """Those of both bodies."""
+        return Moments(*(x + y for x, y in zip(self, other, strict=True)))
 
     def matrix(self) -> Array:
         """J = [[I, [h]], [-[h], m 1]], (6, 6)."""

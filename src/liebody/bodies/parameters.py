@@ -19,6 +19,7 @@ import numpy as np
 
 from ..codegen.layout import word_of
 from ..codegen.printers.sympy_source import from_sympy
+from ..door import OFF_UNIT
 from ..errors import ModelError
 from ..groups import SE3, SO3, Prismatic, Revolute
 from ..linear import is_numeric
@@ -27,7 +28,6 @@ from .inertia import SpatialInertia
 from .joints import NOT_NEGATIVE, Joint
 from .tree import Body, Tree
 
-UNIT = 1e-6  # how far the norms of axes and quaternions may be from 1
 UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 LOSSES = {  # of joints: units of hinges, and of slides
     "damping": ("N m s/rad", "N s/m"),
@@ -85,7 +85,7 @@ class Parameter:
         if self.is_unit:
             norms = np.linalg.norm(values, axis=-1, keepdims=True)
             self._refuse(
-                values, np.abs(norms[..., 0] - 1) > UNIT, "a vector of norm 1; divide it by its norm"
+                values, np.abs(norms[..., 0] - 1) > OFF_UNIT, "a vector of norm 1; divide it by its norm"
             )
             return values / norms
         if self.relation == ">":

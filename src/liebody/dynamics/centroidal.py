@@ -27,11 +27,12 @@ from ..errors import ShapeError
 from ..groups import SE3, Free
 from ..linear import cross, solve
 from ..scalar import Array
-from .coriolis import bracket, composites, gather, operator_of, rate_of_inertia
+from .coriolis import rate_of_inertia
 from .energy import total_mass
 from .inverse import inverse_dynamics
 from .kinematics import frame_pose
-from .spatial import REST, Pair, added_wrench, momentum_of, next_pose, plus, transformations, twists_of
+from .recursions import composites, gather, operators, poses_after, summed, transformations, twists_of
+from .spatial import REST, Pair, added_wrench, bracket, plus
 
 
 def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = "world") -> Array:
@@ -67,9 +68,7 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
     """
     tree, q, v = _afloat(tree, q, v)
     T = transformations(tree, q)
-    n, f = momentum_at_base(tree, T, _standing(v))
-    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
-    return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * v[3:6])])
+    return _about_mass(tree, T, *momentum_at_base(tree, T, _standing(v)), v[3:6])
 
 
 def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
@@ -85,19 +84,19 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     T = transformations(tree, q)
     composite = composites(tree, T)
     poses = _from_center(tree, T, composite[1])
-    columns: list[Any] = [(REST, REST)] * tree.nv
-    for body in tree.bodies:
-        mass = None if body.parent else tree.mass
-        for k, S in body.columns:
-            columns[k] = plus(columns[k], _column(poses[body.index], composite[body.index], S, mass))
-    return _as_matrix(columns, nv)
+    columns = (
+        (k, _column(poses[body.index], composite[body.index], S, None if body.parent else tree.mass))
+        for body in tree.bodies
+        for k, S in body.columns
+    )
+    return _as_matrix(summed(tree.nv, columns), nv)
 
 
 @step
 def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
     """The momentum of all that a joint carries; that of the root carries the whole `mass`, others None."""
     R, p = pose
-    n, f = momentum_of(moments, S[:3], S[3:] if mass is None else REST)
+    n, f = moments.times(S[:3], S[3:] if mass is None else REST)
     f = R @ f
     return R @ n + cross(p, f), f if mass is None else f + mass * (R @ S[3:])
 
@@ -113,25 +112,23 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     T, v = transformations(tree, q), _standing(v)
     twists = twists_of(tree, T, v)
     composite = composites(tree, T)
-    rates = [operator_of(rate_of_inertia, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    rates = gather(tree, T, rates)
+    rates = gather(tree, T, operators(rate_of_inertia, tree.base_moments, twists))
     poses = _from_center(tree, T, composite[1])
-    slide = _turned(T) @ (rates[1].moments.h / tree.mass)
-    columns: list[Any] = [(REST, REST)] * tree.nv
+    slide = _turned(T) @ (rates[1].h / tree.mass)
+    columns: list[tuple[int, Pair]] = []
     for body in tree.bodies:
         i, mass = body.index, None if body.parent else tree.mass
-        for k, S in body.columns:
-            column = _column_rate(poses[i], composite[i], rates[i], twists[i], S, slide, mass)
-            columns[k] = plus(columns[k], column)
-    return _as_matrix(columns, nv)
+        moving = poses[i], composite[i], rates[i], twists[i]
+        columns += [(k, _column_rate(*moving, S, slide, mass)) for k, S in body.columns]
+    return _as_matrix(summed(tree.nv, columns), nv)
 
 
 @step
 def _column_rate(pose: Pair, J: Moments, rate: Any, twist: Pair, S: Array, slide: Array, mass: Any) -> Pair:
     """How a `_column` changes, while the centre of mass moves with `slide` in the root's frame."""
     (R, p), w, u = pose, S[:3], S[3:] if mass is None else REST
-    _, f = momentum_of(J, w, u)
-    dn, df = plus(momentum_of(J, *bracket(twist, (w, u))), rate.times(w, u))
+    _, f = J.times(w, u)
+    dn, df = plus(J.times(*bracket(twist, (w, u))), rate.times(w, u))
     df = R @ df
     dl = R @ dn + cross(p, df) - cross(slide, R @ f)
     return dl, df if mass is None else df + mass * (R @ cross(twist[0], S[3:]))
@@ -157,9 +154,7 @@ def centroidal_momentum_rate(tree: Tree, q: Array, v: Array, a: Array) -> Array:
     tree, q, v, a = _afloat(tree, q, v, a)
     T = transformations(tree, q)
     efforts = inverse_dynamics(tree, q, _standing(v), _standing(a), gravity=(0, 0, 0))
-    n, f = efforts[:3], efforts[3:6]
-    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
-    return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * (a[3:6] + cross(v[:3], v[3:6])))])
+    return _about_mass(tree, T, efforts[:3], efforts[3:6], a[3:6] + cross(v[:3], v[3:6]))
 
 
 def centroidal_inertia(tree: Tree, q: Array) -> Array:
@@ -196,10 +191,14 @@ def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
 def momentum_at_base(tree: Tree, T: list[Any], v: Array) -> Pair:
     """The momentum of all bodies about the first one's frame, in its axes; they all hang on it."""
     twists = twists_of(tree, T, v)
-    F = [operator_of(momentum_of, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    for body in reversed(tree.bodies[1:]):
-        F[body.parent] = added_wrench(T[body.index], F[body.parent], F[body.index])
-    return F[1]
+    momenta: list[Pair] = gather(tree, T, operators(Moments.times, tree.base_moments, twists), added_wrench)
+    return momenta[1]
+
+
+def _about_mass(tree: Tree, T: list[Any], n: Array, f: Array, moved: Array) -> Array:
+    """(n, f) about the first frame as (6,) about the centre of mass in the world's axes, with m `moved`."""
+    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
+    return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * moved)])
 
 
 def about_center(tree: Tree, composite: Moments) -> tuple[Array, Array]:
@@ -211,10 +210,7 @@ def about_center(tree: Tree, composite: Moments) -> tuple[Array, Array]:
 def _from_center(tree: Tree, T: list[Any], composite: Moments) -> list[Any]:
     """(R, p) of each body in the world's axes, from the centre of mass."""
     R = _turned(T)
-    poses: list[Any] = [None, (R, -(R @ (composite.h / total_mass(tree))))]
-    for body in tree.bodies[1:]:
-        poses.append(next_pose(T[body.index], *poses[body.parent]))
-    return poses
+    return poses_after(tree, T, [None, (R, -(R @ (composite.h / total_mass(tree))))])
 
 
 def _turned(T: list[Any]) -> Array:

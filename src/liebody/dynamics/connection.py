@@ -38,7 +38,7 @@ from ..groups import Product
 from ..integrators import solve_ivp
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array
-from .coriolis import composites, cross_moment, mass_matrix_derivative
+from .coriolis import cross_moment, mass_matrix_derivative
 from .momentum import (
     base_dofs,
     center_of_mass_frame,
@@ -47,9 +47,9 @@ from .momentum import (
     floating_base,
     locked_inertia,
     mechanical_connection,
-    poses_in_base,
 )
-from .spatial import Pair, Transformation, momentum_of, transformations
+from .recursions import HOME, composites, poses_after, transformations
+from .spatial import REST, Pair, Transformation
 
 Path = Array | Callable[[float], tuple[Array, Array]]
 
@@ -70,7 +70,7 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     fields = _InternalFields(tree, q)
     n = range(fields.n)
     pairs = [(i, j) for i in n for j in n if i < j]
-    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), _ZERO) for i, j in pairs])
+    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
     columns = dict(zip(pairs, found.T, strict=True))
     zero = np.zeros(base_dofs(tree)[0].stop, int)
     rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
@@ -147,9 +147,6 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
     return worst
 
 
-_ZERO = np.zeros(3, int)
-
-
 class _InternalFields:
     """The velocities u_i of all points, seen from the base, for unit joint velocities without momentum.
 
@@ -159,18 +156,17 @@ class _InternalFields:
 
     def __init__(self, tree: Tree, q: Array) -> None:
         base, T = floating_base(tree), transformations(tree, q)
-        composite, poses = composites(tree, T), poses_in_base(tree, T)
+        composite, poses = composites(tree, T), poses_after(tree, T, [None, HOME])
         k, S = base.joint.dim, base.joint.S
-        m = divided(tree, composite[1], columns_in_base(tree, poses, composite)[k:])
+        m = divided(tree, composite[1], columns_in_base(tree, T, composite)[k:])
         self.n, self.composite = tree.nv - k, composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
-        self.twists: list[list[tuple[int, Pair]]] = [
-            [] for _ in m.T
-        ]  # s_i: (body, twist); several if followed
+        # s_i: (body, twist); several if followed
+        self.twists: list[list[tuple[int, Pair]]] = [[] for _ in m.T]
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
-            self.carried.append(Transformation((R,), p).moments_out(composite[body.index]))
+            self.carried.append(composite[body.index].out(Transformation((R,), p)))
             for i, s in body.columns:
                 w = R @ s[:3]
                 self.twists[i - k].append((body.index, (w, R @ s[3:] + cross(p, w))))
@@ -194,7 +190,7 @@ class _InternalFields:
         Zero where that is round-off: a joint that moves no mass, or all of it as the base does.
         """
         w, v = self.locked[i]
-        n, f = momentum_of(self.composite, w, v)
+        n, f = self.composite.times(w, v)
         carried = self._between(i, i, _inner)
         left = carried - (w @ n + v @ f)
         return float(left) if left > 1e-12 * carried else 0.0
@@ -210,7 +206,7 @@ class _InternalFields:
 
 
 def _inner(moments: Moments, a: Pair, b: Pair) -> Any:
-    n, f = momentum_of(moments, *b)
+    n, f = moments.times(*b)
     return a[0] @ n + a[1] @ f
 
 
@@ -278,7 +274,8 @@ def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
 
     Raises ConfigurationError for a loop that is not closed, and as `motion_without_momentum`.
     """
-    first, last = _ends(tree, loop)
+    legs = _legs(tree, loop)
+    (first, _), (last, _) = legs[0](0.0), legs[-1](1.0)
     gap = np.abs(joint_group(tree).difference(first, last)).max(initial=0.0)
     if gap > 1e-9:
         raise ConfigurationError(
@@ -400,14 +397,6 @@ def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float)
             f"configuration and a velocity; the joints have {(joints.nq,)} and {(joints.dim,)}"
         )
     return q, rates[0]
-
-
-def _ends(tree: Tree, path: Path) -> tuple[Array, Array]:
-    if callable(path):
-        joints = joint_group(tree)
-        return _at(joints, path, 0.0)[0], _at(joints, path, 1.0)[0]
-    points = _points(tree, path)
-    return points[0], points[-1]
 
 
 def _points(tree: Tree, path: Array) -> Array:

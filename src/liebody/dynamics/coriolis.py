@@ -23,7 +23,8 @@ numbers instead of a 6 x 6 matrix B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,22 +34,10 @@ from ..codegen import step
 from ..errors import ModelError
 from ..linear import cross, skew, symmetric
 from ..scalar import Array
-from .inverse import FREE_FALL, vector_of_skew_part
+from .inverse import FREE_FALL, joint_efforts, rate_of_turning, vector_of_skew_part
 from .joint_space import JointMatrix, JointVector, armature
-from .spatial import (
-    REST,
-    Pair,
-    Transformation,
-    added_moments,
-    added_wrench,
-    halves,
-    momentum_of,
-    on_joint,
-    plus,
-    powers,
-    transformations,
-    twists_of,
-)
+from .recursions import composites, gather, operators, transformations, twists_of
+from .spatial import REST, Pair, Transformation, added_wrench, bracket, halves, on_joint, plus, powers
 
 
 class Flux(NamedTuple):
@@ -77,24 +66,6 @@ class Flux(NamedTuple):
         return self.K[0, 0] + self.K[1, 1] + self.K[2, 2]
 
 
-class Rate(NamedTuple):
-    """The rate of the moments h and Sigma, and by it the operator dJ/dt = [[dI/dt, [l]], [-[l], 0]]."""
-
-    moments: Moments
-
-    def times(self, w: Array, v: Array) -> Pair:
-        return momentum_of(self.moments, w, v)
-
-    def transpose_times(self, w: Array, v: Array) -> Pair:
-        return self.times(w, v)
-
-    def out(self, T: Transformation) -> Rate:
-        return Rate(T.moments_out(self.moments))
-
-    def plus(self, other: Rate) -> Rate:
-        return Rate(Moments(*(a + b for a, b in zip(self.moments, other.moments, strict=True))))
-
-
 class BlockOperator(NamedTuple):
     """Any operator [[P, Q], [R, Z]] from twists to wrenches, by its 3 x 3 blocks."""
 
@@ -120,7 +91,7 @@ class BlockOperator(NamedTuple):
         return BlockOperator(*(a + b for a, b in zip(self, other, strict=True)))
 
 
-Operator = Any  # a Flux, Rate or BlockOperator
+Operator = Any  # Moments, a Flux or BlockOperator
 
 
 def flux_of(moments: Moments, w: Array, u: Array) -> Flux:
@@ -139,7 +110,7 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 75): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
     I, W, U, H = moments.I, skew(w), skew(u), skew(h)
-    pw, pv = momentum_of(moments, w, u)
+    pw, pv = moments.times(w, u)
     return BlockOperator(
         -skew(pw) - I @ W - H @ U,
         -skew(pv) - H @ W,
@@ -155,10 +126,10 @@ def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
     return BlockOperator(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
-def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Rate:
-    """With C_b = -ad_V^T J: all of dJ/dt, the rate of J seen from the world."""
+def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Moments:
+    """With C_b = -ad_V^T J: all of dJ/dt = [[dI/dt, [l]], [-[l], 0]], the rate of J seen from the world."""
     l, K = flux_of(moments, w, u)
-    return Rate(Moments(0, l, symmetric(3, lambda i, j: K[i, j] + K[j, i])))
+    return Moments(0, l, symmetric(3, lambda i, j: K[i, j] + K[j, i]))
 
 
 FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
@@ -315,7 +286,7 @@ def _next_points(
     alpha = T.into(parent.alpha) + A_r[:3] + cross(w, V_r[:3])
     moved = cross(carried, V[3:]) + cross(w, V_r[3:])
     acc = T.into(parent.acc + parent.U @ T.p) + A_r[3:] + moved
-    points = Points(w, w_r, alpha, acc, _rate_of_reference(w, w_r, alpha))
+    points = Points(w, w_r, alpha, acc, rate_of_turning(w, alpha, w_r))
     return points, wrench(points, *given)
 
 
@@ -336,24 +307,12 @@ def passive_inverse_dynamics(
     """
     T = transformations(tree, q)
     F = reference_wrenches(tree, T, (v, v_r, a_r), gravity, _wrench_of_points, tree.base_moments)
-    efforts = JointVector(tree.nv)
-    for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
-        efforts.add(body, _effort(body.twist, F[i], body.armature * a_r[body.dofs]))
-        if p:
-            F[p] = added_wrench(T[i], F[p], F[i])
-    return efforts.array()
+    return joint_efforts(tree, T, F, a_r, v)
 
 
 def _wrench_of_points(points: Points, moments: Moments) -> Pair:
     (m, h, Sigma), acc, U = moments, points.acc, points.U
     return vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
-
-
-@step
-def _effort(S: Array, wrench: Pair, more: Any) -> Array:
-    """S^T F and more, (k,)."""
-    return on_joint(S, *wrench) + more
 
 
 def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = None) -> Array:
@@ -387,7 +346,7 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
 
 @step
 def _with_momentum(moments: Moments, V: Pair, n: Array, f: Array) -> Pair:
-    return plus(momentum_of(moments, *V), (n, f))
+    return plus(moments.times(*V), (n, f))
 
 
 @step
@@ -434,18 +393,16 @@ def _pairs(
     T = transformations(tree, q)
     twists = twists_of(tree, T, v, moving_origin)
     inertias = composites(tree, T, moments)
-    rates = gather(tree, T, [operator_of(operator, x, V) for x, V in zip(moments, twists, strict=True)])
+    rates = gather(tree, T, operators(operator, moments, twists))
     for body in reversed(tree.bodies):
-        i, ancestor = body.index, body
+        i = body.index
         if not body.joint.dim:
             continue
         carried = _wrenches(body.twist, inertias[i], rates[i], twists[i])
-        while True:
+        yield _Block(body, body, *_products(body.twist, twists[i], carried))
+        for below, ancestor in pairwise(tree.ancestors(i)):
+            carried = _wrenches_out(T[below.index], carried)
             yield _Block(ancestor, body, *_products(ancestor.twist, twists[ancestor.index], carried))
-            if not ancestor.parent:
-                break
-            carried = _wrenches_out(T[ancestor.index], carried)
-            ancestor = tree.bodies[ancestor.parent - 1]
 
 
 class _Wrenches(NamedTuple):
@@ -457,17 +414,11 @@ class _Wrenches(NamedTuple):
 
 
 @step
-def operator_of(operator: Callable[[Moments, Array, Array], Any], moments: Moments, V: Pair) -> Any:
-    """operator(moments, *V): of a body, from its moments and its twist."""
-    return operator(moments, *V)
-
-
-@step
 def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
     columns = halves(S)
     return _Wrenches(
-        momenta=[momentum_of(moments, *s) for s in columns],
-        forward=[plus(momentum_of(moments, *bracket(V, s)), rate.times(*s)) for s in columns],
+        momenta=[moments.times(*s) for s in columns],
+        forward=[plus(moments.times(*bracket(V, s)), rate.times(*s)) for s in columns],
         backward=[rate.transpose_times(*s) for s in columns],
     )
 
@@ -486,35 +437,6 @@ def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
 
 
 @step
-def _gathered(T: Transformation, parent: Operator, item: Operator) -> Operator:
-    return parent.plus(item.out(T))
-
-
-def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any] = _gathered) -> list[Any]:
-    """Of each body: its own item and those of all that it carries, which have `out` and `plus`.
-
-    added  (T, parent, item) -> the parent's item with that of a body which it carries
-    """
-    for body in reversed(tree.bodies):
-        if body.parent:
-            items[body.parent] = added(T[body.index], items[body.parent], items[body.index])
-    return items
-
-
-def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = None) -> list[Moments]:
-    """Of each body the moments of it and of all it carries, in its frame; those of the world at 0.
-
-    moments  of the single bodies; the tree's base moments if None
-    """
-    return gather(tree, T, list(tree.base_moments if moments is None else moments), added_moments)
-
-
-@step
-def _cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
-    return cross_moment(moments, a, b)
-
-
-@step
 def _twist_into(T: Transformation, w: Array, u: Array) -> Pair:
     return T.twist_into(w, u)
 
@@ -522,12 +444,6 @@ def _twist_into(T: Transformation, w: Array, u: Array) -> Pair:
 @step
 def _product(a: Array, b: Array) -> Any:
     return a @ b
-
-
-def bracket(V: Pair, S: Pair) -> Pair:
-    """ad_V S."""
-    (w, u), (x, y) = V, S
-    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def _turning(V: Pair, n: Array, f: Array) -> Pair:
@@ -546,17 +462,7 @@ def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
 
 
-def _rate_of_reference(w: Array, w_r: Array, alpha: Array) -> Array:
-    """U = [alpha] + [omega_r] [omega] (3, 3), and [a] [b] = b a^T - (a . b) 1."""
-    xx, yy, zz = w * w_r
-    ax, ay, az = alpha
-    return np.array(
-        [
-            [-(yy + zz), w[0] * w_r[1] - az, w[0] * w_r[2] + ay],
-            [w[1] * w_r[0] + az, -(zz + xx), w[1] * w_r[2] - ax],
-            [w[2] * w_r[0] - ay, w[2] * w_r[1] + ax, -(xx + yy)],
-        ]
-    )
+_cross_moment = step(cross_moment)
 
 
 def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:

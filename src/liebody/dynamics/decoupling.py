@@ -48,7 +48,7 @@ from .coriolis import mass_and_coriolis, mass_matrix_derivative
 from .inverse import FREE_FALL, gravity_forces
 from .kinematics import REPRESENTATIONS, frame_jacobian, frame_jacobian_rate
 from .mass import mass_matrix
-from .momentum import base_dofs, center_of_mass_frame, mechanical_connection
+from .momentum import base_blocks, center_of_mass_frame, mechanical_connection
 
 Choice = Any  # a name, an array, a function of q, or a pair of functions
 BASE_MAPS = ("locked", "centroidal", "momentum")
@@ -169,14 +169,12 @@ def decoupling_transform(tree: Tree, q: Array, x: Choice = "locked", y: Choice =
     singular choices; ShapeError for choices of the wrong shape. In traces, where nothing is known of
     values, the inverse of a singular choice is NaN.
     """
-    base = _Base(tree, q)
-    return _upper(base, _base_map(base, x)[0], _joint_map(base, y)[0])
+    return _decoupled(_Base(tree, q), x, y).matrix()
 
 
 def decoupling_transform_inverse(tree: Tree, q: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
     """T^-1 = [T_x^-1, -m T_y^-1; 0, T_y^-1] (nv, nv); arguments as in `decoupling_transform`."""
-    base = _Base(tree, q)
-    return _upper_inverse(base, _base_map(base, x)[1], _joint_map(base, y)[1])
+    return _decoupled(_Base(tree, q), x, y).inverse()
 
 
 def decoupling_transform_rate(
@@ -186,27 +184,19 @@ def decoupling_transform_rate(
 
     From dM/dt and the groups' brackets in closed form; for functions of q, from their graph.
     """
-    base = _Moving(tree, q, v)
-    return _upper_rate(base, _base_map(base, x)[0], _base_map_rate(base, x), _joint_map_rate(base, y))
+    return _decoupled(_Base(tree, q, v), x, y).rate()
 
 
 def decoupled_velocity(tree: Tree, q: Array, v: Array, x: Choice = "locked", y: Choice = "identity") -> Array:
     """(v_x, v_y) = T v, (nv,): external and internal velocity; arguments as in `decoupling_transform`."""
-    base = _Base(tree, q)
-    external, internal = base.split(v)
-    return np.concatenate(
-        [_base_map(base, x)[0] @ (external + base.m @ internal), _joint_map(base, y)[0] @ internal]
-    )
+    return _decoupled(_Base(tree, q), x, y).velocity(v)
 
 
 def velocity_from_decoupled(
     tree: Tree, q: Array, w: Array, x: Choice = "locked", y: Choice = "identity"
 ) -> Array:
     """v = T^-1 w (nv,), with w = (v_x, v_y); other arguments as in `decoupling_transform`."""
-    base = _Base(tree, q)
-    external, internal = base.split(w)
-    rates = _joint_map(base, y)[1] @ internal
-    return np.concatenate([_base_map(base, x)[1] @ external - base.m @ rates, rates])
+    return _decoupled(_Base(tree, q), x, y).velocity_back(w)
 
 
 def decoupled_efforts(
@@ -217,21 +207,14 @@ def decoupled_efforts(
     F_x = T_x^-T F_b does not contain the joints' efforts: they cannot change the external motion. Arguments
     as in `decoupling_transform`.
     """
-    base = _Base(tree, q)
-    wrench, joints = base.split(tau)
-    return np.concatenate(
-        [_base_map(base, x)[1].T @ wrench, _joint_map(base, y)[1].T @ (joints - base.m.T @ wrench)]
-    )
+    return _decoupled(_Base(tree, q), x, y).efforts(tau)
 
 
 def efforts_from_decoupled(
     tree: Tree, q: Array, F: Array, x: Choice = "locked", y: Choice = "identity"
 ) -> Array:
     """tau = T^T F (nv,), with F = (F_x, F_y); other arguments as in `decoupling_transform`."""
-    base = _Base(tree, q)
-    external, internal = base.split(F)
-    wrench = _base_map(base, x)[0].T @ external
-    return np.concatenate([wrench, base.m.T @ wrench + _joint_map(base, y)[0].T @ internal])
+    return _decoupled(_Base(tree, q), x, y).efforts_back(F)
 
 
 def transformed_dynamics(
@@ -255,17 +238,8 @@ def transformed_dynamics(
     `decoupled_dynamics` gives the same by blocks, with fewer operations.
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
-    base = _Moving(tree, q, v, M, M_rate)
-    T_x, X = _base_map(base, x)
-    T_y, Y = _joint_map(base, y)
-    M_w, C_w, g_w = transform_equations(
-        _upper(base, T_x, T_y),
-        _upper_rate(base, T_x, _base_map_rate(base, x), _joint_map_rate(base, y)),
-        M,
-        C,
-        gravity_forces(tree, q, gravity),
-        inverse=_upper_inverse(base, X, Y),
-    )
+    new, g = _decoupled(_Base(tree, q, v, M, M_rate), x, y), gravity_forces(tree, q, gravity)
+    M_w, C_w, g_w = transform_equations(new.matrix(), new.rate(), M, C, g, inverse=new.inverse())
     return M_w, C_w, g_w
 
 
@@ -295,19 +269,19 @@ def decoupled_dynamics(
     the momentum. This is not so for "centroidal".
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
-    base = _Moving(tree, q, v, M, M_rate)
-    b, j, m = base.base, base.joints, base.m
-    X, Y = _base_map(base, x)[1], _joint_map(base, y)[1]
+    base = _Base(tree, q, v, M, M_rate)
+    (_, X, T_x_rate), (_, Y, T_y_rate) = _base_map(base, x), _joint_map(base, y)
+    m, (C_b, C_bq, C_qb, C_q) = base.m, base_blocks(tree, C)
     g_b, g_q = base.split(gravity_forces(tree, q, gravity))
     My = _congruent(base.internal, Y)
-    C_b, C_qb = C[b, b], C[j, b] - m.T @ C[b, b]
+    C_yx = C_qb - m.T @ C_b
     return Decoupled(
         Mx=_congruent(base.Mbb, X),
         My=My,
-        Cx=X.T @ (C_b - base.Mbb @ X @ _base_map_rate(base, x)) @ X,
-        Cxy=X.T @ (C[b, j] - C_b @ m - base.Mbb @ base.m_rate) @ Y,
-        Cyx=Y.T @ C_qb @ X,
-        Cy=Y.T @ (C[j, j] - C_qb @ m - m.T @ C[b, j]) @ Y - My @ _joint_map_rate(base, y) @ Y,
+        Cx=X.T @ (C_b - base.Mbb @ X @ T_x_rate) @ X,
+        Cxy=X.T @ (C_bq - C_b @ m - base.Mbb @ base.m_rate) @ Y,
+        Cyx=Y.T @ C_yx @ X,
+        Cy=Y.T @ (C_q - C_yx @ m - m.T @ C_bq) @ Y - My @ T_y_rate @ Y,
         gx=X.T @ g_b,
         gy=Y.T @ (g_q - m.T @ g_b),
     )
@@ -335,12 +309,12 @@ def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
     q     configuration, (nq,)
     task  name of a frame or body (its body twist, r = 6), a `Task`, or a function q -> (r, nv)
     """
-    return _internal(_Base(tree, q), task)
+    return _internal(_Base(tree, q), task)[0]
 
 
 def internal_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
     """dJ_int/dt (r, n) while q moves with v (nv,); other arguments as in `internal_jacobian`."""
-    return _internal_rate(_Moving(tree, q, v), task)
+    return _internal(_Base(tree, q, v), task)[1]
 
 
 def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal") -> Array:
@@ -349,7 +323,7 @@ def external_jacobian(tree: Tree, q: Array, task: Any, x: Choice = "centroidal")
     `task` as in `internal_jacobian`, `x` as in `decoupling_transform`.
     """
     base = _Base(tree, q)
-    return _task_jacobian(tree, q, task)[:, base.base] @ _base_map(base, x)[1]
+    return _task_jacobian(base, task)[0][:, : len(base.m)] @ _base_map(base, x).inverse
 
 
 def external_internal_velocity(tree: Tree, q: Array, v: Array, task: Any, x: Choice = "centroidal") -> Array:
@@ -357,10 +331,7 @@ def external_internal_velocity(tree: Tree, q: Array, v: Array, task: Any, x: Cho
 
     The matrix of this map is I = [T_x, T_x m; 0, J_int]. Arguments as in `external_jacobian`; v (nv,).
     """
-    base = _Base(tree, q)
-    nu, rates = base.split(v)
-    J = _internal(base, task)
-    return np.concatenate([_base_map(base, x)[0] @ (nu + base.m @ rates), J @ rates])
+    return _external_internal(_Base(tree, q), task, x).velocity(v)
 
 
 def velocity_from_external_internal(
@@ -372,10 +343,7 @@ def velocity_from_external_internal(
              has the velocities w; a left inverse, and v is the one that w was computed from; or neither, and
              the velocities of v are as near to w as they can be
     """
-    base = _Base(tree, q)
-    k = len(base.Mbb)
-    rates = _internal_inverse(base, task, inverse) @ w[k:]
-    return np.concatenate([_base_map(base, x)[1] @ w[:k] - base.m @ rates, rates])
+    return _external_internal(_Base(tree, q), task, x, inverse).velocity_back(w)
 
 
 def external_internal_efforts(
@@ -386,10 +354,7 @@ def external_internal_efforts(
     These are T_x^-T F_b and J#^T (tau_q - m^T F_b). Arguments as in `velocity_from_external_internal`; tau
     (nv,) are efforts.
     """
-    base = _Base(tree, q)
-    wrench, joints = base.split(tau)
-    J = _internal_inverse(base, task, inverse)
-    return np.concatenate([_base_map(base, x)[1].T @ wrench, J.T @ (joints - base.m.T @ wrench)])
+    return _external_internal(_Base(tree, q), task, x, inverse).efforts(tau)
 
 
 def efforts_from_external_internal(
@@ -400,11 +365,7 @@ def efforts_from_external_internal(
     A wrench f at the task, J^T f, is that of F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
     alone, J_int^T f, and none of the base.
     """
-    base = _Base(tree, q)
-    k = len(base.Mbb)
-    wrench = _base_map(base, x)[0].T @ F[:k]
-    J = _internal(base, task)
-    return np.concatenate([wrench, base.m.T @ wrench + J.T @ F[k:]])
+    return _external_internal(_Base(tree, q), task, x).efforts_back(F)
 
 
 def internal_inverse(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
@@ -418,14 +379,15 @@ def internal_inverse(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]
     For a full column rank both are the same. Arguments else as in `internal_jacobian`, results as in
     `generalized_inverse`. Raises ModelError for an unknown name.
     """
-    return _internal_inverse(_Base(tree, q), task, inverse)
+    base = _Base(tree, q)
+    return _inverted(base, _internal(base, task)[0], inverse)
 
 
 def internal_nullspace(tree: Tree, q: Array, task: Any, inverse: str = INVERSES[0]) -> Array:
     """N = 1 - J# J (n, n): of any joints' velocities, the part that does not move the task internally."""
     base = _Base(tree, q)
-    J = _internal(base, task)
-    return np.eye(J.shape[1], dtype=int) - _internal_inverse(base, task, inverse) @ J
+    J, _ = _internal(base, task)
+    return np.eye(J.shape[1], dtype=int) - _inverted(base, J, inverse) @ J
 
 
 def internal_rank(tree: Tree, q: Array, task: Any, tolerance: float = TOLERANCE) -> InternalRank:
@@ -480,148 +442,156 @@ def generalized_inverse(J: Array, weight: Array = None, tolerance: float = TOLER
 
 
 class _Base:
-    """Blocks of M at a configuration, m = Mbb^-1 Mbq, and the inertia of internal motion Mqq - Mbq^T m."""
+    """Blocks of M at a configuration, m = Mbb^-1 Mbq, and the inertia of internal motion Mqq - Mbq^T m.
 
-    def __init__(self, tree: Tree, q: Array, M: Array = None) -> None:
-        self.tree, self.q = tree, q
-        self.base, self.joints = base_dofs(tree)
-        M = mass_matrix(tree, q) if M is None else M
-        self.Mbb, Mbq, Mqq = M[self.base, self.base], M[self.base, self.joints], M[self.joints, self.joints]
+    Where q moves with v, their rates as well. M and its rate are computed where they are not given.
+    """
+
+    def __init__(self, tree: Tree, q: Array, v: Array = None, M: Array = None, M_rate: Array = None) -> None:
+        self.tree, self.q, self.v = tree, q, v
+        self.Mbb, Mbq, _, Mqq = base_blocks(tree, mass_matrix(tree, q) if M is None else M)
         self.m = m = mechanical_connection(tree, q)
         self.factors = factor(self.Mbb)
         self.internal = symmetric(len(Mqq), lambda i, j: Mqq[i, j] - Mbq[:, i] @ m[:, j])
+        self.moves = v is not None
+        if v is None:
+            return
+        rates = base_blocks(tree, mass_matrix_derivative(tree, q, v) if M_rate is None else M_rate)
+        self.Mbb_rate, Mbq_rate, _, Mqq_rate = rates
+        moved = Mbq_rate - self.Mbb_rate @ m
+        self.m_rate = back_substitute(self.factors, moved)
+        self.internal_rate = symmetric(
+            len(Mqq), lambda i, j: Mqq_rate[i, j] - Mbq_rate[:, i] @ m[:, j] - m[:, i] @ moved[:, j]
+        )
 
     def split(self, x: Array) -> tuple[Array, Array]:
-        """Entries (nv,) of the base and of the joints."""
-        return x[self.base], x[self.joints]
+        """Entries (k + ...,) of the base, and the others."""
+        k = len(self.Mbb)
+        return x[:k], x[k:]
 
-    def centroidal(self, v: Array) -> tuple[Array, Array, Array]:
-        """A_cb, A_cb^-1 and ad(nu_cb), each (k, k), while the robot moves with v.
+    def centroidal(self) -> tuple[Array, Array, Array]:
+        """A_cb, A_cb^-1 and ad(nu_cb), each (k, k).
 
         dA_cb/dt = A_cb ad(nu_cb),   nu_cb = nu_b - A_cb^-1 nu_c.
         """
+        v = self.v if self.moves else np.zeros(self.tree.nv, int)
         body = self.tree.bodies[0]
         group, frame = body.joint.group, center_of_mass_frame(self.tree, self.q, v)
         H = group.compose(group.inverse(frame.g), group.element(body.joint_coordinates(self.q)))
         A_inverse = group.Ad(group.inverse(H))
-        return group.Ad(H), A_inverse, group.ad(v[self.base] - A_inverse @ frame.u)
+        return group.Ad(H), A_inverse, group.ad(v[body.dofs] - A_inverse @ frame.u)
 
 
-class _Moving(_Base):
-    """The same while q moves with v."""
+class _Map(NamedTuple):
+    """New velocities of the base or of the joints: T, its inverse, and where q moves dT/dt."""
 
-    def __init__(self, tree: Tree, q: Array, v: Array, M: Array = None, M_rate: Array = None) -> None:
-        super().__init__(tree, q, M)
-        self.v = v
-        rate = mass_matrix_derivative(tree, q, v) if M_rate is None else M_rate
-        self.Mbb_rate, Mbq, Mqq = (
-            rate[self.base, self.base],
-            rate[self.base, self.joints],
-            rate[self.joints, self.joints],
-        )
-        m = self.m
-        moved = Mbq - self.Mbb_rate @ m
-        self.m_rate = back_substitute(self.factors, moved)
-        self.internal_rate = symmetric(
-            len(Mqq), lambda i, j: Mqq[i, j] - Mbq[:, i] @ m[:, j] - m[:, i] @ moved[:, j]
-        )
+    T: Array
+    inverse: Array
+    rate: Array = None
 
 
-def _base_map(base: _Base, x: Choice) -> tuple[Array, Array]:
-    """T_x and its inverse."""
-    if isinstance(x, str):
-        _known(x, BASE_MAPS, "T_x")
-        if x == "locked":
-            one = np.eye(len(base.Mbb), dtype=int)
-            return one, one
-        A, A_inverse, _ = base.centroidal(np.zeros(base.tree.nv, int))
-        if x == "centroidal":
-            return A, A_inverse
-        return A_inverse.T @ base.Mbb, back_substitute(base.factors, A.T)
-    T = _chosen(x, base, len(base.Mbb), "T_x", "the base's velocities")
-    return T, _inverse(T, "T_x")
+def _base_map(base: _Base, x: Choice) -> _Map:
+    """T_x."""
+    k = len(base.Mbb)
+    if not isinstance(x, str):
+        return _chosen(x, base, k, "T_x", "the base's velocities")
+    _known(x, BASE_MAPS, "T_x")
+    if x == "locked":
+        return _Map(np.eye(k, dtype=int), np.eye(k, dtype=int), np.zeros((k, k), int))
+    A, A_inverse, a = base.centroidal()
+    if x == "centroidal":
+        return _Map(A, A_inverse, A @ a)
+    rate = A_inverse.T @ (base.Mbb_rate - a.T @ base.Mbb) if base.moves else None
+    return _Map(A_inverse.T @ base.Mbb, back_substitute(base.factors, A.T), rate)
 
 
-def _base_map_rate(base: _Moving, x: Choice) -> Array:
-    """dT_x/dt."""
-    if isinstance(x, str):
-        _known(x, BASE_MAPS, "T_x")
-        if x == "locked":
-            return np.zeros(base.Mbb.shape, int)
-        A, A_inverse, a = base.centroidal(base.v)
-        if x == "centroidal":
-            return A @ a
-        return A_inverse.T @ (base.Mbb_rate - a.T @ base.Mbb)
-    return _chosen_rate(x, base, len(base.Mbb), "T_x")
-
-
-def _joint_map(base: _Base, y: Choice) -> tuple[Array, Array]:
-    """T_y and its inverse."""
+def _joint_map(base: _Base, y: Choice) -> _Map:
+    """T_y."""
     n = len(base.internal)
-    if isinstance(y, str):
-        _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
-        if y == "identity":
-            return np.eye(n, dtype=int), np.eye(n, dtype=int)
-        return _triangular(base.internal)
     if isinstance(y, Task):
-        J = _internal(base, y)
+        J, rate = _internal(base, y)
         if J.shape[0] != n:
             raise ShapeError(
                 f"the internal Jacobian of {y} is {J.shape[0]} x {n}, and T_y must be square: choose {n} "
                 "rows, or use `external_internal_velocity` and its inverses, which take any shape"
             )
-        return J, _inverse(J, "T_y")
-    T = _chosen(y, base, n, "T_y", "the joints' velocities")
-    return T, _inverse(T, "T_y")
+        return _Map(J, _inverse(J, "T_y"), rate)
+    if not isinstance(y, str):
+        return _chosen(y, base, n, "T_y", "the joints' velocities")
+    _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
+    if y == "identity":
+        return _Map(np.eye(n, dtype=int), np.eye(n, dtype=int), np.zeros((n, n), int))
+    U, X = _triangular(base.internal)
+    if not base.moves:
+        return _Map(U, X)
+    turned = _congruent(base.internal_rate, X)  # U' U^-1, lower triangular, and its transpose
+    return _Map(U, X, (np.tril(turned, -1) + np.diag(0.5 * np.diagonal(turned))) @ U)
 
 
-def _joint_map_rate(base: _Moving, y: Choice) -> Array:
-    """dT_y/dt."""
-    n = len(base.internal)
-    if isinstance(y, str):
-        _known(y, JOINT_MAPS, "T_y", " or a Task, an array, a function")
-        if y == "identity":
-            return np.zeros((n, n), int)
-        U, X = _triangular(base.internal)
-        turned = _congruent(base.internal_rate, X)  # U' U^-1, lower triangular, and its transpose
-        return (np.tril(turned, -1) + np.diag(0.5 * np.diagonal(turned))) @ U
-    if isinstance(y, Task):
-        return _internal_rate(base, y)
-    return _chosen_rate(y, base, n, "T_y")
+class _Velocities(NamedTuple):
+    """(v_x, v_y) = [T_x, T_x m; 0, T_y] (nu_b, q'), and the efforts that are dual to them."""
+
+    base: _Base
+    x: _Map
+    y: _Map
+
+    def velocity(self, v: Array) -> Array:
+        nu, rates = self.base.split(v)
+        return np.concatenate([self.x.T @ (nu + self.base.m @ rates), self.y.T @ rates])
+
+    def velocity_back(self, w: Array) -> Array:
+        external, internal = self.base.split(w)
+        rates = self.y.inverse @ internal
+        return np.concatenate([self.x.inverse @ external - self.base.m @ rates, rates])
+
+    def efforts(self, tau: Array) -> Array:
+        wrench, joints = self.base.split(tau)
+        internal = self.y.inverse.T @ (joints - self.base.m.T @ wrench)
+        return np.concatenate([self.x.inverse.T @ wrench, internal])
+
+    def efforts_back(self, F: Array) -> Array:
+        external, internal = self.base.split(F)
+        wrench = self.x.T.T @ external
+        return np.concatenate([wrench, self.base.m.T @ wrench + self.y.T.T @ internal])
+
+    def matrix(self) -> Array:
+        return self._upper(self.x.T, self.x.T @ self.base.m, self.y.T)
+
+    def inverse(self) -> Array:
+        return self._upper(self.x.inverse, -self.base.m @ self.y.inverse, self.y.inverse)
+
+    def rate(self) -> Array:
+        moved = self.x.rate @ self.base.m + self.x.T @ self.base.m_rate
+        return self._upper(self.x.rate, moved, self.y.rate)
+
+    def _upper(self, x: Array, xy: Array, y: Array) -> Array:
+        return np.block([[x, xy], [np.zeros(xy.T.shape, int), y]])
 
 
-def _upper(base: _Base, T_x: Array, T_y: Array) -> Array:
-    return np.block([[T_x, T_x @ base.m], [np.zeros(base.m.T.shape, int), T_y]])
+def _decoupled(base: _Base, x: Choice, y: Choice) -> _Velocities:
+    return _Velocities(base, _base_map(base, x), _joint_map(base, y))
 
 
-def _upper_inverse(base: _Base, X: Array, Y: Array) -> Array:
-    return np.block([[X, -base.m @ Y], [np.zeros(base.m.T.shape, int), Y]])
-
-
-def _upper_rate(base: _Moving, T_x: Array, T_x_rate: Array, T_y_rate: Array) -> Array:
-    moved = T_x_rate @ base.m + T_x @ base.m_rate
-    return np.block([[T_x_rate, moved], [np.zeros(base.m.T.shape, int), T_y_rate]])
+def _external_internal(base: _Base, task: Any, x: Choice, inverse: str | None = None) -> _Velocities:
+    """With J_int in the place of T_y, and for its inverse a generalized one, if it is named."""
+    J, _ = _internal(base, task)
+    return _Velocities(base, _base_map(base, x), _Map(J, inverse and _inverted(base, J, inverse)))
 
 
 # -- tasks ---------------------------------------------------------------------------------------------------
 
 
-def _task_jacobian(tree: Tree, q: Array, task: Any) -> Array:
-    """J (r, nv)."""
+def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
+    """J (r, nv), and where q moves dJ/dt."""
+    tree, q, v = base.tree, base.q, base.v
     if callable(task):
         J = np.asarray(task(q))
         if J.ndim != 2 or J.shape[1] != tree.nv:
             raise ShapeError(f"the task's Jacobian has shape {J.shape}, expected (r, {tree.nv})")
-        return J
-    task = _task(task)
-    return frame_jacobian(tree, q, task.frame, task.representation)[list(task.rows)]
-
-
-def _task_jacobian_rate(tree: Tree, q: Array, v: Array, task: Any) -> Array:
-    if callable(task):
-        return _rate_of_graph(tree, task, q, v, "the task's Jacobian")
-    task = _task(task)
-    return frame_jacobian_rate(tree, q, v, task.frame, task.representation)[list(task.rows)]
+        return J, _rate_of_graph(tree, task, q, v, "the task's Jacobian") if base.moves else None
+    frame, rows, representation = _task(task)
+    J = frame_jacobian(tree, q, frame, representation)[[*rows]]
+    return J, frame_jacobian_rate(tree, q, v, frame, representation)[[*rows]] if base.moves else None
 
 
 def _task(task: Any) -> Task:
@@ -638,50 +608,44 @@ def _task(task: Any) -> Task:
     return task
 
 
-def _internal(base: _Base, task: Any) -> Array:
-    """J_q - J_b m."""
-    J = _task_jacobian(base.tree, base.q, task)
-    return J[:, base.joints] - J[:, base.base] @ base.m
+def _internal(base: _Base, task: Any) -> tuple[Array, Array]:
+    """J_q - J_b m, and where q moves J_q' - J_b' m - J_b m'."""
+    k, (J, rate) = len(base.m), _task_jacobian(base, task)
+    internal = J[:, k:] - J[:, :k] @ base.m
+    if not base.moves:
+        return internal, None
+    return internal, rate[:, k:] - rate[:, :k] @ base.m - J[:, :k] @ base.m_rate
 
 
-def _internal_rate(base: _Moving, task: Any) -> Array:
-    """J_q' - J_b' m - J_b m'."""
-    J_b = _task_jacobian(base.tree, base.q, task)[:, base.base]
-    rate = _task_jacobian_rate(base.tree, base.q, base.v, task)
-    return rate[:, base.joints] - rate[:, base.base] @ base.m - J_b @ base.m_rate
-
-
-def _internal_inverse(base: _Base, task: Any, inverse: str) -> Array:
+def _inverted(base: _Base, J: Array, inverse: str) -> Array:
+    """The generalized inverse of this name of an internal Jacobian."""
     _known(inverse, INVERSES, "an inverse")
-    J = _internal(base, task)
     return generalized_inverse(J, None if inverse == "moore-penrose" else base.internal)
 
 
 # -- choices of users ----------------------------------------------------------------------------------------
 
 
-def _is_pair(choice: Any) -> bool:
-    return isinstance(choice, tuple) and len(choice) == 2 and all(map(callable, choice))
-
-
-def _chosen(choice: Any, base: _Base, size: int, name: str, what: str) -> Array:
+def _chosen(choice: Any, base: _Base, size: int, name: str, what: str) -> _Map:
     """The matrix that a user chose, at q."""
-    function = choice[0] if _is_pair(choice) else choice
-    T = np.asarray(function(base.q) if callable(function) else choice)
-    if T.shape != (size, size):
-        raise ShapeError(f"{name} has shape {T.shape}, expected ({size}, {size}): it maps {what}")
-    return T
+    is_pair = isinstance(choice, tuple) and len(choice) == 2 and all(map(callable, choice))
+    function = choice[0] if is_pair else choice
 
+    def square(given: Any, name: str) -> Array:
+        matrix = np.asarray(given)
+        if matrix.shape != (size, size):
+            raise ShapeError(f"{name} has shape {matrix.shape}, expected ({size}, {size}): it maps {what}")
+        return matrix
 
-def _chosen_rate(choice: Any, base: _Moving, size: int, name: str) -> Array:
-    if _is_pair(choice):
-        rate = np.asarray(choice[1](base.q, base.v))
-        if rate.shape != (size, size):
-            raise ShapeError(f"the rate of {name} has shape {rate.shape}, expected ({size}, {size})")
-        return rate
-    if callable(choice):
-        return _rate_of_graph(base.tree, choice, base.q, base.v, name)
-    return np.zeros((size, size), int)
+    T = square(function(base.q) if callable(function) else choice, name)
+    rate = None
+    if base.moves and is_pair:
+        rate = square(choice[1](base.q, base.v), f"the rate of {name}")
+    elif base.moves and callable(choice):
+        rate = _rate_of_graph(base.tree, choice, base.q, base.v, name)
+    elif base.moves:
+        rate = np.zeros((size, size), int)
+    return _Map(T, _inverse(T, name), rate)
 
 
 def _rate_of_graph(tree: Tree, function: Callable[[Array], Array], q: Array, v: Array, name: str) -> Array:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,22 +31,12 @@ from ..codegen import Function, Program, step, trace
 from ..codegen.program import Cells
 from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from ..scalar import Array
-from .coriolis import Flux, bracket, composites, flux_of, gather, operator_of
+from .coriolis import Flux, flux_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .joint_space import JointMatrix
 from .mass import mass_matrix
-from .spatial import (
-    REST,
-    Pair,
-    Transformation,
-    added_wrench,
-    halves,
-    momentum_of,
-    plus,
-    powers,
-    transformation,
-    twists_of,
-)
+from .recursions import composites, gather, operators, twists_of
+from .spatial import REST, Pair, Transformation, added_wrench, bracket, halves, plus, powers, transformation
 
 LONG = 40_000  # operations from which on columns are solved in loops
 
@@ -70,9 +61,7 @@ def inverse_dynamics_derivatives(
     T, rates, F = motions(tree, q, v, a, world_rates(gravity), wrenches)
     twists = twists_of(tree, T, v, moving_origin=True)
     inertias = composites(tree, T)
-    fluxes = gather(
-        tree, T, [operator_of(_twice_flux, x, V) for x, V in zip(tree.base_moments, twists, strict=True)]
-    )
+    fluxes = gather(tree, T, operators(_twice_flux, tree.base_moments, twists))
     moving: list[Any] = [None]
     for body in tree.bodies:
         i, p = body.index, body.parent
@@ -82,7 +71,7 @@ def inverse_dynamics_derivatives(
         moving.append(_moving_twists(body.twist, *own, twists[i]))
     by_q, by_v, M = (JointMatrix(tree.nv) for _ in range(3))
     for body in reversed(tree.bodies):
-        i, ancestor = body.index, body
+        i = body.index
         if not body.joint.dim:
             continue
         carried, blocks = _own(body.twist, inertias[i], fluxes[i], F[i], moving[i])
@@ -91,8 +80,7 @@ def inverse_dynamics_derivatives(
         M.add(body, body, np.diag(body.armature))
         if damping:
             by_v.add(body, body, np.diag(body.damping))
-        while ancestor.parent:
-            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+        for below, ancestor in pairwise(tree.ancestors(i)):
             carried, (up, down) = _next(T[below.index], carried, ancestor.twist, moving[ancestor.index])
             for matrix, block, mirrored in zip((by_q, by_v, M), up, down, strict=True):
                 matrix.add(ancestor, body, block)
@@ -134,8 +122,9 @@ def acceleration_along(
     """
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
-    for columns, k in ((columns, k) for k, found in enumerate(known) for columns in found.items()):
-        free[k][:, columns[0]], by[k][:, columns[0]] = columns[1], 0
+    for A, B, found in zip(free, by, known, strict=True):
+        for j, column in found.items():
+            A[:, j], B[:, j] = column, 0
 
     def change(delta: Array, nu: Array, mu: Array) -> Array:
         rest = mu - product(by[0], delta) - product(by[1], nu)
@@ -273,7 +262,7 @@ def _with(known: dict[int, Array], solved: Array) -> Array:
 class _Moving(NamedTuple):
     """Of each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
 
-    turns: list[Array]
+    turns: list[Pair]
     second: list[Pair]
     phi: list[Pair]
 
@@ -284,7 +273,7 @@ class _Carried(NamedTuple):
     by_q: list[Pair]
     by_v: list[Pair]
     momenta: list[Pair]
-    backward: list[Array]
+    backward: list[Pair]
 
 
 def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
@@ -307,7 +296,7 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
     turns, second, phi = [], [], []
     for w, u in halves(S):
         first = bracket(carrier, (w, u))
-        turns.append(first[0])
+        turns.append((first[0], REST))
         second.append((U @ w, U @ u + cross(acc, w) + cross(twice, first[0])))
         phi.append(plus(first, bracket(twist, (w, u))))
     return _Moving(turns, second, phi)
@@ -320,10 +309,10 @@ def _own(
     """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
     by_q, by_v, momenta, backward = [], [], [], []
     for s, turn, second, phi in zip(halves(S), *moving, strict=True):
-        by_q.append(plus(momentum_of(moments, *second), flux.times(turn, REST)))
-        by_v.append(plus(momentum_of(moments, *phi), flux.times(*s)))
-        momenta.append(momentum_of(moments, *s))
-        backward.append(flux.transpose_times(*s)[0])
+        by_q.append(plus(moments.times(*second), flux.times(*turn)))
+        by_v.append(plus(moments.times(*phi), flux.times(*s)))
+        momenta.append(moments.times(*s))
+        backward.append(flux.transpose_times(*s))
     blocks = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
     n, f = wrench
     turned = [(cross(w, n) + cross(u, f), cross(w, f)) for w, u in halves(S)]
@@ -336,14 +325,8 @@ def _next(
     T: Transformation, carried: _Carried, S: Array, moving: _Moving
 ) -> tuple[_Carried, tuple[tuple[Array, ...], tuple[Array, ...]]]:
     """The wrenches in the parent's frame, and the blocks (parent, body) and (body, parent) by q, v and a."""
-    by_q, by_v, momenta = ([T.wrench_out(*F) for F in x] for x in carried[:3])
-    backward = [T.out(n) for n in carried.backward]
+    by_q, by_v, momenta, backward = carried = _Carried(*([T.wrench_out(*F) for F in x] for x in carried))
     up = tuple(powers(halves(S), x) for x in (by_q, by_v, momenta))
-    down_q = (powers(moving.second, momenta) + _turning(moving.turns, backward)).T
-    down_v = (powers(moving.phi, momenta) + _turning(S[:3].T, backward)).T
-    return _Carried(by_q, by_v, momenta, backward), (up, (down_q, down_v, up[2].T))
-
-
-def _turning(turns: Any, moments: list[Array]) -> Array:
-    """Powers of moments (columns) on turning motions (rows)."""
-    return np.array([[t @ n for n in moments] for t in turns]).reshape(len(turns), len(moments))
+    down_q = (powers(moving.second, momenta) + powers(moving.turns, backward)).T
+    down_v = (powers(moving.phi, momenta) + powers(halves(S), backward)).T
+    return carried, (up, (down_q, down_v, up[2].T))

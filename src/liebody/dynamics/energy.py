@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,8 @@ from ..errors import ModelError
 from ..linear import cross, is_numeric
 from ..scalar import Array
 from .inverse import FREE_FALL
-from .spatial import (
-    REST,
-    Pair,
-    Transformation,
-    next_pose,
-    next_twist,
-    transformation,
-    transformations,
-    twists_of,
-)
+from .recursions import HOME, poses_after, transformations, twists_of
+from .spatial import REST, Pair, Transformation, next_twist, transformation
 
 
 def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
@@ -57,7 +50,8 @@ def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
     q        configuration, (nq,)
     gravity  acceleration of free fall in the world, (3,)  [m/s2]
     """
-    return -(np.asarray(gravity) @ _first_moment(tree, q))
+    *_, (_, _, h) = _first_moments(tree, transformations(tree, q))
+    return -(np.asarray(gravity) @ h)
 
 
 def center_of_mass(tree: Tree, q: Array) -> Array:
@@ -65,7 +59,8 @@ def center_of_mass(tree: Tree, q: Array) -> Array:
 
     Raises ModelError for a tree without mass.
     """
-    return _first_moment(tree, q) / total_mass(tree)
+    *_, (_, _, h) = _first_moments(tree, transformations(tree, q))
+    return h / total_mass(tree)
 
 
 def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
@@ -99,18 +94,11 @@ def center_of_mass_jacobian(tree: Tree, q: Array) -> Array:
     Raises ModelError for a tree without mass.
     """
     T = transformations(tree, q)
-    poses = [(np.eye(3, dtype=int), REST)]
-    for body in tree.bodies:
-        poses.append(next_pose(T[body.index], *poses[body.parent]))
-    m = [0, *(b.inertia.mass for b in tree.bodies)]
-    h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
+    poses = poses_after(tree, T, [HOME])
     columns = [REST] * tree.nv
-    for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
-        for k, S in body.columns:
-            columns[k] = columns[k] + _momentum_by(poses[i][0], m[i], h[i], S)
-        h[p] = _moment_out(T[i], m[i], h[i], h[p])
-        m[p] = m[p] + m[i]
+    for i, m, h in _first_moments(tree, T):
+        for k, S in tree.bodies[i - 1].columns if i else ():
+            columns[k] = columns[k] + _momentum_by(poses[i][0], m, h, S)
     return np.stack(columns, axis=1) / total_mass(tree) if columns else np.zeros((3, 0))
 
 
@@ -130,15 +118,16 @@ def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
     return R @ (m * S[3:] + cross(S[:3], h))
 
 
-def _first_moment(tree: Tree, q: Array) -> Array:
-    """The sum of m c over all bodies, in the world, (3,)."""
+def _first_moments(tree: Tree, T: list[Any]) -> Iterator[tuple[int, Any, Array]]:
+    """From the last body to the world: number, and m and h of it with all that it carries, in its frame."""
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
         i, p = body.index, body.parent
-        h[p] = _moment_out(transformation(body, q), m[i], h[i], h[p])
+        yield i, m[i], h[i]
+        h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]
-    return h[0]
+    yield 0, m[0], h[0]
 
 
 @step

@@ -12,6 +12,7 @@ from ..codegen import step
 from ..linear import cross
 from ..scalar import Array
 from .joint_space import JointVector
+from .recursions import gather
 from .spatial import REST, Pair, Transformation, added_wrench, on_joint, transformation
 
 FREE_FALL = (0.0, 0.0, -9.81)
@@ -55,14 +56,7 @@ def inverse_dynamics(
     same efforts.
     """
     T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches)
-    tau = JointVector(tree.nv)
-    for body in reversed(tree.bodies):  # inward
-        i, p = body.index, body.parent
-        losses = body.damping if damping else np.zeros(body.joint.dim, int)
-        tau.add(body, _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs]))
-        if p:
-            F[p] = added_wrench(T[i], F[p], F[i])
-    return tau.array()
+    return joint_efforts(tree, T, F, a, v, damping)
 
 
 def bias_forces(
@@ -108,9 +102,7 @@ def joint_wrenches(
     """
     moments = [body.inertia.moments for body in tree.bodies]
     T, _, F = motions(tree, q, v, a, world_rates(gravity, base_motion), wrenches, moments)
-    for body in reversed(tree.bodies):  # inward
-        if body.parent:
-            F[body.parent] = added_wrench(T[body.index], F[body.parent], F[body.index])
+    F = gather(tree, T, F, added_wrench)
     return np.stack([np.concatenate(x) for x in F[1:]]) if tree.bodies else np.zeros((0, 6))
 
 
@@ -169,18 +161,41 @@ def _outward(
     return Rates(w, alpha, acc, U), (n - applied[:3], f - applied[3:])
 
 
+def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, damping: bool = False) -> Array:
+    """S^T of what each joint bears of the wrenches F on the bodies, handed inwards, and what M's rotors take.
+
+    T        motion of each body in its parent, from 1 on
+    damping  whether to add the joints' damping, D v
+    """
+    tau = JointVector(tree.nv)
+    for body in reversed(tree.bodies):
+        i, p = body.index, body.parent
+        losses = body.damping if damping else np.zeros(body.joint.dim, int)
+        tau.add(body, _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs]))
+        if p:
+            F[p] = added_wrench(T[i], F[p], F[i])
+    return tau.array()
+
+
 @step
 def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
     """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
     return on_joint(S, *wrench) + armature * a + damping * v
 
 
-def rate_of_turning(w: Array, alpha: Array) -> Array:
-    """U = [alpha] + [omega]^2 (3, 3): the acceleration of a body's point r about its origin is U r."""
-    (x, y, z), (ax, ay, az) = w, alpha
-    xx, yy, zz, xy, yz, zx = x * x, y * y, z * z, x * y, y * z, z * x
+def rate_of_turning(w: Array, alpha: Array, w_r: Array | None = None) -> Array:
+    """U = [alpha] + [omega_r] [omega] (3, 3), omega_r that of a reference or omega itself.
+
+    The acceleration of a body's point r about its origin is U r; and [a] [b] = b a^T - (a . b) 1.
+    """
+    (x, y, z), (rx, ry, rz), (ax, ay, az) = w, w if w_r is None else w_r, alpha
+    xx, yy, zz = x * rx, y * ry, z * rz
     return np.array(
-        [[-(yy + zz), xy - az, zx + ay], [xy + az, -(zz + xx), yz - ax], [zx - ay, yz + ax, -(xx + yy)]]
+        [
+            [-(yy + zz), x * ry - az, x * rz + ay],
+            [y * rx + az, -(zz + xx), y * rz - ax],
+            [z * rx - ay, z * ry + ax, -(xx + yy)],
+        ]
     )
 
 

@@ -18,20 +18,19 @@ import numpy as np
 from ..bodies import Body, Frame, Tree
 from ..codegen import step
 from ..errors import ModelError
-from ..groups import SE3, MotionSubgroup
-from ..linear import cross, is_numeric
+from ..groups import SE3
+from ..linear import cross
 from ..scalar import Array
-from .spatial import REST, Pair, Transformation, next_twist, plus, transformation, transformations, twists_of
+from .recursions import HOME, poses_after, summed, transformations, twists_of
+from .spatial import REST, Pair, Transformation, next_rate, next_twist, transformation
 
 REPRESENTATIONS = ("body", "world", "mixed")
 
 
 def body_poses(tree: Tree, q: Array) -> Array:
     """Poses T of all bodies in the world, (n, 4, 4), at q (nq,), in the order of `tree.bodies`."""
-    poses = [np.eye(4, dtype=int)]
-    for body in tree.bodies:
-        poses.append(_composed(poses[body.parent], _pose(body, q)))
-    return np.stack(poses[1:]) if tree.bodies else np.zeros((0, 4, 4))
+    poses = poses_after(tree, transformations(tree, q), [HOME])
+    return np.stack([SE3.motion(R, p) for R, p in poses[1:]]) if tree.bodies else np.zeros((0, 4, 4))
 
 
 def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
@@ -40,26 +39,18 @@ def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
     frame  a Frame, or the name of a frame or body
     """
     frame = _frame(tree, frame)
-    T = np.asarray(frame.placement)
+    pose = SE3.parts(np.asarray(frame.placement))
     for body in tree.ancestors(frame.body):
-        T = _composed(_pose(body, q), T)
-    return T
-
-
-def _pose(body: Body, q: Array) -> Array:
-    group, x = body.joint.group, body.joint_coordinates(q)
-    known = is_numeric(group.S)  # otherwise its symbols may not stand within a step
-    return _joint_pose(body.placement, group, x) if known else body.placement @ group.pose(x)
+        pose = _pose_out(transformation(body, q), *pose)
+    return SE3.motion(*pose)
 
 
 @step
-def _joint_pose(placement: Array, group: MotionSubgroup, q: Array) -> Array:
-    return placement @ group.pose(q)
-
-
-@step
-def _composed(T: Array, X: Array) -> Array:
-    return SE3.compose(T, X)
+def _pose_out(T: Transformation, R: Array, p: Array) -> Pair:
+    """(R, p) of a frame in the parent, from that in the body."""
+    own, _ = HOME
+    turn = T.rotation_after(own)
+    return turn @ R, T.p + turn @ p
 
 
 def body_twists(tree: Tree, q: Array, v: Array) -> Array:
@@ -92,20 +83,12 @@ def frame_acceleration(
     rates: Pair = REST, REST
     twists = _along(tree, q, v, frame)
     for body, twist in zip(reversed(tree.ancestors(frame.body)), twists, strict=False):
-        rates = _next_rates(transformation(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
-    alpha, acc = _into(frame.placement, *rates)
+        rates = next_rate(transformation(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
+    alpha, acc = _into(*SE3.parts(frame.placement), rates)
     if representation == "mixed":
         w, u = twists[-1]
         acc = acc + cross(w, u)
     return _representation(tree, q, frame, representation)((alpha, acc))
-
-
-@step
-def _next_rates(T: Transformation, S: Array, v: Array, a: Array, twist: Pair, parent: Pair) -> Pair:
-    """dV/dt = Ad(T^-1) dV_parent/dt + S a + ad_V S v."""
-    (w, u), (alpha, acc) = twist, T.twist_into(*parent)
-    V, A = S @ v, S @ a
-    return alpha + A[:3] + cross(w, V[:3]), acc + A[3:] + cross(w, V[3:]) + cross(u, V[:3])
 
 
 def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str = "body") -> Array:
@@ -118,11 +101,8 @@ def frame_jacobian(tree: Tree, q: Array, frame: str | Frame, representation: str
     The column of joint i is Ad(T_fi) S_i in the frame's axes. Lynch and Park (2017), eq. (5.18).
     """
     frame = _frame(tree, frame)
-    J: list[Any] = [(REST, REST)] * tree.nv
-    for _, _, columns in _columns(tree, q, frame):
-        for k, column in columns:
-            J[k] = plus(J[k], column)
-    return _assemble(tree, q, frame, J, representation)
+    columns = [column for _, _, own in _columns(tree, q, frame) for column in own]
+    return _assemble(tree, q, frame, columns, representation)
 
 
 def frame_jacobian_rate(
@@ -137,18 +117,17 @@ def frame_jacobian_rate(
     frame = _frame(tree, frame)
     twists = _along(tree, q, v, frame)
     path = dict(zip((b.index for b in reversed(tree.ancestors(frame.body))), twists, strict=False))
-    rates: list[Any] = [(REST, REST)] * tree.nv
-    for body, T, columns in _columns(tree, q, frame):
-        relative = _relative_twist(T, path[body.index], twists[-1])
-        for k, column in columns:
-            rates[k] = plus(rates[k], _column_rate(relative, column, twists[-1], representation))
+    rates: list[tuple[int, Pair]] = []
+    for body, pose, columns in _columns(tree, q, frame):
+        relative = _relative_twist(*pose, path[body.index], twists[-1])
+        rates += [(k, _column_rate(relative, x, twists[-1], representation)) for k, x in columns]
     return _assemble(tree, q, frame, rates, representation)
 
 
 @step
-def _relative_twist(T: Array, twist: Pair, frame: Pair) -> Pair:
+def _relative_twist(R: Array, p: Array, twist: Pair, frame: Pair) -> Pair:
     """Ad(T^-1) V_i - V_f."""
-    w, u = _into(T, *twist)
+    w, u = _into(R, p, twist)
     return w - frame[0], u - frame[1]
 
 
@@ -168,9 +147,9 @@ def _frame(tree: Tree, frame: str | Frame) -> Frame:
 
 
 @step
-def _into(T: Array, w: Array, u: Array) -> Pair:
-    """Ad(T^-1) (w, u)."""
-    R, p = SE3.parts(T)
+def _into(R: Array, p: Array, V: Pair) -> Pair:
+    """Ad(T^-1) V."""
+    w, u = V
     return R.T @ w, R.T @ (u + cross(w, p))
 
 
@@ -179,16 +158,16 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
     twists: list[Any] = [(REST, REST)]
     for body in reversed(tree.ancestors(frame.body)):
         twists.append(next_twist(transformation(body, q), body.twist, v[body.dofs], twists[-1]))
-    return [*twists[1:], _into(frame.placement, *twists[-1])]
+    return [*twists[1:], _into(*SE3.parts(frame.placement), twists[-1])]
 
 
-def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Array, list[tuple[int, Pair]]]]:
+def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Pair, list[tuple[int, Pair]]]]:
     """Each body on the way, the frame's pose in it, and its columns of the body Jacobian by their numbers."""
-    T, found = np.asarray(frame.placement), []
+    pose, found = SE3.parts(np.asarray(frame.placement)), []
     for body in tree.ancestors(frame.body):
-        columns = [(k, _into(T, S[:3], S[3:])) for k, S in body.columns]
-        found.append((body, T, columns))
-        T = _composed(_pose(body, q), T)
+        columns = [(k, _into(*pose, (S[:3], S[3:]))) for k, S in body.columns]
+        found.append((body, pose, columns))
+        pose = _pose_out(transformation(body, q), *pose)
     return found
 
 
@@ -211,7 +190,10 @@ def _seen_from_the_world(T: Array, V: Pair, representation: str) -> Array:
     return np.concatenate([w, u + cross(p, w) if representation == "world" else u])
 
 
-def _assemble(tree: Tree, q: Array, frame: Frame, columns: list[Pair], representation: str) -> Array:
-    """Columns (w, u) of the frame's axes, as (6, nv) in the representation."""
+def _assemble(
+    tree: Tree, q: Array, frame: Frame, columns: list[tuple[int, Pair]], representation: str
+) -> Array:
+    """Numbered columns (w, u) of the frame's axes, as (6, nv) in the representation."""
     represent = _representation(tree, q, frame, representation)
-    return np.stack(list(map(represent, columns)), axis=1) if columns else np.zeros((6, 0))
+    J = [represent(column) for column in summed(tree.nv, columns)]
+    return np.stack(J, axis=1) if J else np.zeros((6, 0))

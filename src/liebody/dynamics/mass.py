@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ..bodies import Moments, Tree
@@ -9,7 +11,8 @@ from ..codegen import step
 from ..errors import ModelError
 from ..scalar import Array
 from .joint_space import JointMatrix
-from .spatial import Pair, Transformation, added_moments, halves, momentum_of, powers, transformations
+from .recursions import transformations
+from .spatial import Pair, Transformation, added, halves, powers
 
 LAYOUTS = ("full", "packed", "nonzeros")
 
@@ -31,15 +34,14 @@ def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
         raise ModelError(f"layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
     M, T, composite = JointMatrix(tree.nv), transformations(tree, q), list(tree.base_moments)
     for body in reversed(tree.bodies):
-        i, p, ancestor = body.index, body.parent, body
+        i, p = body.index, body.parent
         wrenches, block = _own_block(composite[i], body.twist, body.armature)
         M.add_symmetric(body, body, block)
-        while ancestor.parent:
-            below, ancestor = ancestor, tree.bodies[ancestor.parent - 1]
+        for below, ancestor in pairwise(tree.ancestors(i)):
             wrenches, block = _next_block(T[below.index], wrenches, ancestor.twist)
             M.add_symmetric(ancestor, body, block)
         if p:
-            composite[p] = added_moments(T[i], composite[p], composite[i])
+            composite[p] = added(T[i], composite[p], composite[i])
     if layout == "full":
         return M.array()
     places = mass_matrix_pattern(tree) if layout == "nonzeros" else np.tril_indices(tree.nv)[::-1]
@@ -63,7 +65,7 @@ def mass_matrix_pattern(tree: Tree) -> tuple[Array, Array]:
 @step
 def _own_block(moments: Moments, S: Array, armature: Array) -> tuple[list[Pair], Array]:
     """The wrenches F that move a composite body along the columns of S, and S^T F with the rotors."""
-    wrenches = [momentum_of(moments, *s) for s in halves(S)]
+    wrenches = [moments.times(*s) for s in halves(S)]
     return wrenches, powers(halves(S), wrenches) + np.diag(armature)
 
 

@@ -32,10 +32,10 @@ from ..groups import SE3, Free
 from ..linear import cross, is_numeric, solve, symmetric
 from ..scalar import Array
 from .centroidal import about_center, momentum_at_base
-from .coriolis import composites
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
-from .spatial import REST, Pair, halves, momentum_of, next_pose, on_joint, plus, transformations
+from .recursions import HOME, composites, poses_after, summed, transformations
+from .spatial import REST, Pair, halves, on_joint
 
 SMALLEST_RATIO = 1e-13  # of the extreme eigenvalues of a scaled Mbb that can be divided by
 
@@ -60,8 +60,9 @@ def floating_base(tree: Tree) -> Body:
     """
     roots = [body for body in tree.bodies if not body.parent]
     if len(roots) != 1:
+        names = ", ".join(repr(b.name) for b in roots) or "none"
         raise ModelError(
-            f"tree {tree.name!r} has {len(roots)} bodies on the world ({_names(roots)}); a floating base is "
+            f"tree {tree.name!r} has {len(roots)} bodies on the world ({names}); a floating base is "
             "the one body that carries all others: hang them on one with a joint such as Free()"
         )
     (base,) = roots
@@ -175,7 +176,7 @@ def mechanical_connection(tree: Tree, q: Array) -> Array:
     base = floating_base(tree)
     T = transformations(tree, q)
     composite = composites(tree, T)
-    columns = columns_in_base(tree, poses_in_base(tree, T), composite)[base.joint.dim :]
+    columns = columns_in_base(tree, T, composite)[base.joint.dim :]
     return divided(tree, composite[1], columns)
 
 
@@ -279,27 +280,21 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
 # -- parts --------------------------------------------------------------------------------------------------
 
 
-def poses_in_base(tree: Tree, T: list[Any]) -> list[Any]:
-    """(R, p) of each body in the first one's frame."""
-    poses: list[Any] = [None, (np.eye(3, dtype=int), REST)]
-    for body in tree.bodies[1:]:
-        poses.append(next_pose(T[body.index], *poses[body.parent]))
-    return poses
-
-
-def columns_in_base(tree: Tree, poses: list[Any], composite: list[Moments]) -> list[Pair]:
-    """The momentum (n, f) that each velocity gives to all that its joint carries, where the poses lead."""
-    columns: list[Any] = [(REST, REST)] * tree.nv
-    for body in tree.bodies:
-        for k, S in body.columns:
-            columns[k] = plus(columns[k], _momentum_in_base(poses[body.index], composite[body.index], S))
-    return columns
+def columns_in_base(tree: Tree, T: list[Any], composite: list[Moments]) -> list[Pair]:
+    """The momentum (n, f) about the base that each velocity gives to all that its joint carries."""
+    poses = poses_after(tree, T, [None, HOME])
+    columns = (
+        (k, _momentum_in_base(poses[body.index], composite[body.index], S))
+        for body in tree.bodies
+        for k, S in body.columns
+    )
+    return summed(tree.nv, columns)
 
 
 @step
 def _momentum_in_base(pose: Pair, moments: Moments, S: Array) -> Pair:
     R, p = pose
-    n, f = momentum_of(moments, S[:3], S[3:])
+    n, f = moments.times(S[:3], S[3:])
     f = R @ f
     return R @ n + cross(p, f), f
 
@@ -326,7 +321,7 @@ def _carried(tree: Tree, q: Array, g: Array, h: Array) -> Array:
 def _locked_inertia(base: Body, composite: Moments) -> Array:
     """S^T J S (k, k) of all bodies; its upper triangle, mirrored."""
     S = base.joint.S
-    columns = [on_joint(S, *momentum_of(composite, *s)) for s in halves(S)]
+    columns = [on_joint(S, *composite.times(*s)) for s in halves(S)]
     return symmetric(len(columns), lambda i, j: columns[j][i])
 
 
@@ -348,24 +343,21 @@ def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
     return np.concatenate([w, np.stack(u, axis=1)])
 
 
-def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
-    """Raise ModelError where Mbb cannot be divided by: here, or, for symbols, at any configuration."""
-    if is_numeric(composite.m, composite.h, composite.Sigma):
-        _check_regular(tree, base, composite)
-    else:
-        _check_somewhere(tree)
-
-
 @lru_cache(maxsize=64)
-def _check_somewhere(tree: Tree) -> None:
-    """The same at a configuration as good as any; nothing is known where the tree itself has symbols."""
-    composite = composites(tree, transformations(tree, tree.group.random(np.random.default_rng(0))))[1]
-    if is_numeric(composite.m, composite.h, composite.Sigma):
-        _check_regular(tree, floating_base(tree), composite)
+def _somewhere(tree: Tree) -> Moments:
+    """The moments of all bodies at a configuration as good as any."""
+    return composites(tree, transformations(tree, tree.group.random(np.random.default_rng(0))))[1]
 
 
-def _check_regular(tree: Tree, base: Body, composite: Moments) -> None:
-    M = _locked_inertia(base, composite).astype(float)
+def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
+    """Raise ModelError where Mbb cannot be divided by: here, or, for symbols, at any configuration.
+
+    Nothing is known where the tree itself has symbols.
+    """
+    known = composite if is_numeric(*composite) else _somewhere(tree)
+    if not is_numeric(*known):
+        return
+    M = _locked_inertia(base, known).astype(float)
     sizes = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
     least, directions = np.linalg.eigh(M / np.outer(sizes, sizes))
     if not least[0] > SMALLEST_RATIO * max(least[-1], 0.0):
@@ -377,7 +369,3 @@ def _check_regular(tree: Tree, base: Body, composite: Moments) -> None:
             "momentum tells that velocity; give the bodies mass and rotational inertia, or the base a joint "
             "with fewer degrees of freedom"
         )
-
-
-def _names(bodies: list[Body]) -> str:
-    return ", ".join(repr(b.name) for b in bodies) or "none"

@@ -23,19 +23,10 @@ from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import BODY_FORMS, FORMS, Points, bracket, reference_wrenches
+from .coriolis import BODY_FORMS, FORMS, Points, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
-from .spatial import (
-    REST,
-    Pair,
-    Transformation,
-    momentum_of,
-    next_pose,
-    next_twist,
-    plus,
-    transformations,
-    twists_of,
-)
+from .recursions import HOME, poses_after, transformations, twists_of
+from .spatial import REST, Pair, next_rate, plus
 
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
 SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
@@ -128,11 +119,11 @@ def regressor_by_blocks(
         tree: Tree, q: Array, v: Array, a: Array = None, v_r: Array = None, a_r: Array = None, **options: Any
     ) -> dict[str, Array]:
         rest = (v, v, a) if v_r is None else (v, v_r, a_r)
-        T, poses = transformations(tree, q), [(np.eye(3, dtype=int), REST)]
+        T = transformations(tree, q)
+        poses = poses_after(tree, T, [HOME])
         axes, wrenches = [], []
         for body, columns in zip(tree.bodies, _wrenches(tree, T, *rest, **options), strict=True):
-            R, _ = pose = next_pose(T[body.index], *poses[body.parent])
-            poses.append(pose)
+            R, _ = poses[body.index]
             axes.append(_turned(R, body.twist))
             wrenches.append(_turned(R, columns).ravel())
         used.extend(not all(map(is_zero, entries)) for entries in zip(*wrenches, strict=True))
@@ -301,7 +292,7 @@ def _wrenches(
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
         i, S = body.index, body.twist
-        A_r.append(_next_reference(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
+        A_r.append(next_rate(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
     return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
@@ -312,15 +303,8 @@ def _columns_of_points(points: Points) -> Array:
 
 
 @step
-def _next_reference(T: Transformation, S: Array, v_r: Array, a_r: Array, V: Pair, parent: Pair) -> Pair:
-    """Ad(T^-1) A_parent + S a_r + ad_V S v_r."""
-    own = S @ v_r
-    return plus(next_twist(T, S, a_r, parent), bracket(V, (own[:3], own[3:])))
-
-
-@step
 def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> Array:
-    taken = (plus(momentum_of(x, *A_r), operator(x, *V).times(*V_r)) for x in UNIT_MOMENTS)
+    taken = (plus(x.times(*A_r), operator(x, *V).times(*V_r)) for x in UNIT_MOMENTS)
     return _columns([*taken])
 
 

@@ -21,7 +21,7 @@ from ..bodies import SpatialInertia, Tree
 from ..codegen import Function, jacobian, trace
 from ..door import array_of, checked, floats, number, quantities, quantity
 from ..errors import ConfigurationError, ModelError, ShapeError
-from ..groups import SE3, LieGroup, MotionSubgroup, Product, R
+from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, is_numeric, solve
 from ..scalar import Array, cos, sin
 from .energy import potential_energy
@@ -95,16 +95,17 @@ class RigidBody:
     @property
     def twists(self) -> np.ndarray:
         """S (6, dim): the twist of the body is S v. The selection matrix H of From, definition 4.2."""
-        if isinstance(self.group, MotionSubgroup):
-            return self.group.S
-        if self.group == SE3:
-            return np.eye(6)
-        raise ModelError(f"{self.group} is no subgroup of SE(3) that says how it moves a body (matrix S)")
+        return self._motions.S
 
     def pose(self, q: Array) -> Array:
         """T (4, 4) of the body at coordinates q (nq,), on SE3 and its subgroups."""
-        self.twists  # noqa: B018  says what is wrong with other groups
-        return self.group.pose(q) if isinstance(self.group, MotionSubgroup) else self.group.element(q)
+        return self._motions.pose(q)
+
+    @property
+    def _motions(self) -> MotionSubgroup:
+        if not _embedded(self.group):
+            raise ModelError(f"{self.group} is no subgroup of SE(3) that says how it moves a body (matrix S)")
+        return self.group if isinstance(self.group, MotionSubgroup) else Free()
 
     # -- equations of motion ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..bodies import Body, Moments, Tree
+from ..bodies import Body
 from ..codegen import step
 from ..groups import MotionSubgroup
 from ..linear import cross, is_numeric, skew, symmetric
@@ -64,16 +64,16 @@ class Transformation(NamedTuple):
             B = _turn(R, B)
         return B
 
-    def moments_out(self, body: Moments) -> Moments:
+    def moments_out(self, m: Any, h: Array, Sigma: Array) -> tuple[Any, Array, Array]:
         """The body's moments, about the parent's frame."""
-        h, Sigma, p = self.out(body.h), body.Sigma, self.p
+        h, p = self.out(h), self.p
         for R in reversed(self.turns):
             Sigma = _turn_symmetric(R, Sigma)
-        g = h + (0.5 * body.m) * p
+        g = h + (0.5 * m) * p
         shifted = symmetric(
             3, lambda i, j: Sigma[i, j] + (2 * p[i] * g[i] if i == j else p[i] * g[j] + g[i] * p[j])
         )
-        return Moments(body.m, h + body.m * p, shifted)
+        return m, h + m * p, shifted
 
     def inertia_out(self, A: Array, B: Array, C: Array) -> tuple[Array, Array, Array]:
         """Ad(T^-1)^T [[A, B], [B^T, C]] Ad(T^-1), by its blocks; A and C are symmetric.
@@ -97,11 +97,6 @@ def transformation(body: Body, q: Array) -> Transformation:
     return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
 
 
-def transformations(tree: Tree, q: Array) -> list[Any]:
-    """The bodies' motions in their parents; None for the world."""
-    return [None, *(transformation(body, q) for body in tree.bodies)]
-
-
 @step
 def _transformation(placement: Array, group: MotionSubgroup, q: Array) -> Transformation:
     return _moved(placement, group.pose(q))
@@ -123,6 +118,13 @@ def next_twist(T: Transformation, S: Array, v: Array, parent: Pair) -> Pair:
 
 
 @step
+def next_rate(T: Transformation, S: Array, v: Array, a: Array, V: Pair, parent: Pair) -> Pair:
+    """Ad(T^-1) A_parent + S a + ad_V S v: how the twist V of a body changes, from its parent's rate."""
+    own = S @ v
+    return plus(next_twist(T, S, a, parent), bracket(V, (own[:3], own[3:])))
+
+
+@step
 def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
     """(R, p) of a body in the frame in which they are its parent's."""
     return T.rotation_after(R), p + R @ T.p
@@ -135,10 +137,15 @@ def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
 
 
 @step
-def added_moments(T: Transformation, parent: Moments, body: Moments) -> Moments:
-    """The parent's moments, and those of a body with it."""
-    moved = T.moments_out(body)
-    return Moments(parent.m + moved.m, parent.h + moved.h, parent.Sigma + moved.Sigma)
+def added(T: Transformation, parent: Any, body: Any) -> Any:
+    """The parent's moments, or another such operator, and those of a body with them."""
+    return parent.plus(body.out(T))
+
+
+def bracket(V: Pair, S: Pair) -> Pair:
+    """ad_V S."""
+    (w, u), (x, y) = V, S
+    return cross(w, x), cross(w, y) + cross(u, x)
 
 
 def plus(a: Pair, b: Pair) -> Pair:
@@ -151,12 +158,6 @@ def halves(S: Array) -> list[Pair]:
     return [(s[:3], s[3:]) for s in S.T]
 
 
-def momentum_of(moments: Moments, w: Array, u: Array) -> Pair:
-    """J (w, u)."""
-    m, h, _ = moments
-    return moments.I @ w + cross(h, u), m * u - cross(h, w)
-
-
 def on_joint(S: Array, n: Array, f: Array) -> Array:
     """S^T (n, f), (k,): what a joint feels of a wrench."""
     return S[:3].T @ n + S[3:].T @ f
@@ -166,15 +167,6 @@ def powers(twists: list[Pair], wrenches: list[Pair]) -> Array:
     """Of each twist with each wrench, (number of twists, number of wrenches)."""
     rows = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
     return np.array(rows).reshape(len(twists), len(wrenches))
-
-
-def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -> list[Pair]:
-    """Twists of the world and all bodies; `moving_origin`: without the linear velocities of roots."""
-    twists: list[Any] = [(REST, REST)]
-    for body in tree.bodies:
-        w, u = next_twist(T[body.index], body.twist, v[body.dofs], twists[body.parent])
-        twists.append((w, REST if moving_origin and not body.parent else u))
-    return twists
 
 
 def _known(x: Any, value: float) -> bool:

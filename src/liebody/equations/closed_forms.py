@@ -25,7 +25,7 @@ from ..errors import ArgumentError, ModelError, ShapeError, known, warn
 from ..labels import labels
 from ..linear import solve
 from ..loading import load
-from ..robot import GRAVITY, Algorithm, Robot, kernels_of, quaternions
+from ..robot import GRAVITY, Algorithm, Robot, kernels_of
 from ..scalar import Array
 from . import floating, sources
 from .numbers import exact, readable_numbers
@@ -317,7 +317,7 @@ class Equations:
     @cached_property
     def _ring(self) -> Ring:
         ring = Ring(parameters=frozenset().union(*(x.free_symbols for x in self._numbers[1])))
-        for start in quaternions(self.tree.group):
+        for start in self.tree.group.quaternions:
             ring.quaternion(list(self.q[start : start + 4]))
         return ring
 
@@ -548,7 +548,7 @@ class Equations:
                 raise ModelError(f"the program needs a number for {symbol}: values={{'{symbol}': ...}}")
             parameters[symbol] = numbers.get(symbol.name)
         run = sources.InitialValueProblem(
-            q0, v0, t_end, max(1, round(t_end / dt)), quaternions(self.tree.group)
+            q0, v0, t_end, max(1, round(t_end / dt)), self.tree.group.quaternions
         )
         arguments = {"q": self.q, "v": self.v}
         columns = ("force", "rate")

@@ -22,9 +22,8 @@ import sympy
 
 from ..bodies import Tree
 from ..codegen import jacobian
-from ..dynamics.centroidal import composites, transformations
-from ..dynamics.momentum import base_dofs, columns_in_base, floating_base, poses_in_base
-from ..dynamics.spatial import momentum_of
+from ..dynamics.momentum import base_dofs, columns_in_base, floating_base
+from ..dynamics.recursions import composites, transformations
 from ..errors import ModelError
 from ..groups import Prismatic, Revolute
 from ..linear import cross
@@ -157,8 +156,8 @@ def _parts(tree: Tree, q: Array) -> _Parts:
     S = floating_base(tree).joint.S
     T = transformations(tree, q)
     composite = composites(tree, T)
-    columns = [momentum_of(composite[1], s[:3], s[3:]) for s in S.T]
-    columns += columns_in_base(tree, poses_in_base(tree, T), composite)[S.shape[1] :]
+    columns = [composite[1].times(s[:3], s[3:]) for s in S.T]
+    columns += columns_in_base(tree, T, composite)[S.shape[1] :]
     h = np.stack([S[:3].T @ n + S[3:].T @ f for n, f in columns], axis=1)
     r, k = len(turning), S.shape[1]
     order = [*turning, *sliding, *range(k, tree.nv)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen import Function, trace
 from ..codegen.derivatives import jacobian
-from ..door import array_of, quantities
+from ..door import OFF_UNIT, array_of, quantities
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import is_numeric, solve
 from ..scalar import Array, Coordinates, GroupElement
@@ -76,6 +76,7 @@ class LieGroup:
     dim: int
     nq: int
     name: str
+    quaternions: tuple[int, ...] = ()  # where in q unit quaternions begin
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -226,6 +227,10 @@ class LieGroup:
 
     def neutral(self) -> np.ndarray:
         """Coordinates of the identity, (nq,)."""
+        return self._neutral.copy()
+
+    @cached_property
+    def _neutral(self) -> np.ndarray:
         return np.array(self.coordinates(self.identity()), dtype=float)
 
     def element(self, q: Coordinates) -> GroupElement:
@@ -281,7 +286,14 @@ class LieGroup:
             raise ConfigurationError(
                 f"coordinate {where_at} of {self} is {values[at]}; coordinates must be finite"
             )
-        self._check_values(values)
+        for k in self.quaternions:
+            norm = np.sqrt(np.sum(values[..., k : k + 4] ** 2, axis=-1))
+            if np.any(np.abs(norm - 1) > OFF_UNIT):
+                worst = norm.flat[np.argmax(np.abs(norm - 1))]
+                raise ConfigurationError(
+                    f"the quaternion q[{k}:{k + 4}] (w, x, y, z) of {self} has norm {worst:.9g}, not 1; "
+                    "divide it by its norm (group.normalize)"
+                )
         return values
 
     def is_valid(self, q: Any) -> bool:
@@ -291,9 +303,6 @@ class LieGroup:
         except (ShapeError, ConfigurationError):
             return False
         return True
-
-    def _check_values(self, q: np.ndarray) -> None:
-        """Raise ConfigurationError unless the finite coordinates q (..., nq) are of this group."""
 
 
 for _name in TAKEN.keys() & vars(LieGroup).keys():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -70,6 +71,8 @@ class Product(LieGroup):
         self.blocks = slices([f.n for f in factors])
         self.dofs = slices([f.dim for f in factors])
         self.coordinate_slices = slices([f.nq for f in factors])
+        starts = zip(factors, self.coordinate_slices, strict=True)
+        self.quaternions = tuple(s.start + k for f, s in starts for k in f.quaternions)
 
     def _value(self) -> Any:
         return self.name, self.factors
@@ -110,15 +113,12 @@ class Product(LieGroup):
         parts = zip(self.factors, *map(self._vectors, vectors), strict=True)
         return _concatenate([f.by_factors(function, *x) for f, *x in parts])
 
-    def neutral(self) -> np.ndarray:
+    @cached_property
+    def _neutral(self) -> np.ndarray:
         return _concatenate([f.neutral() for f in self.factors])
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.concatenate([np.zeros((*shape, 0)), *(f.random(rng, shape) for f in self.factors)], axis=-1)
-
-    def _check_values(self, q: np.ndarray) -> None:
-        for f, s in zip(self.factors, self.coordinate_slices, strict=True):
-            f._check_values(q[..., s])
 
 
 SO3xR3 = Product(SO3, R(3), name="SO3xR3")

@@ -57,9 +57,6 @@ class RealGroup(LieGroup):
     def dexp_inverse_times(self, u: Array, w: Array) -> Array:
         return np.asarray(w)
 
-    def neutral(self) -> np.ndarray:
-        return np.zeros(self.nq)
-
     def element(self, q: Coordinates) -> GroupElement:
         return np.eye(self.n, dtype=int) + self.hat(q)
 

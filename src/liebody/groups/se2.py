@@ -78,9 +78,6 @@ class SE2Group(LieGroup):
         twice = np.array([0, -o * once[2], o * once[1]])
         return np.asarray(w) - 0.5 * once + coefficients.g(o * o) * twice
 
-    def neutral(self) -> np.ndarray:
-        return np.zeros(3)
-
     def element(self, q: Coordinates) -> GroupElement:
         c, s = cos(q[0]), sin(q[0])
         return np.array([[c, -s, q[1]], [s, c, q[2]], [0, 0, 1]])

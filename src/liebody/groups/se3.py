@@ -27,7 +27,7 @@ class SE3Group(LieGroup):
     """Rigid motions T = [R p; 0 1], u = (omega, v), q = (w, x, y, z, px, py, pz) with a unit quaternion."""
 
     n, dim, nq = 4, 6, 7
-    name = "SE3"
+    name, quaternions = "SE3", (0,)
 
     def _value(self) -> Any:
         return self.name
@@ -131,9 +131,6 @@ class SE3Group(LieGroup):
             ]
         )
 
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-
     def element(self, q: Coordinates) -> GroupElement:
         return self.motion(SO3.element(q[:4]), q[4:])
 
@@ -160,9 +157,6 @@ class SE3Group(LieGroup):
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.concatenate([SO3.random(rng, shape), rng.standard_normal((*shape, 3))], axis=-1)
-
-    def _check_values(self, q: np.ndarray) -> None:
-        SO3._check_values(q[..., :4])
 
 
 def _dexp_times(omega: Array, v: Array) -> Array:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigurationError
 from ..linear import cross, skew
 from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
 from . import coefficients
@@ -95,7 +94,7 @@ class SO3Group(LieGroup):
     """Rotation matrices R, with u = omega; flat coordinates are unit quaternions (w, x, y, z)."""
 
     n, dim, nq = 3, 3, 4
-    name = "SO3"
+    name, quaternions = "SO3", (0,)
 
     def _value(self) -> Any:
         return self.name
@@ -147,9 +146,6 @@ class SO3Group(LieGroup):
         uw = cross(u, w)
         return w - 0.5 * uw + coefficients.g(u @ u) * cross(u, uw)
 
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0])
-
     def element(self, q: Coordinates) -> GroupElement:
         """Rotation matrix of a unit quaternion; the norm is taken to be one."""
         return _matrix(q)
@@ -175,15 +171,6 @@ class SO3Group(LieGroup):
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         q = rng.standard_normal((*shape, 4))
         return q / np.linalg.norm(q, axis=-1, keepdims=True)
-
-    def _check_values(self, q: np.ndarray) -> None:
-        norm = np.sqrt(np.sum(q**2, axis=-1))
-        if np.any(np.abs(norm - 1) > 1e-6):
-            worst = norm.flat[np.argmax(np.abs(norm - 1))]
-            raise ConfigurationError(
-                f"a quaternion (w, x, y, z) of {self} has norm {worst:.9g}, not 1; divide it by its norm"
-                " (group.normalize)"
-            )
 
 
 def _quadratic(u: Array, r: Array, s: Array) -> Array:

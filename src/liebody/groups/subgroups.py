@@ -80,6 +80,35 @@ class Fixed(MotionSubgroup, RealGroup):
         return np.eye(4, dtype=int)
 
 
+class _Turning(MotionSubgroup):
+    """A turn by q[0] about an axis, climbing by a pitch per angle, then shifts by q[1:] along `slides`."""
+
+    axis: np.ndarray
+    point: np.ndarray
+
+    def _turn_about(
+        self, axis: np.ndarray, point: np.ndarray, pitch: float = 0.0, slides: tuple[np.ndarray, ...] = ()
+    ) -> None:
+        self.axis, self.point, self._climb, self._slides = axis, point, pitch, slides
+        climbing = f", pitch={pitch}" if pitch else ""
+        at = f", point={_text(point)}" if point.any() else ""
+        self.name = f"{type(self).__name__}({_text(axis)}{climbing}{at})"
+        turn = _about(axis, point) + pitch * _along(axis) if pitch else _about(axis, point)
+        self._set_twists([turn, *map(_along, slides)])
+
+    def pose(self, q: Coordinates) -> GroupElement:
+        rotation, shift = _rotation_about(self.axis, self.point, q[0])
+        for x, direction in zip(q[1:], self._slides, strict=True):
+            shift = shift + direction * x
+        if self._climb:
+            shift = shift + self.axis * (self._climb * q[0])
+        return SE3.motion(rotation, shift)
+
+    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        angles, shifts = random_angles(rng, shape), rng.standard_normal((*shape, self.nq - 1))
+        return np.concatenate([angles, shifts], axis=-1)
+
+
 class _OfAxis(MotionSubgroup, RealGroup):
     """One degree of freedom, about or along an axis."""
 
@@ -110,41 +139,24 @@ class Prismatic(_OfAxis):
         return SE3.motion(_ONE, self.axis * q[0])
 
 
-class Revolute(_OfAxis):
+class Revolute(_Turning, _OfAxis):
     """Rotation about an axis, q = (angle,), which counts turns."""
 
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(1)
-        self.point = _point(point)
-        self._set_axis(unit_vector(axis, "axis"))
+        self._turn_about(unit_vector(axis, "axis"), _point(point))
 
     def _set_axis(self, axis: Array) -> None:
-        self.axis, self.name = axis, f"Revolute({_text(axis)}{_at(self.point)})"
-        self._set_twists([_about(axis, self.point)])
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        return SE3.motion(*_rotation_about(self.axis, self.point, q[0]))
-
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return random_angles(rng, shape)
+        self._turn_about(axis, self.point)
 
 
-class Helical(MotionSubgroup, RealGroup):
+class Helical(_Turning, RealGroup):
     """Screw motion: rotation about an axis by q = (angle,), advancing by pitch * angle; pitch in m/rad."""
 
     def __init__(self, axis: Any, pitch: float, point: Any = _ORIGIN) -> None:
         super().__init__(1)
-        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
-        self.pitch = _pitch(pitch, "Revolute")
-        self.name = f"Helical({_text(self.axis)}, pitch={self.pitch}{_at(self.point)})"
-        self._set_twists([_about(self.axis, self.point) + self.pitch * _along(self.axis)])
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        rotation, shift = _rotation_about(self.axis, self.point, q[0])
-        return SE3.motion(rotation, shift + self.axis * (self.pitch * q[0]))
-
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return random_angles(rng, shape)
+        axis, self.pitch = unit_vector(axis, "axis"), _pitch(pitch, "Revolute")
+        self._turn_about(axis, _point(point), self.pitch)
 
 
 class PlanarTranslation(MotionSubgroup, RealGroup):
@@ -173,41 +185,27 @@ class SpatialTranslation(MotionSubgroup, RealGroup):
         return SE3.motion(_ONE, q)
 
 
-class Cylindrical(MotionSubgroup, RealGroup):
+class Cylindrical(_Turning, RealGroup):
     """Rotation about and translation along an axis, q = (angle, distance); the angle counts turns."""
 
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(2)
-        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
-        self.name = f"Cylindrical({_text(self.axis)}{_at(self.point)})"
-        self._set_twists([_about(self.axis, self.point), _along(self.axis)])
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        rotation, shift = _rotation_about(self.axis, self.point, q[0])
-        return SE3.motion(rotation, shift + self.axis * q[1])
-
-    def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-        return np.concatenate([random_angles(rng, shape), rng.standard_normal((*shape, 1))], axis=-1)
+        axis = unit_vector(axis, "axis")
+        self._turn_about(axis, _point(point), slides=(axis,))
 
 
-class Planar(MotionSubgroup, SE2Group):
+class Planar(_Turning, SE2Group):
     """Motion in a plane, SE(2): q = (angle, x, y), rotation about the normal, then x, y along e1, e2.
 
     u = (omega, vx, vy) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
     """
 
     def __init__(self, normal: Any, point: Any = _ORIGIN) -> None:
-        self.normal, self.point = unit_vector(normal, "normal"), _point(point)
-        self.name = f"Planar({_text(self.normal)}{_at(self.point)})"
-        self._e1, self._e2 = _normal_directions(self.normal)
-        self._set_twists([_about(self.normal, self.point), _along(self._e1), _along(self._e2)])
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        rotation, shift = _rotation_about(self.normal, self.point, q[0])
-        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2])
+        self.normal = unit_vector(normal, "normal")
+        self._turn_about(self.normal, _point(point), slides=_normal_directions(self.normal))
 
 
-class PlanarHelical(MotionSubgroup, SE2CoverGroup):
+class PlanarHelical(_Turning, SE2CoverGroup):
     """Planar motion that climbs along its normal by pitch * angle: q = (angle, x, y), pitch in m/rad.
 
     Otherwise as Planar, but a full turn is not the identity, so nothing is periodic, and difference does not
@@ -216,16 +214,7 @@ class PlanarHelical(MotionSubgroup, SE2CoverGroup):
 
     def __init__(self, normal: Any, pitch: float, point: Any = _ORIGIN) -> None:
         self.normal, self.pitch = unit_vector(normal, "normal"), _pitch(pitch, "Planar")
-        self.point = _point(point)
-        self.name = f"PlanarHelical({_text(self.normal)}, pitch={self.pitch}{_at(self.point)})"
-        self._e1, self._e2 = _normal_directions(self.normal)
-        climb = _about(self.normal, self.point) + self.pitch * _along(self.normal)
-        self._set_twists([climb, _along(self._e1), _along(self._e2)])
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        rotation, shift = _rotation_about(self.normal, self.point, q[0])
-        climb = self.normal * (self.pitch * q[0])
-        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + climb)
+        self._turn_about(self.normal, _point(point), self.pitch, _normal_directions(self.normal))
 
 
 class Spherical(MotionSubgroup, SO3Group):
@@ -241,24 +230,18 @@ class Spherical(MotionSubgroup, SO3Group):
         return SE3.motion(rotation, self.point - rotation @ self.point)
 
 
-class Schoenflies(MotionSubgroup, Product):
+class Schoenflies(_Turning, Product):
     """Rotation about an axis and every translation, SE(2) x R: q = (angle, x, y, z), along e1, e2, axis.
 
     u = (omega, vx, vy, vz) is body-fixed. Angles as in SE2: integrate does not wrap them, difference does.
     """
 
+    random = Product.random
+
     def __init__(self, axis: Any, point: Any = _ORIGIN) -> None:
         super().__init__(SE2, R(1))
-        self.axis, self.point = unit_vector(axis, "axis"), _point(point)
-        self.name = f"Schoenflies({_text(self.axis)}{_at(self.point)})"
-        self._e1, self._e2 = _normal_directions(self.axis)
-        self._set_twists(
-            [_about(self.axis, self.point), _along(self._e1), _along(self._e2), _along(self.axis)]
-        )
-
-    def pose(self, q: Coordinates) -> GroupElement:
-        rotation, shift = _rotation_about(self.axis, self.point, q[0])
-        return SE3.motion(rotation, shift + self._e1 * q[1] + self._e2 * q[2] + self.axis * q[3])
+        axis = unit_vector(axis, "axis")
+        self._turn_about(axis, _point(point), slides=(*_normal_directions(axis), axis))
 
 
 class Free(MotionSubgroup, SE3Group):
@@ -345,7 +328,3 @@ def _pitch(value: Any, without: str) -> float:
 
 def _text(vector: np.ndarray) -> str:
     return f"({', '.join(repr(float(x)) if is_numeric(x) else str(x) for x in vector)})"
-
-
-def _at(point: np.ndarray) -> str:
-    return f", point={_text(point)}" if point.any() else ""

@@ -22,7 +22,7 @@ from .pendulums import UPRIGHT
 OUT_OF_PLANE = (0, 0, 1)
 
 
-@model
+@model()
 def prismatic_hopper(masses: Array = (0.957, 0.050)) -> Tree:
     """Two point masses, one sliding along x of the other: Feurstein's monopod with a prismatic leg.
 
@@ -40,7 +40,7 @@ def prismatic_hopper(masses: Array = (0.957, 0.050)) -> Tree:
     )
 
 
-@model
+@model()
 def revolute_hopper(masses: Array = (0.835, 0.122, 0.050), length: Any = 0.12) -> Tree:
     """Base and thigh in one body, and a shank on a knee: Feurstein's monopod with a revolute leg.
 
@@ -61,7 +61,7 @@ def revolute_hopper(masses: Array = (0.835, 0.122, 0.050), length: Any = 0.12) -
     )
 
 
-@model
+@model()
 def two_joint_hopper() -> Tree:
     """A trunk on a leg with hip and knee.
 
@@ -72,7 +72,7 @@ def two_joint_hopper() -> Tree:
     return _legged("two_joint_hopper", (("hip", "thigh", 0.12, 0.122), ("knee", "shank", 0.12, 0.050)))
 
 
-@model
+@model()
 def three_joint_hopper() -> Tree:
     """A trunk on a leg with hip, knee and ankle.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec, overload
+from typing import Any, ParamSpec
 
 from ..bodies import Tree
 from ..door import checked
@@ -13,19 +13,17 @@ from ..robot import GRAVITY, Robot
 P = ParamSpec("P")
 
 
-@overload
-def model(build: Callable[P, Tree]) -> Callable[P, Robot]: ...
-@overload
-def model(*, gravity: Any) -> Callable[[Callable[P, Tree]], Callable[P, Robot]]: ...
-def model(build: Callable[P, Tree] | None = None, *, gravity: Any = GRAVITY) -> Any:
-    """A function that makes a tree, as one that makes the robot of it, under this gravity."""
-    if build is None:
-        return functools.partial(model, gravity=gravity)
-    tree = checked(build)
+def model(gravity: Any = GRAVITY) -> Callable[[Callable[P, Tree]], Callable[P, Robot]]:
+    """What makes a function that makes a tree one that makes the robot of it, under this gravity."""
 
-    @functools.wraps(build)
-    def make(*args: P.args, **kwargs: P.kwargs) -> Robot:
-        return Robot(tree(*args, **kwargs), gravity)
+    def of(build: Callable[P, Tree]) -> Callable[P, Robot]:
+        tree = checked(build)
 
-    make.__annotations__["return"] = "Robot"
-    return make
+        @functools.wraps(build)
+        def make(*args: P.args, **kwargs: P.kwargs) -> Robot:
+            return Robot(tree(*args, **kwargs), gravity)
+
+        make.__annotations__["return"] = "Robot"
+        return make
+
+    return of

@@ -17,7 +17,7 @@ UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
 """Pose of a plane that stands in the world: its x along x, its y along z."""
 
 
-@model
+@model()
 def double_pendulum(masses: Array = (1.0, 1.0), lengths: Array = (1.0, 1.0), spherical: bool = False) -> Tree:
     """Two bobs on massless rods.
 
@@ -35,7 +35,7 @@ def double_pendulum(masses: Array = (1.0, 1.0), lengths: Array = (1.0, 1.0), sph
     return _chain("double_pendulum", masses, lengths, _ball if spherical else _point, spherical)
 
 
-@model
+@model()
 def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) -> Tree:
     """A solid ball on a massless rod on a ball joint.
 
@@ -54,7 +54,7 @@ def spherical_pendulum(mass: Any = 1.0, length: Any = 1.0, radius: Any = 0.1) ->
     )
 
 
-@model
+@model()
 def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     """n equal thin rods in a row on hinges, hanging down at q = 0; for n = 1 the compound pendulum.
 

@@ -58,7 +58,7 @@ reported for the PUMA 560 robot", ICRA 1994, 1608-1613.
 """
 
 
-@model
+@model()
 def puma560(motors: bool = True) -> Tree:
     """The Puma 560: six hinges, q = 0 with the upper arm horizontal and the forearm up ("L").
 

@@ -12,7 +12,7 @@ from ..scalar import Array
 from .model import model
 
 
-@model
+@model()
 def free_rigid_body(mass: Any = 1.0, inertia: Array = (1.0, 2.0, 3.0)) -> Tree:
     """A rigid body on nothing: Euler's equations, I omega' + omega x I omega = 0.
 
@@ -25,7 +25,7 @@ def free_rigid_body(mass: Any = 1.0, inertia: Array = (1.0, 2.0, 3.0)) -> Tree:
     return TreeBuilder("free_rigid_body").add("body", Free(), body).build()
 
 
-@model
+@model()
 def heavy_top(
     mass: Any = 15.0,
     com: Array = (0.0, 1.0, 0.0),

@@ -4,13 +4,11 @@ table         the algorithms, a line each
 algorithm     how a line becomes a method, kernels, C source
 derived       derivatives of algorithms, and of any traced function
 robot         Robot: the methods of the table, and those that combine them
-identity      what tells the kernels of one robot from those of another
 reference     writes table.pyi, which editors and type checkers read, and docs/algorithms.md
 """
 
 from .algorithm import Algorithm, kernels_of
 from .derived import derivatives
-from .identity import quaternions
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of", "quaternions"]
+__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of"]

@@ -17,7 +17,6 @@ from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.kernel import data_type
 from ..errors import ModelError
 from ..scalar import Array
-from .identity import quaternions
 
 if TYPE_CHECKING:
     from .robot import Robot
@@ -233,8 +232,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
 
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
-        starts = quaternions(robot.group)
-        found = tuple((k, i, 4) for k in arguments if k in CONFIGURATIONS for i in starts)
+        found = tuple((k, i, 4) for k in arguments if k in CONFIGURATIONS for i in robot.group.quaternions)
         guard = Guard(arguments, found) if self.unit else Guard(arguments, found, tolerance=None)
         return robot.guarded(guard, PARAMETERS)
 

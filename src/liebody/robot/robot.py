@@ -16,6 +16,7 @@ from ..bodies import Parameter, Parametric, parameters_of, symbols_of, with_valu
 from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree, Tree
 from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
+from ..codegen.build import digest
 from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats, names
@@ -27,7 +28,6 @@ from ..linear import is_numeric, matvec
 from ..scalar import Array
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
-from .identity import fingerprint
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -455,7 +455,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
         """A text that determines the traced function `name`; None if users' code or symbols are in it."""
-        identity = fingerprint(self.plain.tree)
+        identity = _fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
         parts = [identity, self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout)), name]
@@ -469,6 +469,22 @@ def _written(text: str, file: str | Path | None) -> str:
         except (OSError, ValueError) as error:
             raise LiebodyError(f"cannot write {str(file)!r}: {error}") from error
     return text
+
+
+def _fingerprint(tree: Tree) -> str | None:
+    """A digest of all that the equations of motion depend on; None if symbols or users' groups are in it."""
+    parts = []
+    for body in tree.bodies:
+        joint, inertia = body.joint, body.inertia
+        numbers: list[Any] = [body.placement, joint.S, inertia.mass, inertia.com, inertia.rotational]
+        numbers += [body.ratio, body.offset, joint.armature, joint.damping]
+        if not is_numeric(*numbers) or not type(joint.group).__module__.startswith("liebody."):
+            return None
+        parts += [type(joint.group).__name__, str((body.name, body.parent, body.coordinates, body.dofs))]
+        parts += [np.asarray(x, float).tobytes().hex() for x in numbers]
+    for frame in tree.frames.values():
+        parts += [frame.name, str(frame.body), np.asarray(frame.placement, float).tobytes().hex()]
+    return digest(*parts)
 
 
 def _says_all(option: Any) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ...door import OFF_UNIT
 from ...errors import GraphError
 from ..build import runtime
 from ..graph import CONDITIONS, FUNCTIONS, Expr, Function
@@ -539,7 +540,7 @@ class Guard:
 
     finite: Sequence[str] = ()
     unit: Sequence[tuple[str, int, int]] = ()
-    tolerance: float | None = 1e-6
+    tolerance: float | None = 2 * OFF_UNIT
     signs: Sequence[tuple[str, int, str]] = ()
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
