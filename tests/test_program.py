@@ -13,14 +13,14 @@ from liebody import scalar
 from liebody.codegen import (
     Flow,
     Function,
+    Guard,
     Kernel,
     Program,
     Samples,
     build,
     cache,
     hoisting,
-    kernel,
-    loop,
+    libraries,
     trace,
 )
 from liebody.codegen.march import Ensemble, Settings
@@ -122,8 +122,7 @@ def assert_equal(program, results, arrays, batch=(), rtol=1e-13):
 @pytest.fixture(params=["compiled", "NumPy"])
 def way(request, monkeypatch):
     if request.param == "NumPy":
-        for module in (loop, kernel):
-            monkeypatch.setattr(module, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 
@@ -149,7 +148,7 @@ def test_kernels_of_programs_take_single_precision_guards_buffers_and_threads(wa
     expected = Kernel(program.unroll())(*arrays)
     for y, e in zip(Kernel(program, np.float32)(*arrays), expected, strict=True):
         np.testing.assert_allclose(y, e, rtol=1e-4, atol=1e-4)
-    k = Kernel(program, guard=kernel.Guard(finite=("q",)))
+    k = Kernel(program, guard=Guard(finite=("q",)))
     buffer = k.buffer(70)
     for results in (k(*arrays, threads=3), buffer(*arrays), buffer(*arrays)):
         for y, e in zip(results, expected, strict=True):
