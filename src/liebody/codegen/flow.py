@@ -122,8 +122,7 @@ class Flow(Explicit):
 
     def traced(self, h: float, name: str = "step") -> Function:
         """A step of length h as a function (t, y, u) -> y at its end, with efforts that are held."""
-        straight = [f.unroll() if isinstance(f, Program) else f for f in self.functions]
-        field, advance, pull, settle = straight
+        field, advance, pull, settle = (f.unroll() if f else None for f in self.functions)
         assert field and advance
 
         def at(function: Any, t: Any, y: Any, u: Any) -> Any:

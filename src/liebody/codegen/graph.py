@@ -35,6 +35,10 @@ from ..errors import GraphError, ShapeError
 
 Scalar = Any  # an Expr or a float
 
+ELEMENTARY = (
+    *("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "sign", "floor"),
+    *("absolute", "arctan2", "hypot", "minimum", "maximum"),
+)
 OPERATIONS: dict[str, Callable[..., Any]] = {
     # what each operation means, on floats, on symbols and on arrays of either
     "add": operator.add,
@@ -42,24 +46,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "mul": operator.mul,
     "div": operator.truediv,
     "neg": operator.neg,
-    "sin": scalar.sin,
-    "cos": scalar.cos,
-    "tan": scalar.tan,
-    "sqrt": scalar.sqrt,
-    "exp": scalar.exp,
-    "log": scalar.log,
-    "sinh": scalar.sinh,
-    "cosh": scalar.cosh,
-    "tanh": scalar.tanh,
-    "arcsin": scalar.arcsin,
-    "arccos": scalar.arccos,
-    "sign": scalar.sign,
-    "floor": scalar.floor,
-    "absolute": scalar.absolute,
-    "arctan2": scalar.arctan2,
-    "hypot": scalar.hypot,
-    "minimum": scalar.minimum,
-    "maximum": scalar.maximum,
+    **{name: getattr(scalar, name) for name in ELEMENTARY},
     "lt": operator.lt,
     "le": operator.le,
     "eq": operator.eq,
@@ -448,14 +435,19 @@ class Function:
         kind = float if symbolic else np.float64  # NumPy's floats divide by zero as IEEE says
         values = {symbol: x if type(x) is Expr else kind(x) for symbol, x in values.items()}
         with np.errstate(all="ignore"):
-            for node in self.nodes:
-                if node.op != "input":
-                    operands = [values[a] if type(a) is Expr else a for a in node.args]
-                    values[node] = OPERATIONS[node.op](*operands)
+            evaluate(self.nodes, values)
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
     evaluate = __call__
+
+    def unroll(self) -> Function:
+        """The function as straight lines, which it is: see `Program.unroll`."""
+        return self
+
+    def over(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Function:
+        """The same over other arrays of its symbols, such as these in another order."""
+        return Function(self.name, inputs, outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to nest."""
@@ -501,6 +493,13 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
         value = values[x] if type(x) is Expr else x
         array[position] = value if type(value) is Expr else float(value)
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
+
+
+def evaluate(nodes: Iterable[Expr], values: dict[Any, Any]) -> None:
+    """Add the values of these nodes to those of what they are made of."""
+    for node in nodes:
+        if node.op != "input":
+            values[node] = OPERATIONS[node.op](*(values[a] if type(a) is Expr else a for a in node.args))
 
 
 def objects(values: list[Any]) -> Any:

@@ -21,7 +21,7 @@ from .printers.march import Remembers
 from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
-from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays, zeros
+from .sparse import sparse_jacobian, traced_to_differentiate, zeros
 from .steps import traced
 
 LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
@@ -429,14 +429,12 @@ def _ordered(
     row_by_row = np.lexsort(moved.T[::-1])
     places = [(i, j) for i, j in moved[row_by_row].tolist()]
     return PhaseFunctions(
-        with_arrays(predict, predict.inputs, {"x": x[order]}),
-        with_arrays(residual, _in_order(residual, order), {"r": r[order]}),
-        with_arrays(
-            both, _in_order(both, order), {"r": both.outputs["r"][order], "values": values[row_by_row]}
-        ),
+        predict.over(predict.inputs, {"x": x[order]}),
+        residual.over(_in_order(residual, order), {"r": r[order]}),
+        both.over(_in_order(both, order), {"r": both.outputs["r"][order], "values": values[row_by_row]}),
         places,
         envelope(x.size, places),
-        with_arrays(keep, _in_order(keep, order), keep.outputs),
+        keep.over(_in_order(keep, order), keep.outputs),
         linear,
     )
 

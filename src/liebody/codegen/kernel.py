@@ -26,7 +26,7 @@ from .printers.c import Guard
 from .printers.numpy_source import arrays_of, compile_numpy
 from .printers.program import callable_c99, program_unit
 from .program import Program
-from .sparse import with_arrays, zeros
+from .sparse import zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 STORED = 1 << 16  # a program with more different results than this,
@@ -264,8 +264,7 @@ class Kernel:
         """The function on symbols of another trace."""
         if out is not None:
             raise GraphError(f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace")
-        function = self.function if isinstance(self.function, Function) else self.function.unroll()
-        return function(*arrays)
+        return self.function.unroll()(*arrays)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
         """The kernel of those entries of its results that are not always zero, and where these stand.
@@ -279,7 +278,7 @@ class Kernel:
         function = self.function
         at = {key: np.nonzero(~x) for key, x in zeros(function).items()}
         outputs = {key: y[at[key]] for key, y in function.outputs.items()}
-        kept = with_arrays(function, function.inputs, outputs)
+        kept = function.over(function.inputs, outputs)
         return Kernel(kept, self.dtype, self.guard, doc=self.__doc__ or ""), tuple(at.values())
 
     def buffer(self, *batch: int) -> Buffer:

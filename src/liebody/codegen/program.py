@@ -324,10 +324,10 @@ class Program:
                     "has written it; order the places (parents first), or begin with zeros()"
                 )
 
-    def rearranged(self, inputs: Mapping[str, Cells]) -> Program:
-        """The same program with its inputs' cells in other arrays."""
+    def over(self, inputs: Mapping[str, Cells], outputs: Mapping[str, Cells]) -> Program:
+        """The same over other arrays of its cells, such as these in another order."""
         other = copy.copy(self)
-        other.inputs = dict(inputs)
+        other.inputs, other.outputs = dict(inputs), dict(outputs)
         return other
 
     # -- what it computes ---------------------------------------------------------------------------------

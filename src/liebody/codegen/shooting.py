@@ -178,9 +178,7 @@ class ShootingPasses:
 
     @cached_property
     def _numpy(self) -> Any:
-        return ShootingFunctions._make(
-            compile_numpy(f) if isinstance(f, Function) else f.evaluate for f in self.functions
-        )
+        return ShootingFunctions._make(map(compile_numpy, self.functions))
 
     def _forward_numpy(self, w: Workspace) -> None:
         f, alpha = self._numpy, w.alpha[:, None]

@@ -76,48 +76,18 @@ def traced(
     """
     if loops is False:
         return trace(function, shapes, name)
-    with naming_the_line(name or str(getattr(function, "__name__", "function"))):
-        if loops is None or loops is True:
-            return _as_loops(function, shapes, name, least, loops)
-        apart = frozenset(inspect.unwrap(f) for f in loops)
-        return _looped(function, shapes, name, 0, True, apart) or trace(function, shapes, name)
-
-
-def _as_loops(
-    function: Callable[..., Any],
-    shapes: Mapping[str, int | Sequence[int]],
-    name: str | None,
-    least: int | None,
-    loops: bool | None,
-) -> Function | Program:
+    apart = None if loops is None or loops is True else frozenset(inspect.unwrap(f) for f in loops)
     least = passes.LONG if least is None else least
-    inputs = sum(math.prod(shape_of(key, x)) for key, x in shapes.items())
-    straight = None if loops or inputs > LONGEST else _straight(function, shapes, name)
-    if straight is not None and work_of(straight) <= least:
-        return straight
-    program = _looped(function, shapes, name, least, bool(loops))
-    return program or straight or trace(function, shapes, name)
-
-
-@undisturbed()
-def _looped(
-    function: Callable[..., Any],
-    shapes: Mapping[str, int | Sequence[int]],
-    name: str | None,
-    least: int,
-    always: bool,
-    apart: frozenset[Callable[..., Any]] | None = None,
-) -> Program | None:
-    """The program with loops over steps, where these repeat and the work is large, or always.
-
-    apart  steps that are kept apart; None: all
-    """
-    graph = StepGraph(apart)
-    plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
-    large = always or (plan.work > least and plan.repeats(passes.REPEATED))
-    program = plan.program() if large else None
-    graph.clear()
-    return program
+    with naming_the_line(name or str(getattr(function, "__name__", "function"))), undisturbed():
+        straight = _straight(function, shapes, name) if loops is None else None
+        if straight is not None and work_of(straight) <= least:
+            return straight
+        graph = StepGraph(apart)
+        plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
+        large = loops is not None or (plan.work > least and plan.repeats(passes.REPEATED))
+        program = plan.program() if large else None
+        graph.clear()
+        return program or straight or run_on_symbols(Graph(), function, shapes, name)
 
 
 class _TooLong(Exception):
@@ -142,6 +112,8 @@ def _straight(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
 ) -> Function | None:
     """The straight line, or None where it is long."""
+    if sum(math.prod(shape_of(key, x)) for key, x in shapes.items()) > LONGEST:
+        return None
     graph = _Bounded()
     try:
         return run_on_symbols(graph, function, shapes, name)
