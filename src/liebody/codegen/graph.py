@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from .. import scalar
-from ..door import shape_of
+from ..door import array_of, shape_of
 from ..errors import GraphError, ShapeError
 
 Scalar = Any  # an Expr or a float
@@ -427,7 +427,7 @@ class Function:
             expected = f"{len(self.inputs)} arguments ({', '.join(self.inputs)})"
             raise ShapeError(f"{self.name} takes {expected}, got {len(arguments)}")
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
-            array = np.asarray(argument)
+            array = array_of(f"{self.name}: {key}", argument)
             if array.shape != symbols.shape:
                 raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
             values.update(zip(symbols.flat, array.flat, strict=True))
