@@ -84,13 +84,15 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
 
 
 def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
-    """What was given as an array, of any entries but text, or of a kind; raises ShapeError."""
+    """What was given as an array, of any entries or of a kind; raises ShapeError."""
     try:
         array = np.asarray(given)
-        if kind and array.dtype.kind == "c":
+        if kind is None:
+            return array
+        if array.dtype.kind == "c":
             raise TypeError("its numbers are complex")
         refuse_text(array)
-        return array if kind is None else np.asarray(array, kind)
+        return np.asarray(array, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
 

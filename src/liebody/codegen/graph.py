@@ -427,7 +427,7 @@ class Function:
             expected = f"{len(self.inputs)} arguments ({', '.join(self.inputs)})"
             raise ShapeError(f"{self.name} takes {expected}, got {len(arguments)}")
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
-            array = array_of(f"{self.name}: {key}", argument)
+            array = array_of(f"{self.name}: {key}", argument, object)
             if array.shape != symbols.shape:
                 raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
             values.update(zip(symbols.flat, array.flat, strict=True))
@@ -463,9 +463,16 @@ class Function:
         return _restored, (self.name, listed, *arrays)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
-        outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
-        return f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations"
+        return signature(self)
+
+
+def signature(function: Any) -> str:
+    """Name, inputs, outputs and operations of a function or program, in a line."""
+    inputs, outputs = (
+        ", ".join(f"{key}{list(x.shape)}" for key, x in arrays.items())
+        for arrays in (function.inputs, function.outputs)
+    )
+    return f"{function.name}({inputs}) -> {outputs}: {sum(function.operations.values())} operations"
 
 
 def _restored(
@@ -509,13 +516,15 @@ def objects(values: list[Any]) -> Any:
     return array
 
 
-def holds_symbols(given: Any) -> bool:
-    """Whether symbols are among the entries of an array, a list of them, or whatever else was given."""
-    if isinstance(given, np.ndarray):
-        return given.dtype == object and any(type(x) is Expr for x in given.flat)
+def graph_of(given: Any) -> Graph | None:
+    """The graph of symbols in an array, in tuples or lists of such, or whatever was given; None without."""
+    if type(given) is Expr:
+        return given.graph
     if isinstance(given, (list, tuple)):
-        return any(map(holds_symbols, given))
-    return type(given) is Expr
+        return next(filter(None, map(graph_of, given)), None)
+    if isinstance(given, np.ndarray) and given.dtype == object:
+        return next((x.graph for x in given.flat if type(x) is Expr), None)
+    return None
 
 
 def _position(x: Scalar) -> int:

@@ -27,6 +27,7 @@ from .steps import traced
 LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
+Solvers = list[tuple[PhaseFunctions, tuple[Callable[..., Any], ...]]]
 Shapes = dict[str, int | Sequence[int]]
 SUM = trace(lambda a, b: a + b, {"a": (), "b": ()}, "sum")
 LONG = 40_000  # operations of the text from which on it is compiled with less effort
@@ -264,12 +265,12 @@ class ImplicitFlow(CompiledSteps):
         super()._march_numpy(m, u, until, settings)
 
     @cached_property
-    def _numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], Callable[..., Any]]:
+    def _numpy(self) -> tuple[Solvers, Callable[..., Any]]:
         phases, finish = self.functions
         return _compiled(phases), compile_numpy(finish)
 
     @cached_property
-    def _control_numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], tuple[Any, ...]]:
+    def _control_numpy(self) -> tuple[Solvers, tuple[Any, ...]]:
         phases, *others, _ = self.control_functions
         return _compiled(phases), tuple(map(compile_numpy, others))
 
@@ -308,8 +309,7 @@ class ImplicitFlow(CompiledSteps):
     ) -> tuple[Any, Any]:
         phases, finish = self._numpy
         arguments = self._at_nodes(t, h, y, efforts)
-        steps = list(zip(self.functions[0], phases, strict=True))
-        z = self._kept(steps, np.zeros((len(y), 0)), arguments, lost)
+        z = self._kept(phases, np.zeros((len(y), 0)), arguments, lost)
         return finish(z, *arguments), z
 
     def _defect(
@@ -319,8 +319,7 @@ class ImplicitFlow(CompiledSteps):
             return None
         phases, (error, _) = self._control_numpy
         arguments = self._at_nodes(t, h, y, efforts)
-        steps = list(zip(self.control_functions.phases, phases, strict=True))
-        z = self._kept(steps, left, arguments, lost)
+        z = self._kept(phases, left, arguments, lost)
         e, size = error(z, *arguments, after)
         defect = float(np.sqrt(np.mean((e / (settings.atol + settings.rtol * size)) ** 2)))
         self._estimated = z
@@ -330,7 +329,7 @@ class ImplicitFlow(CompiledSteps):
         between = self._control_numpy[1][1]
         return between(np.full(1, s), self._estimated, *self._at_nodes(t, h, y, efforts), after)
 
-    def _kept(self, phases: Any, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
+    def _kept(self, phases: Solvers, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
         """z, with what these phases keep."""
         for phase, functions in phases:
             x = functions[0](z, *arguments)
@@ -401,10 +400,10 @@ class ImplicitFlow(CompiledSteps):
         lost[active] = 3
 
 
-def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:
-    """The functions of each phase as NumPy source."""
+def _compiled(phases: Sequence[PhaseFunctions]) -> Solvers:
+    """Each phase, with its functions predict, residual, both and keep as NumPy source."""
     parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
-    return [tuple(map(compile_numpy, part)) for part in parts]
+    return [(phase, tuple(map(compile_numpy, part))) for phase, part in zip(phases, parts, strict=True)]
 
 
 def _ordered(

@@ -18,7 +18,7 @@ import numpy as np
 from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
 from . import build, cache, entry
-from .graph import Function, holds_symbols
+from .graph import Function, graph_of
 from .libraries import Libraries
 from .passes import length
 from .printers import c as printer
@@ -242,7 +242,7 @@ class Kernel:
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
         threads = count("threads", threads)
-        if any(map(holds_symbols, arrays)):
+        if graph_of(arrays):
             return self._inlined(arrays, out)
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
@@ -250,10 +250,7 @@ class Kernel:
             y if _writable_directly(y, self.dtype) else np.empty((*batch, *shape), self.dtype)
             for y, shape in zip(given, self.outputs.values(), strict=True)
         ]
-        rows = [row.copy() if any(np.may_share_memory(row, y) for y in results) else row for row in rows]
-        if 0 not in batch:
-            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in results]
-            self._run(rows, flat, batch, threads)
+        self._run(rows, results, batch, threads)
         for target, result in zip(given, results, strict=True):
             if target is not None and target is not result:
                 target[...] = result
@@ -332,10 +329,14 @@ class Kernel:
         return list(given)
 
     def _run(
-        self, rows: list[Any], results: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
+        self, rows: list[Any], arrays: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
     ) -> None:
         """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
         count = math.prod(batch)
+        if not count:
+            return
+        rows = [row.copy() if any(np.may_share_memory(row, y) for y in arrays) else row for row in rows]
+        results = [y.reshape(count, -1 if y.size else 0) for y in arrays]
         many = count > 1 and (count >= FEW or True in self._libraries.made)
         library = self._libraries.over(many)
         if library is None:
@@ -481,11 +482,8 @@ class Buffer:
                 f"{self.kernel.name}: the arrays make a batch of shape {batch}, "
                 f"this buffer is for {self.batch}"
             )
-        rows = [row.copy() if any(np.may_share_memory(row, y) for y in self._arrays) else row for row in rows]
-        if 0 not in batch:
-            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in self._arrays]
-            self.kernel._run(rows, flat, batch, threads, kept=self._filled)
-            self._filled = True
+        self.kernel._run(rows, self._arrays, batch, threads, kept=self._filled)
+        self._filled = True
         return self._views[0] if len(self._views) == 1 else tuple(self._views)
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ..door import shape_of
 from ..errors import GraphError, ShapeError
-from .graph import Function, Graph, trace
+from .graph import Function, Graph, signature, trace
 from .printers.numpy_source import compile_numpy, rows_of
 
 Cells = NDArray[np.int64]
@@ -411,13 +411,8 @@ class Program:
         return Function(self.name, inputs, outputs)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
-        outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
         places = sum(len(step.order) for step in self.passes)
-        return (
-            f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations in "
-            f"{len(self.passes)} passes over {places} places"
-        )
+        return f"{signature(self)} in {len(self.passes)} passes over {places} places"
 
 
 def beside(arrays: Sequence[Any], places: int) -> Any:

@@ -37,6 +37,7 @@ from .graph import (
     Expr,
     Function,
     Graph,
+    graph_of,
     naming_the_line,
     objects,
     run_on_symbols,
@@ -55,7 +56,7 @@ def step(function: AnyFunction) -> AnyFunction:
 
     @functools.wraps(function)
     def marked(*arguments: Any) -> Any:
-        graph = _graph_of(arguments)
+        graph = graph_of(arguments)
         return function(*arguments) if graph is None else graph.call(function, arguments)
 
     return marked  # type: ignore[return-value]
@@ -316,23 +317,6 @@ def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
             entries.append(c[token[1]] if token[0] == "n" else -c[token[1]])
     symbolic = any(type(e) is Expr for e in entries)
     return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
-
-
-def _graph_of(value: Any) -> Graph | None:
-    """The graph that a value belongs to, if any."""
-    if type(value) is Expr:
-        return value.graph
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
-            for x in value.flat:
-                if type(x) is Expr:
-                    return x.graph
-    elif isinstance(value, (tuple, list)):
-        for x in value:
-            found = _graph_of(x)
-            if found is not None:
-                return found
-    return None
 
 
 def _taken_apart(value: Any, arrays: list[Array]) -> Any:
