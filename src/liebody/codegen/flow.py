@@ -113,13 +113,6 @@ class Flow(Explicit):
         assert self.watch is not None
         return self.watch.field and self.watch.field(), self.watch.after and self.watch.after()
 
-    @property
-    def watched_functions(self) -> tuple[Function | Program | None, ...]:
-        """field and after, and those of steps that are taken carefully."""
-        ordinary = self.functions.field, self.functions.settle
-        careful = self._careful if self.functions.settle else ordinary
-        return (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
-
     def traced(self, h: float, name: str = "step") -> Function:
         """A step of length h as a function (t, y, u) -> y at its end, with efforts that are held."""
         field, advance, pull, settle = (f.unroll() if f else None for f in self.functions)
@@ -178,7 +171,10 @@ class Flow(Explicit):
             run = self._run(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
-        return Watched(WatchedFunctions(*map(called, self.watched_functions)), nearest)
+        ordinary = self.functions.field, self.functions.settle
+        careful = self._careful if self.functions.settle else ordinary
+        parts = (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
+        return Watched(WatchedFunctions(*map(called, parts)), nearest)
 
     def _complete(
         self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
