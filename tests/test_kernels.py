@@ -258,7 +258,7 @@ def test_a_thread_without_memory_is_not_lost_among_others():
         calls.append(rows)
         return -1 if len(calls) == 1 else 0
 
-    k._libraries.made[True] = SimpleNamespace(run=run)
+    k._loops[True] = SimpleNamespace(run=run)
     with pytest.raises(MemoryError, match="f: no memory"):
         k(*arguments(200), threads=2)
 

@@ -79,6 +79,7 @@ class Kernel:
         self._given, self.guard, self.recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
         words = [recipe, str(self.dtype), self.guard.compiled] if recipe else []
         self._libraries = Libraries(self._source, words, self._use, self._single)
+        self._loops = self._libraries.made  # those that are loaded
         self._known = self._remembered()
         if self._known:
             self.name: str = self._known["name"]
@@ -180,13 +181,13 @@ class Kernel:
         """
         if self._libraries.over(rows >= FEW) is None:
             raise CompilerError(f"{self.name} cannot be compiled; {build.ADVICE}")
-        return self._libraries.made
+        return self._loops
 
     def _use(self, library: ctypes.CDLL, many: bool) -> None:
         """Let the entry use a new library from now on."""
         library.run.restype = ctypes.c_int64
         library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
-        entry.use_loops(self._described, {**self._libraries.made, many: library})
+        entry.use_loops(self._described, {**self._loops, many: library})
 
     @cached_property
     def _numpy(self) -> Callable[..., Any]:
@@ -227,7 +228,7 @@ class Kernel:
     @property
     def has_loop(self) -> bool:
         """Whether one of the loops is loaded, so that the entry is there without compiling."""
-        return bool(self._libraries.made)
+        return bool(self._loops)
 
     def _is_single(self, arrays: Sequence[Any]) -> bool:
         """Whether these are arrays of one state, or floats; a batch does not compile the loop for them."""
@@ -337,7 +338,7 @@ class Kernel:
             return
         rows = [row.copy() if any(np.may_share_memory(row, y) for y in arrays) else row for row in rows]
         results = [y.reshape(count, -1 if y.size else 0) for y in arrays]
-        many = count > 1 and (count >= FEW or True in self._libraries.made)
+        many = count > 1 and (count >= FEW or True in self._loops)
         library = self._libraries.over(many)
         if library is None:
             self._check(rows, batch)
