@@ -244,7 +244,11 @@ class Kernel:
         """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
         threads = count("threads", threads)
         if graph_of(arrays):
-            return self._inlined(arrays, out)
+            if out is not None:
+                raise GraphError(
+                    f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace"
+                )
+            return self.function.unroll()(*arrays)
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
         results = [
@@ -257,12 +261,6 @@ class Kernel:
                 target[...] = result
         returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
         return returned[0] if len(returned) == 1 else tuple(returned)
-
-    def _inlined(self, arrays: Sequence[Any], out: Any) -> Any:
-        """The function on symbols of another trace."""
-        if out is not None:
-            raise GraphError(f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace")
-        return self.function.unroll()(*arrays)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
         """The kernel of those entries of its results that are not always zero, and where these stand.
