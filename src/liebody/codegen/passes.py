@@ -12,18 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..scalar import Array
-from .graph import (
-    CONDITIONS,
-    FUNCTIONS,
-    OPERATIONS,
-    Expr,
-    Function,
-    Graph,
-    evaluate,
-    objects,
-    trace,
-    undisturbed,
-)
+from .graph import CONDITIONS, FUNCTIONS, OPERATIONS, Expr, Function, Graph, objects, trace, undisturbed
 from .program import Call, Program
 
 LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
@@ -434,7 +423,8 @@ def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
     graph = Graph()
     x, c = graph.symbols("x", (len(leaves),)), graph.symbols("c", (0,))
     value: dict[Any, Any] = dict(zip(leaves, x, strict=True))
-    evaluate(sorted(inside, key=INDEX), value)
+    for node in sorted(inside, key=INDEX):
+        value[node] = OPERATIONS[node.op](*(value[a] if type(a) is Expr else a for a in node.args))
     function = Function("line", {"c": c, "x": x}, {"y": objects([value[e] for e in ends])})
     kind = Kind(function, [*range(len(ends))])
     return Place(kind, -1, [], leaves, [a.index for a in leaves], [e.index for e in ends])
