@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import dynamics, models
+from liebody import door, dynamics, models
 from liebody.bodies import Joint, Mimic, SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import trace
+from liebody.codegen import Kernel, trace
 from liebody.codegen.printers.casadi_source import to_casadi
 from liebody.codegen.printers.sympy_source import to_sympy
 from liebody.errors import (
@@ -31,6 +31,7 @@ from liebody.errors import (
     MissingPackage,
     ModelError,
     ShapeError,
+    positive,
 )
 from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.io import load_urdf
@@ -620,6 +621,26 @@ PLACES = [match.span(1) for match in re.finditer(r'="([^"]*)"', COMPLETE)]
 
 
 @pytest.mark.filterwarnings("ignore::liebody.io.DoubtfulInertia")
+@pytest.mark.parametrize("text", ["1.0", b"1.0", np.str_("1.0"), np.array("1.0"), np.array("1.0", object)])
+def test_text_is_no_number_at_any_door(text):
+    """NumPy would read it as one."""
+    traced = trace(lambda x: 2 * x, {"x": 2}, "f")
+    pair = [text if isinstance(text, (str, bytes)) else text.item(), 0.5]
+    calls = [
+        lambda: door.number("x", text),
+        lambda: door.quantity("x", text),
+        lambda: door.floats("x", [pair, pair]),
+        lambda: door.vector("x", np.array(pair, object), 2),
+        lambda: positive("x", text),
+        lambda: traced(pair),
+        lambda: Kernel(traced)(np.array(pair, object)),
+        lambda: lb.simulate(lb.load("double_pendulum"), pair, t_end=0.1, dt=0.1),
+    ]
+    for call in calls:
+        with pytest.raises(LiebodyError, match=r"1\.0"):
+            call()
+
+
 @pytest.mark.parametrize(
     "text", ["", " ", "nan", "-inf", "1e400", "-1", "0", "0 0 0", "1e300 1e300 1e300", "j", "../../x"]
 )

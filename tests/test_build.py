@@ -334,7 +334,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
 CODE
     from liebody.codegen import Flow
-    from liebody.codegen.kernel import MissingCompiler
+    from liebody.codegen.libraries import MissingCompiler
     g = Kernel(trace(lambda q: 2 * q, {"q": 5}, "g"))
     np.testing.assert_array_equal(g(q, threads=3), 2 * q)
 (warning,) = caught

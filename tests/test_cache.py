@@ -171,7 +171,7 @@ def test_without_any_place_kernels_run_as_numpy_source(folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(cache.tempfile, "mkdtemp", nowhere)
-    monkeypatch.setattr("liebody.codegen.kernel._warned", False)
+    monkeypatch.setattr("liebody.codegen.libraries._warned", False)
     k = Kernel(trace(lambda q: q + 7, {"q": 2}, "f"))
     with pytest.warns(
         UserWarning, match="there is no space in .* and no temporary folder .* as NumPy source"
@@ -187,7 +187,7 @@ def test_without_a_folder_for_the_compiler_the_advice_is_to_make_room(folder, mo
     monkeypatch.setattr(build, "vector_bits", nowhere)
     monkeypatch.setattr(build, "REFUSALS", [])
     monkeypatch.setattr(build, "find_compiler", build.find_compiler.__wrapped__)
-    monkeypatch.setattr("liebody.codegen.kernel._warned", False)
+    monkeypatch.setattr("liebody.codegen.libraries._warned", False)
     np.testing.assert_array_equal(Kernel(trace(lambda q: q + 9, {"q": 2}, "f"))(np.ones(2)), 10)
     (said,) = (str(w.message) for w in recwarn)
     assert "no space" in said and "make room" in said and "install a C compiler" not in said

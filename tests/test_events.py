@@ -7,7 +7,7 @@ from constrained_models import four_bar
 import liebody as lb
 from liebody import scalar
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import build, loop
+from liebody.codegen import build, libraries
 from liebody.constrained import AbsoluteTree, ClosedTree, Closure
 from liebody.errors import IntegrationError, ShapeError
 from liebody.groups import Prismatic, R, Revolute
@@ -20,7 +20,7 @@ CONTROLLED = ["rkmk45", "radau5", "gauss4", "generalized-alpha"]
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import Flow, Samples, build, cache, loop, together, trace
+from liebody.codegen import Flow, Samples, build, cache, libraries, together, trace
 from liebody.codegen.march import Ensemble, Settings
 from liebody.codegen.recurrence import _flow, recurrence
 from liebody.groups import SO3, Product, R
@@ -50,7 +50,7 @@ def states(n, seed=0):
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

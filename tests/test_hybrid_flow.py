@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from liebody import scalar
-from liebody.codegen import build, loop, trace
+from liebody.codegen import build, libraries, trace
 from liebody.codegen.hybrid import HybridFlow
 from liebody.codegen.march import NO_STEP, NOT_FINITE, RAN, STOPPED, TOO_MANY, Settings
 from liebody.integrators import coefficients, method_named
@@ -56,7 +56,7 @@ def make(
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 
@@ -174,7 +174,7 @@ def test_both_ways_agree(monkeypatch):
         pytest.skip("there is no C compiler")
     y, u = np.array([[0, 1.0, 0.3], [0, 0.1, 0.0], [0, 0.5, 2.0]]), np.array([[0.5], [0.3], [0.7]])
     compiled = run(ball(), y, u, rows=21, most=40)
-    monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+    monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     interpreted = run(ball(), y, u, rows=21, most=40)
     np.testing.assert_array_equal(compiled.counts[:, :2], interpreted.counts[:, :2])
     np.testing.assert_allclose(compiled.record, interpreted.record, atol=1e-10)

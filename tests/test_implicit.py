@@ -17,7 +17,7 @@ import test_integrators as explicit
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import Samples, build, implicit, loop
+from liebody.codegen import Samples, build, implicit, libraries
 from liebody.codegen import envelope as elimination
 from liebody.codegen.envelope import envelope, ordering, solve
 from liebody.codegen.implicit import ImplicitFlow, Phase
@@ -796,7 +796,7 @@ def advance(flow, y, u=None, steps=8, every=4, h=0.02, t=0.0, **options):
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

@@ -17,7 +17,7 @@ import pytest
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import Guard, Kernel, Program, build, entry, kernel, trace
+from liebody.codegen import Guard, Kernel, Program, build, entry, libraries, trace
 from liebody.errors import ArgumentError, ConfigurationError, GraphError, ModelError, ShapeError
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -57,7 +57,7 @@ def assert_close(actual, desired, rtol=1e-13):
 def make(request, monkeypatch):
     """How kernels are made: with the compiler, and without one."""
     if request.param == "NumPy source":
-        monkeypatch.setattr(kernel, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
     return Kernel
@@ -258,7 +258,7 @@ def test_a_thread_without_memory_is_not_lost_among_others():
         calls.append(rows)
         return -1 if len(calls) == 1 else 0
 
-    vars(k)["_many"] = SimpleNamespace(run=run), 8
+    k._loops[True] = SimpleNamespace(run=run)
     with pytest.raises(MemoryError, match="f: no memory"):
         k(*arguments(200), threads=2)
 
@@ -648,7 +648,7 @@ def test_the_entry_writes_several_results_into_arrays_of_a_tuple(batch, monkeypa
     if entry.available():
         monkeypatch.setattr(Kernel, "general", lambda *given, **options: pytest.fail("the long way"))
         f = Kernel(TRACED)
-        f(*x) if batch == () else f._many
+        f(*x) if batch == () else f.loops(100)
         counts = [sys.getrefcount(y) for y in (out, *out)]
         assert f.call(*x, out=out) is out
         assert [sys.getrefcount(y) for y in (out, *out)] == counts

@@ -13,14 +13,14 @@ from liebody import scalar
 from liebody.codegen import (
     Flow,
     Function,
+    Guard,
     Kernel,
     Program,
     Samples,
     build,
     cache,
     hoisting,
-    kernel,
-    loop,
+    libraries,
     trace,
 )
 from liebody.codegen.march import Ensemble, Settings
@@ -122,8 +122,7 @@ def assert_equal(program, results, arrays, batch=(), rtol=1e-13):
 @pytest.fixture(params=["compiled", "NumPy"])
 def way(request, monkeypatch):
     if request.param == "NumPy":
-        for module in (loop, kernel):
-            monkeypatch.setattr(module, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 
@@ -149,7 +148,7 @@ def test_kernels_of_programs_take_single_precision_guards_buffers_and_threads(wa
     expected = Kernel(program.unroll())(*arrays)
     for y, e in zip(Kernel(program, np.float32)(*arrays), expected, strict=True):
         np.testing.assert_allclose(y, e, rtol=1e-4, atol=1e-4)
-    k = Kernel(program, guard=kernel.Guard(finite=("q",)))
+    k = Kernel(program, guard=Guard(finite=("q",)))
     buffer = k.buffer(70)
     for results in (k(*arrays, threads=3), buffer(*arrays), buffer(*arrays)):
         for y, e in zip(results, expected, strict=True):
@@ -481,8 +480,8 @@ def sweeps(n):
     x = program.cells("x")
     pairs, single = program.apply(MIX, x, np.roll(x, 1), 0.5)
     again, _ = program.apply(MIX, pairs[:, 0], single, 0.25)
-    s = program.zeros(n + 1)[::-1]
-    program.apply(STEP, s[:-1], again[::-1, 1], into=s[1:])  # from the last place to the first
+    s = program.zeros(n + 1)
+    program.apply(STEP, s[:-1], again[:, 1], into=s[1:])
     back = program.empty(n + 1)
     program.apply(ADD, x[0], 1.0, into=back[0])
     program.apply(STEP, back[:-1], s[::-1][:-1], into=back[1:])
@@ -490,10 +489,10 @@ def sweeps(n):
     return program
 
 
-def test_passes_share_a_loop_in_the_order_of_the_one_that_has_to_have_one():
+def test_passes_share_a_loop_where_their_order_lets_them():
     plan = Schedule(sweeps(50), [np.arange(0)])
     assert [[turns.part.places for turns in loop_.turns] for loop_ in plan.loops] == [[50, 50, 50, 1], [50]]
-    assert [turns.flipped for turns in plan.loops[0].turns[:3]] == [True, True, False]
+    assert [turns.first for turns in plan.loops[0].turns[:3]] == [0, 0, 0]
 
 
 def test_values_that_do_not_outlive_a_loop_take_no_memory():

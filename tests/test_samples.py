@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import liebody as lb
 from liebody.bodies import SpatialInertia
-from liebody.codegen import Samples, build, loop
+from liebody.codegen import Samples, build, libraries
 from liebody.codegen.samples import equidistant
 from liebody.constrained import SystemBuilder
 from liebody.errors import IntegrationError
@@ -47,7 +47,7 @@ def test_times_of_samples_increase_in_equal_intervals(times):
 @pytest.fixture(params=["compiled", "NumPy source"])
 def way(request, monkeypatch):
     if request.param == "NumPy source":
-        monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     elif build.find_compiler() is None:
         pytest.skip("there is no C compiler")
 

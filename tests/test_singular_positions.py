@@ -8,7 +8,7 @@ from constrained_models import chain, floating, four_bar, heavy_top, pendulum, t
 
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import build, loop
+from liebody.codegen import build, libraries
 from liebody.constrained import AbsoluteTree, ClosedTree, Closure, SystemBuilder
 from liebody.constrained_run import ConstrainedRun
 from liebody.errors import IntegrationError
@@ -90,7 +90,7 @@ def test_without_a_compiler_the_same_steps_are_taken_carefully(models, monkeypat
     q, v, options = before.q[-1], before.v[-1], {"t_end": 0.01, "dt": 1e-3, "method": "rkmk8"}
     with pytest.warns(SingularPosition):
         compiled = lb.simulate(model.mechanism, q, v, **options)
-    monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+    monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     other = four_bars()[0]
     other.mechanism.assemble(model.q)  # as the first one was: pivots are compared to those around there
     with pytest.warns(SingularPosition):

@@ -12,7 +12,7 @@ from found import description
 
 import liebody as lb
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Function, Program, loop, passes
+from liebody.codegen import Function, Program, libraries, passes
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.dynamics import JointFriction, JointLimits
 from liebody.errors import ArgumentError, IntegrationError, ModelError
@@ -651,7 +651,7 @@ def test_steps_are_repeated_until_every_lane_obeys_the_laws_whatever_its_company
     run = system.simulate(q0, v0, **options)
     assert run.memory["residual"].max() <= 1e-8 < 1e-3 < once.memory["residual"].max()
     np.testing.assert_array_equal(system.simulate(q0[7:], v0[7:], **options).q, run.q[7:])
-    monkeypatch.setattr(loop, "find_compiler_or_warn", lambda: None)
+    monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     plain = TimeStepping(tree, floor, ledger=False, newton=8, tolerance=1e-8)
     landing = int(np.argmax(run.outputs["floor_force"][7, :, :, 2].max(axis=1) > 0))
     q, v = run.q[7, landing - 2], run.v[7, landing - 2]

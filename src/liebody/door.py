@@ -87,11 +87,22 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
 def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
     """What was given as an array, of any entries or of a kind; raises ShapeError."""
     try:
-        if kind and isinstance(given, (np.ndarray, np.generic)) and given.dtype.kind == "c":
+        array = np.asarray(given)
+        if kind is None:
+            return array
+        if array.dtype.kind == "c":
             raise TypeError("its numbers are complex")
-        return np.asarray(given, kind)
+        refuse_text(array)
+        return np.asarray(array, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
+
+
+def refuse_text(array: np.ndarray) -> None:
+    """Raise TypeError for an entry that is text, which NumPy would read as a number: "1.0"."""
+    for x in array.ravel().tolist() if array.dtype.kind not in "fiub" else ():
+        if isinstance(x, (str, bytes)):
+            raise TypeError(f"it holds the text {short(x)}")
 
 
 def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:

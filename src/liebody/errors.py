@@ -122,8 +122,8 @@ def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> f
     Raises IntegrationError.
     """
     try:
-        single = isinstance(value, (float, Real)) or getattr(value, "shape", None) == ()
-        number = float(value) if single else math.nan
+        single = value.item() if getattr(value, "shape", None) == () else value
+        number = float(single) if isinstance(single, (float, Real)) else math.nan
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number < math.inf and not (infinite and number == math.inf):

@@ -96,7 +96,7 @@ class Compiled(Shaped):
     def function(self) -> Function:
         """The traced function, as straight code."""
         made = self._made()
-        return made if isinstance(made, Function) else made.unroll()
+        return made.unroll()
 
     def derivative(self, product: Any, wrt: tuple[int, ...]) -> Compiled:
         """jvp: f(*inputs, *directions), or vjp: f(*inputs, *weights), by the inputs with these numbers."""

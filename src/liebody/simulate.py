@@ -335,14 +335,11 @@ class _March:
         """Steps of one length, which the members take together, in chunks."""
         members, every, row = self.members, clock.every, clock.rows + 1
         threads = self.simulation.threads
-        options: Any = {"nearest": members.nearest}
-        if isinstance(self.flow, MechanicalFlow):
-            options = {"losses": members.ends}
 
         def take(t: float, h: float, steps: int, every: int, row: int) -> None:
-            kept = members.record, row, self.failed, threads
+            kept = members.record, row, self.failed, threads, members.ends, members.nearest
             try:
-                self.flow.steps(members.y, self.samples, t, h, steps, every, *kept, **options)
+                self.flow.steps(members.y, self.samples, t, h, steps, every, *kept)
             except KeyboardInterrupt as stop:
                 reached = getattr(stop, "reached", None)
                 if reached is not None:

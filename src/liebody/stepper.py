@@ -204,9 +204,8 @@ class Stepper:
 
     def _take(self, state: StepperState, t: float, steps: int) -> None:
         record, failed, losses, nearest = self._kept
-        options: Any = {"losses": losses} if self._implicit else {"nearest": nearest}
-        u = self._samples(state, t)
-        self._flow.steps(self._y, u, t, self.dt, steps, steps, record, 0, failed, self.threads, **options)
+        kept = record, 0, failed, self.threads, losses, nearest
+        self._flow.steps(self._y, self._samples(state, t), t, self.dt, steps, steps, *kept)
 
     def _march(self, state: StepperState, number: int) -> StepperState:
         """Steps that end at events, too."""

@@ -86,7 +86,7 @@ def differentiated(
 
     ends  the group of its value, where that is a state, with tangents there as derivatives
     """
-    straight = function.unroll() if isinstance(function, Program) else function
+    straight = function.unroll()
     shapes = {name: x.shape for name, x in straight.inputs.items()}
     sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
     zeros = [np.zeros(size).astype(object) for size in sizes.values()]

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from ..codegen import Guard
-from ..codegen.graph import holds_symbols
+from ..codegen.graph import graph_of
 from ..codegen.layout import FlatLayout, Named, ensemble_of, word_of
 from ..door import short
 from ..errors import ArgumentError, ModelError, ShapeError
@@ -212,7 +212,7 @@ class Parametric:
                 )
             given = self.layout.named(flat)
         self.layout.check(given)
-        if any(holds_symbols(np.asarray(x)) for x in given.values()):
+        if graph_of([np.asarray(x) for x in given.values()]):
             return self.layout.write({**self.layout.defaults, **given}.values())
         return self._complete(self.layout.values(given, ensemble_of(self.layout.batches(given))))
 

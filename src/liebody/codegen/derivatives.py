@@ -24,7 +24,7 @@ import numpy as np
 from .. import scalar
 from ..errors import GraphError
 from ..linear import is_zero
-from .graph import CONDITIONS, Expr, Function, Graph, Scalar, live
+from .graph import CONDITIONS, Expr, Function, Graph, Scalar, graph_of, live, objects
 
 
 def _slope_of_tanh(e: Any) -> Any:
@@ -211,25 +211,17 @@ def _along(tangents: Tangents, array: Any, directions: int) -> Any:
     return result
 
 
-def _values(derivatives: Mapping[Expr, Scalar], array: Any) -> Any:
-    """The derivatives of the entries of `array`; constants, and symbols that do not occur, have none."""
-    result = np.empty(array.shape, dtype=object)
-    for position, x in np.ndenumerate(array):
-        result[position] = derivatives.get(x, 0.0)
-    return result
-
-
 def _gradient(adjoint: Mapping[Expr, Scalar], symbols: Any, E: Any) -> Any:
     """The derivatives by an input, or by the directions E along which it changes."""
-    found = _values(adjoint, symbols)
-    return found if E is None else found.reshape(-1) @ E.reshape(symbols.size, -1)
+    found = objects([adjoint.get(x, 0.0) for x in symbols.flat])  # symbols that do not occur have none
+    return found.reshape(symbols.shape) if E is None else found @ E.reshape(symbols.size, -1)
 
 
 def _graph(function: Function) -> Graph:
-    for symbols in function.inputs.values():
-        for x in symbols.flat:
-            return x.graph
-    raise GraphError(f"{function.name} has no inputs to differentiate with respect to")
+    graph = graph_of([*function.inputs.values()])
+    if graph is None:
+        raise GraphError(f"{function.name} has no inputs to differentiate with respect to")
+    return graph
 
 
 def _refuse_again(function: Function, name: str) -> None:

@@ -104,14 +104,14 @@ def described(
     return kernel
 
 
-def use_loops(kernel: np.ndarray, loops: Mapping[str, ctypes.CDLL]) -> None:
+def use_loops(kernel: np.ndarray, loops: Mapping[bool, ctypes.CDLL]) -> None:
     """Let a described kernel use those of its loops, over one lane and over many, that are loaded."""
     kernel[HEAD - 2 : HEAD] = addresses(loops)
 
 
-def addresses(loops: Mapping[str, ctypes.CDLL]) -> list[int]:
+def addresses(loops: Mapping[bool, ctypes.CDLL]) -> list[int]:
     """Where the loops over one lane and over many are; 0 for one that is not loaded."""
-    return [_address(loops[kind].run) if kind in loops else 0 for kind in ("one", "many")]
+    return [_address(loops[many].run) if many in loops else 0 for many in (False, True)]
 
 
 def builtin(

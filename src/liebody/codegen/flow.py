@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from . import build
 from .graph import Function, trace
 from .kernel import Kernel
-from .loop import CompiledLoop, Course, OneOf, Unable
-from .march import Ensemble, Settings, Steps
+from .libraries import Libraries
+from .loop import CompiledLoop, CompiledSteps, Course, Unable, Way
+from .march import Settings
 from .printers.explicit import Coefficients, FlowFunctions, Watching, explicit_source
-from .printers.march import Guards, Marching
+from .printers.march import Marching
 from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
@@ -23,20 +25,10 @@ from .watch import Nearest, Watch, Watched, WatchedFunctions
 Part = Callable[[], Function | Program]
 
 
-class Explicit(Steps):
-    """The steps of an explicit method without a compiler.
-
-    method  its coefficients
-    called  (t, y) -> u: efforts of a Python function at each stage, in place of samples
-    """
+class Explicit(CompiledSteps):
+    """The steps of an explicit method; the first three of its functions are field, advance and pull."""
 
     method: Coefficients
-    called: Callable[[float, Any], Any] | None = None
-
-    @property
-    def functions(self) -> Any:
-        """field, advance, pull, and what else there is, traced."""
-        raise NotImplementedError
 
     def _run(self, function: Function | Program) -> Callable[..., Any]:
         return compile_numpy(function) if self.called is None else Kernel(function)
@@ -94,21 +86,19 @@ class Flow(Explicit):
         watch: Watch | None = None,
     ) -> None:
         self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
+        super().__init__(recipe, method, rigid, after is not None, watch is not None)
         self.watch, self._is_able = watch, watch is None or watch.field is None  # to take steps carefully
         self.method, self.rigid = method, rigid
-        self._given: tuple[Any, ...] = (method, rigid, after is not None, watch is not None)
-        self._fixed = CompiledLoop("steps", recipe, self._given, self.source)
-        self._recipe, self.guards = recipe, None
-        self._marching: dict[bool, CompiledLoop] = {}
 
     @cached_property
     def functions(self) -> FlowFunctions:
         """field, advance, pull, and what settles a state after each step, traced."""
         return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
 
-    def source(self, lanes: int = 1) -> str:
-        """C source of the steps of one length over `lanes`."""
-        return explicit_source(self.functions, self.method, lanes, self.rigid, watched=self._watching)
+    def _source(self, way: Way, lanes: int) -> str:
+        marching, guards = (Marching(controlled=way.controlled), self.guards) if way.march else (None, None)
+        parts, method = self.functions, self.method
+        return explicit_source(parts, method, lanes, self.rigid, marching, guards, self._watching)
 
     @property
     def _watching(self) -> Watching | None:
@@ -123,24 +113,9 @@ class Flow(Explicit):
         assert self.watch is not None
         return self.watch.field and self.watch.field(), self.watch.after and self.watch.after()
 
-    @property
-    def watched_functions(self) -> tuple[Function | Program | None, ...]:
-        """field and after, and those of steps that are taken carefully."""
-        ordinary = self.functions.field, self.functions.settle
-        careful = self._careful if self.functions.settle else ordinary
-        return (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
-
-    def watching(self, guards: Guards) -> Flow:
-        """The same flow, with guards whose events its march locates."""
-        self.functions  # noqa: B018 - traced once for both
-        other = copy.copy(self)
-        other.guards, other._recipe, other._marching = guards, None, {}
-        return other
-
     def traced(self, h: float, name: str = "step") -> Function:
         """A step of length h as a function (t, y, u) -> y at its end, with efforts that are held."""
-        straight = [f.unroll() if isinstance(f, Program) else f for f in self.functions]
-        field, advance, pull, settle = straight
+        field, advance, pull, settle = (f.unroll() if f else None for f in self.functions)
         assert field and advance
 
         def at(function: Any, t: Any, y: Any, u: Any) -> Any:
@@ -165,77 +140,24 @@ class Flow(Explicit):
         vars(other).pop("_numpy", None)
         return other
 
-    def _march(self, controlled: bool) -> CompiledLoop:
-        if controlled not in self._marching:
-
-            def source(lanes: int) -> str:
-                way = Marching(controlled=controlled)
-                parts, method = self.functions, self.method
-                return explicit_source(parts, method, lanes, self.rigid, way, self.guards, self._watching)
-
-            self._marching[controlled] = CompiledLoop(
-                "march", self._recipe, (*self._given, controlled), source
-            )
-        return self._marching[controlled]
-
-    def steps(
-        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
-        threads: int = 1, nearest: Nearest | None = None,
-    ) -> None:  # fmt: skip
-        """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
-
-        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
-                parts, which end there
-        record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
-        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
-        nearest where the members came closest to dependent constraints, kept from call to call
-        """
-        nearest, losses = nearest or Nearest.of(*y.shape), np.zeros((len(y), 2))
-        arguments = (y, Samples.of(u), t, h, steps, every, record, row, failed, losses, nearest)
-        if self.called is not None or not self._fixed.is_compiled(len(y)):
-            self._fixed_numpy(*arguments)
-            return
-        given = self._copies(y, failed, nearest.rows)
-        try:
-            self._fixed.steps(*arguments, threads)
-        except Unable:
-            self._become_able(given)
-            self._fixed.steps(*arguments, threads)
-
     def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
         """The call that `steps` makes (`CompiledLoop.course`), to be made again; None without a compiler."""
-        return self._fixed.course(y, u, h, *kept) if self._fixed.is_compiled(len(y)) else None
+        loop = self._loop(u)
+        return loop.course(y, u, h, *kept) if loop.is_compiled(len(y)) else None
 
-    def _copies(self, *arrays: Any) -> list[tuple[Any, Any]]:
-        """These arrays with copies of them, where a call may have to be made again."""
-        return [] if self._is_able else [(array, array.copy()) for array in arrays]
+    def _taken(self, call: Callable[[], None], *changed: Any) -> None:
+        """Make the call of a loop; again, from the start, if it needs the functions for careful steps.
 
-    def _become_able(self, given: list[tuple[Any, Any]]) -> None:
-        """From now on have the functions for steps that are taken carefully, which few need."""
-        if not self._is_able:
-            self._is_able, self._given = True, (*self._given, "careful")
-            self._fixed = CompiledLoop("steps", self._recipe, self._given, self.source)
-            self._marching = {}
-        for array, copied in given:
-            array[...] = copied
-
-    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance members until the rows of their record before `until` are known.
-
-        Steps are chosen by the error control, or of the length that the members begin with; the events of
-        guards are located.
+        From then on these are there, which few need.
         """
-        m, u, loop = members, Samples.of(u), self._march(settings.controlled)
-        if not loop.is_compiled(len(m.y)):
-            self._march_numpy(m, u, until, settings)
-            return
-        given, logs = self._copies(m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows), list(m.log)
+        before = [] if self._is_able else [copy.copy(x) for x in changed]
         try:
-            loop.march(m, u, until, settings, threads)
+            call()
         except Unable:
-            self._become_able(given)
-            m.log[:] = logs
-            self._march(settings.controlled).march(m, u, until, settings, threads)
+            self._is_able, self._loops, self._settings = True, {}, (*self._settings, "careful")
+            for x, copied in zip(changed, before):
+                x[:] = copied
+            call()
 
     # -- without a compiler -------------------------------------------------------------------------------
 
@@ -249,7 +171,10 @@ class Flow(Explicit):
             run = self._run(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
-        return Watched(WatchedFunctions(*map(called, self.watched_functions)), nearest)
+        ordinary = self.functions.field, self.functions.settle
+        careful = self._careful if self.functions.settle else ordinary
+        parts = (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
+        return Watched(WatchedFunctions(*map(called, parts)), nearest)
 
     def _complete(
         self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
@@ -285,15 +210,14 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
     Steps under error control have libraries of their own.
     """
     pulls = next((flow for flow in flows if flow.method.pulled), flows[0])
-    settings = tuple(flow._given for flow in flows)
 
-    def source(lanes: int) -> str:
+    def source(lanes: int) -> build.Source:
         methods = [flow.method for flow in flows]
-        return explicit_source(pulls.functions, methods, lanes, pulls.rigid)
+        return build.Source([explicit_source(pulls.functions, methods, lanes, pulls.rigid)])
 
-    shared = CompiledLoop("several", recipe, settings, source)
+    shared = Libraries(source, [recipe, repr([flow._settings for flow in flows])] if recipe else [])
     for k, flow in enumerate(flows):
-        flow._fixed = OneOf(shared, k)
+        flow._loops[Way()] = CompiledLoop(shared, f"{Way().name}_{k}")
 
 
 def stages(

@@ -30,11 +30,15 @@ from typing import Any
 import numpy as np
 
 from .. import scalar
-from ..door import shape_of
+from ..door import array_of, shape_of
 from ..errors import GraphError, ShapeError
 
 Scalar = Any  # an Expr or a float
 
+ELEMENTARY = (
+    *("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "sign", "floor"),
+    *("absolute", "arctan2", "hypot", "minimum", "maximum"),
+)
 OPERATIONS: dict[str, Callable[..., Any]] = {
     # what each operation means, on floats, on symbols and on arrays of either
     "add": operator.add,
@@ -42,24 +46,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "mul": operator.mul,
     "div": operator.truediv,
     "neg": operator.neg,
-    "sin": scalar.sin,
-    "cos": scalar.cos,
-    "tan": scalar.tan,
-    "sqrt": scalar.sqrt,
-    "exp": scalar.exp,
-    "log": scalar.log,
-    "sinh": scalar.sinh,
-    "cosh": scalar.cosh,
-    "tanh": scalar.tanh,
-    "arcsin": scalar.arcsin,
-    "arccos": scalar.arccos,
-    "sign": scalar.sign,
-    "floor": scalar.floor,
-    "absolute": scalar.absolute,
-    "arctan2": scalar.arctan2,
-    "hypot": scalar.hypot,
-    "minimum": scalar.minimum,
-    "maximum": scalar.maximum,
+    **{name: getattr(scalar, name) for name in ELEMENTARY},
     "lt": operator.lt,
     "le": operator.le,
     "eq": operator.eq,
@@ -440,7 +427,7 @@ class Function:
             expected = f"{len(self.inputs)} arguments ({', '.join(self.inputs)})"
             raise ShapeError(f"{self.name} takes {expected}, got {len(arguments)}")
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
-            array = np.asarray(argument)
+            array = array_of(f"{self.name}: {key}", argument, object)
             if array.shape != symbols.shape:
                 raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
             values.update(zip(symbols.flat, array.flat, strict=True))
@@ -448,14 +435,19 @@ class Function:
         kind = float if symbolic else np.float64  # NumPy's floats divide by zero as IEEE says
         values = {symbol: x if type(x) is Expr else kind(x) for symbol, x in values.items()}
         with np.errstate(all="ignore"):
-            for node in self.nodes:
-                if node.op != "input":
-                    operands = [values[a] if type(a) is Expr else a for a in node.args]
-                    values[node] = OPERATIONS[node.op](*operands)
+            evaluate(self.nodes, values)
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
     evaluate = __call__
+
+    def unroll(self) -> Function:
+        """The function as straight lines, which it is: see `Program.unroll`."""
+        return self
+
+    def over(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Function:
+        """The same over other arrays of its symbols, such as these in another order."""
+        return Function(self.name, inputs, outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to nest."""
@@ -471,9 +463,16 @@ class Function:
         return _restored, (self.name, listed, *arrays)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
-        outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
-        return f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations"
+        return signature(self)
+
+
+def signature(function: Any) -> str:
+    """Name, inputs, outputs and operations of a function or program, in a line."""
+    inputs, outputs = (
+        ", ".join(f"{key}{list(x.shape)}" for key, x in arrays.items())
+        for arrays in (function.inputs, function.outputs)
+    )
+    return f"{function.name}({inputs}) -> {outputs}: {sum(function.operations.values())} operations"
 
 
 def _restored(
@@ -503,6 +502,13 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
 
 
+def evaluate(nodes: Iterable[Expr], values: dict[Any, Any]) -> None:
+    """Add the values of these nodes to those of what they are made of."""
+    for node in nodes:
+        if node.op != "input":
+            values[node] = OPERATIONS[node.op](*(values[a] if type(a) is Expr else a for a in node.args))
+
+
 def objects(values: list[Any]) -> Any:
     """A list as an array of objects."""
     array = np.empty(len(values), object)
@@ -510,13 +516,15 @@ def objects(values: list[Any]) -> Any:
     return array
 
 
-def holds_symbols(given: Any) -> bool:
-    """Whether symbols are among the entries of an array, a list of them, or whatever else was given."""
-    if isinstance(given, np.ndarray):
-        return given.dtype == object and any(type(x) is Expr for x in given.flat)
+def graph_of(given: Any) -> Graph | None:
+    """The graph of symbols in an array, in tuples or lists of such, or whatever was given; None without."""
+    if type(given) is Expr:
+        return given.graph
     if isinstance(given, (list, tuple)):
-        return any(map(holds_symbols, given))
-    return type(given) is Expr
+        return next(filter(None, map(graph_of, given)), None)
+    if isinstance(given, np.ndarray) and given.dtype == object:
+        return next((x.graph for x in given.flat if type(x) is Expr), None)
+    return None
 
 
 def _position(x: Scalar) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, objects
+from .graph import CONDITIONS, Expr, Function, Graph, evaluate, objects
 from .program import Cells, Program
 
 
@@ -43,9 +43,7 @@ def apply_hoisted(
     symbols = (x for array in inputs.values() for x in np.ravel(array))
     before = [*kept, *(x for array in moved.values() for x in array.flat)]
     value: dict[Any, Any] = dict(zip(before, symbols, strict=True))
-    for node in moving:
-        operands = (value[a] if type(a) is Expr else a for a in node.args)
-        value[node] = OPERATIONS[node.op](*operands)
+    evaluate(moving, value)
     outputs = {
         key: objects([value[x] if type(x) is Expr else x for x in y.flat]).reshape(y.shape)
         for key, y in rest.items()

@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from .flow import Explicit, Part
-from .loop import CompiledLoop
-from .march import Ensemble, Settings
+from .loop import Way
+from .march import Ensemble
 from .printers.explicit import Coefficients, HybridFunctions, Repeats, hybrid_source
-from .samples import Samples
 
 
 class HybridFlow(Explicit):
@@ -55,36 +52,23 @@ class HybridFlow(Explicit):
         recipe: str | None = None,
         repeats: Repeats | None = None,
     ) -> None:
+        super().__init__(recipe, "hybrid", method, tuple(directions), repeats)
         self.repeats = repeats
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method, self.directions = method, tuple(map(int, directions))
-        settings = ("hybrid", method, self.directions, repeats)
-        self._loop = CompiledLoop("march", recipe, settings, self.source)
 
     @cached_property
     def functions(self) -> HybridFunctions:
         """field, advance, pull, guards, look and after, traced, and the directions of the guards."""
         return HybridFunctions(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
 
-    def source(self, lanes: int = 1) -> str:
-        """C source of the loop over `lanes`."""
+    def _source(self, way: Way, lanes: int) -> str:
         return hybrid_source(self.functions, self.method, lanes, self.repeats)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
         (g,) = self.functions.guards.outputs.values()
         return Ensemble(y, times, times[-1] - times[0], g.size)
-
-    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance the members until the rows of their record before `until` are known.
-
-        u  parameters: Samples, whose times steps do not go across, or constant ones, (1 or n, dim)
-        """
-        u = u if isinstance(u, Samples) else Samples.of(np.asarray(u, float)[:, None])
-        if not self._loop.is_compiled(len(members.y)):
-            self._march_numpy(members, u, until, settings)
-        else:
-            self._loop.march(members, u, until, settings, threads)
 
     # -- without a compiler -------------------------------------------------------------------------------
 

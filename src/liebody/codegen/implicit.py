@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,21 +13,21 @@ from ..errors import IntegrationError
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed
-from .loop import CompiledLoop
-from .march import REASONS, Ensemble, Settings, Steps
+from .loop import CompiledSteps, Way
+from .march import REASONS, Ensemble, Settings
 from .passes import length, rolled
 from .printers.implicit import ControlFunctions, PhaseFunctions, implicit_source
-from .printers.march import Guards, Remembers
+from .printers.march import Remembers
 from .printers.numpy_source import compile_numpy
 from .program import Program
 from .samples import Samples
-from .sparse import sparse_jacobian, traced_to_differentiate, with_arrays, zeros
+from .sparse import sparse_jacobian, traced_to_differentiate, zeros
 from .steps import traced
-from .watch import Nearest
 
 LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
 SMALL_PART, SMALLEST_PART = 0.1, 1e-6
 ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
+Solvers = list[tuple[PhaseFunctions, tuple[Callable[..., Any], ...]]]
 Shapes = dict[str, int | Sequence[int]]
 SUM = trace(lambda a, b: a + b, {"a": (), "b": ()}, "sum")
 LONG = 40_000  # operations of the text from which on it is compiled with less effort
@@ -92,22 +90,7 @@ class Memory:
     restart: Callable[..., Any]
 
 
-class _Way(NamedTuple):
-    """What a loop is made for.
-
-    march       whether lanes march on their own
-    controlled  under error control
-    remembers   whether what the method remembers has to fit steps of different lengths
-    jumps       whether it has to fit efforts that jump
-    """
-
-    march: bool = False
-    controlled: bool = False
-    remembers: bool = False
-    jumps: bool = False
-
-
-class ImplicitFlow(Steps):
+class ImplicitFlow(CompiledSteps):
     """The steps of an implicit one-step method, compiled into one loop; called as `Flow` is.
 
     phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
@@ -120,7 +103,9 @@ class ImplicitFlow(Steps):
                 most one iteration more than it needs for 1e-8
     iterations  of Newton's method, at most
     recipe      a text that determines all this, with which a library of an earlier process is found untraced
-    control     what steps under error control need, `controlled`; None where the method takes no such steps
+    control     what steps under error control need; None where the method takes no such steps. There rows of
+                the record are states within steps, which do not depend on them, and the last step ends at
+                the last row; otherwise steps end at each row
     memory      how what y remembers is made to fit steps of another length, or efforts that have jumped; None
                 where it depends on neither
 
@@ -143,12 +128,11 @@ class ImplicitFlow(Steps):
         control: Control | None = None,
         memory: Memory | None = None,
     ) -> None:
-        self.recipe, self.control, self.memory = recipe, control, memory
+        self.control, self.memory = control, memory
         self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
         self.nodes = tuple(map(float, nodes))
         self.tolerance, self.iterations = tolerance, iterations
-        self._loops: dict[_Way, CompiledLoop] = {}
-        self._lock = threading.Lock()
+        super().__init__(recipe, self.nodes, tolerance, iterations, control and control.order)
 
     # -- one step, as it reads ----------------------------------------------------------------------------
 
@@ -245,31 +229,7 @@ class ImplicitFlow(Steps):
             raise IntegrationError("this method has no error estimate: give steps of one length")
         return self.control
 
-    def source(self, lanes: int = 1) -> str:
-        """C source of the loop over `lanes`."""
-        return self._source(_Way(), lanes)
-
-    def watching(self, guards: Guards) -> ImplicitFlow:
-        """The same flow, with guards whose events its march locates."""
-        self.functions  # noqa: B018 - traced once for both
-        other = copy.copy(self)
-        other.guards, other.recipe, other._loops = guards, None, {}
-        return other
-
-    def _loop(self, way: _Way) -> CompiledLoop:
-        """The loop over steps, which is made once."""
-        if self.memory is None:
-            way = way._replace(remembers=False, jumps=False)
-        with self._lock:
-            if way not in self._loops:
-                order = self._controls.order if way.controlled else None
-                settings = (self.nodes, self.tolerance, self.iterations, order, *way)
-                kind = "march" if way.march else "steps"
-                source, flags = partial(self._source, way), partial(self._flags, way)
-                self._loops[way] = CompiledLoop(kind, self.recipe, settings, source, flags)
-        return self._loops[way]
-
-    def _source(self, way: _Way, lanes: int) -> str:
+    def _source(self, way: Way, lanes: int) -> str:
         phases, finish = self.functions
         guards = self.guards if way.march else None
         control = self.control_functions if way.controlled else None
@@ -279,11 +239,11 @@ class ImplicitFlow(Steps):
             phases, finish, self.nodes, self.tolerance, tries, lanes, control, memory, guards
         )
 
-    def _remembers(self, way: _Way) -> Remembers | None:
+    def _remembers(self, way: Way) -> Remembers | None:
         found = self.memory_functions if way.remembers else None
         return found and found._replace(restart=found.restart if way.jumps else None)
 
-    def _flags(self, way: _Way, lanes: int) -> Sequence[str]:
+    def _flags(self, way: Way, lanes: int) -> Sequence[str]:
         phases, finish = self.functions
         others = [finish, *filter(None, self._remembers(way) or ())]
         if way.controlled:
@@ -294,51 +254,23 @@ class ImplicitFlow(Steps):
         flags = build.FLAGS if total < LONG else build.LONG_FLAGS
         return (*flags, *PLAIN) if lanes == 1 else flags
 
-    def steps(
-        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
-        threads: int = 1, losses: Any = None,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Advance the ensemble y (n, point), in place, as `Flow.steps` does.
-
-        A member whose equations cannot be solved is NaN from there on, and the others go on.
-
-        losses  (n, 2): for those members, the time at the start of that step, and the reason (`REASONS`)
-
-        Returns how many iterations and Jacobians there were (of a vector of members at a time).
-        """
-        u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
-        loop = self._loop(_Way(remembers=not u.constant, jumps=not u.constant and not u.linear))
-        arguments = (y, u, t, h, steps, every, record, row, failed, losses, Nearest.of(*y.shape))
-        if not loop.is_compiled(len(y)):
-            self._solved, self._tries = np.zeros(2, int), self.iterations
-            self._fixed_numpy(*arguments)
-            return int(self._solved[0]), int(self._solved[1])
-        return loop.steps(*arguments, threads)
-
-    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
-        """Advance members until the rows of their record before `until` are known; locate events of guards.
-
-        Under error control rows are states within steps, so that steps do not depend on them, and the last
-        step ends at the last row. Otherwise steps are as long as the members begin with, and end at each row.
-        """
-        u = Samples.of(u)
-        loop = self._loop(_Way(True, settings.controlled, True, not u.constant and not u.linear))
-        if not loop.is_compiled(len(members.y)):
-            self._solved, self._controlled = np.zeros(2, int), settings.controlled
-            self._tries = TRIES if settings.controlled else self.iterations
-            self._march_numpy(members, u, until, settings)
-        else:
-            loop.march(members, u, until, settings, threads)
-
     # -- without a compiler -------------------------------------------------------------------------------
 
+    def _fixed_numpy(self, *arguments: Any) -> None:
+        self._tries = self.iterations
+        super()._fixed_numpy(*arguments)
+
+    def _march_numpy(self, m: Ensemble, u: Samples, until: int, settings: Settings) -> None:
+        self._controlled, self._tries = settings.controlled, TRIES if settings.controlled else self.iterations
+        super()._march_numpy(m, u, until, settings)
+
     @cached_property
-    def _numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], Callable[..., Any]]:
+    def _numpy(self) -> tuple[Solvers, Callable[..., Any]]:
         phases, finish = self.functions
         return _compiled(phases), compile_numpy(finish)
 
     @cached_property
-    def _control_numpy(self) -> tuple[list[tuple[Callable[..., Any], ...]], tuple[Any, ...]]:
+    def _control_numpy(self) -> tuple[Solvers, tuple[Any, ...]]:
         phases, *others, _ = self.control_functions
         return _compiled(phases), tuple(map(compile_numpy, others))
 
@@ -377,8 +309,7 @@ class ImplicitFlow(Steps):
     ) -> tuple[Any, Any]:
         phases, finish = self._numpy
         arguments = self._at_nodes(t, h, y, efforts)
-        steps = list(zip(self.functions[0], phases, strict=True))
-        z = self._kept(steps, np.zeros((len(y), 0)), arguments, lost)
+        z = self._kept(phases, np.zeros((len(y), 0)), arguments, lost)
         return finish(z, *arguments), z
 
     def _defect(
@@ -388,8 +319,7 @@ class ImplicitFlow(Steps):
             return None
         phases, (error, _) = self._control_numpy
         arguments = self._at_nodes(t, h, y, efforts)
-        steps = list(zip(self.control_functions.phases, phases, strict=True))
-        z = self._kept(steps, left, arguments, lost)
+        z = self._kept(phases, left, arguments, lost)
         e, size = error(z, *arguments, after)
         defect = float(np.sqrt(np.mean((e / (settings.atol + settings.rtol * size)) ** 2)))
         self._estimated = z
@@ -399,11 +329,11 @@ class ImplicitFlow(Steps):
         between = self._control_numpy[1][1]
         return between(np.full(1, s), self._estimated, *self._at_nodes(t, h, y, efforts), after)
 
-    def _kept(self, phases: Any, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
+    def _kept(self, phases: Solvers, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
         """z, with what these phases keep."""
         for phase, functions in phases:
             x = functions[0](z, *arguments)
-            self._solved += self._newton_numpy(phase, functions, x, z, arguments, lost, self._tries)
+            self._newton_numpy(phase, functions, x, z, arguments, lost, self._tries)
             z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
         return z
 
@@ -422,21 +352,20 @@ class ImplicitFlow(Steps):
     def _newton_numpy(
         self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], x: Any, z: Any,
         arguments: tuple[Any, ...], lost: Any, iterations: int,
-    ) -> tuple[int, int]:  # fmt: skip
+    ) -> None:  # fmt: skip
         """The function `newton` of runtime/implicit.h; x and lost change in place."""
         _, residual, both, _ = functions
         if not x.shape[-1]:
-            return 0, 0
+            return
         rows, columns = np.array(phase.places).T
-        active, fresh, jacobians, linear = lost == 0, True, 0, phase.linear
+        active, fresh, linear = lost == 0, True, phase.linear
         before, part = np.full(len(x), np.inf), np.ones(len(x))
         inverse, base, direction = np.zeros((*x.shape, x.shape[-1])), x.copy(), np.zeros_like(x)
         for k in range(1 if linear else iterations):
             if not active.any():
-                return k, jacobians
+                return
             fresh_now = fresh
             if fresh:
-                jacobians += 1
                 r, values = both(x, z, *arguments)
                 D = np.zeros_like(inverse)
                 D[:, rows, columns] = values
@@ -469,13 +398,12 @@ class ImplicitFlow(Steps):
             active &= ~done
             fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
         lost[active] = 3
-        return iterations, jacobians
 
 
-def _compiled(phases: Sequence[PhaseFunctions]) -> list[tuple[Callable[..., Any], ...]]:
-    """The functions of each phase as NumPy source."""
+def _compiled(phases: Sequence[PhaseFunctions]) -> Solvers:
+    """Each phase, with its functions predict, residual, both and keep as NumPy source."""
     parts = [(phase.predict, phase.residual, phase.both, phase.keep) for phase in phases]
-    return [tuple(map(compile_numpy, part)) for part in parts]
+    return [(phase, tuple(map(compile_numpy, part))) for phase, part in zip(phases, parts, strict=True)]
 
 
 def _ordered(
@@ -500,14 +428,12 @@ def _ordered(
     row_by_row = np.lexsort(moved.T[::-1])
     places = [(i, j) for i, j in moved[row_by_row].tolist()]
     return PhaseFunctions(
-        with_arrays(predict, predict.inputs, {"x": x[order]}),
-        with_arrays(residual, _in_order(residual, order), {"r": r[order]}),
-        with_arrays(
-            both, _in_order(both, order), {"r": both.outputs["r"][order], "values": values[row_by_row]}
-        ),
+        predict.over(predict.inputs, {"x": x[order]}),
+        residual.over(_in_order(residual, order), {"r": r[order]}),
+        both.over(_in_order(both, order), {"r": both.outputs["r"][order], "values": values[row_by_row]}),
         places,
         envelope(x.size, places),
-        with_arrays(keep, _in_order(keep, order), keep.outputs),
+        keep.over(_in_order(keep, order), keep.outputs),
         linear,
     )
 

@@ -8,8 +8,6 @@ import inspect
 import json
 import math
 import os
-import threading
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -20,24 +18,20 @@ import numpy as np
 from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
 from . import build, cache, entry
-from .graph import Function, holds_symbols
+from .graph import Function, graph_of
+from .libraries import Libraries
 from .passes import length
 from .printers import c as printer
 from .printers.c import Guard
 from .printers.numpy_source import arrays_of, compile_numpy
 from .printers.program import callable_c99, program_unit
 from .program import Program
-from .sparse import with_arrays, zeros
+from .sparse import zeros
 
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 STORED = 1 << 16  # a program with more different results than this,
 PER_RESULT = 16  # and fewer operations for each, waits for memory: results of many lanes leave the caches
-FEW_MEMBERS = 2  # members from which on an ensemble runs over lanes
 FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
-
-
-class MissingCompiler(UserWarning):
-    """There is no C compiler: kernels run as NumPy source, slower."""
 
 
 class Kernel:
@@ -82,9 +76,10 @@ class Kernel:
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
-        self._given, self.guard, self._recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
-        self._lock = threading.RLock()
-        self._loops: dict[str, ctypes.CDLL] = {}  # over one lane and over many, as they are loaded
+        self._given, self.guard, self.recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
+        words = [recipe, str(self.dtype), self.guard.compiled] if recipe else []
+        self._libraries = Libraries(self._source, words, self._use, self._single)
+        self._loops = self._libraries.made  # those that are loaded
         self._known = self._remembered()
         if self._known:
             self.name: str = self._known["name"]
@@ -110,7 +105,7 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By what it is made of: another process finds it in its cache, or compiles it."""
-        return Kernel, (self._given, self.dtype, self.guard, self._recipe, self.__doc__ or "")
+        return Kernel, (self._given, self.dtype, self.guard, self.recipe, self.__doc__ or "")
 
     # -- what it is ---------------------------------------------------------------------------------------
 
@@ -137,39 +132,22 @@ class Kernel:
         """C99 source of the function, for one state."""
         return "#include <math.h>\n\n" + callable_c99(self.function)
 
-    @property
-    def recipe(self) -> str | None:
-        """A text that determines the function, if there is one."""
-        return self._recipe
-
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
 
     # -- compiled forms -----------------------------------------------------------------------------------
 
-    @cached_property
-    def _compiler(self) -> build.Compiler | None:
-        return find_compiler_or_warn()
-
-    def _key(self, kind: str, compiler: build.Compiler | None = None) -> str:
-        identity = compiler.identity if compiler else ""
-        return build.note(self._recipe or "", kind, str(self.dtype), self.guard.compiled, identity)
+    @property
+    def _about(self) -> str:
+        """The key under which the cache has names and shapes of a kernel with this recipe."""
+        return build.note(self.recipe or "", "about")
 
     def _remembered(self) -> dict[str, Any] | None:
         try:
-            known = json.loads(cache.recall(self._key("about"), ".json") or "null") if self._recipe else None
+            known = json.loads(cache.recall(self._about, ".json") or "null") if self.recipe else None
         except ValueError:
             return None
         return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
-
-    def _library(self, kind: str, lanes: int) -> ctypes.CDLL:
-        """The compiled batch loop over `lanes`, found by the recipe or by the source."""
-        assert self._compiler is not None
-        note = self._key(kind, self._compiler) if self._recipe else None
-        library = build.library(lambda: self._source(lanes), self._compiler, note)
-        library.run.restype = ctypes.c_int64
-        library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
-        return library
 
     def _source(self, lanes: int) -> build.Source:
         f = self.function
@@ -186,53 +164,30 @@ class Kernel:
         else:
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
             sources = printer.batch_units(f, lanes, self._single, self.guard, units, piece)
-        if self._recipe:
+        if self.recipe:
             about = {
                 "name": self.name,
                 "inputs": list(self.inputs.items()),
                 "outputs": list(self.outputs.items()),
             }
             with contextlib.suppress(OSError):  # a full disk is noticed when the library is compiled
-                cache.store(self._key("about"), ".json", json.dumps(about).encode())
+                cache.store(self._about, ".json", json.dumps(about).encode())
         return build.Source(sources, flags)
 
-    def loops(self, rows: int) -> dict[str, ctypes.CDLL]:
-        """Compiled loops, `run` of runtime/batch.h, over one lane ("one") and over many ("many"), loaded.
+    def loops(self, rows: int) -> dict[bool, ctypes.CDLL]:
+        """Compiled loops, `run` of runtime/batch.h, over one lane and, under True, over many, loaded.
 
         One that suits so many rows is among them. Raises CompilerError without a compiler or a place.
         """
-        many = rows >= FEW
-        if not self._is_compiled(many):
+        if self._libraries.over(rows >= FEW) is None:
             raise CompilerError(f"{self.name} cannot be compiled; {build.ADVICE}")
         return self._loops
 
-    def _is_compiled(self, many: bool = False) -> bool:
-        """Whether a compiled loop is there, made if need be; False without a compiler or a folder for it."""
-        try:
-            return self._compiler is not None and bool(self._many if many else self._one)
-        except build.NoPlace as error:
-            self._compiler = None
-            warn_of_no_compiler(str(error))
-            return False
-
-    @cached_property
-    def _one(self) -> ctypes.CDLL:
-        with self._lock:
-            return self._shared("one", 1)
-
-    @cached_property
-    def _many(self) -> tuple[ctypes.CDLL, int]:
-        assert self._compiler is not None
-        with self._lock:
-            lanes = build.lanes(self._compiler, self._single)
-            return self._shared("many", lanes), lanes
-
-    def _shared(self, kind: str, lanes: int) -> ctypes.CDLL:
-        """The library of this kind, whose loop the entry may use from now on."""
-        library = self._library(kind, lanes)
-        entry.use_loops(self._described, {**self._loops, kind: library})
-        self._loops[kind] = library  # from here on other threads make entries
-        return library
+    def _use(self, library: ctypes.CDLL, many: bool) -> None:
+        """Let the entry use a new library from now on."""
+        library.run.restype = ctypes.c_int64
+        library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
+        entry.use_loops(self._described, {**self._loops, many: library})
 
     @cached_property
     def _numpy(self) -> Callable[..., Any]:
@@ -250,13 +205,11 @@ class Kernel:
         """
         if self._single or not entry.takes(self.inputs.values(), self.outputs.values()):
             return general
-        if not (self.has_loop or self._is_compiled()):
+        compiler = self._libraries.compiler
+        if compiler is None or not (self.has_loop or self._libraries.over(False)):
             return general
-        assert self._compiler is not None
         try:
-            return entry.builtin(
-                self._described, general, self.name, self.__doc__ or "", options, self._compiler
-            )
+            return entry.builtin(self._described, general, self.name, self.__doc__ or "", options, compiler)
         except build.NoPlace:
             return general
 
@@ -290,30 +243,24 @@ class Kernel:
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
         """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
         threads = count("threads", threads)
-        if any(map(holds_symbols, arrays)):
-            return self._inlined(arrays, out)
+        if graph_of(arrays):
+            if out is not None:
+                raise GraphError(
+                    f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace"
+                )
+            return self.function.unroll()(*arrays)
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
         results = [
             y if _writable_directly(y, self.dtype) else np.empty((*batch, *shape), self.dtype)
             for y, shape in zip(given, self.outputs.values(), strict=True)
         ]
-        rows = [row.copy() if any(np.may_share_memory(row, y) for y in results) else row for row in rows]
-        if 0 not in batch:
-            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in results]
-            self._run(rows, flat, batch, threads)
+        self._run(rows, results, batch, threads)
         for target, result in zip(given, results, strict=True):
             if target is not None and target is not result:
                 target[...] = result
         returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
         return returned[0] if len(returned) == 1 else tuple(returned)
-
-    def _inlined(self, arrays: Sequence[Any], out: Any) -> Any:
-        """The function on symbols of another trace."""
-        if out is not None:
-            raise GraphError(f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace")
-        function = self.function if isinstance(self.function, Function) else self.function.unroll()
-        return function(*arrays)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
         """The kernel of those entries of its results that are not always zero, and where these stand.
@@ -327,7 +274,7 @@ class Kernel:
         function = self.function
         at = {key: np.nonzero(~x) for key, x in zeros(function).items()}
         outputs = {key: y[at[key]] for key, y in function.outputs.items()}
-        kept = with_arrays(function, function.inputs, outputs)
+        kept = function.over(function.inputs, outputs)
         return Kernel(kept, self.dtype, self.guard, doc=self.__doc__ or ""), tuple(at.values())
 
     def buffer(self, *batch: int) -> Buffer:
@@ -381,16 +328,20 @@ class Kernel:
         return list(given)
 
     def _run(
-        self, rows: list[Any], results: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
+        self, rows: list[Any], arrays: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
     ) -> None:
         """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
         count = math.prod(batch)
-        one = count == 1 or (count < FEW and "_many" not in vars(self))
-        if not self._is_compiled(many=not one):
+        if not count:
+            return
+        rows = [row.copy() if any(np.may_share_memory(row, y) for y in arrays) else row for row in rows]
+        results = [y.reshape(count, -1 if y.size else 0) for y in arrays]
+        many = count > 1 and (count >= FEW or True in self._loops)
+        library = self._libraries.over(many)
+        if library is None:
             self._check(rows, batch)
             self._run_numpy(rows, results, batch)
             return
-        library, lanes = (self._one, 1) if one else self._many
 
         def share(first: int, last: int) -> int:
             bad = library.run(
@@ -408,7 +359,7 @@ class Kernel:
             return int(bad)
 
         step = -(-count // max(threads, 1))
-        step += -step % lanes
+        step += -step % self._libraries.lanes(many)
         if step >= count:
             bad = share(0, count)
         else:
@@ -530,38 +481,10 @@ class Buffer:
                 f"{self.kernel.name}: the arrays make a batch of shape {batch}, "
                 f"this buffer is for {self.batch}"
             )
-        rows = [row.copy() if any(np.may_share_memory(row, y) for y in self._arrays) else row for row in rows]
-        if 0 not in batch:
-            flat = [y.reshape(math.prod(batch), -1 if y.size else 0) for y in self._arrays]
-            self.kernel._run(rows, flat, batch, threads, kept=self._filled)
-            self._filled = True
+        self.kernel._run(rows, self._arrays, batch, threads, kept=self._filled)
+        self._filled = True
         return self._views[0] if len(self._views) == 1 else tuple(self._views)
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-
-
-_warned = False
-
-
-def find_compiler_or_warn() -> build.Compiler | None:
-    """The C compiler, or None after one warning that says how to get one."""
-    compiler = build.find_compiler()
-    refusal = build.REFUSALS[0] if build.REFUSALS else None
-    if compiler is None and isinstance(refusal, build.NoPlace):
-        warn_of_no_compiler(str(refusal))
-    elif compiler is None:
-        found = f"none that works ({refusal})" if refusal else "no C compiler"
-        warn_of_no_compiler(f"there is {found}", build.ADVICE)
-    return compiler
-
-
-def warn_of_no_compiler(why: str, advice: str = "make room, or set LIEBODY_CACHE or TMPDIR") -> None:
-    """Say once that kernels run as NumPy source."""
-    global _warned
-    if not _warned:
-        _warned = True
-        warnings.warn(
-            f"{why}, so kernels run as NumPy source, slower; {advice}", MissingCompiler, stacklevel=5
-        )

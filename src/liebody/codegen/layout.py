@@ -104,12 +104,9 @@ class FlatLayout(Sendable):
 
     def read(self, flat: Array) -> Any:
         """The parts of flat (..., size), by their names."""
-        parts, first = [], 0
-        for value in self.defaults.values():
-            part = flat[..., first : first + value.size]
-            parts.append(part.reshape((*part.shape[:-1], *value.shape)))
-            first += value.size
-        return self.type(*(part[()] if part.ndim == 0 else part for part in parts))
+        shapes = [value.shape for value in self.defaults.values()]
+        parts = [flat[..., at] for at in self.places.values()]
+        return self.type(*(x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(parts, shapes, strict=True)))
 
     def named(self, flat: Array) -> dict[str, Any]:
         """The same by the names as they were given."""

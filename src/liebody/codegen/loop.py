@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from . import build, interrupts
-from .graph import undisturbed
-from .kernel import FEW_MEMBERS, find_compiler_or_warn, warn_of_no_compiler
-from .march import Ensemble, Settings
+from .libraries import Libraries
+from .march import Ensemble, Settings, Steps
+from .printers.march import Guards
 from .samples import Samples
 from .watch import Nearest
 
+FEW_MEMBERS = 2  # members from which on an ensemble runs over lanes
 MEMORY = "there is no memory for the equations of a step"
 LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)])  # a Log of runtime/march.h
 
@@ -79,107 +78,49 @@ class Course:
 class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
-    kind      "steps" of one length, or a "march"
-    recipe    a text that determines what is traced, with which a library of an earlier process is found
-              untraced; None where users' own code takes part
-    settings  what determines the source beside the recipe
-    source    C source for a number of lanes
-    flags     options of the compiler for a number of lanes
+    libraries  those that have the loop
+    name       what they call it: `march`, or `fixed_steps`, with a number where several methods share them
     """
 
-    def __init__(
-        self,
-        kind: str,
-        recipe: str | None,
-        settings: tuple[Any, ...],
-        source: Callable[[int], str],
-        flags: Callable[[int], Sequence[str]] = lambda lanes: build.FLAGS,
-    ) -> None:
-        self.kind, self.recipe, self.settings = kind, recipe, settings
-        self.source, self.flags = source, flags
-        self._lock = threading.RLock()
-        self._libraries: dict[int, Any] = {}
+    def __init__(self, libraries: Libraries, name: str) -> None:
+        self.libraries, self.name = libraries, name
 
-    @cached_property
-    def compiler(self) -> build.Compiler | None:
-        """The C compiler; None where there is none, after a warning."""
-        return find_compiler_or_warn()
-
-    def _library(self, lanes: int) -> Any:
-        compiler = self.compiler
-        assert compiler is not None
-        note = None
-        if self.recipe:
-            parts = (self.recipe, repr(self.settings), f"{self.kind}{lanes}", compiler.identity)
-            note = build.note(*parts)
-
-        @undisturbed()
-        def source() -> build.Source:
-            return build.Source([self.source(lanes)], self.flags(lanes))
-
-        return self._prepare(build.library(source, compiler, note))
-
-    def _prepare(self, library: Any) -> Any:
-        """The library with the types of its functions."""
-        p, n = ctypes.c_void_p, ctypes.c_int64
-        if self.kind == "march":
-            library.march.restype, library.march.argtypes = n, [p, p]
-            library.drain.restype, library.drain.argtypes = None, [n, p, p]
-        elif self.kind == "steps":
-            library.fixed_steps.restype, library.fixed_steps.argtypes = n, [p]
-        return library
-
-    def _kept(self, lanes: int) -> Any:
-        """The library over so many lanes; the lock is this loop's own, so that others compile meanwhile."""
-        if lanes not in self._libraries:
-            with self._lock:
-                if lanes not in self._libraries:
-                    self._libraries[lanes] = self._library(lanes)
-        return self._libraries[lanes]
-
-    def _for(self, members: int) -> tuple[Any, int]:
-        """The library for so many members, and its lanes."""
-        assert self.compiler is not None
-        lanes = 1 if members < FEW_MEMBERS else build.lanes(self.compiler)
-        return self._kept(lanes), lanes
+    def _for(self, members: int) -> Any:
+        """The library for so many members; None without a compiler."""
+        return self.libraries.over(members >= FEW_MEMBERS)
 
     def is_compiled(self, members: int) -> bool:
         """Whether a library for so many members is there, made if need be; False without a compiler."""
-        try:
-            return self.compiler is not None and bool(self._for(members))
-        except build.NoPlace as error:
-            self.compiler = None
-            warn_of_no_compiler(str(error))
-            return False
+        return self._for(members) is not None
 
     def course(
         self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
     ) -> Course:
         """Steps of these arrays, which stay where they are, to be taken as often as wanted."""
-        library, _ = self._for(len(y))
-        return Course(library.fixed_steps, y, u.in_c(), h, (record, failed, losses, nearest.rows))
+        function = self._for(len(y))[self.name]
+        return Course(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
 
     def steps(
         self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
         failed: Any, losses: Any, nearest: Nearest, threads: int,
-    ) -> tuple[int, int]:  # fmt: skip
-        """`fixed_steps` of runtime/march.h; iterations and Jacobians, of a vector of members each.
+    ) -> None:  # fmt: skip
+        """`fixed_steps` of runtime/march.h.
 
         A KeyboardInterrupt has the time of the states as its `reached`; None if they are at several times.
         """
         n = len(y)
         if not n:
-            return 0, 0
-        library, lanes = self._for(n)
+            return
+        function = self._for(n)[self.name]
         size = -(-n // max(threads, 1))
-        size += -size % lanes
+        size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
         shares: list[Course] = []
         try:
             with interrupts.Deferred() as asked:
                 arrays = y, record, failed, losses, nearest.rows
                 for start in range(0, n, size):
                     own = [x[start : start + size] for x in arrays] if size < n else arrays
-                    shares.append(Course(library.fixed_steps, own[0], u.in_c(start), h, own[1:], asked))
+                    shares.append(Course(function, own[0], u.in_c(start), h, own[1:], asked))
                 if len(shares) < 2:
                     shares[0](t, steps, every, row)
                 else:
@@ -188,12 +129,11 @@ class CompiledLoop:
             taken = {share.counts[2] for share in shares}
             stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
             raise
-        return sum(s.counts[0] for s in shares), sum(s.counts[1] for s in shares)
 
     def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
         """`march` of runtime/march.h."""
         n = len(m.y)
-        library, _ = self._for(n)
+        library, p = self._for(n), ctypes.c_void_p
         logs, queue = np.zeros(n, LOG), ctypes.c_int64(0)
         arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
         fields = (
@@ -218,7 +158,7 @@ class CompiledLoop:
             raise
         finally:
             entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
-            library.drain(n, logs.ctypes.data, entries.ctypes.data)
+            library.drain(ctypes.c_int64(n), p(logs.ctypes.data), p(entries.ctypes.data))
         if len(entries):
             for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
                 m.keep(i, new)
@@ -232,13 +172,117 @@ def _succeeded(code: int) -> None:
         raise Unable
 
 
-class OneOf(CompiledLoop):
-    """The steps of one method in a library that several share."""
+class Way(NamedTuple):
+    """What a loop is made for.
 
-    def __init__(self, shared: CompiledLoop, number: int) -> None:
-        super().__init__("steps", None, (), shared.source)
-        self.shared, self.number = shared, number
+    march       whether lanes march on their own
+    controlled  under error control
+    remembers   whether what the method remembers has to fit steps of different lengths
+    jumps       whether it has to fit efforts that jump
+    """
 
-    def _library(self, lanes: int) -> Any:
-        found = getattr(self.shared._kept(lanes), f"fixed_steps_{self.number}")
-        return self._prepare(SimpleNamespace(fixed_steps=found))
+    march: bool = False
+    controlled: bool = False
+    remembers: bool = False
+    jumps: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the loop in C."""
+        return "march" if self.march else "fixed_steps"
+
+
+class CompiledSteps(Steps):
+    """A method's steps in loops that are compiled when they are needed; without a compiler they run in NumPy.
+
+    A subclass has `functions`, `_source`, and what else of a loop is its own.
+
+    recipe    a text that determines what is traced, with which a library of an earlier process is found
+              untraced; None where users' own code takes part
+    settings  what determines the source beside the recipe
+    """
+
+    called: Callable[[float, Any], Any] | None = None
+    """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
+    memory: Any = None
+    """How what the method remembers is made to fit the next step; None where that depends on nothing"""
+
+    def __init__(self, recipe: str | None, *settings: Any) -> None:
+        self._recipe, self._settings = recipe, settings
+        self._loops: dict[Way, CompiledLoop] = {}
+
+    @property
+    def functions(self) -> Any:
+        """What a step is made of, traced."""
+        raise NotImplementedError
+
+    def _source(self, way: Way, lanes: int) -> str:
+        """C source of a loop over `lanes`."""
+        raise NotImplementedError
+
+    def _flags(self, way: Way, lanes: int) -> Sequence[str]:
+        """Options of the compiler for it."""
+        return build.FLAGS
+
+    def source(self, lanes: int = 1) -> str:
+        """C source of the steps of one length over `lanes`."""
+        return self._source(Way(), lanes)
+
+    def watching(self, guards: Guards) -> Self:
+        """The same flow, with guards whose events its march locates."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.guards, other._recipe, other._loops = guards, None, {}
+        return other
+
+    def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
+        """The loop for these efforts, which is made once."""
+        way = Way(march, controlled)
+        if self.memory is not None:
+            way = Way(march, controlled, march or not u.constant, not u.constant and not u.linear)
+        if way not in self._loops:
+
+            def source(lanes: int) -> build.Source:
+                return build.Source([self._source(way, lanes)], self._flags(way, lanes))
+
+            recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
+            self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+        return self._loops[way]
+
+    def steps(
+        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
+        threads: int = 1, losses: Any = None, nearest: Nearest | None = None,
+    ) -> None:  # fmt: skip
+        """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
+
+        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
+                parts, which end there
+        record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
+        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
+        losses  (n, 2): of members whose equations cannot be solved, which are NaN from there on while others
+                go on, the time at the start of that step, and the reason (`REASONS`)
+        nearest where the members came closest to dependent constraints, kept from call to call
+        """
+        u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
+        nearest = nearest or Nearest.of(*y.shape)
+        arguments = (y, u, t, h, steps, every, record, row, failed, losses, nearest)
+        if self.called is not None or not self._loop(u).is_compiled(len(y)):
+            self._fixed_numpy(*arguments)
+            return
+        self._taken(lambda: self._loop(u).steps(*arguments, threads), y, failed, nearest.rows)
+
+    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
+        """Advance members until the rows of their record before `until` are known; locate events of guards.
+
+        Steps are chosen by the error control, or of the length that the members begin with; u as in `steps`.
+        """
+        m, u, controlled = members, Samples.of(u), settings.controlled
+        if not self._loop(u, True, controlled).is_compiled(len(m.y)):
+            self._march_numpy(m, u, until, settings)
+            return
+        arrays = (m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows, m.log)
+        self._taken(lambda: self._loop(u, True, controlled).march(m, u, until, settings, threads), *arrays)
+
+    def _taken(self, call: Callable[[], None], *changed: Any) -> None:
+        """Make the call of a loop, which changes these arrays or lists."""
+        call()

@@ -185,13 +185,9 @@ class Steps:
         """The guards (guards,) of a member."""
         if self.guards is None:
             return np.zeros(0)
-        inputs = self.guards.function.inputs.values()
-        return self._guards_numpy(*(np.reshape(x, like.shape) for x, like in zip((t, y, u), inputs)))
-
-    @property
-    def _guards_numpy(self) -> Callable[..., Any]:
-        assert self.guards is not None
-        return compile_numpy(self.guards.function)
+        function = self.guards.function
+        given = (np.reshape(x, like.shape) for x, like in zip((t, y, u), function.inputs.values()))
+        return compile_numpy(function)(*given)
 
     def _look(self, t: float, y: Any, u: Any) -> tuple[Any, float, bool] | None:
         """Guards, the step to take, and whether to stop; None where the system does not choose its steps."""

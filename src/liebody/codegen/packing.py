@@ -9,7 +9,7 @@ import numpy as np
 
 from .graph import Expr, Function, objects
 from .program import Cells, Program
-from .sparse import with_arrays, zeros
+from .sparse import zeros
 
 
 class Packing(NamedTuple):
@@ -73,7 +73,7 @@ def packed(function: Function | Program, width: int, first: int = 0) -> tuple[Fu
     packing = Packing(np.array([constant for constant, *_ in terms]), first + len(kept), *columns)
     numbers = [*y[:first], *(nodes[k] for k in kept)]
     made = objects(numbers) if isinstance(function, Function) else np.array(numbers)
-    return with_arrays(function, function.inputs, {name: made}), packing
+    return function.over(function.inputs, {name: made}), packing
 
 
 def _affine(x: Any) -> tuple[float, float, Any]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ..door import shape_of
 from ..errors import GraphError, ShapeError
-from .graph import Function, Graph, trace
+from .graph import Function, Graph, signature, trace
 from .printers.numpy_source import compile_numpy, rows_of
 
 Cells = NDArray[np.int64]
@@ -233,7 +233,6 @@ class Program:
         targets = (
             into if isinstance(into, tuple) else [into] * (1 if into is not None else len(function.outputs))
         )
-        arrays = [*arguments, *targets]
         for word, got, expected in (
             ("takes", arguments, function.inputs),
             ("returns", targets, function.outputs),
@@ -245,33 +244,28 @@ class Program:
                 )
         names = [*function.inputs, *(f"into for {key}" for key in function.outputs)]
         shapes = [x.shape for x in (*function.inputs.values(), *function.outputs.values())]
-        arrays = [
-            None if x is None else self._checked(f"{self.name}: {function.name}: {name}", x, shape)
-            for name, x, shape in zip(names, arrays, shapes, strict=True)
-        ]
-        for name, x in zip(names[len(arguments) :], arrays[len(arguments) :], strict=True):
-            if x is not None and x.dtype.kind == "f":
-                raise GraphError(f"{self.name}: {function.name}: {name} holds constants, expected cells")
-        counts = {
-            name: len(x)
-            for name, x, shape in zip(names, arrays, shapes, strict=True)
-            if x is not None and x.ndim > len(shape)
-        }
+        arrays: list[Any] = []
+        counts: dict[str, int] = {}  # of places
+        for name, x, shape in zip(names, [*arguments, *targets], shapes, strict=True):
+            if x is not None:
+                x = self._checked(f"{self.name}: {function.name}: {name}", x, shape)
+                if len(arrays) >= len(arguments) and x.dtype.kind == "f":
+                    raise GraphError(f"{self.name}: {function.name}: {name} holds constants, expected cells")
+                if x.ndim > len(shape):
+                    counts[name] = len(x)
+            arrays.append(x)
         if len(set(counts.values())) > 1:
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise ShapeError(f"{self.name}: {function.name} has different numbers of places ({listed})")
         lead = tuple(counts.values())[:1]
-        written = tuple(x is not None for x in arrays[len(arguments) :])
-        arrays = [
-            self._new((*lead, *s), False) if x is None else x for x, s in zip(arrays, shapes, strict=True)
-        ]
-        places = math.prod(lead)
-        flat = [
-            np.broadcast_to(x, (*lead, *shape)).reshape(places, math.prod(shape))
-            for x, shape in zip(arrays, shapes, strict=True)
-        ]
-        flat = [self.positions(x) if x.dtype.kind == "i" else x for x in flat]
-        count = len(arguments)
+        places, count = math.prod(lead), len(arguments)
+        written = tuple(x is not None for x in arrays[count:])
+        flat = []
+        for k, shape in enumerate(shapes):
+            if arrays[k] is None:
+                arrays[k] = self._new((*lead, *shape), False)
+            x = np.broadcast_to(arrays[k], (*lead, *shape)).reshape(places, math.prod(shape))
+            flat.append(self.positions(x) if x.dtype.kind == "i" else x)
         made = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
         return made, arrays[count:]
 
@@ -324,10 +318,10 @@ class Program:
                     "has written it; order the places (parents first), or begin with zeros()"
                 )
 
-    def rearranged(self, inputs: Mapping[str, Cells]) -> Program:
-        """The same program with its inputs' cells in other arrays."""
+    def over(self, inputs: Mapping[str, Cells], outputs: Mapping[str, Cells]) -> Program:
+        """The same over other arrays of its cells, such as these in another order."""
         other = copy.copy(self)
-        other.inputs = dict(inputs)
+        other.inputs, other.outputs = dict(inputs), dict(outputs)
         return other
 
     # -- what it computes ---------------------------------------------------------------------------------
@@ -411,13 +405,8 @@ class Program:
         return Function(self.name, inputs, outputs)
 
     def __repr__(self) -> str:
-        inputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.inputs.items())
-        outputs = ", ".join(f"{key}{list(x.shape)}" for key, x in self.outputs.items())
         places = sum(len(step.order) for step in self.passes)
-        return (
-            f"{self.name}({inputs}) -> {outputs}: {sum(self.operations.values())} operations in "
-            f"{len(self.passes)} passes over {places} places"
-        )
+        return f"{signature(self)} in {len(self.passes)} passes over {places} places"
 
 
 def beside(arrays: Sequence[Any], places: int) -> Any:

@@ -54,8 +54,11 @@ class Samples:
 
     @classmethod
     def of(cls, given: Any) -> Samples:
-        """Samples, or constant values (1 or n, 1, dim)."""
-        return given if isinstance(given, Samples) else cls(np.ascontiguousarray(given, dtype=float))
+        """Samples, or constant values (1 or n, 1, dim) or (1 or n, dim)."""
+        if isinstance(given, Samples):
+            return given
+        table = np.ascontiguousarray(given, dtype=float)
+        return cls(table if table.ndim > 2 else table[:, None])
 
     @property
     def last(self) -> int:

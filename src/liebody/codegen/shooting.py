@@ -12,7 +12,7 @@ import numpy as np
 
 from . import build
 from .graph import Function
-from .kernel import find_compiler_or_warn, warn_of_no_compiler
+from .libraries import Libraries
 from .packing import Packing
 from .printers.march import opening
 from .printers.numpy_source import compile_numpy
@@ -146,20 +146,8 @@ class ShootingPasses:
     @cached_property
     def _library(self) -> Any:
         """The compiled passes; None without a compiler, or a place for them."""
-        try:
-            compiler = find_compiler_or_warn()
-            if compiler is None:
-                return None
-            lanes = build.lanes(compiler)
-            parts = (self.recipe or "", repr(self.sizes), f"shooting{lanes}", compiler.identity)
-            note = build.note(*parts) if self.recipe else None
-            library = build.library(lambda: build.Source([self.source(lanes)]), compiler, note)
-        except build.NoPlace as error:
-            warn_of_no_compiler(str(error))
-            return None
-        library.backward.restype, library.backward.argtypes = ctypes.c_int64, [ctypes.c_void_p]
-        library.forward.restype, library.forward.argtypes = None, [ctypes.c_void_p]
-        return library
+        recipe = [self.recipe, repr(self.sizes), "shooting"] if self.recipe else []
+        return Libraries(lambda lanes: build.Source([self.source(lanes)]), recipe).over(True)
 
     @property
     def lanes(self) -> int:
@@ -190,9 +178,7 @@ class ShootingPasses:
 
     @cached_property
     def _numpy(self) -> Any:
-        return ShootingFunctions._make(
-            compile_numpy(f) if isinstance(f, Function) else f.evaluate for f in self.functions
-        )
+        return ShootingFunctions._make(map(compile_numpy, self.functions))
 
     def _forward_numpy(self, w: Workspace) -> None:
         f, alpha = self._numpy, w.alpha[:, None]

@@ -7,7 +7,6 @@ patterns, not with that of places, and all places of a pattern are found at once
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -93,18 +92,7 @@ def derivative(function: Function | Program, wrt: str) -> Function | Program:
     places, both = sparse_jacobian(function, wrt)
     d = both.zeros(y.shape) if isinstance(both, Program) else np.zeros(y.shape).astype(object)
     d[[i for i, _ in places]] = both.outputs["values"]
-    return with_arrays(both, both.inputs, {name: d})
-
-
-def with_arrays(
-    function: Function | Program, inputs: dict[str, Any], outputs: dict[str, Any]
-) -> Function | Program:
-    """The same over other arrays of its symbols, or cells, such as these in another order."""
-    if isinstance(function, Function):
-        return Function(function.name, inputs, outputs)
-    other = copy.copy(function)
-    other.inputs, other.outputs = inputs, outputs
-    return other
+    return both.over(both.inputs, {name: d})
 
 
 class _Form(NamedTuple):

@@ -37,6 +37,7 @@ from .graph import (
     Expr,
     Function,
     Graph,
+    graph_of,
     naming_the_line,
     objects,
     run_on_symbols,
@@ -55,7 +56,7 @@ def step(function: AnyFunction) -> AnyFunction:
 
     @functools.wraps(function)
     def marked(*arguments: Any) -> Any:
-        graph = _graph_of(arguments)
+        graph = graph_of(arguments)
         return function(*arguments) if graph is None else graph.call(function, arguments)
 
     return marked  # type: ignore[return-value]
@@ -76,48 +77,18 @@ def traced(
     """
     if loops is False:
         return trace(function, shapes, name)
-    with naming_the_line(name or str(getattr(function, "__name__", "function"))):
-        if loops is None or loops is True:
-            return _as_loops(function, shapes, name, least, loops)
-        apart = frozenset(inspect.unwrap(f) for f in loops)
-        return _looped(function, shapes, name, 0, True, apart) or trace(function, shapes, name)
-
-
-def _as_loops(
-    function: Callable[..., Any],
-    shapes: Mapping[str, int | Sequence[int]],
-    name: str | None,
-    least: int | None,
-    loops: bool | None,
-) -> Function | Program:
+    apart = None if loops is None or loops is True else frozenset(inspect.unwrap(f) for f in loops)
     least = passes.LONG if least is None else least
-    inputs = sum(math.prod(shape_of(key, x)) for key, x in shapes.items())
-    straight = None if loops or inputs > LONGEST else _straight(function, shapes, name)
-    if straight is not None and work_of(straight) <= least:
-        return straight
-    program = _looped(function, shapes, name, least, bool(loops))
-    return program or straight or trace(function, shapes, name)
-
-
-@undisturbed()
-def _looped(
-    function: Callable[..., Any],
-    shapes: Mapping[str, int | Sequence[int]],
-    name: str | None,
-    least: int,
-    always: bool,
-    apart: frozenset[Callable[..., Any]] | None = None,
-) -> Program | None:
-    """The program with loops over steps, where these repeat and the work is large, or always.
-
-    apart  steps that are kept apart; None: all
-    """
-    graph = StepGraph(apart)
-    plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
-    large = always or (plan.work > least and plan.repeats(passes.REPEATED))
-    program = plan.program() if large else None
-    graph.clear()
-    return program
+    with naming_the_line(name or str(getattr(function, "__name__", "function"))), undisturbed():
+        straight = _straight(function, shapes, name) if loops is None else None
+        if straight is not None and work_of(straight) <= least:
+            return straight
+        graph = StepGraph(apart)
+        plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
+        large = loops is not None or (plan.work > least and plan.repeats(passes.REPEATED))
+        program = plan.program() if large else None
+        graph.clear()
+        return program or straight or run_on_symbols(Graph(), function, shapes, name)
 
 
 class _TooLong(Exception):
@@ -142,6 +113,8 @@ def _straight(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
 ) -> Function | None:
     """The straight line, or None where it is long."""
+    if sum(math.prod(shape_of(key, x)) for key, x in shapes.items()) > LONGEST:
+        return None
     graph = _Bounded()
     try:
         return run_on_symbols(graph, function, shapes, name)
@@ -344,23 +317,6 @@ def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
             entries.append(c[token[1]] if token[0] == "n" else -c[token[1]])
     symbolic = any(type(e) is Expr for e in entries)
     return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
-
-
-def _graph_of(value: Any) -> Graph | None:
-    """The graph that a value belongs to, if any."""
-    if type(value) is Expr:
-        return value.graph
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind == "O":
-            for x in value.flat:
-                if type(x) is Expr:
-                    return x.graph
-    elif isinstance(value, (tuple, list)):
-        for x in value:
-            found = _graph_of(x)
-            if found is not None:
-                return found
-    return None
 
 
 def _taken_apart(value: Any, arrays: list[Array]) -> Any:

@@ -14,7 +14,6 @@ from types import MappingProxyType
 import numpy as np
 
 from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
-from ..codegen.sparse import with_arrays
 from ..door import checked, names
 from ..dynamics import tangents
 from ..errors import ModelError, ShapeError
@@ -81,7 +80,7 @@ def differentiated(
     if product not in PRODUCTS:
         known = ", ".join(repr(x) for x in PRODUCTS if x)
         raise ModelError(f"product {product!r}: products are {known}, and None, the Jacobians")
-    straight = function if isinstance(function, Function) else function.unroll()
+    straight = function.unroll()
     for arrays in (straight.inputs, straight.outputs):
         for name in groups.keys() & arrays.keys():
             if arrays[name].shape != (groups[name].nq,):
@@ -133,4 +132,4 @@ def chosen(
     """Those Jacobians of an algorithm by `wrt` that are among the results, by the arrays `given`."""
     by = dict(zip(given, function.outputs.values(), strict=True))
     outputs = {f"d_{name}_d_{x}": by[x] for x in wrt}
-    return with_arrays(function, function.inputs, outputs)
+    return function.over(function.inputs, outputs)

@@ -422,7 +422,7 @@ class Robot(Algorithms, OfTree, Parametric):
         Raises ModelError for unknown names, ShapeError for results of three axes.
         """
         function = self.kernel(name, **options).function
-        straight = function if isinstance(function, Function) else function.unroll()
+        straight = function.unroll()
         large = sum(straight.operations.values()) > EXTERNAL
         is_compiled = large if compiled is None else compiled
         return to_casadi_external(straight, order) if is_compiled else to_casadi(straight)

@@ -148,7 +148,8 @@ def hybrid_source(
     field: Function | Program
     if isinstance(parts.field, Program):
         t, at, given = parts.field.inputs.values()
-        field = parts.field.rearranged({"t": t, "x": at[memory:], "m": at[:memory], "u": given})
+        inputs = {"t": t, "x": at[memory:], "m": at[:memory], "u": given}
+        field = parts.field.over(inputs, parts.field.outputs)
     else:
         field = trace(joined(parts.field), apart, "field")
     functions = {

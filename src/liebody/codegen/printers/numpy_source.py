@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...door import refuse_text
 from ...errors import ShapeError
 from ..graph import Expr, Function, Scalar
 from .c import identifier
@@ -186,6 +187,7 @@ def arrays_of(
             if array.dtype != dtype:
                 if array.dtype.kind not in "fiubO":
                     raise TypeError(f"it holds {array.dtype}")
+                refuse_text(array)
                 with np.errstate(over="ignore"):
                     array = array.astype(dtype)
         except Exception as error:  # anything may be in the place of an array, with code of its own

@@ -226,7 +226,7 @@ class _Text:
             guard = f"if (k >= {turns.first} && k < {turns.stop}) " if len(iterations) < single else ""
             body = self._place(turns.part, turns.places(iterations))
             if any(re.search(r"\bi\b", x) for x in body):
-                i = f"{turns.stop - 1} - k" if turns.flipped else f"k - {turns.first}" if turns.first else "k"
+                i = f"k - {turns.first}" if turns.first else "k"
                 body = [f"const int i = {i};", *body]
             lines += [f"{guard}{{", *_indented(body), "}"]
         head = f"for (int k = 0{', run = 0' if loop.runs else ''}; k < {loop.length}; k++) {{"
