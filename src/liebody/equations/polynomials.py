@@ -508,7 +508,7 @@ class Ring:
         terms = [(f, x) for f, x in terms if x != 0]
         if not terms:
             return 0, 0, sympy.Integer(0)
-        content = _content(dict(enumerate(x for _, x in terms)))
+        content = _scale(dict(enumerate(x for _, x in terms)))
         cost = sum(_length(f) + 1 + (abs(x) != abs(content)) for f, x in terms)
         total = sympy.Add(*(readable(Fraction(x) / content) * f for f, x in terms))
         return cost, content, total
@@ -702,6 +702,14 @@ def _content(p: Mapping[Any, Any]) -> Any:
     denominator = math.lcm(*(Fraction(x).denominator for x in p.values()))
     signs = sum(1 if x > 0 else -1 for x in p.values()) or (1 if p[max(p)] > 0 else -1)
     return Fraction(numerator if signs > 0 else -numerator, denominator)
+
+
+def _scale(p: Mapping[Any, Any]) -> Any:
+    """What is taken out of p: `_content`, or of decimals the largest."""
+    content = _content(p)
+    if max(abs(x / content) for x in p.values()) > LARGEST_NUMBER:
+        return max(map(Fraction, p.values()), key=abs)
+    return content
 
 
 def _common(p: Polynomial) -> Monomial:
