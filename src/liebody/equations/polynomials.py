@@ -575,7 +575,7 @@ class Ring:
         front = self._power_product(common)
         length = _length(front) + (content not in (1, -1))
         if len(p) == 1:
-            return length, readable(content) * front
+            return length, _times(readable(content), front)
         inside, rest = self._sum_of_groups(p)
         if len(p) <= FEW:
             places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in p)]
