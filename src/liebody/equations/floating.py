@@ -14,6 +14,7 @@ N and D are polynomials in sines, cosines and parameters, so that zero is decide
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,16 +44,13 @@ def curvature(equations: Equations) -> Any:
     """B(q), angular part, (r, n, n)."""
     tree = equations.tree
     r, n = len(_sorted(tree)[0]), tree.nv - base_dofs(tree)[0].stop
-    zero = sympy.Integer(0)
-    entries: dict[tuple[int, int, int], Any] = {}
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    if r and pairs:
+    entries = np.full((r, n, n), sympy.Integer(0))
+    if r and n > 1:
         upper = _upper_curvature(equations)
-        for row in range(r):
-            for column, (i, j) in enumerate(pairs):
-                entries[row, i, j], entries[row, j, i] = upper[row, column], -upper[row, column]
-    flat = [entries.get((row, i, j), zero) for row in range(r) for i in range(n) for j in range(n)]
-    return sympy.ImmutableDenseNDimArray(flat, (r, n, n))
+        for column, (i, j) in enumerate(itertools.combinations(range(n), 2)):
+            entries[:, i, j] = upper[:, column].flat()
+            entries[:, j, i] = [-x for x in upper[:, column]]
+    return sympy.ImmutableDenseNDimArray(entries.ravel().tolist(), (r, n, n))
 
 
 def locked_angle(equations: Equations) -> Any:
