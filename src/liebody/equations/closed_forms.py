@@ -401,7 +401,8 @@ class Equations:
             entries = {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
             raise TooLarge(
-                f"{self.tree.name}: {function.name} in short form would be {error}; simplify=False does without"
+                f"{self.tree.name}: {function.name} in short form would be {error}; simplify=False does "
+                "without"
             ) from error
         return [(y.shape, _arranged(entries[key], y.shape)) for key, y in function.outputs.items()]
 
