@@ -169,9 +169,8 @@ class Flow(Explicit):
         if controlled not in self._marching:
 
             def source(lanes: int) -> str:
-                way = Marching(controlled=controlled)
-                parts, method = self.functions, self.method
-                return explicit_source(parts, method, lanes, self.rigid, way, self.guards, self._watching)
+                way = Marching(controlled=controlled, guards=self.guards)
+                return explicit_source(self.functions, self.method, lanes, self.rigid, way, self._watching)
 
             self._marching[controlled] = CompiledLoop(
                 "march", self._recipe, (*self._given, controlled), source

@@ -794,5 +794,10 @@ def _entry(x: Any) -> Any:
     return x if type(x) is Expr else repr(x)
 
 
-def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
-    return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
+def constant_table(kind: str, name: str, values: Iterable[Any]) -> str:
+    return f"static const {kind} {name}[] = {{{', '.join(map(str, values)) or '0'}}};"
+
+
+def enumeration(sizes: Mapping[str, Any]) -> str:
+    """Dimensions and settings that texts of codegen/runtime take as constants."""
+    return f"enum {{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }};"

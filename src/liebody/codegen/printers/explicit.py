@@ -11,8 +11,8 @@ import numpy as np
 from ..build import runtime
 from ..graph import Function, live, trace
 from ..program import Program
-from .c import c_function, constant_table, literal
-from .march import Guards, Marching, opening, settings, watching
+from .c import c_function, constant_table, enumeration, literal
+from .march import Guards, Marching, opening, settings
 from .program import callable_over_lanes
 
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
@@ -93,13 +93,11 @@ def explicit_source(
     lanes: int,
     rigid: int = 0,
     marching: Marching | None = None,
-    guards: Guards | None = None,
     watched: Watching | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
-    rigid   how many entries of the algebra have size 1 in the error control
-    guards  of a march, whose events are located
+    rigid    how many entries of the algebra have size 1 in the error control
     watched  how constraints are watched; None: they are not
 
     Of a sequence of methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
@@ -112,9 +110,8 @@ def explicit_source(
         named |= {f"careful_{name}": f for name, f in zip(("field", "after"), watched.careful)}
     for name, function in named.items():
         text += callable_over_lanes(function, name) if function else []
-    if guards and marching:
-        text += callable_over_lanes(guards.function, "guards")
-        marching = watching(marching, guards)
+    if marching and marching.guards:
+        text += callable_over_lanes(marching.guards.function, "guards")
     alone = isinstance(methods, Coefficients)
     for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
@@ -161,7 +158,7 @@ def hybrid_source(
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
-    marching = Marching(False, False, g.size, parts.directions, (False,) * g.size, looks=True)
+    marching = Marching(guards=Guards(parts.guards, parts.directions, (False,) * g.size), looks=True)
     points = (5 if repeats is None else 7) * y.size
     return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", repeats=repeats)])
 
@@ -175,11 +172,8 @@ OF_A_METHOD = (
 
 def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> str:
     """The dimensions of runtime/explicit.h."""
-    moving = point - memory
-    return (
-        f"enum {{ MEMORY = {memory}, MOVING = {moving}, POINT = {point}, ALGEBRA = {algebra}, "
-        f"EFFORTS = {efforts}, RIGID = {rigid}, IDLE_STEP = 0, IDLE = 0 }};"
-    )
+    sizes = {"MEMORY": memory, "MOVING": point - memory, "POINT": point, "ALGEBRA": algebra}
+    return enumeration(sizes | {"EFFORTS": efforts, "RIGID": rigid, "IDLE_STEP": 0, "IDLE": 0})
 
 
 def _loop(
@@ -202,7 +196,7 @@ def _loop(
     if repeats is not None:
         own["DEFECT"] = repeats.defect
         watch = [
-            constant_table("int", "guesses", map(str, repeats.guesses)),
+            constant_table("int", "guesses", repeats.guesses),
             f"static const double tolerance = {literal(repeats.tolerance)};",
         ]
     if watched is not None:
