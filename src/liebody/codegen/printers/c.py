@@ -29,7 +29,6 @@ SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
 CACHED = 1 << 21  # bytes of results above which they go past the caches
 UNROLLED = 16  # blocks of an output up to which its stores are printed one by one; above, by a loop
-GATHERED = 8  # blocks above which results that go past the caches are gathered to whole lines of memory
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 AT_ONCE = 4  # angles of which one call makes sines and cosines
@@ -762,8 +761,7 @@ class Plan:
             if constant:
                 numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
-            if width < L or len(starts) > GATHERED:
-                tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
+            tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
                 continue
@@ -774,13 +772,10 @@ class Plan:
                 )
                 store = "if (!same) store_same" if i in constant else "store"
                 stores.append(f"{store}(row{k} + {i}, step{k}, {values});")
-            if len(starts) > GATHERED:
-                at = (str(~i if i in constant else i) for i in starts)
-                tables.append(constant_table("int", f"at{k}", at))
-                fixed = f"fixed{k}" if constant else "0"
-                whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
-                stores = [f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole]
-            statements.append(stores)
+            tables.append(constant_table("int", f"at{k}", (~i if i in constant else i for i in starts)))
+            fixed = f"fixed{k}" if constant else "0"
+            whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
+            statements.append([f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole])
         return tables, statements
 
 
