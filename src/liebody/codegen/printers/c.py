@@ -681,17 +681,11 @@ class Plan:
         lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
         lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
-        constants = {
-            f"y{k}[{i}]" for k, y in enumerate(self.outputs) for i, x in enumerate(y) if type(x) is not Expr
-        }
-        once = [line for line in self.fixed if line.split(" = ")[0] in constants]
-        always = [line for line in self.fixed if line not in once]
-        lines += ["if (!kept) {", *(f"    {line}" for line in once), "}"]
         head = (
             "INLINE int one_row(int64_t i, const real *const *in, const int64_t *in_stride, "
-            "real *const *out, const int64_t *out_stride, int kept)"
+            "real *const *out, const int64_t *out_stride)"
         )
-        return c_function(head, [*lines, *always, *self._calls(body), "return 0;"])
+        return c_function(head, [*lines, *self.fixed, *self._calls(body), "return 0;"])
 
     def _block(self, body: Code, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
