@@ -18,7 +18,7 @@ import sympy
 from .. import dynamics, models
 from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
-from ..codegen.printers.sympy_source import to_sympy
+from ..codegen.printers.sympy_source import arranged, to_sympy
 from ..door import checked, floats, members, number, short
 from ..dynamics.coriolis import FORMS
 from ..errors import ArgumentError, ModelError, ShapeError, known, warn
@@ -188,7 +188,7 @@ class Equations:
 
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
-        _check_form(form)
+        _check_known(form, FORMS, "form {} of the Coriolis matrix")
         return self.of("coriolis_matrix", form=form)
 
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
@@ -386,11 +386,17 @@ class Equations:
         """The outputs of a traced function and their shapes, with values of inputs of its own."""
         values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "tau": list(self.tau)}
         values |= {"parameter": self._numbers[1], **(arrays or {})}
-        if not self.simplified:
+        shapes = {key: y.shape for key, y in function.outputs.items()}
+        if self.simplified:
+            found = {key: arranged(x, shapes[key]) for key, x in self._short(function, values).items()}
+        else:
             with sympy.core.parameters.distribute(False):
-                found = to_sympy(function, values).values()
-            fixed = [x.as_immutable() if hasattr(x, "as_immutable") else x for x in found]
-            return list(zip((y.shape for y in function.outputs.values()), fixed, strict=True))
+                found = to_sympy(function, values)
+        fixed = (x.as_immutable() if hasattr(x, "as_immutable") else x for x in found.values())
+        return list(zip(shapes.values(), fixed, strict=True))
+
+    def _short(self, function: Function, values: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The entries of the outputs in short form."""
         inputs = {
             s: sympy.sympify(x)
             for key, symbols in function.inputs.items()
@@ -398,13 +404,12 @@ class Equations:
         }
         try:
             polynomials = self._ring.evaluate(function, inputs)
-            entries = {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
+            return {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
             raise TooLarge(
                 f"{self.tree.name}: {function.name} in short form would be {error}; simplify=False does "
                 "without"
             ) from error
-        return [(y.shape, _arranged(entries[key], y.shape)) for key, y in function.outputs.items()]
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -510,7 +515,7 @@ class Equations:
 
         Raises ModelError for a parameter without a number, ShapeError for a start of another shape.
         """
-        _check_known((language,), tuple(sources.PRINTERS), "language")
+        _check_known(language, sources.PRINTERS, "language {}")
         q0, v0 = (floats(f"{what} of the start", x) for what, x in zip("qv", start, strict=True))
         for x, symbols, what in zip((q0, v0), (self.q, self.v), "qv", strict=True):
             if x.shape != (len(symbols),):
@@ -623,15 +628,6 @@ def _holds_symbols(x: Any) -> bool:
     )
 
 
-def _arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
-    """Entries as a scalar, a column, a matrix or an array."""
-    if not shape:
-        return entries[0]
-    if len(shape) > 2:
-        return sympy.ImmutableDenseNDimArray(entries, shape)
-    return sympy.ImmutableMatrix(shape[0], (*shape, 1)[1], entries)
-
-
 def make(
     robot: Robot | Tree | str,
     form: str,
@@ -642,7 +638,7 @@ def make(
     floating: bool,
 ) -> Equations:
     """The `Equations` of what `liebody.equations` takes."""
-    _check_form(form)
+    _check_known(form, FORMS, "form {} of the Coriolis matrix")
     values: dict[Any, float] = {}
     bundled = None
     if symbols is True and isinstance(robot, str) and robot in models.names():
@@ -749,15 +745,9 @@ def _tex(component: str, joint: str, dot: bool = False) -> str:
     return f"{letter}_{{{subscript}}}" if subscript else letter
 
 
-def _check_form(form: str) -> None:
-    if form not in FORMS:
-        raise ModelError(f"there is no form {form!r} of the Coriolis matrix; there are {', '.join(FORMS)}")
-
-
-def _check_known(given: Sequence[str], known: Sequence[str], what: str) -> None:
-    for word in given:
-        if word not in known:
-            raise ModelError(f"there is no {what} {word!r}; there are {', '.join(known)}")
+def _check_known(word: str, known: Iterable[str], what: str) -> None:
+    if word not in known:
+        raise ModelError(f"there is no {what.format(repr(word))}; there are {', '.join(known)}")
 
 
 def _check_distinct(name: str, kinds: Mapping[str, Sequence[Any]]) -> None:

@@ -71,7 +71,7 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
         values.update(zip(inputs.flat, map(sympy.sympify, entries.flat), strict=True))
 
     found = interpreted(function, values, on(sympy, RULES), _number)
-    return {key: _array(sympy, found[key], y.shape) for key, y in function.outputs.items()}
+    return {key: arranged(found[key], y.shape) for key, y in function.outputs.items()}
 
 
 FUNCTIONS = {
@@ -131,7 +131,10 @@ def _number(x: float) -> Any:
     return sympy.Rational(near.numerator, near.denominator) if float(near) == x else sympy.Float(x)
 
 
-def _array(sympy: Any, entries: list[Any], shape: tuple[int, ...]) -> Any:
+def arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    """Entries as a scalar, a column, a matrix or an array."""
+    import sympy
+
     if len(shape) == 0:
         return entries[0]
     if len(shape) <= 2:
