@@ -13,7 +13,7 @@ from .graph import Function, trace
 from .kernel import Kernel
 from .loop import CompiledLoop, Course, OneOf, Unable
 from .march import Ensemble, Settings, Steps
-from .printers.explicit import Coefficients, FlowFunctions, Watching, explicit_source
+from .printers.explicit import Careful, Coefficients, FlowFunctions, explicit_source
 from .printers.march import Guards, Marching
 from .printers.numpy_source import compile_numpy
 from .program import Program
@@ -108,14 +108,13 @@ class Flow(Explicit):
 
     def source(self, lanes: int = 1) -> str:
         """C source of the steps of one length over `lanes`."""
-        return explicit_source(self.functions, self.method, lanes, self.rigid, watched=self._watching)
+        return explicit_source(self.functions, self.method, lanes, self.rigid, careful=self._watching)
 
     @property
-    def _watching(self) -> Watching | None:
+    def _watching(self) -> Careful | None:
         if self.watch is None:
             return None
-        able = self._is_able and self._parts[3] is not None
-        return Watching(self._careful if able else ())
+        return self._careful if self._is_able and self._parts[3] is not None else ()
 
     @cached_property
     def _careful(self) -> tuple[Function | Program | None, ...]:

@@ -231,6 +231,9 @@ class _Language(CodePrinter):
     unit        lines that bring the quaternion at place @k@ of y to unit length
     around      the text before and after the statements of a function
     assignment  the statement that gives a word its value
+
+    A language adds taken(key, words) and given(key, entries), the statements that take the entries of an
+    argument, of which some are used, and that make a result.
     """
 
     reserved: frozenset[str] = frozenset()
@@ -266,14 +269,6 @@ class _Language(CodePrinter):
     ) -> list[str]:
         """What stands in the parentheses of a function."""
         return [*arguments, *parameters]
-
-    def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
-        """Statements that take the entries of an argument, of which some are used."""
-        raise NotImplementedError
-
-    def given(self, key: str, entries: Entries) -> list[str]:
-        """Statements that make a result."""
-        raise NotImplementedError
 
     def word(self, name: str, taken: Iterable[str]) -> str:
         """`name`, with _ appended until it is neither taken nor a word of the language."""

@@ -168,13 +168,11 @@ def wide_dialect(single: bool) -> Dialect:
     return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
 
 
-C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
-_sincos_float = partial(_sincos_c99, real="float", suffix="f")
-C99_FLOAT = Dialect(FLOAT_RULES, "float", "int", "{}", _sincos_float, "f", real="float")
-
-
 def c99_dialect(single: bool) -> Dialect:
-    return C99_FLOAT if single else C99
+    if not single:
+        return Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
+    sincos = partial(_sincos_c99, real="float", suffix="f")
+    return Dialect(FLOAT_RULES, "float", "int", "{}", sincos, "f", real="float")
 
 
 @dataclass
@@ -677,7 +675,8 @@ class Plan:
     def _row(self, body: Code, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
-        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;"]
+        storage = "static __thread " if 8 * body.places > STACK else ""  # else, on the stack
+        lines = [f"{storage}T w[{max(body.places, 1)}];", "(void)w;"]
         lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
         lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
@@ -771,11 +770,6 @@ class Plan:
             whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
             statements.append([f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole])
         return tables, statements
-
-
-def _storage(body: Code) -> str:
-    """Where the work array of one state is kept: on the stack, or once for each thread."""
-    return "static __thread " if 8 * body.places > STACK else ""
 
 
 def _entry(x: Any) -> Any:

@@ -50,14 +50,8 @@ class FlowFunctions(NamedTuple):
     """(t, y, u) -> z, what follows a step that is kept"""
 
 
-class Watching(NamedTuple):
-    """How constraints are watched (runtime/watch.h): `settle`, or without it `field`, has a second result.
-
-    careful  field and settle of steps that are taken carefully, each None where the ordinary one does; () if
-             there are none
-    """
-
-    careful: Sequence[Function | Program | None] = ()
+Careful = Sequence[Function | Program | None]
+"""field and settle of steps that are taken carefully, each None where the ordinary one does."""
 
 
 class Repeats(NamedTuple):
@@ -93,28 +87,29 @@ def explicit_source(
     lanes: int,
     rigid: int = 0,
     marching: Marching | None = None,
-    watched: Watching | None = None,
+    careful: Careful | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
     rigid    how many entries of the algebra have size 1 in the error control
-    watched  how constraints are watched; None: they are not
+    careful  () or functions for steps that are taken carefully, where constraints are watched
+             (runtime/watch.h): then `settle`, or without it `field`, has a second result
 
     Of a sequence of methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
     named: dict[str, Function | Program | None] = parts._asdict()
-    if watched:
+    if careful is not None:
         named |= {"settle": None, "after": parts.settle}
-        named |= {f"careful_{name}": f for name, f in zip(("field", "after"), watched.careful)}
+        named |= {f"careful_{name}": f for name, f in zip(("field", "after"), careful)}
     for name, function in named.items():
         text += callable_over_lanes(function, name) if function else []
     if marching and marching.guards:
         text += callable_over_lanes(marching.guards.function, "guards")
     alone = isinstance(methods, Coefficients)
     for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
-        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
+        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", careful, parts.settle is not None)
         if not alone:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
             body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
@@ -183,7 +178,7 @@ def _loop(
     algebra: int,
     lanes: int,
     given: str,
-    watched: Watching | None = None,
+    careful: Careful | None = None,
     projected: bool = False,
     repeats: Repeats | None = None,
 ) -> list[str]:
@@ -191,7 +186,7 @@ def _loop(
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    own |= {"WATCHED": watched is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
+    own |= {"WATCHED": careful is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
     which, watch = [""], []
     if repeats is not None:
         own["DEFECT"] = repeats.defect
@@ -199,10 +194,10 @@ def _loop(
             constant_table("int", "guesses", repeats.guesses),
             f"static const double tolerance = {literal(repeats.tolerance)};",
         ]
-    if watched is not None:
-        own |= {"CAREFUL": bool(watched.careful)}
-        which = ["ordinary_", "careful_"][: 1 + bool(watched.careful)]
-        ordinary = [name for name, f in zip(("field", "after"), watched.careful) if f is None]
+    if careful is not None:
+        own |= {"CAREFUL": bool(careful)}
+        which = ["ordinary_", "careful_"] if careful else ["ordinary_"]
+        ordinary = [name for name, f in zip(("field", "after"), careful) if f is None]
         watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
     return [
         *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
