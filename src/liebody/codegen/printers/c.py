@@ -66,11 +66,7 @@ LANES_RULES: dict[str, str] = {
     "where": "where({0}, {1}, {2})",
 }
 C99_RULES: dict[str, str] = LANES_RULES | {
-    "tan": "tan({0})",
-    "sqrt": "sqrt({0})",
-    "exp": "exp({0})",
-    "log": "log({0})",
-    **{name: f"{name}({{0}})" for name in ("sinh", "cosh", "tanh", "floor")},
+    **{name: f"{name}({{0}})" for name in ("tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "floor")},
     "arcsin": "asin({0})",
     "arccos": "acos({0})",
     "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
