@@ -31,7 +31,7 @@ from liebody.codegen.build import find_compiler
 from liebody.dynamics.coriolis import FORMS
 from liebody.equations import closed_forms, polynomials, shortest
 from liebody.equations.closed_forms import LongForm
-from liebody.equations.numbers import exact, readable, recognized
+from liebody.equations.numbers import exact, exact_rotation, readable, recognized
 from liebody.equations.parameters import replaced, with_symbols
 from liebody.equations.polynomials import Ring
 from liebody.equations.sources import symbols_in
@@ -291,6 +291,54 @@ def test_roots_beside_decimals_are_decimals(turn):
     q = np.array([0.3, -0.7])
     found = np.array(eq.M.subs(dict(zip(eq.q, q, strict=True))), float)
     np.testing.assert_allclose(found, robot.mass_matrix(q), rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "1.5708 0 0.7854",
+        "1.5707963 0 0.785398163",
+        "0 0.7853981633974483 0.785398163",
+        "0.1 1.5708 0.3",
+        "0 0 0.7853981633974483",
+        "1.5707963267949 0.3 0",
+    ],
+)
+def test_decimals_of_rotations_leave_no_noise(turn):
+    """What is zero for orthogonal matrices is zero; what is tiny and not zero, as cos(1.5708), stays."""
+    inertial = """<inertial><origin xyz="0.2 0 0.05"/><mass value="0.8"/>
+        <inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>"""
+    joint = """<joint name="{0}{1}" type="revolute"><parent link="{0}"/><child link="{1}"/>
+        <origin xyz="0.3 0 0.1" rpy="{2}"/><axis xyz="0 0 1"/>
+        <limit effort="1" velocity="1" lower="-4" upper="4"/></joint>"""
+    robot = lb.load(
+        f"""<robot name="r"><link name="a"/><link name="b">{inertial}</link><link name="c">{inertial}</link>
+        {joint.format("a", "b", turn)}{joint.format("b", "c", turn)}</robot>"""
+    )
+    eq = lb.equations(robot)
+    numbers = [x for part in (eq.M, eq.g, eq.C) for x in part.atoms(sp.Number)]
+    assert all(x == 0 or 1e-15 < abs(x) < 10 for x in numbers)
+    q = np.array([0.3, -0.7])
+    for exact_part, part in ((eq.M, robot.mass_matrix(q)), (eq.g[:], robot.gravity(q))):
+        found = np.array(sp.Matrix(exact_part).subs(dict(zip(eq.q, q, strict=True))), float)
+        np.testing.assert_allclose(found.reshape(part.shape), part, atol=1e-13)
+
+
+@given(st.tuples(*[st.sampled_from([0.0, 0.3, -1e-4, np.pi / 4, -np.pi / 2, 1.57, 3.14])] * 3))
+def test_rotations_become_exact_ones(angles):
+    (cr, cp, cy), (sr, sp_, sy) = np.cos(angles), np.sin(angles)
+    turns = [[[1, 0, 0], [0, cr, -sr], [0, sr, cr]], [[cp, 0, sp_], [0, 1, 0], [-sp_, 0, cp]]]
+    R = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]]) @ turns[1] @ turns[0]
+    R = np.where(np.abs(R) < 1e-15, 0, R)
+    found = sp.Matrix(exact_rotation(R))
+    assert sp.expand(found.T * found) == sp.eye(3)
+    np.testing.assert_allclose(np.array(found, float), R, atol=8 * 2.0**-53)
+    assert [x == 0 for x in found] == [x == 0 for x in R.flat]
+
+
+def test_what_is_no_rotation_is_not_turned():
+    R = np.array([[0.8, 0.3, 0], [-0.3, 0.8, 0], [0, 0, 1]])
+    assert exact_rotation(R) is R
 
 
 # -- the same numbers as the kernels ---------------------------------------------------------------------

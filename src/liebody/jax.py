@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
+from .codegen.printers.c import constant_table, enumeration
 from .door import checked
 from .errors import CompilerError, ShapeError, require
 from .linear import matvec
@@ -138,17 +139,14 @@ LOCK = threading.Lock()
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     """A library of runtime/xla.h for arrays of these shapes; each name has one of its own."""
-    tables = {
-        "input_dimensions": [len(shape) for shape in inputs],
-        "input_size": [math.prod(shape) for shape in inputs],
-        "output_size": [math.prod(shape) for shape in outputs],
-    }
     lines = [
         f"/* {name} */",
         "#include <stdint.h>",
-        f"enum {{ INPUTS = {len(inputs)}, OUTPUTS = {len(outputs)} }};",
+        enumeration({"INPUTS": len(inputs), "OUTPUTS": len(outputs)}),
+        constant_table("int64_t", "input_dimensions", map(len, inputs)),
+        constant_table("int64_t", "input_size", map(math.prod, inputs)),
+        constant_table("int64_t", "output_size", map(math.prod, outputs)),
     ]
-    lines += [f"static const int64_t {key}[] = {{{', '.join(map(str, x))}}};" for key, x in tables.items()]
     compiler = build.find_compiler()
     if compiler is None:
         raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")

@@ -15,7 +15,7 @@ from .kernel import Kernel
 from .libraries import Libraries
 from .loop import CompiledLoop, CompiledSteps, Course, Unable, Way
 from .march import Settings
-from .printers.explicit import Coefficients, FlowFunctions, Watching, explicit_source
+from .printers.explicit import Careful, Coefficients, FlowFunctions, explicit_source
 from .printers.march import Marching
 from .printers.numpy_source import compile_numpy
 from .program import Program
@@ -96,16 +96,14 @@ class Flow(Explicit):
         return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
 
     def _source(self, way: Way, lanes: int) -> str:
-        marching, guards = (Marching(controlled=way.controlled), self.guards) if way.march else (None, None)
-        parts, method = self.functions, self.method
-        return explicit_source(parts, method, lanes, self.rigid, marching, guards, self._watching)
+        marching = Marching(controlled=way.controlled, guards=self.guards) if way.march else None
+        return explicit_source(self.functions, self.method, lanes, self.rigid, marching, self._watching)
 
     @property
-    def _watching(self) -> Watching | None:
+    def _watching(self) -> Careful | None:
         if self.watch is None:
             return None
-        able = self._is_able and self._parts[3] is not None
-        return Watching(self._careful if able else ())
+        return self._careful if self._is_able and self._parts[3] is not None else ()
 
     @cached_property
     def _careful(self) -> tuple[Function | Program | None, ...]:

@@ -18,7 +18,7 @@ import sympy
 from .. import dynamics, models
 from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
-from ..codegen.printers.sympy_source import to_sympy
+from ..codegen.printers.sympy_source import arranged, to_sympy
 from ..door import checked, floats, members, number, short
 from ..dynamics.coriolis import FORMS
 from ..errors import ArgumentError, ModelError, ShapeError, known, warn
@@ -82,6 +82,17 @@ class VelocityProducts(NamedTuple):
     pairs: tuple[tuple[int, int], ...]
 
 
+def _part(algorithm: str | Callable[..., Any], text: str) -> cached_property[Any]:
+    """A part that is what an algorithm computes."""
+    part = cached_property(lambda self: self.of(algorithm))
+    part.__doc__ = text
+    return part
+
+
+def _inverse_mass_matrix(tree: Tree, q: Array) -> Array:
+    return solve(dynamics.mass_matrix(tree, q), np.eye(tree.nv, dtype=int))
+
+
 @dataclass(frozen=True, eq=False)
 class Equations:
     """M(q) dv/dt + C(q, v) v + g(q) = tau of a mechanism, as SymPy expressions.
@@ -112,35 +123,26 @@ class Equations:
 
     # -- the parts ----------------------------------------------------------------------------------------
 
-    @cached_property
-    def M(self) -> Any:
-        """The mass matrix M(q), (nv, nv)."""
-        return self.of("mass_matrix")
-
-    @cached_property
-    def M_inverse(self) -> Any:
-        """M(q)^-1, (nv, nv)."""
-        return self.of(_inverse_mass_matrix)
+    M = _part("mass_matrix", "The mass matrix M(q), (nv, nv).")
+    M_inverse = _part(_inverse_mass_matrix, "M(q)^-1, (nv, nv).")
+    g = _part("gravity", "The efforts that hold the mechanism at rest, g(q), (nv, 1).")
+    kinetic = _part("kinetic_energy", "The kinetic energy v^T M v / 2, a scalar.")
+    potential = _part(
+        "potential_energy", "The potential energy, zero where all mass is in the world's origin, a scalar."
+    )
+    locked_inertia = _part(
+        "locked_inertia",
+        "Mbb(q) of a floating base, (k, k): the inertia of the robot with its joints locked.",
+    )
+    connection = _part(
+        "mechanical_connection",
+        "m(q) = Mbb^-1 Mbq of a floating base, (k, n): without momentum, q' moves the base by -m q'.",
+    )
 
     @cached_property
     def C(self) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of the form `form`."""
         return self.coriolis(self.form)
-
-    @cached_property
-    def g(self) -> Any:
-        """The efforts that hold the mechanism at rest, g(q), (nv, 1)."""
-        return self.of("gravity")
-
-    @cached_property
-    def kinetic(self) -> Any:
-        """The kinetic energy v^T M v / 2, a scalar."""
-        return self.of("kinetic_energy")
-
-    @cached_property
-    def potential(self) -> Any:
-        """The potential energy, zero where all mass is in the world's origin, a scalar."""
-        return self.of("potential_energy")
 
     @cached_property
     def energy(self) -> Any:
@@ -186,7 +188,7 @@ class Equations:
 
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
-        _check_form(form)
+        _check_known(form, FORMS, "form {} of the Coriolis matrix")
         return self.of("coriolis_matrix", form=form)
 
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
@@ -245,16 +247,6 @@ class Equations:
             return x.applyfunc(lambda y: self._each(y, change)).as_immutable()
         changed = change(sympy.sympify(x))
         return self._ring.shortest(changed) if self.simplified else changed
-
-    @cached_property
-    def locked_inertia(self) -> Any:
-        """Mbb(q) of a floating base, (k, k): the inertia of the robot with its joints locked."""
-        return self.of("locked_inertia")
-
-    @cached_property
-    def connection(self) -> Any:
-        """m(q) = Mbb^-1 Mbq of a floating base, (k, n): without momentum, q' moves the base by -m q'."""
-        return self.of("mechanical_connection")
 
     @cached_property
     def curvature(self) -> Any:
@@ -332,8 +324,7 @@ class Equations:
         """All results of an algorithm, of whose options some may hold symbols: shapes and closed forms."""
         arrays = {k: np.asarray(x, object) for k, x in options.items() if _holds_symbols(x)}
         rest = {k: x for k, x in options.items() if k not in arrays}
-        function = self._traced(functools.partial(algorithm, **rest), name, arrays)
-        return self._all_expressions(name, function, arrays)
+        return self._expressions(self._traced(functools.partial(algorithm, **rest), name, arrays), arrays)
 
     def _results(
         self, name: str, algorithm: Callable[..., Any], **options: Any
@@ -370,10 +361,12 @@ class Equations:
             given = dict(zip(arrays or {}, others, strict=True))
             return algorithm(**{k: state[k] for k in wanted}, **given)
 
-        shapes = {k: x.shape for k, x in (arrays or {}).items()}
-        return self._checked(trace(run, {**self._shapes, **shapes}, name))
+        return self._trace(run, name, arrays)
 
-    def _checked(self, function: Function) -> Function:
+    def _trace(self, run: Any, name: str, arrays: Mapping[str, Array] | None = None) -> Function:
+        """A function of the state, the numbers and `arrays`, if it is not too long."""
+        shapes = {k: x.shape for k, x in (arrays or {}).items()}
+        function = trace(run, {**self._shapes, **shapes}, name)
         if len(function.nodes) > LARGEST_GRAPH:
             raise ModelError(
                 f"{self.tree.name}: {function.name} takes {len(function.nodes)} operations, and SymPy would "
@@ -383,25 +376,27 @@ class Equations:
         return function
 
     def _retraced(self, name: str, function: Callable[..., Any]) -> Any:
-        """The expressions of a function of the inputs of traces."""
-        return self._expressions(name, self._checked(trace(function, self._shapes, name)))
-
-    def _expressions(self, part: str, function: Function) -> Any:
-        """The one output of a traced function: a scalar, a column, a matrix, or an array."""
-        ((_, found),) = self._all_expressions(part, function)
+        """The one result of a function of the state and the numbers, in closed form."""
+        ((_, found),) = self._expressions(self._trace(function, name))
         return found
 
-    def _all_expressions(
-        self, part: str, function: Function, arrays: Mapping[str, Array] | None = None
+    def _expressions(
+        self, function: Function, arrays: Mapping[str, Array] | None = None
     ) -> list[tuple[tuple[int, ...], Any]]:
         """The outputs of a traced function and their shapes, with values of inputs of its own."""
         values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "tau": list(self.tau)}
         values |= {"parameter": self._numbers[1], **(arrays or {})}
-        if not self.simplified:
+        shapes = {key: y.shape for key, y in function.outputs.items()}
+        if self.simplified:
+            found = {key: arranged(x, shapes[key]) for key, x in self._short(function, values).items()}
+        else:
             with sympy.core.parameters.distribute(False):
-                found = to_sympy(function, values).values()
-            fixed = [x.as_immutable() if hasattr(x, "as_immutable") else x for x in found]
-            return list(zip((y.shape for y in function.outputs.values()), fixed, strict=True))
+                found = to_sympy(function, values)
+        fixed = (x.as_immutable() if hasattr(x, "as_immutable") else x for x in found.values())
+        return list(zip(shapes.values(), fixed, strict=True))
+
+    def _short(self, function: Function, values: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The entries of the outputs in short form."""
         inputs = {
             s: sympy.sympify(x)
             for key, symbols in function.inputs.items()
@@ -409,12 +404,12 @@ class Equations:
         }
         try:
             polynomials = self._ring.evaluate(function, inputs)
-            entries = {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
+            return {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
             raise TooLarge(
-                f"{self.tree.name}: {part} in short form would be {error}; simplify=False does without"
+                f"{self.tree.name}: {function.name} in short form would be {error}; simplify=False does "
+                "without"
             ) from error
-        return [(y.shape, _arranged(entries[key], y.shape)) for key, y in function.outputs.items()]
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -520,7 +515,7 @@ class Equations:
 
         Raises ModelError for a parameter without a number, ShapeError for a start of another shape.
         """
-        _check_known((language,), tuple(sources.PRINTERS), "language")
+        _check_known(language, sources.PRINTERS, "language {}")
         q0, v0 = (floats(f"{what} of the start", x) for what, x in zip("qv", start, strict=True))
         for x, symbols, what in zip((q0, v0), (self.q, self.v), "qv", strict=True):
             if x.shape != (len(symbols),):
@@ -627,23 +622,10 @@ class Equations:
         )
 
 
-def _inverse_mass_matrix(tree: Tree, q: Array) -> Array:
-    return solve(dynamics.mass_matrix(tree, q), np.eye(tree.nv, dtype=int))
-
-
 def _holds_symbols(x: Any) -> bool:
     return isinstance(x, (np.ndarray, list, tuple, sympy.Basic, sympy.MatrixBase)) and any(
         hasattr(y, "free_symbols") for y in np.ravel(np.asarray(x, dtype=object))
     )
-
-
-def _arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
-    """Entries as a scalar, a column, a matrix or an array."""
-    if not shape:
-        return entries[0]
-    if len(shape) > 2:
-        return sympy.ImmutableDenseNDimArray(entries, shape)
-    return sympy.ImmutableMatrix(shape[0], (*shape, 1)[1], entries)
 
 
 def make(
@@ -656,7 +638,7 @@ def make(
     floating: bool,
 ) -> Equations:
     """The `Equations` of what `liebody.equations` takes."""
-    _check_form(form)
+    _check_known(form, FORMS, "form {} of the Coriolis matrix")
     values: dict[Any, float] = {}
     bundled = None
     if symbols is True and isinstance(robot, str) and robot in models.names():
@@ -763,15 +745,9 @@ def _tex(component: str, joint: str, dot: bool = False) -> str:
     return f"{letter}_{{{subscript}}}" if subscript else letter
 
 
-def _check_form(form: str) -> None:
-    if form not in FORMS:
-        raise ModelError(f"there is no form {form!r} of the Coriolis matrix; there are {', '.join(FORMS)}")
-
-
-def _check_known(given: Sequence[str], known: Sequence[str], what: str) -> None:
-    for word in given:
-        if word not in known:
-            raise ModelError(f"there is no {what} {word!r}; there are {', '.join(known)}")
+def _check_known(word: str, known: Iterable[str], what: str) -> None:
+    if word not in known:
+        raise ModelError(f"there is no {what.format(repr(word))}; there are {', '.join(known)}")
 
 
 def _check_distinct(name: str, kinds: Mapping[str, Sequence[Any]]) -> None:

@@ -14,8 +14,8 @@ N and D are polynomials in sines, cosines and parameters, so that zero is decide
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
@@ -33,25 +33,17 @@ if TYPE_CHECKING:
     from .closed_forms import Equations
 
 
-class _Parts(NamedTuple):
-    N: Array  # (r, n)
-    D: Any
-
-
 def curvature(equations: Equations) -> Any:
     """B(q), angular part, (r, n, n)."""
     tree = equations.tree
     r, n = len(_sorted(tree)[0]), tree.nv - base_dofs(tree)[0].stop
-    zero = sympy.Integer(0)
-    entries: dict[tuple[int, int, int], Any] = {}
-    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-    if r and pairs:
+    entries = np.full((r, n, n), sympy.Integer(0))
+    if r and n > 1:
         upper = _upper_curvature(equations)
-        for row in range(r):
-            for column, (i, j) in enumerate(pairs):
-                entries[row, i, j], entries[row, j, i] = upper[row, column], -upper[row, column]
-    flat = [entries.get((row, i, j), zero) for row in range(r) for i in range(n) for j in range(n)]
-    return sympy.ImmutableDenseNDimArray(flat, (r, n, n))
+        for column, (i, j) in enumerate(itertools.combinations(range(n), 2)):
+            entries[:, i, j] = upper[:, column].flat()
+            entries[:, j, i] = [-x for x in upper[:, column]]
+    return sympy.ImmutableDenseNDimArray(entries.ravel().tolist(), (r, n, n))
 
 
 def locked_angle(equations: Equations) -> Any:
@@ -69,8 +61,7 @@ def locked_angle(equations: Equations) -> Any:
             "numerically"
         )
     q = equations.q[tree.nq - 1]
-    numerator = _matrix(equations, "m, turning", lambda x: x.N, 1, 1)[0, 0]
-    D = _scalar(equations, "D", lambda x: x.D)
+    (_, (numerator,)), (_, D) = equations._found("locked_angle", _parts)
     group = joints[0].joint.group
     if isinstance(group, Prismatic):
         return _of_a_slider(tree, q, numerator, D)
@@ -151,7 +142,8 @@ def _sorted(tree: Tree) -> tuple[list[int], list[int]]:
     return turning, [k for k in range(S.shape[1]) if k not in turning]
 
 
-def _parts(tree: Tree, q: Array) -> _Parts:
+def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
+    """N, (r, n), and D."""
     turning, sliding = _sorted(tree)
     S = floating_base(tree).joint.S
     T = transformations(tree, q)
@@ -167,7 +159,7 @@ def _parts(tree: Tree, q: Array) -> _Parts:
     J = mass * A - B @ B.T if sliding else A
     adjoint, D = _adjugate(J)
     N = adjoint @ (mass * h_w - B @ h_v if sliding else h_w)
-    return _Parts(N, D)
+    return N, D
 
 
 def _adjugate(J: Array) -> tuple[Array, Any]:
@@ -185,8 +177,8 @@ def _upper_curvature(equations: Equations) -> Any:
     n = tree.nv - k
 
     def moved(tree: Tree, q: Array, v: Array) -> Array:
-        x = _parts(tree, tree.group.integrate(q, np.concatenate([np.zeros(k, int), v[k:]])))
-        return np.concatenate([np.reshape(x.N, -1), [x.D]])
+        N, D = _parts(tree, tree.group.integrate(q, np.concatenate([np.zeros(k, int), v[k:]])))
+        return np.concatenate([np.reshape(N, -1), [D]])
 
     function = equations._traced(moved, "curvature")
     by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
@@ -205,14 +197,3 @@ def _upper_curvature(equations: Equations) -> Any:
         return np.stack(columns, axis=1) / D / D
 
     return equations._retraced("curvature", pairs)
-
-
-def _matrix(equations: Equations, name: str, part: Callable[[_Parts], Array], rows: int, columns: int) -> Any:
-    if not rows * columns:
-        return sympy.zeros(rows, columns)
-    ((_, found),) = equations._found(name, lambda tree, q: part(_parts(tree, q)))
-    return found
-
-
-def _scalar(equations: Equations, name: str, part: Callable[[_Parts], Any]) -> Any:
-    return _matrix(equations, name, lambda x: np.array([[part(x)]]), 1, 1)[0, 0]

@@ -17,17 +17,20 @@ from ..codegen.layout import word_of
 from ..errors import ModelError
 from ..robot import Robot
 from ..scalar import Array
-from .numbers import exact
+from .numbers import exact, exact_rotation
 
 AXES = "xyz"
 
 
-def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
+def replaced(
+    tree: Tree, value: Callable[[Any, str], Any], rotation: Callable[[Array], Array] = np.asarray
+) -> Tree:
     """The tree with value(x, name) for each of its numbers x but 0, and 1 and -1 in rotations.
 
     Numbers are called m1, c1x, I1xx, p1x, J1 (mass, centre of mass, inertia about it, placement and armature
     of body 1), p_foot_x (placement of the frame "foot" on its body), and those that have no name of their own
     R1, k1: entries of rotations, and ratio and offset of mimics. Axes and pitches of joints stay.
+    `rotation` comes before, for each rotation (3, 3).
     """
 
     def of(x: Any, name: str) -> Any:
@@ -44,7 +47,7 @@ def replaced(tree: Tree, value: Callable[[Any, str], Any]) -> Tree:
         placed = np.zeros((4, 4), int).astype(object)
         placed[3, 3] = 1
         placed[:3, 3] = entries(T[:3, 3], position)
-        placed[:3, :3] = [[turn(x, f"R{name}") for x in row] for row in T[:3, :3]]
+        placed[:3, :3] = [[turn(x, f"R{name}") for x in row] for row in rotation(T[:3, :3])]
         return placed
 
     def body(b: Body) -> Body:
@@ -80,7 +83,7 @@ def exact_numbers(tree: Tree) -> tuple[Tree, list[Any]]:
         found.setdefault(number)
         return number
 
-    return replaced(tree, of), list(found)
+    return replaced(tree, of, exact_rotation), list(found)
 
 
 def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree, dict[Any, float]]:

@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import sympy
@@ -29,7 +30,7 @@ from sympy.polys import polyconfig
 
 from ..codegen import Expr, Function
 from ..codegen.graph import CONDITIONS
-from ..codegen.printers import on
+from ..codegen.printers import interpreted, on
 from ..codegen.printers.sympy_source import RULES
 from ..errors import ModelError
 from .numbers import is_long, readable, recognized
@@ -227,40 +228,25 @@ class Ring:
 
     def evaluate(self, function: Function, inputs: Mapping[Expr, Any]) -> dict[str, list[Polynomial]]:
         """The outputs of a traced function, flat, as polynomials, given its inputs as SymPy expressions."""
-        values: dict[Expr, Any] = {}  # polynomials, and conditions as SymPy has them
-        rules = on(sympy, RULES)
 
-        def value(x: Any) -> Any:
-            return values[x] if type(x) is Expr else self.from_sympy(recognized(x, roots=True))
+        def expression(x: Any) -> Any:
+            return x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
 
-        for node in function.nodes:
-            if node.op == "input":
-                values[node] = self.from_sympy(inputs[node])
-                continue
-            if node.op in CONDITIONS or node.op == "where":
-                operands = [
-                    x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
-                    for x in map(value, node.args)
-                ]
-                condition = rules[node.op](*operands)
-                values[node] = condition if node.op in CONDITIONS else self.from_sympy(condition)
-                continue
-            a, *others = map(value, node.args)
-            if node.op in ("add", "sub"):
-                values[node] = self.sum(a, others[0], 1 if node.op == "add" else -1)
-            elif node.op == "neg":
-                values[node] = scaled(a, -1)
-            elif node.op == "mul":
-                values[node] = self.product(a, others[0])
-            elif node.op == "div":
-                values[node] = self.product(a, self.reciprocal(others[0]))
-            elif node.op in ("sin", "cos"):
-                angle = self.polynomial_expression(a)
-                values[node] = self.from_sympy(rules[node.op](angle))
-            else:  # what is no quotient of polynomials becomes a generator
-                operands = [self.polynomial_expression(x) for x in (a, *others)]
-                values[node] = self.from_sympy(rules[node.op](*operands))
-        return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}
+        def of_sympy(op: str, rule: Callable[..., Any]) -> Callable[..., Any]:
+            """Conditions, which stay SymPy's, and what is no quotient of polynomials: a new generator."""
+            if op in CONDITIONS:
+                return lambda *x: rule(*map(expression, x))
+            return lambda *x: self.from_sympy(rule(*map(expression, x)))
+
+        rules = {op: of_sympy(op, rule) for op, rule in on(sympy, RULES).items()} | {
+            "add": self.sum,
+            "sub": partial(self.sum, sign=-1),
+            "mul": self.product,
+            "neg": partial(scaled, factor=-1),
+            "div": lambda a, b: self.product(a, self.reciprocal(b)),
+        }
+        given = {x: self.from_sympy(inputs[x]) for x in function.nodes if x.op == "input"}
+        return interpreted(function, given, rules, lambda x: self.from_sympy(recognized(x, roots=True)))
 
     def from_sympy(self, expression: Any) -> Polynomial:
         """A SymPy expression as a quotient of polynomials; subexpressions that are none become generators."""
@@ -508,7 +494,7 @@ class Ring:
         terms = [(f, x) for f, x in terms if x != 0]
         if not terms:
             return 0, 0, sympy.Integer(0)
-        content = _content(dict(enumerate(x for _, x in terms)))
+        content = _scale(dict(enumerate(x for _, x in terms)))
         cost = sum(_length(f) + 1 + (abs(x) != abs(content)) for f, x in terms)
         total = sympy.Add(*(readable(Fraction(x) / content) * f for f, x in terms))
         return cost, content, total
@@ -575,7 +561,7 @@ class Ring:
         front = self._power_product(common)
         length = _length(front) + (content not in (1, -1))
         if len(p) == 1:
-            return length, readable(content) * front
+            return length, _times(readable(content), front)
         inside, rest = self._sum_of_groups(p)
         if len(p) <= FEW:
             places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in p)]
@@ -702,6 +688,14 @@ def _content(p: Mapping[Any, Any]) -> Any:
     denominator = math.lcm(*(Fraction(x).denominator for x in p.values()))
     signs = sum(1 if x > 0 else -1 for x in p.values()) or (1 if p[max(p)] > 0 else -1)
     return Fraction(numerator if signs > 0 else -numerator, denominator)
+
+
+def _scale(p: Mapping[Any, Any]) -> Any:
+    """What is taken out of p: `_content`, or of decimals the largest."""
+    content = _content(p)
+    if max(abs(x / content) for x in p.values()) > LARGEST_NUMBER:
+        return max(map(Fraction, p.values()), key=abs)
+    return content
 
 
 def _common(p: Polynomial) -> Monomial:

@@ -37,6 +37,7 @@ WORDS_OF_C = frozenset(
     " register restrict return short signed sizeof static struct switch typedef union unsigned void volatile"
     " while main y0 y1 yn j0 j1 jn gamma signgam".split()
 )
+FUNCTIONS = frozenset("sin cos tan sqrt exp log abs min max".split())  # that every language has
 WORDS_OF_MATLAB = frozenset(
     "break case catch classdef continue do else elseif end end_try_catch endfor endfunction endif endwhile"
     " for function global if otherwise parfor persistent return spmd switch try until unwind_protect while"
@@ -221,21 +222,53 @@ Arguments = Mapping[str, Sequence[tuple[str, bool]]]
 
 
 class _Language(CodePrinter):
-    """What the languages have in common: numbers as decimals, symbols by their words.
+    """What the languages have in common: numbers as decimals, symbols by their words, how a function is made.
 
-    reserved   words that name nothing
-    functions  that the printers of SymPy may write
-    template   of a program, in programs/
-    first      number of the first entry of an array
-    unit       lines that bring the quaternion at place @k@ of y to unit length
+    reserved    words that name nothing
+    functions   that the printers of SymPy may write
+    template    of a program, in programs/
+    first       number of the first entry of an array
+    unit        lines that bring the quaternion at place @k@ of y to unit length
+    around      the text before and after the statements of a function
+    assignment  the statement that gives a word its value
+
+    A language adds taken(key, words) and given(key, entries), the statements that take the entries of an
+    argument, of which some are used, and that make a result.
     """
 
     reserved: frozenset[str] = frozenset()
-    functions: tuple[str, ...] = ()
+    functions = FUNCTIONS
     words: dict[Any, str]
     template: str
     first = 1
     unit: str
+    around: tuple[str, str]
+    assignment = "{} = {}"
+
+    def function(
+        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
+    ) -> str:
+        """The text of a function."""
+        names = {
+            "function": function,
+            "capitals": function.upper(),
+            "title": title,
+            "summary": _summary(arguments, parameters, results),
+            "arguments": ", ".join(self.declared(arguments, parameters, results)),
+            "results": ", ".join(results),
+            "sizes": ", ".join(f"{key} {' x '.join(map(str, e.shape)) or '1'}" for key, e in results.items()),
+        }
+        body = [line for key, words in arguments.items() for line in self.taken(key, words)]
+        body += [self.assignment.format(word, text) for word, text in lines]
+        body += [line for key, entries in results.items() for line in self.given(key, entries)]
+        before, after = (text.format(**names) for text in self.around)
+        return "".join([before, *(f"{INDENT}{line}\n" for line in body), after])
+
+    def declared(
+        self, arguments: Arguments, parameters: list[str], results: Mapping[str, Entries]
+    ) -> list[str]:
+        """What stands in the parentheses of a function."""
+        return [*arguments, *parameters]
 
     def word(self, name: str, taken: Iterable[str]) -> str:
         """`name`, with _ appended until it is neither taken nor a word of the language."""
@@ -272,10 +305,13 @@ class _Language(CodePrinter):
 
 class _Python(_Language, PythonCodePrinter):
     reserved = frozenset({*keyword.kwlist, "np", "math"})
-    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max")
     template = "program.py.txt"
     first = 0
     unit = "y[@k@ : @k@ + 4] /= np.linalg.norm(y[@k@ : @k@ + 4])"
+    around = (
+        f'def {{function}}({{arguments}}):\n{INDENT}"""{{summary}}"""\n',
+        f"{INDENT}return {{results}}\n",
+    )
 
     def __init__(self) -> None:
         super().__init__({"fully_qualified_modules": True})
@@ -286,23 +322,14 @@ class _Python(_Language, PythonCodePrinter):
             f"import numpy as np\n\n\n{text}"
         )
 
-    def function(
-        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
-    ) -> str:
-        body = []
-        for key, names in arguments.items():
-            if any(used for _, used in names):
-                words = ", ".join(word for word, _ in names)
-                body.append(f"({words},) = {key}" if len(names) == 1 else f"{words} = {key}")
-        body += [f"{word} = {text}" for word, text in lines]
-        body += [f"{key} = {_python_array(entries)}" for key, entries in results.items()]
-        body.append(f"return {', '.join(results)}")
-        signature = ", ".join([*arguments, *parameters])
-        return (
-            f"def {function}({signature}):\n"
-            f'{INDENT}"""{_summary(arguments, parameters, results)}"""\n'
-            + "".join(f"{INDENT}{line}\n" for line in body)
-        )
+    def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
+        if not any(used for _, used in words):
+            return []
+        names = ", ".join(word for word, _ in words)
+        return [f"({names},) = {key}" if len(words) == 1 else f"{names} = {key}"]
+
+    def given(self, key: str, entries: Entries) -> list[str]:
+        return [f"{key} = {_python_array(entries)}"]
 
     def call(self, function: str, arguments: list[str], results: list[str]) -> str:
         return f"{', '.join(results)} = {function}({', '.join(arguments)})"
@@ -313,7 +340,8 @@ def _python_array(entries: Entries) -> str:
         return entries.texts[0]
     if len(entries.shape) == 1:
         return f"np.array([{', '.join(entries.texts)}], dtype=float)"
-    rows = [f"[{', '.join(row)}]" for row in _rows(entries)]
+    n = entries.shape[-1]
+    rows = [f"[{', '.join(entries.texts[k : k + n])}]" for k in range(0, len(entries.texts), n)]
     inside = f",\n{2 * INDENT}".join(rows)
     shape = f".reshape({entries.shape})" if len(entries.shape) > 2 else ""
     return f"np.array([\n{2 * INDENT}{inside},\n{INDENT}], dtype=float){shape}"
@@ -321,22 +349,7 @@ def _python_array(entries: Entries) -> str:
 
 class _C(_Language, C99CodePrinter):
     reserved = WORDS_OF_C
-    functions = (
-        "sin",
-        "cos",
-        "tan",
-        "sqrt",
-        "exp",
-        "log",
-        "pow",
-        "fabs",
-        "atan2",
-        "fmin",
-        "fmax",
-        "floor",
-        "abs",
-        "printf",
-    )
+    functions = FUNCTIONS | {"pow", "fabs", "atan2", "fmin", "fmax", "floor", "printf"}
     template = "program.c"
     first = 0
     unit = (
@@ -344,41 +357,38 @@ class _C(_Language, C99CodePrinter):
         "y[@k@ + 3] * y[@k@ + 3]);\nfor (int i = 0; i < 4; i++)\n    y[@k@ + i] /= size;"
     )
 
+    around = (
+        "/* Equations of motion of {title}, generated by liebody. SI units.\n   {summary}\n"
+        "   Results are row-major: {sizes}. */\n#include <math.h>\n\n"
+        "void {function}({arguments});\n\nvoid {function}({arguments})\n{{\n",
+        "}}\n",
+    )
+    assignment = "const double {} = {};"
+
     def _print_Pow(self, x: Any) -> str:
         if x.exp.is_Integer and 2 <= x.exp <= 4:
             base = self.parenthesize(x.base, PRECEDENCE["Mul"] + 1)
             return f"({'*'.join([base] * int(x.exp))})"
         return super()._print_Pow(x)
 
-    def function(
-        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
-    ) -> str:
-        head = [f"const double {key}[{len(names)}]" for key, names in arguments.items()]
-        head += [f"double {word}" for word in parameters]
-        head += [f"double {key}[{len(entries.texts)}]" for key, entries in results.items()]
-        body = []
-        for key, names in arguments.items():
-            if not any(used for _, used in names):
-                body.append(f"(void){key};")
-            body += [f"const double {word} = {key}[{k}];" for k, (word, used) in enumerate(names) if used]
-        body += [f"const double {word} = {text};" for word, text in lines]
-        for key, entries in results.items():
-            strides = [math.prod(entries.shape[k + 1 :]) for k in range(len(entries.shape))]
+    def declared(
+        self, arguments: Arguments, parameters: list[str], results: Mapping[str, Entries]
+    ) -> list[str]:
+        arrays = [f"const double {key}[{len(words)}]" for key, words in arguments.items()]
+        numbers = [f"double {word}" for word in parameters]
+        return [*arrays, *numbers, *(f"double {key}[{len(e.texts)}]" for key, e in results.items())]
 
-            def place(at: tuple[int, ...], key: str = key, strides: list[int] = strides) -> str:
-                return f"{key}[{sum(map(operator.mul, at, strides))}]"
+    def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
+        lines = [f"const double {word} = {key}[{k}];" for k, (word, used) in enumerate(words) if used]
+        return lines or [f"(void){key};"]
 
-            body += [f"{at} = {text};" for at, text in entries.places(0, place)]
-        sizes = [f"{key} {' x '.join(map(str, e.shape)) or '1'}" for key, e in results.items()]
-        return (
-            f"/* Equations of motion of {title}, generated by liebody. SI units.\n"
-            f"   {_summary(arguments, parameters, results)}\n"
-            f"   Results are row-major: {', '.join(sizes)}. */\n#include <math.h>\n\n"
-            f"void {function}({', '.join(head)});\n\n"
-            f"void {function}({', '.join(head)})\n{{\n"
-            + "".join(f"{INDENT}{line}\n" for line in body)
-            + "}\n"
-        )
+    def given(self, key: str, entries: Entries) -> list[str]:
+        strides = [math.prod(entries.shape[k + 1 :]) for k in range(len(entries.shape))]
+
+        def place(at: tuple[int, ...]) -> str:
+            return f"{key}[{sum(map(operator.mul, at, strides))}]"
+
+        return [f"{at} = {text};" for at, text in entries.places(0, place)]
 
     def call(self, function: str, arguments: list[str], results: list[str]) -> str:
         return f"{function}({', '.join([*arguments, *results])});"
@@ -388,9 +398,7 @@ class _Arrays(_Language):
     """Languages whose arrays begin at 1, and are filled entry by entry."""
 
     _print_Mul = CodePrinter._print_Mul
-    end = ""  # of a statement
     brackets = "(", ")"
-    around: tuple[str, str]  # the statements of a function
 
     def _print_Pow(self, x: Any) -> str:
         if x.exp == sympy.Rational(1, 2):
@@ -400,43 +408,25 @@ class _Arrays(_Language):
         base, power = (self.parenthesize(y, PRECEDENCE["Pow"]) for y in x.args)
         return f"{base}^{power}"
 
-    def function(
-        self, function: str, arguments: Arguments, parameters: list[str], lines: Any, results: Any, title: str
-    ) -> str:
-        names = {
-            "function": function,
-            "capitals": function.upper(),
-            "title": title,
-            "summary": _summary(arguments, parameters, results),
-            "arguments": ", ".join([*arguments, *parameters]),
-            "results": ", ".join(results),
-        }
-        before, after = (text.format(**names) for text in self.around)
-        body = [f"{INDENT}{line}\n" for line in self.body(arguments, lines, results)]
-        return "".join([before, *body, after])
+    def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
+        entries = [(word, self.entry(key, (k,))) for k, (word, used) in enumerate(words, start=1) if used]
+        return [self.assignment.format(*pair) for pair in entries]
 
-    def body(self, arguments: Arguments, lines: Any, results: Mapping[str, Entries]) -> list[str]:
-        """The statements of a function."""
+    def given(self, key: str, entries: Entries) -> list[str]:
+        if not entries.shape:
+            return [self.assignment.format(key, entries.texts[0])]
+        sizes = self.sizes(entries.shape)
+
+        def place(at: tuple[int, ...]) -> str:
+            return self.entry(key, (*at, 1)[: max(len(sizes), len(at))])
+
+        filled = [x for x in entries.places(1, place) if x[1] != "0"]
+        pairs = [(key, f"zeros({', '.join(map(str, sizes))})"), *filled]
+        return [self.assignment.format(*pair) for pair in pairs]
+
+    def entry(self, key: str, at: tuple[int, ...]) -> str:
         opened, closed = self.brackets
-        body = []
-        for key, names in arguments.items():
-            body += [
-                f"{word} = {key}{opened}{k}{closed}" for k, (word, used) in enumerate(names, start=1) if used
-            ]
-        body += [f"{word} = {text}" for word, text in lines]
-        for key, entries in results.items():
-            if not entries.shape:
-                body.append(f"{key} = {entries.texts[0]}")
-                continue
-            sizes = self.sizes(entries.shape)
-            body.append(f"{key} = zeros({', '.join(map(str, sizes))})")
-
-            def place(at: tuple[int, ...], key: str = key, axes: int = len(sizes)) -> str:
-                at = (*at, 1)[: max(axes, len(at))]
-                return f"{key}{opened}{', '.join(map(str, at))}{closed}"
-
-            body += [f"{at} = {text}" for at, text in entries.places(1, place) if text != "0"]
-        return [f"{line}{self.end}" for line in body]
+        return f"{key}{opened}{', '.join(map(str, at))}{closed}"
 
     def sizes(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape
@@ -444,10 +434,10 @@ class _Arrays(_Language):
 
 class _Matlab(_Arrays, OctaveCodePrinter):
     reserved = WORDS_OF_MATLAB
-    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max", "atan2", "zeros", "fprintf")
+    functions = FUNCTIONS | {"atan2", "zeros", "fprintf"}
     template = "program.m"
     unit = "y(@k@:@k@ + 3) = y(@k@:@k@ + 3)/norm(y(@k@:@k@ + 3));"
-    end = ";"
+    assignment = "{} = {};"
     around = (
         "function [{results}] = {function}({arguments})\n"
         "%{capitals}  Equations of motion of {title},\n%  generated by liebody. SI units.\n%  {summary}\n",
@@ -463,7 +453,7 @@ class _Matlab(_Arrays, OctaveCodePrinter):
 
 class _Julia(_Arrays, JuliaCodePrinter):
     reserved = WORDS_OF_JULIA
-    functions = ("sin", "cos", "tan", "sqrt", "exp", "log", "abs", "min", "max", "atan", "zeros", "norm")
+    functions = FUNCTIONS | {"atan", "zeros", "norm"}
     template = "program.jl"
     unit = "y[@k@:@k@ + 3] /= norm(y[@k@:@k@ + 3])"
     brackets = "[", "]"
@@ -487,8 +477,3 @@ def _summary(arguments: Arguments, parameters: Sequence[str], results: Mapping[s
 def _title(name: str) -> str:
     """A name without anything that could end a comment or a string."""
     return " ".join(re.sub(r"[^\w .+-]+", " ", name).split())
-
-
-def _rows(entries: Entries) -> list[list[str]]:
-    columns = entries.shape[-1]
-    return [entries.texts[k : k + columns] for k in range(0, len(entries.texts), columns)]

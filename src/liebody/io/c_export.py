@@ -15,7 +15,7 @@ from ..codegen import Function, Kernel, Program
 from ..codegen.build import digest, runtime
 from ..codegen.cache import version
 from ..codegen.kernel import data_type
-from ..codegen.printers.c import c99_names, identifier, literal
+from ..codegen.printers.c import c99_names, constant_table, identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..door import checked, short
 from ..errors import ArgumentError, LiebodyError
@@ -201,8 +201,8 @@ class _Exported:
         return [max(LEAST_FLOAT, float(f"{TIMES_ROUND_OFF * x:.1e}")) for x in off]
 
     def _table(self, name: str, values: Array) -> str:
-        numbers = ", ".join(literal(float(x), "f" if self.single else "") for x in np.ravel(values))
-        return f"    static const {self.real} {name}[] = {{{numbers or 0}}};"
+        numbers = (literal(float(x), "f" if self.single else "") for x in np.ravel(values))
+        return f"    {constant_table(self.real, name, numbers)}"
 
 
 def _listed(results: Any) -> list[Array]:

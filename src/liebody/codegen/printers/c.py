@@ -30,7 +30,6 @@ SMALL_PIECE = 500  # the same, where there are very many
 STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
 CACHED = 1 << 21  # bytes of results above which they go past the caches
 UNROLLED = 16  # blocks of an output up to which its stores are printed one by one; above, by a loop
-GATHERED = 8  # blocks above which results that go past the caches are gathered to whole lines of memory
 STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
 LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 AT_ONCE = 4  # angles of which one call makes sines and cosines
@@ -68,11 +67,7 @@ LANES_RULES: dict[str, str] = {
     "where": "where({0}, {1}, {2})",
 }
 C99_RULES: dict[str, str] = LANES_RULES | {
-    "tan": "tan({0})",
-    "sqrt": "sqrt({0})",
-    "exp": "exp({0})",
-    "log": "log({0})",
-    **{name: f"{name}({{0}})" for name in ("sinh", "cosh", "tanh", "floor")},
+    **{name: f"{name}({{0}})" for name in ("tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "floor")},
     "arcsin": "asin({0})",
     "arccos": "acos({0})",
     "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
@@ -170,13 +165,11 @@ def wide_dialect(single: bool) -> Dialect:
     return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
 
 
-C99 = Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
-_sincos_float = partial(_sincos_c99, real="float", suffix="f")
-C99_FLOAT = Dialect(FLOAT_RULES, "float", "int", "{}", _sincos_float, "f", real="float")
-
-
 def c99_dialect(single: bool) -> Dialect:
-    return C99_FLOAT if single else C99
+    if not single:
+        return Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
+    sincos = partial(_sincos_c99, real="float", suffix="f")
+    return Dialect(FLOAT_RULES, "float", "int", "{}", sincos, "f", real="float")
 
 
 @dataclass
@@ -679,21 +672,16 @@ class Plan:
     def _row(self, body: Code, guard: Guard) -> str:
         """Results go straight into the rows."""
         checks = self._checks(guard)
-        lines = [f"{_storage(body)}T w[{max(body.places, 1)}];", "(void)w;"]
+        storage = "static __thread " if 8 * body.places > STACK else ""  # else, on the stack
+        lines = [f"{storage}T w[{max(body.places, 1)}];", "(void)w;"]
         lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
         lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
-        constants = {
-            f"y{k}[{i}]" for k, y in enumerate(self.outputs) for i, x in enumerate(y) if type(x) is not Expr
-        }
-        once = [line for line in self.fixed if line.split(" = ")[0] in constants]
-        always = [line for line in self.fixed if line not in once]
-        lines += ["if (!kept) {", *(f"    {line}" for line in once), "}"]
         head = (
             "INLINE int one_row(int64_t i, const real *const *in, const int64_t *in_stride, "
-            "real *const *out, const int64_t *out_stride, int kept)"
+            "real *const *out, const int64_t *out_stride)"
         )
-        return c_function(head, [*lines, *always, *self._calls(body), "return 0;"])
+        return c_function(head, [*lines, *self.fixed, *self._calls(body), "return 0;"])
 
     def _block(self, body: Code, guard: Guard) -> str:
         """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
@@ -763,8 +751,7 @@ class Plan:
             if constant:
                 numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
-            if width < L or len(starts) > GATHERED:
-                tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
+            tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
                 statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
                 continue
@@ -775,19 +762,11 @@ class Plan:
                 )
                 store = "if (!same) store_same" if i in constant else "store"
                 stores.append(f"{store}(row{k} + {i}, step{k}, {values});")
-            if len(starts) > GATHERED:
-                at = (str(~i if i in constant else i) for i in starts)
-                tables.append(constant_table("int", f"at{k}", at))
-                fixed = f"fixed{k}" if constant else "0"
-                whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
-                stores = [f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole]
-            statements.append(stores)
+            tables.append(constant_table("int", f"at{k}", (~i if i in constant else i for i in starts)))
+            fixed = f"fixed{k}" if constant else "0"
+            whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
+            statements.append([f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole])
         return tables, statements
-
-
-def _storage(body: Code) -> str:
-    """Where the work array of one state is kept: on the stack, or once for each thread."""
-    return "static __thread " if 8 * body.places > STACK else ""
 
 
 def _entry(x: Any) -> Any:
@@ -795,5 +774,10 @@ def _entry(x: Any) -> Any:
     return x if type(x) is Expr else repr(x)
 
 
-def constant_table(kind: str, name: str, values: Iterable[str]) -> str:
-    return f"static const {kind} {name}[] = {{{', '.join(values) or '0'}}};"
+def constant_table(kind: str, name: str, values: Iterable[Any]) -> str:
+    return f"static const {kind} {name}[] = {{{', '.join(map(str, values)) or '0'}}};"
+
+
+def enumeration(sizes: Mapping[str, Any]) -> str:
+    """Dimensions and settings that texts of codegen/runtime take as constants."""
+    return f"enum {{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }};"

@@ -11,7 +11,7 @@ from ...errors import CompilerError, GraphError, require
 from .. import build
 from ..derivatives import jacobian, vjp
 from ..graph import Expr, Function
-from .c import c99, c99_names, identifier
+from .c import c99, c99_names, constant_table, enumeration, identifier
 from .casadi_source import rows_columns
 
 
@@ -109,22 +109,20 @@ class External:
             "output": [self._pattern(k, y, m) for (k, y), m in zip(self.outputs.items(), kept, strict=True)],
         }
         sizes = [len(y) for y in given]
+        dimensions = {"INPUTS": len(taken), "OUTPUTS": len(given), "MOST_RESULTS": sum(sizes)}
         lines = [
             "#include <math.h>",
             "typedef long long casadi_int;",
             f"#define FUNCTION(suffix) {self.name}##suffix",
-            f"enum {{ INPUTS = {len(taken)}, OUTPUTS = {len(given)}, MOST_RESULTS = {sum(sizes)},",
-            f"       MOST_INPUT = {max([1, *map(len, taken)])} }};",
-            f"static const int output_size[] = {{{', '.join(map(str, sizes))}}};",
+            enumeration(dimensions | {"MOST_INPUT": max([1, *map(len, taken)])}),
+            constant_table("int", "output_size", sizes),
         ]
         for kind, names in (("input", self.inputs), ("output", self.outputs)):
-            words = ", ".join(f'"{identifier(key)}"' for key in names)
-            lines.append(f"static const char *const {kind}_names[] = {{{words}}};")
-            for k, numbers in enumerate(patterns[kind]):
-                text = ", ".join(map(str, numbers))
-                lines.append(f"static const casadi_int {kind}_{k}[] = {{{text}}};")
-            tables = ", ".join(f"{kind}_{k}" for k in range(len(patterns[kind])))
-            lines.append(f"static const casadi_int *const {kind}_patterns[] = {{{tables}}};")
+            words = (f'"{identifier(key)}"' for key in names)
+            tables = [f"{kind}_{k}" for k in range(len(names))]
+            lines.append(constant_table("char *const", f"{kind}_names", words))
+            lines += [constant_table("casadi_int", *x) for x in zip(tables, patterns[kind], strict=True)]
+            lines.append(constant_table("casadi_int *const", f"{kind}_patterns", tables))
         arguments = [*(f"in[{x[1:]}]" for x in read), *(f"out[{y[1:]}]" for y in written)]
         call = f"    {self.name}_values({', '.join(arguments)});\n" if written else ""
         values = c99(Function(f"{self.name}_values", read, written)) if written else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import ShapeError, require
 from ..graph import OPERATIONS, Expr, Function
-from . import on
+from . import interpreted, on
 from .c import identifier
 
 RULES: dict[str, str | Callable[..., Any]] = {
@@ -54,20 +54,13 @@ def to_casadi(function: Function, sx: bool = True) -> Any:
         for position, symbol in np.ndenumerate(symbols):
             values[symbol] = matrix[position] if position else matrix
 
-    def value(x: Any) -> Any:
-        return values[x] if type(x) is Expr else kind(x)
-
-    rules = on(casadi, RULES)
-    for node in function.nodes:
-        if node.op != "input":
-            values[node] = rules[node.op](*map(value, node.args))
-
     results: list[Any] = []
-    for key, y in function.outputs.items():
+    for key, entries in interpreted(function, values, on(casadi, RULES), kind).items():
+        y = function.outputs[key]
         rows, columns = rows_columns(function.name, key, y)
-        by_columns = [value(x) for x in y.T.flat]  # CasADi's order in memory
+        by_columns = [entries[i] for i in np.arange(y.size).reshape(y.shape).T.flat]  # CasADi's order
         results.append(
-            casadi.reshape(casadi.vertcat(*by_columns), rows, columns) if by_columns else kind(rows, columns)
+            casadi.reshape(casadi.vertcat(*by_columns), rows, columns) if entries else kind(rows, columns)
         )
     return casadi.Function(
         identifier(function.name),

@@ -11,8 +11,8 @@ import numpy as np
 from ..build import runtime
 from ..graph import Function, live, trace
 from ..program import Program
-from .c import c_function, constant_table, literal
-from .march import Guards, Marching, opening, settings, watching
+from .c import c_function, constant_table, enumeration, literal
+from .march import Guards, Marching, opening, settings
 from .program import callable_over_lanes
 
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
@@ -50,14 +50,8 @@ class FlowFunctions(NamedTuple):
     """(t, y, u) -> z, what follows a step that is kept"""
 
 
-class Watching(NamedTuple):
-    """How constraints are watched (runtime/watch.h): `settle`, or without it `field`, has a second result.
-
-    careful  field and settle of steps that are taken carefully, each None where the ordinary one does; () if
-             there are none
-    """
-
-    careful: Sequence[Function | Program | None] = ()
+Careful = Sequence[Function | Program | None]
+"""field and settle of steps that are taken carefully, each None where the ordinary one does."""
 
 
 class Repeats(NamedTuple):
@@ -93,31 +87,29 @@ def explicit_source(
     lanes: int,
     rigid: int = 0,
     marching: Marching | None = None,
-    guards: Guards | None = None,
-    watched: Watching | None = None,
+    careful: Careful | None = None,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
-    rigid   how many entries of the algebra have size 1 in the error control
-    guards  of a march, whose events are located
-    watched  how constraints are watched; None: they are not
+    rigid    how many entries of the algebra have size 1 in the error control
+    careful  () or functions for steps that are taken carefully, where constraints are watched
+             (runtime/watch.h): then `settle`, or without it `field`, has a second result
 
     Of a sequence of methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
     named: dict[str, Function | Program | None] = parts._asdict()
-    if watched:
+    if careful is not None:
         named |= {"settle": None, "after": parts.settle}
-        named |= {f"careful_{name}": f for name, f in zip(("field", "after"), watched.careful)}
+        named |= {f"careful_{name}": f for name, f in zip(("field", "after"), careful)}
     for name, function in named.items():
         text += callable_over_lanes(function, name) if function else []
-    if guards and marching:
-        text += callable_over_lanes(guards.function, "guards")
-        marching = watching(marching, guards)
+    if marching and marching.guards:
+        text += callable_over_lanes(marching.guards.function, "guards")
     alone = isinstance(methods, Coefficients)
     for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
-        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", watched, parts.settle is not None)
+        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", careful, parts.settle is not None)
         if not alone:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
             body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
@@ -162,7 +154,7 @@ def hybrid_source(
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
-    marching = Marching(False, False, g.size, parts.directions, (False,) * g.size, looks=True)
+    marching = Marching(guards=Guards(parts.guards, parts.directions, (False,) * g.size), looks=True)
     points = (5 if repeats is None else 7) * y.size
     return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", repeats=repeats)])
 
@@ -176,11 +168,8 @@ OF_A_METHOD = (
 
 def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> str:
     """The dimensions of runtime/explicit.h."""
-    moving = point - memory
-    return (
-        f"enum {{ MEMORY = {memory}, MOVING = {moving}, POINT = {point}, ALGEBRA = {algebra}, "
-        f"EFFORTS = {efforts}, RIGID = {rigid}, IDLE_STEP = 0, IDLE = 0 }};"
-    )
+    sizes = {"MEMORY": memory, "MOVING": point - memory, "POINT": point, "ALGEBRA": algebra}
+    return enumeration(sizes | {"EFFORTS": efforts, "RIGID": rigid, "IDLE_STEP": 0, "IDLE": 0})
 
 
 def _loop(
@@ -190,7 +179,7 @@ def _loop(
     algebra: int,
     lanes: int,
     given: str,
-    watched: Watching | None = None,
+    careful: Careful | None = None,
     projected: bool = False,
     repeats: Repeats | None = None,
 ) -> list[str]:
@@ -198,18 +187,18 @@ def _loop(
     stages, end = len(method.c), [1.0]
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    own |= {"WATCHED": watched is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
+    own |= {"WATCHED": careful is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
     which, watch = [""], []
     if repeats is not None:
         own["DEFECT"] = repeats.defect
         watch = [
-            constant_table("int", "guesses", map(str, repeats.guesses)),
+            constant_table("int", "guesses", repeats.guesses),
             f"static const double tolerance = {literal(repeats.tolerance)};",
         ]
-    if watched is not None:
-        own |= {"CAREFUL": bool(watched.careful)}
-        which = ["ordinary_", "careful_"][: 1 + bool(watched.careful)]
-        ordinary = [name for name, f in zip(("field", "after"), watched.careful) if f is None]
+    if careful is not None:
+        own |= {"CAREFUL": bool(careful)}
+        which = ["ordinary_", "careful_"] if careful else ["ordinary_"]
+        ordinary = [name for name, f in zip(("field", "after"), careful) if f is None]
         watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
     return [
         *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),

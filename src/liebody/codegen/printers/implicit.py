@@ -10,8 +10,8 @@ from ..envelope import Envelope
 from ..graph import Function
 from ..passes import rolled
 from ..program import Program
-from .c import c_function, literal, over_lanes
-from .march import Guards, Marching, Remembers, opening, remembering, settings, watching
+from .c import c_function, constant_table, enumeration, literal, over_lanes
+from .march import Guards, Marching, Remembers, opening, remembering, settings
 from .program import callable_over_lanes
 
 
@@ -89,12 +89,12 @@ def implicit_source(
     if control:
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
-    text.append("enum { " + ", ".join(f"{key} = {size}" for key, size in sizes.items()) + " };")
-    text.append(f"#define TOLERANCE {literal(float(tolerance))}")
-    marching = Marching(controlled=True, dense=True) if control else None
+    text += [enumeration(sizes), f"#define TOLERANCE {literal(float(tolerance))}"]
+    controlled, marching = control is not None, None
+    if controlled or guards:
+        marching = Marching(controlled, dense=controlled, guards=guards)
     if guards:
         text += over_lanes(guards.function, "guards")
-        marching = watching(marching or Marching(), guards)
     text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1, WATCHED=0), runtime("samples.h")]
     text += [runtime("newton.h"), _phases("phases", phases, 0, 0)]
     if control:
@@ -115,10 +115,7 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
     for p, phase in enumerate(phases, start=number):
         stride, origin, size = phase.bounds.diagonals
         parts = {"place": [i * stride + j for i, j in phase.places], **phase.bounds._asdict()}
-        tables += [
-            f"static const int {key}_{p}[] = {{{', '.join(map(str, values))}}};"
-            for key, values in parts.items()
-        ]
+        tables += [constant_table("int", f"{key}_{p}", values) for key, values in parts.items()]
         sizes = f"{_size(phase)}, {len(phase.places)}, {stride}, {origin}, {size}"
         names = ", ".join(f"{key}_{p}" for key in parts)
         tables.append(f"static const Shape shape_{p} = {{{sizes}, {names}}};")

@@ -38,24 +38,14 @@ class Marching(NamedTuple):
 
     controlled  whether an estimate of the error chooses the step
     dense       whether records are states within steps
-    guards      how many there are
-    directions  and
-    terminal    as in `Guards`
+    guards      whose events are located
     looks       whether the system chooses its steps and updates its state
     """
 
     controlled: bool = False
     dense: bool = False
-    guards: int = 0
-    directions: Sequence[int] = ()
-    terminal: Sequence[bool] = ()
+    guards: Guards | None = None
     looks: bool = False
-
-
-def watching(marching: Marching, guards: Guards) -> Marching:
-    """The same with guards."""
-    number = len(guards.directions)
-    return marching._replace(guards=number, directions=guards.directions, terminal=guards.terminal)
 
 
 def opening(lanes: int) -> list[str]:
@@ -79,16 +69,13 @@ def settings(
 ) -> list[str]:
     """Nodes and switches, `more` of which are the step's own; `entries`: vectors in the arrays of a step."""
     way = marching or Marching()
-    tables = [
-        constant_table("int", name, map(str, map(int, values or (0,))))
-        for name, values in (("direction", way.directions), ("terminal", way.terminal))
-    ]
+    directions, terminal = (way.guards.directions, way.guards.terminal) if way.guards else ((), ())
     switches = {
         "NODES": len(nodes),
         "MARCH": marching is not None,
         "CONTROLLED": way.controlled,
         "DENSE": way.dense,
-        "GUARDS": way.guards,
+        "GUARDS": len(directions),
         "LOOKS": way.looks,
         "REMEMBERS": remembers is not None,
         "JUMPS": remembers is not None and remembers.restart is not None,
@@ -97,6 +84,7 @@ def settings(
     return [
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
         f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
-        f"static const double nodes[] = {{{', '.join(literal(float(c)) for c in nodes)}}};",
-        *(tables if marching else []),
+        constant_table("double", "nodes", (literal(float(c)) for c in nodes)),
+        *([constant_table("int", "direction", map(int, directions))] if marching else []),
+        *([constant_table("int", "terminal", map(int, terminal))] if marching else []),
     ]

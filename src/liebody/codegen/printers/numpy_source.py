@@ -31,24 +31,16 @@ FLOAT = np.dtype(float)
 NO_LABELS: Mapping[str, Sequence[str]] = {}
 BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
 
+OF_MATH = ("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh")  # called so in `math`
 RULES: dict[str, str] = {
     "add": "{} + {}",
     "sub": "{} - {}",
     "mul": "{} * {}",
     "div": "{} / {}",
     "neg": "-{}",
-    "sin": "sin({})",
-    "cos": "cos({})",
-    "tan": "tan({})",
-    "sqrt": "sqrt({})",
-    "exp": "exp({})",
-    "log": "log({})",
-    **{name: name + "({})" for name in ("sinh", "cosh", "tanh", "arcsin", "arccos", "sign", "floor")},
+    **{name: name + "({})" for name in (*OF_MATH, "arcsin", "arccos", "sign", "floor")},
     "absolute": "abs({})",
-    "arctan2": "arctan2({}, {})",
-    "hypot": "hypot({}, {})",
-    "minimum": "minimum({}, {})",
-    "maximum": "maximum({}, {})",
+    **{name: name + "({}, {})" for name in ("arctan2", "hypot", "minimum", "maximum")},
     "lt": "{} < {}",
     "le": "{} <= {}",
     "eq": "{} == {}",
@@ -58,15 +50,7 @@ RULES: dict[str, str] = {
     "where": "where({}, {}, {})",
 }
 SCALAR: dict[str, Any] = {
-    "sin": math.sin,
-    "cos": math.cos,
-    "tan": math.tan,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "sinh": math.sinh,
-    "cosh": math.cosh,
-    "tanh": math.tanh,
+    **{name: getattr(math, name) for name in OF_MATH},
     "arcsin": math.asin,
     "arccos": math.acos,
     "sign": lambda x: float((x > 0) - (x < 0)) if x == x else x,

@@ -14,7 +14,7 @@ import numpy as np
 from ... import scalar
 from ...errors import ModelError, ShapeError, require
 from ..graph import OPERATIONS, Expr, Function
-from . import on
+from . import interpreted, on
 
 LARGEST_DENOMINATOR = 10_000
 
@@ -70,14 +70,8 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
             )
         values.update(zip(inputs.flat, map(sympy.sympify, entries.flat), strict=True))
 
-    def value(x: Any) -> Any:
-        return values[x] if type(x) is Expr else _number(sympy, x)
-
-    rules = on(sympy, RULES)
-    for node in function.nodes:
-        if node.op != "input":
-            values[node] = rules[node.op](*map(value, node.args))
-    return {key: _array(sympy, [value(x) for x in y.flat], y.shape) for key, y in function.outputs.items()}
+    found = interpreted(function, values, on(sympy, RULES), _number)
+    return {key: arranged(found[key], y.shape) for key, y in function.outputs.items()}
 
 
 FUNCTIONS = {
@@ -128,14 +122,19 @@ def _symbols(sympy: Any, name: str, shape: tuple[int, ...]) -> Any:
     return array
 
 
-def _number(sympy: Any, x: float) -> Any:
+def _number(x: float) -> Any:
+    import sympy
+
     if not math.isfinite(x):
         return sympy.nan if math.isnan(x) else sympy.oo if x > 0 else -sympy.oo
     near = Fraction(x).limit_denominator(LARGEST_DENOMINATOR)
     return sympy.Rational(near.numerator, near.denominator) if float(near) == x else sympy.Float(x)
 
 
-def _array(sympy: Any, entries: list[Any], shape: tuple[int, ...]) -> Any:
+def arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
+    """Entries as a scalar, a column, a matrix or an array."""
+    import sympy
+
     if len(shape) == 0:
         return entries[0]
     if len(shape) <= 2:

@@ -1,10 +1,10 @@
 /* The batch loop. Rows of inputs and of results are `in_stride` and `out_stride` numbers apart; 0
    for one row that all share. Returns 0, or 1 + the number of the first row (or of its block) that
    breaks the guard; -1 without memory. `kept`: constants among the results are there already, from
-   the last call.
+   the last call, and need not be written.
 
    Before this text, with LANES 1, there is
-       one_row(i, in, in_stride, out, out_stride, kept)   whether row i breaks the guard
+       one_row(i, in, in_stride, out, out_stride)   whether row i breaks the guard
    and otherwise, of the `rows` from i on, LANES at most, by a Workspace *s of vectors which is on
    the stack if it is SMALL,
        begin(s)                                  constants
@@ -15,8 +15,9 @@
 int64_t run(int64_t n, const real *const *in, const int64_t *in_stride, real *const *out,
             const int64_t *out_stride, int kept) {
 #if LANES == 1
+    (void)kept;
     for (int64_t i = 0; i < n; i++)
-        if (one_row(i, in, in_stride, out, out_stride, kept)) return i + 1;
+        if (one_row(i, in, in_stride, out, out_stride)) return i + 1;
     return 0;
 #else
     const int past = n > WITHIN;

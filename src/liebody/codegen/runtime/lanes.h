@@ -174,28 +174,20 @@ INLINE T unless_finite(const T *x, int64_t n, T bad) {
         return y; \
     }
 #if SINGLE
-PER_LANE(square_root, sqrtf)
-PER_LANE(tangent, tanf)
-PER_LANE(exponential, expf)
-PER_LANE(logarithm, logf)
-PER_LANE(hyperbolic_sine, sinhf)
-PER_LANE(hyperbolic_cosine, coshf)
-PER_LANE(arcsine, asinf)
-PER_LANE(arccosine, acosf)
-PER_LANE(floor_of, floorf)
-PER_LANE_OF_TWO(hypotenuse, hypotf)
+#define OF_REAL(name) name##f
 #else
-PER_LANE(square_root, sqrt)
-PER_LANE(tangent, tan)
-PER_LANE(exponential, exp)
-PER_LANE(logarithm, log)
-PER_LANE(hyperbolic_sine, sinh)
-PER_LANE(hyperbolic_cosine, cosh)
-PER_LANE(arcsine, asin)
-PER_LANE(arccosine, acos)
-PER_LANE(floor_of, floor)
-PER_LANE_OF_TWO(hypotenuse, hypot)
+#define OF_REAL(name) name
 #endif
+PER_LANE(square_root, OF_REAL(sqrt))
+PER_LANE(tangent, OF_REAL(tan))
+PER_LANE(exponential, OF_REAL(exp))
+PER_LANE(logarithm, OF_REAL(log))
+PER_LANE(hyperbolic_sine, OF_REAL(sinh))
+PER_LANE(hyperbolic_cosine, OF_REAL(cosh))
+PER_LANE(arcsine, OF_REAL(asin))
+PER_LANE(arccosine, OF_REAL(acos))
+PER_LANE(floor_of, OF_REAL(floor))
+PER_LANE_OF_TWO(hypotenuse, OF_REAL(hypot))
 
 INLINE T sign_of(T a) {
     I one = bits(splat(1)), minus = bits(splat(-1)), nan = bits(a) & MASK(a != a);

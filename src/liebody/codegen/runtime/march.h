@@ -267,19 +267,17 @@ void drain(int64_t n, Log *logs, double *entries) {
     }
 }
 
-/* Efforts of each lane's member: at the nodes of a step from t, and at one time t. */
-static void sample_lanes(const Samples *e, const Lane *of, const T *t, const T *h, T *u) {
-    for (int k = 0; k < NODES_OF(e); k++)
-        for (int lane = 0; lane < LANES; lane++) {
-            const double at = LANE(*t) + nodes[k] * LANE(*h);
-            for (int j = 0; j < EFFORTS; j++)
-                LANE(u[k * EFFORTS + j]) = effort(e, of[lane].piece, at, of[lane].member, j);
-        }
-}
+/* Efforts of each lane's member: at one time t, and at the nodes of a step from t. */
 static void sample_at(const Samples *e, const Lane *of, const T *t, T *u) {
     for (int lane = 0; lane < LANES; lane++)
         for (int j = 0; j < EFFORTS; j++)
             LANE(u[j]) = effort(e, of[lane].piece, LANE(*t), of[lane].member, j);
+}
+static void sample_lanes(const Samples *e, const Lane *of, const T *t, const T *h, T *u) {
+    for (int k = 0; k < NODES_OF(e); k++) {
+        const T node = *t + nodes[k] * *h;
+        sample_at(e, of, &node, u + k * EFFORTS);
+    }
 }
 
 #if GUARDS
@@ -343,6 +341,12 @@ static double shorter_step(double length, double defect) {
     return length * (defect < INFINITY ? fmax(0.9 * pow(defect, -1.0 / ERROR_ORDER), 0.2) : 0.2);
 }
 #endif
+
+/* The step to take of what is left until the next record, where `wanted` is the step to try. */
+INLINE T part_of(T left, T wanted) {
+    const T half = where(MASK(wanted * 2 > left), left * 0.5, wanted);
+    return where(MASK(wanted * 1.0000001 >= left), left, half);
+}
 
 /* The members go on until the rows before m->until of the record are known, or until they end. What
    a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
@@ -418,8 +422,7 @@ int64_t march(const March *m, const Samples *e) {
             for (int j = 0; j < GUARDS; j++) before[j] = where(new, found[j], before[j]);
 #endif
             if (fresh) continue;
-            const T left = limit - t, half = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
-            h = where(new & active, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
+            h = where(new & active, part_of(limit - t, ahead[0]), h);
         }
 
         if (stale || e->linear) sample_lanes(e, of, &t, &h, u), stale = 0;
@@ -596,9 +599,7 @@ int64_t march(const March *m, const Samples *e) {
                 LANE(limit) = part_end(e, LANE(t), LANE(until));
                 stale |= piece != l->piece, l->piece = piece;
             }
-        const T left = limit - t, half = where(MASK(ahead[0] * 2 > left), left * 0.5, ahead[0]);
-        const I going = active & ~looking;
-        h = where(going, where(MASK(ahead[0] * 1.0000001 >= left), left, half), h);
+        h = where(active & ~looking, part_of(limit - t, ahead[0]), h);
     }
     restore(mode);
     return close_work(&work);
