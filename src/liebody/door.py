@@ -88,7 +88,7 @@ def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
     """What was given as an array, of any entries or of a kind; raises ShapeError."""
     try:
         array = np.asarray(given)
-        if kind is None:
+        if kind is None or array.dtype == kind:
             return array
         if array.dtype.kind == "c":
             raise TypeError("its numbers are complex")

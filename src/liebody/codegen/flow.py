@@ -148,7 +148,7 @@ class Flow(Explicit):
 
         From then on these are there, which few need.
         """
-        before = [] if self._is_able else [copy.copy(x) for x in changed]
+        before = [] if self._is_able else [x.copy() for x in changed]
         try:
             call()
         except Unable:
