@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Self
@@ -437,27 +437,33 @@ class TreeBuilder:
             if joint.name in joints:
                 raise ModelError(f"there are two joints called {joint.name!r}; give each its own name")
             joints[joint.name] = joint
-        return {name: _leader(joints, name) for name in joints}
-
-
-def _leader(joints: Mapping[str, Joint], name: str) -> Mimic:
-    """The joint whose coordinate one of this name has, and by which map."""
-    led, followers = Mimic(name), list[str]()
-    while (mimic := joints[led.joint].mimic) is not None:
-        if led.joint in followers:
-            raise ModelError(f"joints {', '.join(followers)} mimic each other in a circle; one must lead")
-        if mimic.joint not in joints:
-            raise ModelError(f"joint {led.joint!r} mimics {mimic.joint!r}; {known(joints, mimic.joint)}")
-        followers.append(led.joint)
-        k = led.multiplier
-        led = Mimic(mimic.joint, k * mimic.multiplier, k * mimic.offset + led.offset)
-    leader = joints[led.joint]
-    if followers and (leader.dim, leader.nq) != (1, 1):
-        raise ModelError(
-            f"joint {name!r} mimics {led.joint!r}, which has {leader.dim} degrees of freedom; only a joint "
-            "of one can be followed"
-        )
-    return led
+        leaders: dict[str, Mimic] = {}
+        for joint in joints.values():
+            followers: dict[str, Mimic] = {}
+            while joint.mimic is not None and joint.name not in leaders:
+                if joint.name in followers:
+                    raise ModelError(
+                        f"joints {', '.join(followers)} mimic each other in a circle; one must lead"
+                    )
+                if joint.mimic.joint not in joints:
+                    raise ModelError(
+                        f"joint {joint.name!r} mimics {joint.mimic.joint!r}; "
+                        f"{known(joints, joint.mimic.joint)}"
+                    )
+                followers[joint.name] = joint.mimic
+                joint = joints[joint.mimic.joint]
+            if followers and (joint.dim, joint.nq) != (1, 1):
+                raise ModelError(
+                    f"joint {next(iter(followers))!r} mimics {joint.name!r}, which has {joint.dim} degrees "
+                    "of freedom; only a joint of one can be followed"
+                )
+            led = leaders.setdefault(joint.name, Mimic(joint.name))
+            for name, mimic in reversed(followers.items()):
+                led = Mimic(
+                    led.joint, mimic.multiplier * led.multiplier, mimic.multiplier * led.offset + mimic.offset
+                )
+                leaders[name] = led
+        return leaders
 
 
 def check_option(check: Any) -> None:
