@@ -49,10 +49,10 @@ MAIN_OF_STEPS = """
 static double y[{n} * POINT] = {{{y}}}, table[EFFORTS + 1], record[{n} * POINT];
 static double losses[2 * {n}], nearest[100 * {n}];
 int main(void) {{
-    static int64_t failed[{n}], count[3];
+    static int64_t failed[{n}], taken[1];
     const Samples e = {{table, 0, 1, 0.0, 1.0, 0}};
     const Record r = {{record, 1, failed, losses, nearest}};
-    const Course c = {{{n}, y, &e, 0.0, {h!r}, {steps}, {steps}, &r, 0, count}};
+    const Course c = {{{n}, y, &e, 0.0, {h!r}, {steps}, {steps}, &r, 0, taken}};
     if (fixed_steps(&c)) return 2;
     for (int i = 0; i < {n} * POINT; i++) printf("%.17g\\n", y[i]);
     return 0;

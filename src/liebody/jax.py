@@ -96,8 +96,7 @@ class Compiled(Shaped):
     @cached_property
     def function(self) -> Function:
         """The traced function, as straight code."""
-        made = self._made()
-        return made.unroll()
+        return self._made().unroll()
 
     def derivative(self, product: Any, wrt: tuple[int, ...]) -> Compiled:
         """jvp: f(*inputs, *directions), or vjp: f(*inputs, *weights), by the inputs with these numbers."""

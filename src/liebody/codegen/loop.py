@@ -28,7 +28,7 @@ class _Record(ctypes.Structure):
 class _Course(ctypes.Structure):
     _fields_ = build.fields(
         "int64 n, void_p y efforts, double t h, int64 steps every, void_p record, int64 row, "
-        "void_p count asked"
+        "void_p taken asked"
     )
 
 
@@ -55,11 +55,11 @@ class Course:
         self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], asked: int | None = None
     ) -> None:
         record = kept[0]
-        self.counts = (ctypes.c_int64 * 3)()
+        self.taken = ctypes.c_int64()
         self._kept = _Record(_place(record), record.shape[1], *map(_place, kept[1:]))
         address, self._alive = ctypes.addressof, (y, efforts, kept)
         self._in_c = _Course(
-            len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.counts),
+            len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.taken),
             asked,
         )  # fmt: skip
         self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
@@ -97,7 +97,7 @@ class CompiledLoop:
         self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
     ) -> Course:
         """Steps of these arrays, which stay where they are, to be taken as often as wanted."""
-        function = self._for(len(y))[self.name]
+        function = getattr(self._for(len(y)), self.name)
         return Course(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
 
     def steps(
@@ -111,7 +111,7 @@ class CompiledLoop:
         n = len(y)
         if not n:
             return
-        function = self._for(n)[self.name]
+        function = getattr(self._for(n), self.name)
         size = -(-n // max(threads, 1))
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
         shares: list[Course] = []
@@ -126,7 +126,7 @@ class CompiledLoop:
                 else:
                     build.in_threads(lambda share: share(t, steps, every, row), shares, threads)
         except KeyboardInterrupt as stop:
-            taken = {share.counts[2] for share in shares}
+            taken = {share.taken.value for share in shares}
             stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
             raise
 

@@ -83,9 +83,8 @@ class Elimination:
         self.later: list[tuple[int, ...]] = [()] * len(sizes)  # coupled blocks that are eliminated after
         self.order: list[int] = []
         degree = [sum(sizes[l] for l in n) for n in neighbours]
-        queue = [
-            (d, -k) for k, d in enumerate(degree)
-        ]  # of equal degree the last: along a chain, to its root
+        # of equal degree the last one comes first: along a chain, from its end to its root
+        queue = [(d, -k) for k, d in enumerate(degree)]
         heapify(queue)
         while queue:
             d, k = heappop(queue)

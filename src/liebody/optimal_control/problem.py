@@ -388,9 +388,8 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     there, nv = mechanism.labels[1].names, mechanism.nv
     if given is None:
         bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
-        driven = [
-            b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))
-        ]  # but a free base
+        # all but a free base
+        driven = [b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))]
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
     elif isinstance(given, str) or (isinstance(given, Iterable) and all(isinstance(x, str) for x in given)):

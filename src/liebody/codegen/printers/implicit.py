@@ -124,12 +124,12 @@ def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int)
         lines += [
             f"predict_{p}(z, t, h, y, u, x);",
             f"newton(&shape_{p}, {int(phase.linear)}, {residual}, both_{p}, x, z, t, h, y, u, work, "
-            "pivot, lost, count);",
+            "pivot, lost);",
             f"keep_{p}(x, z, t, h, y, u, z + {kept});",
         ]
         kept += k.size
     head = (
         f"static void {name}(const T *t, const T *h, const T *y, const T *u, T *x, T *z, T *work, I *pivot, "
-        "I *lost, int64_t *count)"
+        "I *lost)"
     )
     return "\n".join([*tables, c_function(head, lines)])

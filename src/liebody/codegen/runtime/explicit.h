@@ -19,9 +19,8 @@ typedef struct {
 #endif
 } Work;
 
-static int open_work(Work *w, const Samples *e, int64_t *count) {
+static int open_work(Work *w, const Samples *e) {
     w->apart = e->linear ? EFFORTS : 0;
-    (void)count;
 #if WATCHED
     memset(&w->watch, 0, sizeof w->watch);
 #endif

@@ -7,7 +7,7 @@
    and finish(z, t, h, y, u, next) gives y at the end of the step. These functions, samples.h and
    newton.h come before this text, with the dimensions POINT, EFFORTS, NODES (of y, of u, and times
    per step at which u is taken), KEPT (of z), LARGEST (of x), SYSTEM (what `newton` needs), and
-       phases(t, h, y, u, x, z, work, pivot, lost, count)    goes through the phases in order
+       phases(t, h, y, u, x, z, work, pivot, lost)    goes through the phases in order
    Under error control (CONTROLLED) there are also, with the dimension ERRORS of the estimate and
    its order ERROR_ORDER,
        estimate(...)                             goes through the phases of the error estimate
@@ -17,14 +17,13 @@
 typedef struct {
     T *system, *x, *z; /* z: what the phases of the last step have kept */
     I *pivot;
-    int64_t *count; /* iterations, Jacobians, of LANES members at a time */
 } Work;
 
-static int open_work(Work *w, const Samples *e, int64_t *count) {
+static int open_work(Work *w, const Samples *e) {
     (void)e;
     w->system = vector_memory((SYSTEM + LARGEST + KEPT) * sizeof(T));
     w->pivot = vector_memory(LARGEST * sizeof(I));
-    w->x = w->system + SYSTEM, w->z = w->x + LARGEST, w->count = count;
+    w->x = w->system + SYSTEM, w->z = w->x + LARGEST;
     if (w->system && w->pivot) return 1;
     release(w->system), release(w->pivot);
     return 0;
@@ -35,7 +34,7 @@ static int64_t close_work(Work *w) {
 }
 
 static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *next, I *lost) {
-    phases(t, h, y, u, w->x, w->z, w->system, w->pivot, lost, w->count);
+    phases(t, h, y, u, w->x, w->z, w->system, w->pivot, lost);
     finish(w->z, t, h, y, u, next);
 }
 
@@ -49,7 +48,7 @@ INLINE void complete(const T *t, const T *h, const T *end, const T *y, const T *
 static T defect(const T *t, const T *h, const T *y, const T *u, const T *next, Work *w, double rtol,
                 double atol, I *lost) {
     T errors[ERRORS], sizes[ERRORS], sum = unless_finite(next, POINT, splat(0));
-    estimate(t, h, y, u, w->x, w->z, w->system, w->pivot, lost, w->count);
+    estimate(t, h, y, u, w->x, w->z, w->system, w->pivot, lost);
     error(w->z, t, h, y, u, next, errors, sizes);
     for (int i = 0; i < ERRORS; i++) {
         const T scaled = errors[i] / (atol + rtol * sizes[i]);

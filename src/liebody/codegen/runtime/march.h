@@ -85,9 +85,9 @@ typedef struct { /* what `fixed_steps` is to do */
     double t, h;          /* time at the start; length of a step */
     int64_t steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
-    int64_t row;        /* from this row on */
-    int64_t *count;     /* (3): iterations and Jacobians of implicit methods; steps that all members
-                    took, fewer only where `asked` said so; -1: of each another number */
+    int64_t row;    /* from this row on */
+    int64_t *taken; /* steps that all members took, fewer only where `asked` said so; -1: of each
+                           another number */
     int (*asked)(void); /* whether to end where it is, of Patience */
 } Course;
 
@@ -123,7 +123,7 @@ int64_t fixed_steps(const Course *c) {
     const Record *r = c->record;
     double *y = c->y;
     LOCAL Work work;
-    if (!open_work(&work, e, c->count)) return -1;
+    if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
     Patience waiting = patience(c->asked);
     int64_t taken = steps;
@@ -202,7 +202,7 @@ int64_t fixed_steps(const Course *c) {
         if (work.watch.unable) break;
 #endif
     }
-    c->count[2] = taken == steps || n <= LANES ? taken : -1;
+    *c->taken = taken == steps || n <= LANES ? taken : -1;
     restore(mode);
     return close_work(&work);
 }
@@ -353,8 +353,7 @@ INLINE T part_of(T left, T wanted) {
 int64_t march(const March *m, const Samples *e) {
     LOCAL Work work;
     Patience waiting = patience(m->asked);
-    int64_t unused[2];
-    if (!open_work(&work, e, unused)) return -1;
+    if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
     const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
     const I none = bits(zero);

@@ -95,7 +95,7 @@ INLINE void substitute(const Shape *shape, const T *restrict A, const T *restric
    `residual`. */
 INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *both, T *restrict x,
                    const T *z, const T *t, const T *h, const T *y, const T *u, T *work, I *pivot,
-                   I *lost, int64_t *count) {
+                   I *lost) {
     const int64_t n = shape->n;
     T *D = work + shape->origin, *r = work + shape->size, *scale = r + n;
     T *base = scale + n, *direction = base + n, *values = direction + n;
@@ -104,9 +104,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
     int fresh = 1;
     for (int k = 0; k < (linear ? 1 : ITERATIONS) && any(active); k++) {
         int fresh_now = fresh;
-        count[0]++;
         if (fresh) {
-            count[1]++;
             both(x, z, t, h, y, u, r, values);
             for (int64_t i = 0; i < n; i++)
                 for (int64_t j = shape->start[i]; j < shape->stop[i]; j++)
