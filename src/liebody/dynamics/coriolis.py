@@ -23,9 +23,10 @@ with twelve numbers instead of a 6 x 6 matrix B.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,18 +222,21 @@ def _ploen_body(J: Array, V: Array) -> Array:
     return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
 
 
-FORMS: dict[str, CoriolisForm] = {
-    "christoffel": CoriolisForm(
-        _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, moving_origin=True
-    ),
-    "ploen": CoriolisForm(_ploen_body, _ploen, skew_bodies=True),
-    "coadjoint": CoriolisForm(_coadjoint_body, _coadjoint, skew_bodies=True),
-    "feurstein": CoriolisForm(_feurstein_body, _feurstein, skew_bodies=True),
-    "newton-euler": CoriolisForm(_newton_euler_body, rate_of_inertia),
-    "hamel": CoriolisForm(
-        _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, boltzmann_hamel=True
-    ),
-}
+# Kernels are found by the names of forms: what a name stands for does not change.
+FORMS: Mapping[str, CoriolisForm] = MappingProxyType(
+    {
+        "christoffel": CoriolisForm(
+            _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, moving_origin=True
+        ),
+        "ploen": CoriolisForm(_ploen_body, _ploen, skew_bodies=True),
+        "coadjoint": CoriolisForm(_coadjoint_body, _coadjoint, skew_bodies=True),
+        "feurstein": CoriolisForm(_feurstein_body, _feurstein, skew_bodies=True),
+        "newton-euler": CoriolisForm(_newton_euler_body, rate_of_inertia),
+        "hamel": CoriolisForm(
+            _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, boltzmann_hamel=True
+        ),
+    }
+)
 
 
 def body_forms() -> tuple[str, ...]:
