@@ -283,6 +283,132 @@ def test_drives_move_with_time():
     assert moment == pytest.approx(2 * BOX.rotational[2, 2], rel=1e-9)  # theta'' = 2
 
 
+# -- drives: constraints that move -------------------------------------------------------------------------
+
+
+def crank(*drives):
+    """A slider-crank with a spring and a damper, its crank driven by constraints (t, T) of its pose."""
+    builder = SystemBuilder("crank")
+    builder.body("crank", SpatialInertia.box(1.0, [0.2, 0.02, 0.02], com=[0.1, 0, 0]))
+    builder.body("rod", SpatialInertia.box(1.5, [0.6, 0.02, 0.02], com=[0.3, 0, 0]), pose=[0.2, 0, 0])
+    builder.body("slider", SpatialInertia.box(2.0, [0.1, 0.1, 0.1]), pose=[0.8, 0, 0])
+    builder.joint("main", HINGE, "world", "crank")
+    builder.joint("pin", HINGE, "crank", "rod", on_parent=[0.2, 0, 0])
+    builder.joint("wrist", Revolute([0, 1, 0]), "rod", "slider", on_parent=[0.6, 0, 0])
+    builder.joint("rail", Prismatic([1, 0, 0]), "world", "slider", on_parent=[0.8, 0, 0], damping=3.0)
+    builder.spring("spring", "world", "slider", on_a=[1.5, 0, 0], stiffness=20.0, length=0.3)
+    for k, drive in enumerate(drives):
+        builder.constraint(f"drive{k}", drive, ["crank"], timed=True)
+    return builder.build()
+
+
+def closed_crank(*drives):
+    """The same linkage in joint coordinates, without spring, its slider closing the loop."""
+    tree = TreeBuilder("crank")
+    tree.add("crank", HINGE, SpatialInertia.box(1.0, [0.2, 0.02, 0.02], com=[0.1, 0, 0]))
+    rod = SpatialInertia.box(1.5, [0.6, 0.02, 0.02], com=[0.3, 0, 0])
+    tree.add("rod", HINGE, rod, "crank", [0.2, 0, 0]).frame("end", "rod", [0.6, 0, 0])
+    slide = Joint("slider", Prismatic([1, 0, 0]), damping=3.0)
+    tree.add("slider", slide, SpatialInertia.box(2.0, [0.1, 0.1, 0.1]), placement=[0.8, 0, 0])
+    moved = [Condition(f"drive{k}", drive, ["crank"], timed=True) for k, drive in enumerate(drives)]
+    ends = Condition("wrist", lambda A, B: (A[:3, 3] - B[:3, 3])[[0, 2]], ["end", "slider"])
+    return ClosedTree(tree.build(), [ends, *moved])
+
+
+def turning(t, T):
+    """The crank at the angle 5 t + 0.3 sin(4 t): its Jacobian depends on time."""
+    angle = 5 * t + 0.3 * scalar.sin(4 * t)
+    return T[2, 0] * scalar.cos(angle) + T[0, 0] * scalar.sin(angle)
+
+
+def angle_of(t, T):
+    """The same up to half a turn, with a Jacobian that does not depend on time."""
+    return scalar.arctan2(-T[2, 0], T[0, 0]) - 5 * t - 0.3 * scalar.sin(4 * t)
+
+
+def motor():
+    """A wheel at the angle t + t^2."""
+    builder = SystemBuilder("motor").body("wheel", BOX)
+    builder.joint("axle", Revolute([0, 0, 1]), "world", "wheel")
+
+    def drive(t, T):
+        return T[1, 0] * scalar.cos(t + t * t) - T[0, 0] * scalar.sin(t + t * t)
+
+    return builder.constraint("motor", drive, ["wheel"], timed=True).build()
+
+
+def test_a_motor_gives_a_wheel_its_energy():
+    """The work is I (omega^2 - 1) / 2, omega = 1 + 2 t."""
+    run = lb.simulate(motor(), t_end=0.5, dt=1e-2)  # from the default state
+    omega = 1 + 2 * run.t
+    np.testing.assert_allclose(run.v[:, 2], omega, atol=1e-11)
+    np.testing.assert_allclose(
+        run.work_done, BOX.rotational[2, 2] * (omega**2 - 1) / 2, atol=1e-10 * BOX.rotational[2, 2]
+    )
+
+
+DRIVEN = {
+    "absolute": lambda: crank(turning),
+    "by its angle": lambda: crank(angle_of),
+    "twice": lambda: crank(turning, angle_of),  # redundant: the power is that of both multipliers
+    "closed tree": lambda: closed_crank(turning),
+    "motor": motor,
+}
+
+
+@pytest.mark.parametrize("kind", ["absolute", "by its angle", "twice", "closed tree"])
+@pytest.mark.wide
+def test_the_work_of_drives_is_in_the_balance(kind):
+    """E - E(0) = the work of the drives less what the damper takes, from the state of rest by default."""
+    system = DRIVEN[kind]()
+    run = lb.simulate(system, t_end=0.4, dt=5e-4)
+    assert np.ptp(run.energy) > 0.3 and np.ptp(run.work_done) > 0.3
+    assert np.abs(run.energy_balance).max() < 2e-8
+    assert run.largest_energy_jump < 1e-6  # by the trapezoidal rule
+    assert "work done" in run.summary()
+
+
+@pytest.mark.parametrize("method", ["radau5", "half-explicit4"])
+@pytest.mark.parametrize("kind", ["motor", "closed tree"])
+@pytest.mark.wide
+def test_constraints_whose_jacobian_depends_on_time_are_taken_by_implicit_methods(kind, method):
+    """The motion is given; multipliers and the balance are those of an explicit method."""
+    system = DRIVEN[kind]()
+    run, exact = (lb.simulate(system, t_end=0.2, dt=2e-3, method=x) for x in (method, "rkmk8"))
+    np.testing.assert_allclose(run.q, exact.q, atol=1e-9)
+    np.testing.assert_allclose(run.v, exact.v, atol=1e-7)
+    np.testing.assert_allclose(run.multipliers, exact.multipliers, atol=1e-5)
+    assert np.abs(run.energy_balance).max() < 2e-6  # of differences over 2 ms
+    assert np.abs(run.rate).max() < 1e-11
+
+
+def test_simulations_of_drives_start_consistently_by_default():
+    """The least velocities that obey the drives, of one state and of several; given ones are not changed."""
+    system = crank(turning)
+    q = system.assemble()
+    v = system.consistent_velocities(q, np.zeros(system.nv))
+    assert v[1] == pytest.approx(6.2)  # about the crank's axis
+    np.testing.assert_allclose(system.start_velocities(q[None]), [v], atol=1e-12)
+    with pytest.raises(ConfigurationError, match="v0 breaks constraint 'drive0'"):
+        lb.simulate(system, v0=np.zeros(system.nv), t_end=0.1, dt=1e-3)
+
+
+def test_a_given_slip_works_on_its_body():
+    """A blade pushed aside by 0.3 cos(2 t), from default velocities, at two attitudes in one ensemble."""
+    builder = SystemBuilder("sleigh", gravity=(0, 0, 0)).body("sleigh", BOX)
+    builder.joint("floor", Planar([0, 0, 1]), "world", "sleigh")
+    builder.knife_edge("blade", "sleigh", [0.2, 0, 0], slip=lambda t: 0.3 * scalar.cos(2 * t))
+    system = builder.build()
+    turned = system.configuration({"sleigh": SE3.exp(np.array([0, 0, 1.2, 0.1, 0.4, 0]))})
+    q0 = np.stack([system.guess, turned])
+    run = lb.simulate(system, q0, t_end=1.0, dt=2e-3)
+    for i, q in enumerate(q0):
+        np.testing.assert_allclose(run.v[i, 0], system.consistent_velocities(q, np.zeros(6)), atol=1e-12)
+    assert np.abs(run.velocity_violations["blade"]).max() < 1e-11
+    assert np.ptp(run.energy, axis=-1).min() > 1e-2
+    assert np.abs(run.energy_balance).max() < 1e-9
+
+
 @pytest.mark.parametrize(
     ("joint", "freedom"),
     [

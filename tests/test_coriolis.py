@@ -5,6 +5,8 @@ Time derivatives are exact: a motion q(s) = integrate(q, s v) is traced and diff
 
 import re
 import warnings
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,8 @@ import liebody as lb
 from liebody import dynamics as dyn
 from liebody.bodies import Joint, TreeBuilder
 from liebody.codegen import jacobian, jvp, trace
-from liebody.dynamics.coriolis import FORMS
-from liebody.errors import ModelError
+from liebody.dynamics.coriolis import FORMS, CoriolisForm
+from liebody.errors import LiebodyError, ModelError
 from liebody.groups import (
     SE3,
     Cylindrical,
@@ -42,6 +44,7 @@ from liebody.groups import (
 from liebody.io import load_urdf
 from liebody.io.layouts import pinocchio_layout
 
+coriolis = import_module("liebody.dynamics.coriolis")
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")
 
 
@@ -237,10 +240,142 @@ def test_the_planar_double_pendulum_reads_as_in_the_textbook():
     close(dyn.coriolis_matrix(robot.tree, q, v), expected)
 
 
-def test_an_unknown_form_is_refused():
-    tree = random_tree(np.random.default_rng(0), ["revolute"])
-    with pytest.raises(ModelError, match=r"'levi-civita' .* is unknown; use one of christoffel, ploen"):
-        dyn.coriolis_matrix(tree, np.zeros(1), np.zeros(1), "levi-civita")
+# -- forms are data --------------------------------------------------------------------------------------
+
+
+def skew_seventh(J, V):
+    """The form "feurstein" with half of what distinguishes it from "coadjoint"."""
+    ad = SE3.ad(V)
+    return 0.25 * (J @ ad - ad.T @ J) + 0.75 * SE3.coad(J @ V)
+
+
+def plain_seventh(J, V):
+    """Not skew, and not made of dJ/dt."""
+    ad = SE3.ad(V)
+    return 0.5 * J @ ad - ad.T @ J
+
+
+SEVENTH = {
+    "skew": CoriolisForm(skew_seventh, skew_bodies=True),
+    "plain": CoriolisForm(plain_seventh),
+}
+
+
+@pytest.mark.parametrize("kind", SEVENTH)
+def test_every_algorithm_takes_a_form_that_it_does_not_know_by_name(kind, mechanism, monkeypatch):
+    """A seventh form, by its definition alone: all laws that its fields promise, in all that take a form."""
+    monkeypatch.setattr(coriolis, "FORMS", {**FORMS, "seventh": SEVENTH[kind]})
+    tree, _, q, v, a, w = mechanism
+    C_b = [SEVENTH[kind].body_matrix(b.inertia.matrix(), V) for b, V in zip(tree.bodies, twists(tree, q, v))]
+    jacobians = [dyn.frame_jacobian(tree, q, body.name) for body in tree.bodies]
+    rates = [dyn.frame_jacobian_rate(tree, q, v, body.name) for body in tree.bodies]
+    expected = sum(
+        (
+            J.T @ (b.inertia.matrix() @ dJ + C @ J)
+            for b, J, dJ, C in zip(tree.bodies, jacobians, rates, C_b, strict=True)
+        ),
+        np.zeros((tree.nv, tree.nv)),
+    )
+    M, rate, C = dyn.mass_and_coriolis(tree, q, v, "seventh")
+    close(C, expected)
+    close(C, dyn.coriolis_matrix(tree, q, v, "seventh"))
+    close(rate, dyn.mass_matrix_derivative(tree, q, v))
+    if SEVENTH[kind].skew:
+        close(C + C.T, rate)
+    close(dyn.factorization(tree, q, v).C("seventh"), C, 1e-12)
+    g = dyn.gravity_forces(tree, q, WEIGHT)
+    if not any(np.any(body.armature) for body in tree.bodies):
+        Y = dyn.passive_regressor(tree, q, v, w, a, WEIGHT, "seventh")
+        close(Y @ dyn.inertial_parameters(tree), M @ a + C @ w + g)
+
+
+def twists(tree, q, v):
+    return np.reshape(dyn.body_twists(tree, q, v), (-1, 6))
+
+
+@pytest.mark.parametrize("kind", SEVENTH)
+def test_equations_of_a_floating_base_and_in_symbols_take_a_seventh_form(kind, monkeypatch):
+    monkeypatch.setattr(coriolis, "FORMS", {**FORMS, "seventh": SEVENTH[kind]})
+    tree, q, v, _ = chain(8, Free(), Revolute([0, 0, 1]), Prismatic([1, 1, 0]))
+    C = dyn.coriolis_matrix(tree, q, v, "seventh")
+    M_w, C_w, _ = dyn.transformed_dynamics(tree, q, v, "momentum", "identity", "seventh")
+    blocks = dyn.decoupled_dynamics(tree, q, v, "momentum", "identity", "seventh")
+    parts = np.block([[blocks.Cx, blocks.Cxy], [blocks.Cyx, blocks.Cy]])
+    close(C_w, parts)
+    T, T_rate = (
+        f(tree, q, *x, "momentum", "identity")
+        for f, x in ((dyn.decoupling_transform, ()), (dyn.decoupling_transform_rate, (v,)))
+    )
+    close(C_w @ T @ v + M_w @ T_rate @ v, np.linalg.solve(T.T, C @ v))
+    if SEVENTH[kind].skew:
+        close(blocks.Cyx, -blocks.Cxy.T)
+
+    sympy = pytest.importorskip("sympy")
+    eq = lb.equations(lb.models.double_pendulum(), "seventh")
+    state = dict(zip((*eq.q, *eq.v), (0.4, 0.8, 1.2, -0.7), strict=True))
+    C = dyn.coriolis_matrix(eq.tree, np.array([0.4, 0.8]), np.array([1.2, -0.7]), "seventh")
+    close(np.array(sympy.Matrix(eq.C).subs(state), float), np.asarray(C, float))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_fields_of_a_form_are_facts(name):
+    """C_b V = -ad_V^T J V, B = C_b - J ad_V, and what the flags say, of one body and of trees."""
+    form, rng = FORMS[name], np.random.default_rng(21)
+    V, inertia = rng.normal(size=6), random_inertia(rng)
+    J, ad, C_b = inertia.matrix(), SE3.ad(V), form.body_matrix(inertia.matrix(), V)
+    close(C_b @ V, -ad.T @ J @ V)
+    definition = CoriolisForm(form.body_matrix).operator
+    for x in rng.normal(size=(3, 2, 3)):
+        for method in ("times", "transpose_times"):
+            closed, defined = (getattr(f(inertia.moments, *V.reshape(2, 3)), method)(*x)
+                               for f in (form.operator, definition))  # fmt: skip
+            close(np.concatenate(closed), np.concatenate(defined))
+    assert form.skew_bodies == bool(np.linalg.norm(C_b + C_b.T) < 1e-14 * np.linalg.norm(C_b))
+    tree, q, v, _ = chain(7, Free(), Revolute([0, 0, 1]), Spherical())
+    _, rate, C = dyn.mass_and_coriolis(tree, q, v, name)
+    N = rate - 2 * C
+    assert form.skew == bool(np.linalg.norm(N + N.T) < 1e-12 * np.linalg.norm(N))
+    if form.moving_origin:  # B of a base that translates may leave its velocity out
+        faster = v + 100 * np.eye(tree.nv)[4]
+        np.testing.assert_array_equal(C, dyn.coriolis_matrix(tree, q, faster, name))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_by_the_kinetic_energy_take_any_inertias_that_have_it(name):
+    """Base moments are those of other bodies with the same kinetic energy: C is the same or another one."""
+    tree, q, v, _ = CHAIN
+    C = dyn.coriolis_matrix(tree, q, v, name)
+    same = with_other_moments(tree, q, v, name)
+    assert FORMS[name].by_kinetic_energy == bool(np.abs(C - same).max() < 1e-12)
+
+
+def with_other_moments(tree, q, v, name):
+    """C with the moments of the other kind: base moments in place of the bodies', and the reverse."""
+    flag = not FORMS[name].by_kinetic_energy
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coriolis, "FORMS", {**FORMS, name: replace(FORMS[name], by_kinetic_energy=flag)})
+        return dyn.coriolis_matrix(tree, q, v, name)
+
+
+@pytest.mark.parametrize("name", ["levi-civita", "", "Christoffel", None, 3, ["christoffel"]])
+def test_an_unknown_form_is_refused_everywhere(name):
+    tree, q, v, w = chain(8, Free(), Revolute([0, 0, 1]))
+    pendulum = lb.models.double_pendulum()
+    for call in (
+        lambda: dyn.coriolis_matrix(tree, q, v, name),
+        lambda: dyn.mass_and_coriolis(tree, q, v, name),
+        lambda: dyn.transformed_dynamics(tree, q, v, form=name),
+        lambda: dyn.decoupled_dynamics(tree, q, v, form=name),
+        lambda: dyn.factorization(tree, q, v).C(name),
+        lambda: dyn.factorization(tree, q, v).body_coriolis(name),
+        lambda: dyn.passive_regressor(tree, q, v, w, w, form=name),
+        lambda: lb.equations(pendulum).coriolis(name),
+        lambda: lb.equations(pendulum, name),
+        lambda: pendulum.coriolis_matrix(np.zeros(2), np.zeros(2), form=name),
+        lambda: pendulum.kernel("coriolis_matrix", form=name),
+    ):
+        with pytest.raises(LiebodyError, match=r"form .*(is unknown; use one of christoffel|expected text)"):
+            call()
 
 
 # -- what controllers build from them --------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import mpmath
 import numpy as np
@@ -477,6 +477,9 @@ def test_what_is_no_force_is_refused(made, force, error, words):
         (lambda: JointSpring(2.0, {"A": np.nan}), "rest is nan; give a finite number"),
         (lambda: JointLimits("hard"), "stiffness is 'hard', expected numbers or symbols"),
         (lambda: JointLimits(1e4, -1.0), "damping_time is -1.0; give zero or more"),
+        (lambda: JointLimits(1e4, {"A": 1e-3}), "damping_time is {'A': 0.001}; give one number for all"),
+        (lambda: JointFriction(v_s={"A": 1e-3}), "v_s is {'A': 0.001}; give one number for all joints"),
+        (lambda: JointSpring((1.0, 2.0)), "stiffness is (1.0, 2.0); give a number, or {name of a joint"),
         (lambda: SmoothContact(3), "SmoothContact: frames is 3, expected names of frames"),
         (lambda: SmoothContact("tip", width=0.0), "width is 0.0; give a positive number"),
         (lambda: SmoothContact("tip", height=np.nan), "height is nan; give a finite number"),
@@ -485,6 +488,27 @@ def test_what_is_no_force_is_refused(made, force, error, words):
 def test_laws_refuse_numbers_that_cannot_be(make, words):
     with pytest.raises(LiebodyError, match=re.escape(words)):
         make()
+
+
+@pytest.mark.parametrize("law", [JointFriction, JointSpring, JointLimits])
+@pytest.mark.parametrize("value", [{"A": 0.2}, {"B": 0.2}, (("A", 0.2),), (0.2, 0.3), [0.2], "soft"])
+def test_numbers_of_laws_are_taken_and_act_or_are_refused_at_once(law, value):
+    """Each field with each kind of value: no law is made that fails when it acts."""
+    tree = (
+        TreeBuilder("two")
+        .add("a", Joint("A", Revolute([0, 0, 1]), -1.0, 1.0), SpatialInertia.sphere(1.0, 0.1))
+        .add("b", Joint("B", Revolute([0, 1, 0]), -1.0, 1.0), SpatialInertia.sphere(1.0, 0.1), "a")
+        .build()
+    )
+    for field in fields(law):
+        numbers = {"stiffness": 1.0} if law is JointLimits else {}
+        try:
+            made = law(**(numbers | {field.name: value}))
+        except LiebodyError as error:
+            assert f"{law.__name__}: {field.name}" in str(error)
+            continue
+        assert np.isfinite(made.on_tree(tree, 0.0, np.array([1.2, 0.5]), np.array([0.3, -0.4]))).all()
+        hash(made)
 
 
 def test_forces_of_a_name_are_told_apart_in_a_hybrid_system():

@@ -17,6 +17,7 @@ from liebody.dynamics import (
 )
 from liebody.errors import ModelError
 from liebody.groups import SE3, SO3, Free, Planar, Schoenflies, Spherical
+from liebody.linear import inverse
 from liebody.scalar import arctan2, cos, sin
 
 
@@ -251,7 +252,7 @@ def test_boltzmann_hamel_equations_of_a_tree_are_its_equations_of_motion(joints,
 
         def velocity(s, x=x, rates=rates, w=w):
             y = x + s * rates
-            return own(y) @ dyn.rigid_body.inverse_of(np.asarray(made.S(y))) @ w
+            return own(y) @ inverse(np.asarray(made.S(y))) @ w
 
         def inertia(s, x=x, rates=rates):
             return made.mass_matrix(x + s * rates)

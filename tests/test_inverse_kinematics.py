@@ -10,7 +10,7 @@ from random_trees import random_tree
 import liebody as lb
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.errors import ConfigurationError, ModelError, ShapeError
-from liebody.groups import SE3, Prismatic, Revolute
+from liebody.groups import SE3, Cylindrical, Free, Helical, Prismatic, Revolute, Spherical
 
 inverse_kinematics = import_module("liebody.inverse_kinematics")  # the module, which has the function's name
 ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
@@ -49,6 +49,114 @@ def test_poses_that_a_random_tree_takes_are_reached_again(kinds, seed):
     np.testing.assert_allclose(robot.pose(found.q, last), T, atol=1e-9 * (1 + np.abs(T).max()))
     np.testing.assert_allclose(robot.pose(found.q, first)[..., :3, 3], p, atol=1e-9)
     assert (found.residual <= 1e-10).all() and (found.reason == "converged").all()
+
+
+# -- units of length -----------------------------------------------------------------------------------------
+
+
+def rods(unit):
+    return SpatialInertia.box(2.0, np.array([0.5, 0.1, 0.2]) * unit, com=[0.25 * unit, 0, 0])
+
+
+def hinged(unit):
+    """Four hinges and a tool, with limits."""
+    tree, parent = TreeBuilder("hinged"), "world"
+    for k, axis in enumerate(([0, 0, 1], [0, 1, 0], [0, 1, 0.2], [1, 0, 0])):
+        joint = Joint(f"j{k}", Revolute(axis), lower=-2.5, upper=2.5)
+        tree.add(f"b{k}", joint, rods(unit), parent, [0.3 * unit, 0.05 * unit * k, 0.1 * unit])
+        parent = f"b{k}"
+    return lb.Robot(tree.frame("tool", parent, [0.2 * unit, 0, 0]).build())
+
+
+def sliding(unit):
+    """A slide with limits, one without, a screw, an axis beside its origin, and a joint that follows."""
+    tree = TreeBuilder("sliding")
+    tree.add("x", Joint("x", Prismatic([1, 0, 0]), lower=-0.4 * unit, upper=0.6 * unit), rods(unit))
+    tree.add("y", Prismatic([0, 1, 0]), rods(unit), "x", [0, 0, 0.2 * unit])
+    tree.add("turn", Revolute([0, 0, 1], np.array([0.1, 0, 0]) * unit), rods(unit), "y")
+    tree.add("screw", Helical([1, 0, 1], 0.05 * unit), rods(unit), "turn", [0.3 * unit, 0, 0])
+    wrist = Joint("wrist", Prismatic([0, 0, 1]), mimic=Mimic("turn", 0.1 * unit, 0.02 * unit))
+    tree.add("wrist", wrist, rods(unit), "screw", [0.1 * unit, 0, 0])
+    tree.add("hand", Spherical(), rods(unit), "wrist", [0.1 * unit, 0, 0])
+    return lb.Robot(tree.frame("tool", "hand", [0.2 * unit, 0, 0]).build())
+
+
+def floating(unit):
+    """A base that floats, whose frame is at its origin, and an arm."""
+    tree = TreeBuilder("floating").add("base", Free(), rods(unit))
+    tree.add("arm", Revolute([0, 1, 0]), rods(unit), "base", [0.5 * unit, 0, 0])
+    return lb.Robot(tree.frame("tool", "arm", [0.4 * unit, 0, 0]).build())
+
+
+def block(unit):
+    """No links at all: its size is that of its mass."""
+    return lb.Robot(TreeBuilder("block").add("tool", Cylindrical([0, 0, 1]), rods(unit)).build())
+
+
+LENGTHS = {  # coordinates that are lengths
+    hinged: [0, 0, 0, 0],
+    sliding: [1, 1, 0, 0, 0, 0, 0, 0],
+    floating: [0, 0, 0, 0, 1, 1, 1, 0],
+    block: [0, 1],
+}
+
+
+def scaled_pose(T, unit):
+    scaled = np.array(T)
+    scaled[..., :3, 3] *= unit
+    return scaled
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("unit", [2.0**-10, 2.0**20])
+@pytest.mark.parametrize("make", LENGTHS, ids=lambda f: f.__name__)
+def test_a_search_does_not_depend_on_the_unit_of_length(make, unit):
+    """Poses and positions, near and far, within reach and not, with searches from other starts.
+
+    Units are powers of two, which round nothing: all that is computed is the same to the last bit.
+    """
+    metres, other = make(1.0), make(unit)
+    rng, units = np.random.default_rng(5), np.where(LENGTHS[make], unit, 1.0)
+    q = metres.random(rng, 6)
+    T = metres.pose(q, "tool")
+    far = scaled_pose(T[:2], 30.0)
+    beside = metres.normalize(q + 0.05 * rng.normal(size=q.shape))
+    for targets, q0 in ((T, beside), (T, None), (far, None), (T[:, :3, 3], beside), (far[:, :3, 3], None)):
+        scaled = scaled_pose(targets, unit) if targets.ndim == 3 else targets * unit
+        options = {"restarts": 7, "iterations": 60}
+        ours = lb.inverse_kinematics(metres, {"tool": targets}, q0, **options)
+        theirs = lb.inverse_kinematics(other, {"tool": scaled}, None if q0 is None else q0 * units, **options)
+        assert theirs.size == unit * ours.size
+        np.testing.assert_array_equal(theirs.iterations, ours.iterations)
+        np.testing.assert_array_equal(theirs.reason, ours.reason)
+        np.testing.assert_array_equal(theirs.q / units, ours.q)
+        np.testing.assert_array_equal(theirs.errors["tool"][..., -3:] / unit, ours.errors["tool"][..., -3:])
+
+
+@pytest.mark.parametrize("make", LENGTHS, ids=lambda f: f.__name__)
+def test_robots_of_any_size_take_as_many_steps(make):
+    """From 1 mm to 1000 km: 0.05 rad or 5 % of the size from a solution, with the same joints at the end."""
+    steps, found = [], []
+    metres = make(1.0)
+    q = metres.random(np.random.default_rng(7))
+    beside = metres.integrate(q, np.full(metres.nv, 0.05))
+    for unit in (1e-3, 1.0, 1e3, 1e6):
+        robot, units = make(unit), np.where(LENGTHS[make], unit, 1.0)
+        inverse = lb.inverse_kinematics(robot, {"tool": robot.pose(q * units, "tool")}, beside * units)
+        assert inverse.converged
+        steps.append(int(inverse.iterations))
+        found.append(inverse.q / units)
+    assert len(set(steps)) == 1 and steps[0] <= 6
+    np.testing.assert_allclose(found, np.broadcast_to(found[1], np.shape(found)), atol=1e-8)
+
+
+def test_the_tolerance_is_of_radians_and_of_lengths_over_the_size():
+    arm, q = hinged(1e3), np.array([0.3, -0.5, 0.8, 0.4])
+    T = arm.pose(q, "tool")
+    found = lb.inverse_kinematics(arm, {"tool": T}, q + 0.3, tolerance=1e-3, restarts=0)
+    e = found.errors["tool"] / [1, 1, 1, *[found.size] * 3]
+    assert 1e-12 < np.linalg.norm(e) <= 1e-3 < found.residual == np.linalg.norm(found.errors["tool"])
+    assert found.converged
 
 
 def test_the_error_is_the_logarithm_between_the_poses():

@@ -2,14 +2,15 @@
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liebody.codegen import trace
-from liebody.errors import ShapeError
-from liebody.linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
+from liebody.codegen import jacobian, trace
+from liebody.errors import ConfigurationError, ShapeError
+from liebody.linear import back_substitute, cross, factor, inverse, is_numeric, skew, solve, symmetric
 
 
 def positive_definite(rng, n, decades):
@@ -105,3 +106,67 @@ def test_numbers_are_told_from_symbols():
     seen = []
     trace(lambda x: seen.append((is_numeric(x), is_numeric(np.array([1, 2], dtype=object)))) or x, {"x": 2})
     assert seen == [(False, True)]
+
+
+# -- inverses of matrices that are not symmetric -------------------------------------------------------------
+
+
+def exact_inverse(A):
+    with mpmath.workdps(60):
+        return np.array((mpmath.matrix(A.tolist()) ** -1).tolist(), float).reshape(A.shape)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(0, 13))
+def test_errors_of_an_inverse_are_round_off_times_the_condition(seed, n, decades):
+    """Any regular matrix, with one or several small singular values, against multiple precision."""
+    rng = np.random.default_rng(seed)
+    U, V = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    A = (U * 10 ** rng.choice([0.0, -decades, -decades / 2], n)) @ V
+    exact = exact_inverse(A)
+    condition = np.linalg.norm(A) * np.linalg.norm(exact)
+    assert np.linalg.norm(inverse(A) - exact) <= 1e-15 * n**1.5 * condition * np.linalg.norm(exact)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(-200, 200))
+def test_an_inverse_does_not_depend_on_the_units_of_its_columns(seed, n, decade):
+    """A D has the inverse D^-1 A^-1 to the last bits, though its condition may be anything."""
+    rng = np.random.default_rng(seed)
+    A, D = rng.normal(size=(n, n)), 2.0 ** np.round(decade * rng.uniform(-1, 1, n))
+    np.testing.assert_array_equal(inverse(A * D), inverse(A) / D[:, None])
+
+
+def test_inverting_symbols_is_inverting_floats_and_has_its_derivative():
+    A = np.random.default_rng(2).normal(size=(5, 5))
+    f = trace(inverse, {"A": (5, 5)})
+    np.testing.assert_allclose(f(A), np.linalg.inv(A), rtol=1e-12)
+    X, slope = np.linalg.inv(A), jacobian(f, "A")(A)
+    np.testing.assert_allclose(slope, -np.einsum("ia,bj->ijab", X, X), atol=1e-12 * np.abs(X).max() ** 2)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_reflection_divides_by_zero_where_entries_are_zero(sign):
+    """Diagonal matrices, permutations, and columns whose first entry is zero, as numbers of a trace."""
+    f = trace(inverse, {"A": (3, 3)})
+    for A in (np.eye(3), np.diag([3.0, 1e-8, 2.0]), np.eye(3)[[1, 2, 0]], np.eye(3)[::-1]):
+        np.testing.assert_allclose(f(sign * A), np.linalg.inv(sign * A), rtol=1e-15)
+
+
+def test_what_is_known_to_be_zero_costs_nothing():
+    def blocks(a, b):
+        A = np.zeros((5, 5), int).astype(object)
+        A[0, 0], A[1:3, 1:3], A[3:, 3:] = a, b, [[0, a], [2, 0]]
+        return inverse(A)
+
+    X = trace(blocks, {"a": (), "b": (2, 2)}).outputs["blocks"]
+    off = [(i, j) for i in range(5) for j in range(5) if {i, j} not in ({0}, {1}, {2}, {1, 2}, {3, 4})]
+    assert all(type(X[at]) is not type(X[1, 1]) and float(X[at]) == 0 for at in off)
+    triangle = trace(lambda a: inverse(np.triu(a)), {"a": (4, 4)})
+    assert "sqrt" not in triangle.operations
+
+
+def test_matrices_without_an_inverse_are_refused():
+    with pytest.raises(ShapeError, match=r"shape \(2, 3\) has no inverse"):
+        inverse(np.ones((2, 3)))
+    with pytest.raises(ConfigurationError, match="column 1 depends on the ones before it"):
+        trace(lambda a: inverse(np.array([[a, 0], [1, 0]])), {"a": ()})
+    assert inverse(np.zeros((0, 0))).shape == (0, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 import sympy
@@ -334,6 +335,44 @@ def test_angles_break_at_the_pole_where_the_group_does_not():
         close(group.coriolis(SO3.log(yaw @ pitch @ roll), v), truth, 3)
     np.testing.assert_allclose(rates, rates[-1], rtol=0.05)  # rates grow as 1/delta
     assert errors[-1] > 1e5 * errors[0] and errors[-1] > 1e-10
+
+
+@pytest.mark.parametrize("decade", range(13))
+def test_compiled_equations_lose_no_more_than_the_condition_next_to_a_pole(decade):
+    """At 10^-decade rad from the pole: rates to round-off, by 50 digits, C to round-off over the distance.
+
+    The columns of S are orthogonal there, so its condition says nothing of the rates.
+    """
+    M, v, distance = np.diag([1.0, 2.0, 3.0]), np.array([0.3, 0.2, 1.0]), 10.0**-decade
+    M[0, 1] = M[1, 0] = 0.2
+    angles = BoltzmannHamel(roll_pitch_yaw_transformation, M)
+    shapes, x = {"x": (3,), "v": (3,)}, np.array([0.5, math.pi / 2 - distance, 0.7])
+    with mpmath.workdps(50):
+        (sr, sp), (cr, cp) = ([f(mpmath.mpf(a)) for a in x[:2]] for f in (mpmath.sin, mpmath.cos))
+        S = mpmath.matrix([[1, 0, -sp], [0, cr, sr * cp], [0, -sr, cr * cp]])
+        exact = np.array(mpmath.lu_solve(S, mpmath.matrix(v.tolist())).T.tolist()[0], float)
+    rates = Kernel(trace(angles.rates, shapes, name="rates"))(x, v)
+    np.testing.assert_allclose(rates, exact, rtol=1e-14, atol=1e-15 * np.abs(exact).max())
+    C = Kernel(trace(angles.coriolis, shapes, name="coriolis"))(x, v)
+    assert np.abs(C - RigidBody(SO3, M).coriolis(v)).max() < 2e-15 * np.abs(M @ v).max() / distance
+
+
+@pytest.mark.parametrize("decade", range(10))
+def test_compiled_rates_of_exponential_coordinates_next_to_their_end(decade):
+    """At 2 pi - 10^-decade rad, where two singular values of dexp vanish at once: against 50 digits."""
+    distance = 10.0**-decade
+    axis = np.array([2.0, -1.0, 2.0]) / 3
+    phi, v = (2 * math.pi - distance) * axis, np.array([0.3, 0.2, 1.0])
+    with mpmath.workdps(50):
+        p = mpmath.matrix(phi.tolist())
+        angle = mpmath.sqrt(p[0] ** 2 + p[1] ** 2 + p[2] ** 2)
+        W = mpmath.matrix([[0, -p[2], p[1]], [p[2], 0, -p[0]], [-p[1], p[0], 0]])
+        bend, twist = (1 - mpmath.cos(angle)) / angle**2, (angle - mpmath.sin(angle)) / angle**3
+        S = mpmath.eye(3) - bend * W + twist * W * W
+        exact = np.array(mpmath.lu_solve(S, mpmath.matrix(v.tolist())).T.tolist()[0], float)
+    made = BoltzmannHamel(exponential_transformation(SO3), np.eye(3))
+    rates = Kernel(trace(made.rates, {"x": (3,), "v": (3,)}, name="rates"))(phi, v)
+    assert np.abs(rates - exact).max() < 2e-14 / distance * np.abs(exact).max()
 
 
 def test_a_potential_and_a_transformation_of_ones_own():

@@ -89,11 +89,11 @@ class ConstrainedRun(Run):
 
     @property
     def largest_energy_jump(self) -> np.ndarray:
-        """The largest change of energy less the work of efforts and forces between two records, (...)  [J]
+        """The largest change of energy less the work of efforts, forces and drives in an interval, (...)  [J]
 
         Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
-        Work is by the trapezoidal rule, so short intervals tell more; that of prescribed motions is not taken
-        into account, and of a loaded run only that of tau in joint coordinates.
+        Work is by the trapezoidal rule, so short intervals tell more; of a loaded run only that of tau in
+        joint coordinates is known.
         """
         change, power = np.diff(self.energy, axis=-1), np.zeros(self._finite.shape)
         if self.system is not None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .bodies import Frame, Tree
+from .bodies import Body, Frame, Joint, Tree
 from .codegen import Kernel, traced
 from .door import checked, count, floats
+from .dynamics.forces import NO_LIMIT
 from .errors import ConfigurationError, ModelError, ShapeError, positive
 from .groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
+from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
 
@@ -31,12 +33,13 @@ class InverseKinematics:
 
     q           configurations, (..., nq)
     residual    |e| of the errors of all targets, (...)                                            [rad and m]
-    converged   whether it is at most the tolerance, (...)
+    converged   whether |e|, with lengths over the size, is at most the tolerance, (...)
     iterations  how many steps were tried, those from other starts included, (...)
     reason      "converged"; "closest within reach": no small motion comes nearer, and no start that was tried
                 has led nearer; or "not finished" after so many iterations, (...)
     errors      e of each target, by its frame, (..., 6) or (..., 3)                               [rad, m]
     poses       where the frames are at q, (..., 4, 4) each: the closest poses that were found
+    size        the length that counts as much as a radian: how long the links to the frames are           [m]
     """
 
     q: Array
@@ -46,6 +49,7 @@ class InverseKinematics:
     reason: Array
     errors: dict[str | Frame, Array]
     poses: dict[str | Frame, Array]
+    size: float
 
     def __repr__(self) -> str:
         worst = float(np.max(self.residual, initial=0))
@@ -66,18 +70,20 @@ def inverse_kinematics(
     restarts: int = 60,
     rng: np.random.Generator | int | None = 0,
 ) -> InverseKinematics:
-    """Configurations q at which frames have given poses or positions: least |e(q)|, by Levenberg-Marquardt.
+    """Configurations q at which frames have given poses or positions: least |W e(q)|, by Levenberg-Marquardt.
 
         found = lb.inverse_kinematics(robot, {"tool0": T}, q0)       # found.q, found.converged
 
     With the pose T(q) of a frame and T* that is wanted, e = log(T^-1 T*), (6,), and with a position p*,
-    e = p* - p, (3,). A step is dq = (J^T J + lambda 1)^-1 J^T e along the group, lambda in proportion to
-    |e|^2, so that steps are quadratic near a solution and small where J loses rank.
+    e = p* - p, (3,). W divides lengths by the size of the robot, so that the search is the same in any unit
+    of length. A step is dq = D (A^T A + lambda 1)^-1 A^T W e along the group with A = W J D, where D
+    multiplies translations by the size; lambda is in proportion to |W e|^2, so that steps are quadratic near
+    a solution and small where J loses rank.
 
     targets     by name of a frame or body: poses (..., 4, 4), or positions (..., 3), in the world     [m]
     q0          where to start, (..., nq), or values of joints, {"elbow_joint": 1.2}; None: neutral
     limits      whether the joints' limits, also of those that follow others, are kept
-    tolerance   of |e|                                                                            [rad and m]
+    tolerance   of |W e|: radians, and lengths over the size (`InverseKinematics.size`)                  [rad]
     iterations  most steps of a search
     restarts    how many searches from random configurations follow at most where one has not converged: near
                 singular configurations most starts lead to others that are closest in their neighbourhood. A
@@ -123,7 +129,7 @@ def inverse_kinematics(
         if not len(left):
             break
         members = np.repeat(left, copies)
-        tried = search.run(search.bounds.random(robot, draw, len(members)), [x[members] for x in rows])
+        tried = search.run(search.random(draw, len(members)), [x[members] for x in rows])
         ends = np.concatenate([ends, np.full((len(ends), copies), np.inf)], axis=1)
         ends[left, -copies:] = tried.residual.reshape(-1, copies)
         best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
@@ -131,16 +137,17 @@ def inverse_kinematics(
         better = tried.residual[first] < best.residual[left]
         for mine, found in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
             mine[left[better]] = found[first[better]]
-    e, _ = search.errors(best.q, *rows)
+    e, _ = search.kernel(best.q, *rows)
     parts = np.split(e, np.cumsum([3 * n for n in sizes.values()])[:-1], axis=-1)
     return InverseKinematics(
         best.q.reshape(*batch, robot.nq),
-        best.residual.reshape(batch)[()],
+        np.linalg.norm(e, axis=-1).reshape(batch)[()],
         (best.residual <= tolerance).reshape(batch)[()],
         best.iterations.reshape(batch)[()],
         best.reason.reshape(batch)[()],
         {frame: x.reshape(*batch, x.shape[-1]) for frame, x in zip(wanted, parts, strict=True)},
         {frame: robot.pose(best.q, frame).reshape(*batch, 4, 4) for frame in wanted},
+        search.size,
     )
 
 
@@ -206,9 +213,12 @@ class _Bounds:
         """The closest configurations (n, nq) within the limits."""
         return np.clip(q, self.low, self.high)
 
-    def random(self, robot: Robot, rng: np.random.Generator, n: int) -> Array:
-        """Random configurations (n, nq) within the limits: uniform between those that are finite."""
-        q = robot.random(rng, n)
+    def random(self, robot: Robot, rng: np.random.Generator, n: int, units: Array) -> Array:
+        """Random configurations (n, nq) within the limits: uniform between limits that are finite.
+
+        units  what the others are multiplied by, (nq,)
+        """
+        q = robot.random(rng, n) * units
         closed = np.isfinite(self.high - self.low)
         q[:, closed] = rng.uniform(self.low[closed], self.high[closed], (n, np.count_nonzero(closed)))
         return self.inside(q)
@@ -226,7 +236,7 @@ class _Bounds:
 
 @dataclass
 class _Found:
-    """The state of searches, a row each; those of `_Search.run`."""
+    """The state of searches, a row each; the residual is |W e|."""
 
     q: Array
     residual: Array
@@ -245,7 +255,15 @@ class _Search:
         key = ("inverse kinematics", *is_pose.items())
         if key not in robot.kernels:
             robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
-        self.errors = robot.kernels[key]
+        self.kernel = robot.kernels[key]
+        self.size = _size(robot.tree, is_pose, limits)
+        shares = [[1.0] * 3 * whole + [1 / self.size] * 3 for whole in is_pose.values()]
+        self.weights = np.concatenate(shares)  # W
+        slides = _slides(robot.tree)
+        self.units = np.where(slides, self.size, 1.0)  # D
+        neutral = np.asarray(robot.neutral(), float)
+        moved = np.asarray(robot.group.integrate(neutral, slides.astype(float)), float)
+        self.coordinate_units = np.where(moved != neutral, self.size, 1.0)  # of coordinates that are lengths
         self.reaches = [_reach(robot.tree, frame, limits) for frame in is_pose]
 
     def beyond_reach(self, targets: list[Array]) -> Array:
@@ -254,12 +272,21 @@ class _Search:
         apart = [np.linalg.norm(p - o, axis=-1) > r * (1 + SAME) for p, (o, r) in zip(places, self.reaches)]
         return np.any(apart, axis=0)
 
+    def errors(self, q: Array, targets: list[Array]) -> tuple[Array, Array]:
+        """W e (n, m) and W J D (n, m, nv): with lengths in units of the size."""
+        e, J = self.kernel(q, *targets)
+        return e * self.weights, J * self.weights[:, None] * self.units
+
+    def random(self, rng: np.random.Generator, n: int) -> Array:
+        """Random configurations (n, nq) within the limits, translations as far as the robot is large."""
+        return self.bounds.random(self.robot, rng, n, self.coordinate_units)
+
     def run(self, q: Array, targets: list[Array]) -> _Found:
         """Searches from q (n, nq), each until it has converged or cannot come nearer."""
         n = len(q)
         found = _Found(q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object))
         damping = np.full(n, FIRST_DAMPING)
-        e, J = self.errors(q, *targets)
+        e, J = self.errors(q, targets)
         found.residual[:] = np.linalg.norm(e, axis=-1)
         for _ in range(self.most):
             uphill = (np.swapaxes(J, -1, -2) @ e[..., None])[..., 0]
@@ -275,9 +302,9 @@ class _Search:
             found.iterations[going] += 1
             e_, J_ = e[going], J[going] * free[going, None, :]
             lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
-            step = _damped(J_, e_, lam)
+            step = _damped(J_, e_, lam) * self.units
             there = self.bounds.inside(self.robot.integrate(found.q[going], step))
-            e_, J_ = self.errors(there, *(x[going] for x in targets))
+            e_, J_ = self.errors(there, [x[going] for x in targets])
             residual = np.linalg.norm(e_, axis=-1)
             better = residual < found.residual[going]
             rows = going[better]
@@ -288,22 +315,72 @@ class _Search:
         return found
 
 
+def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
+    """The frame, and the bodies that carry it, from the root on."""
+    at = tree.frame(frame) if isinstance(frame, str) else frame
+    bodies = tree.ancestors(at.body) if at.body else []
+    return at, sorted(bodies, key=lambda body: body.index)
+
+
+def _links(at: Frame, chain: list[Body]) -> float:
+    """How long the links of a chain are together, from its root to the frame, without what slides."""
+    lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
+    for body in chain:
+        if isinstance(body.joint.group, Revolute | Spherical):
+            lengths.append(2 * float(np.linalg.norm(getattr(body.joint.group, "point", 0.0))))  # of the axis
+    return sum(lengths) if chain else 0.0
+
+
+def _stroke(joint: Joint) -> float:
+    """How far a slide gets from zero within its limits."""
+    return float(np.abs([joint.lower, joint.upper]).max())
+
+
 def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
     """A place in the world, and how far from it a frame's origin can get, by the lengths of its links."""
-    at = tree.frame(frame) if isinstance(frame, str) else frame
-    chain = tree.ancestors(at.body) if at.body else []
-    chain = sorted(chain, key=lambda body: body.index)
-    lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
+    at, chain = _chain(tree, frame)
+    reach = _links(at, chain)
     for body in chain:
         group, joint = body.joint.group, body.joint
         if isinstance(group, Prismatic) and limits and joint.mimic is None:
-            lengths.append(float(np.abs([joint.lower, joint.upper]).max()))
-        elif isinstance(group, Revolute | Spherical):
-            lengths.append(2 * float(np.linalg.norm(getattr(group, "point", 0.0))))  # of the axis
-        elif not isinstance(group, Fixed):
-            lengths.append(np.inf)
+            reach += _stroke(joint)
+        elif not isinstance(group, Revolute | Spherical | Fixed):
+            reach = np.inf
     origin = chain[0].placement[:3, 3] if chain else at.placement[:3, 3]
-    return np.asarray(origin, float), sum(lengths) if chain else 0.0
+    return np.asarray(origin, float), reach
+
+
+def _size(tree: Tree, frames: Iterable[str | Frame], limits: bool) -> float:
+    """A length that grows with the robot and does not depend on where it stands.
+
+    The longest chain of links to one of the frames, or the largest radius of gyration of a body that carries
+    it, whichever is longer. Limits of slides are a last resort, as descriptions have 1e3 for no limit. 1 m
+    where nothing has a length.
+    """
+    lengths, strokes = [0.0], [0.0]
+    for frame in frames:
+        at, chain = _chain(tree, frame)
+        lengths.append(_links(at, chain))
+        for body in chain:
+            m, _, Sigma = body.inertia.moments
+            if is_numeric(m, Sigma) and m > 0:
+                lengths.append(math.sqrt(max(float(np.trace(Sigma)) / float(m), 0.0)))
+            if isinstance(body.joint.group, Prismatic):
+                strokes.append(_stroke(body.joint))
+    for size in (max(lengths), max(x for x in strokes if x < NO_LIMIT)):
+        if size > 0:
+            return size
+    return 1.0
+
+
+def _slides(tree: Tree) -> Array:
+    """Which velocities (nv,) are translations, in metres; a joint that follows counts as its leader."""
+    slides = np.zeros(tree.nv, bool)
+    for body in tree.bodies:
+        if body.joint.mimic is None:
+            for k, S in body.columns:
+                slides[k] = is_numeric(S) and not np.any(S[:3])
+    return slides
 
 
 def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:

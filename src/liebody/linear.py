@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ShapeError
-from .scalar import Array
+from .errors import ConfigurationError, ShapeError
+from .scalar import Array, sqrt, where
 
 
 def is_numeric(*arrays: Any) -> bool:
@@ -131,6 +131,67 @@ def outward(factors: tuple[list[list[Any]], list[Any]], y: Array) -> Array:
             if not is_zero(l_ki):
                 x[k] = x[k] - l_ki * x[i]
     return np.array(x).reshape(np.shape(y))
+
+
+def inverse(A: Array) -> Array:
+    """A^-1 (n, n) of a regular matrix, by Householder's reflections: Q A = R, A^-1 = R^-1 Q.
+
+    No pivots are chosen, so symbols of a trace will do, and nothing is squared: errors are of the order of
+    round-off times the condition number of A, as with pivots. Columns that are known to be zero below the
+    diagonal take no reflection; blocks on the diagonal stay apart.
+
+    Raises ConfigurationError for a matrix that is singular whatever its symbols are.
+
+    Golub and Van Loan (2013), Matrix Computations, algorithm 5.2.1.
+    """
+    A = np.asarray(A)
+    if A.ndim != 2 or A.shape[0] != A.shape[1]:
+        raise ShapeError(f"a matrix of shape {A.shape} has no inverse; expected a square one, (n, n)")
+    n = len(A)
+    rows = [[*A[i], *(int(i == j) for j in range(n))] for i in range(n)]  # [A, 1], which becomes [R, Q]
+    for k in range(n):
+        _reflect(rows, k)
+        if is_zero(rows[k][k]):
+            raise ConfigurationError(
+                f"the matrix is singular: column {k} depends on the ones before it, whatever its symbols are"
+            )
+    X: list[Any] = [None] * n
+    for k in reversed(range(n)):
+        X[k] = [x / rows[k][k] for x in _less(rows[k][n:], [(rows[k][j], X[j]) for j in range(k + 1, n)])]
+    return np.array(X).reshape(n, n)
+
+
+def _reflect(rows: list[list[Any]], k: int) -> None:
+    """Rows k, k + 1, ... by the reflection that leaves zeros below the diagonal in column k.
+
+    With x the column from the diagonal on and s = sign(x_0) |x|, it is 1 - u u^T / (s u_0), u = x + s e_0:
+    the sign keeps u_0 from cancelling, so that |u| is never small against |x|.
+    """
+    below = [i for i in range(k + 1, len(rows)) if not is_zero(rows[i][k])]
+    if not below:
+        return
+    first, diagonal = rows[k][k], not is_zero(rows[k][k])
+    size = sqrt(sum(rows[i][k] * rows[i][k] for i in ([k, *below] if diagonal else below)))
+    signed = where(first < 0, -size, size) if diagonal else size
+    u = {k: first + signed, **{i: rows[i][k] for i in below}}
+    scale = 1 / (signed * u[k])
+    for j in range(k + 1, len(rows[k])):
+        along = [u[i] * rows[i][j] for i in u if not is_zero(rows[i][j])]
+        if along:
+            share = scale * sum(along)
+            for i in u:
+                rows[i][j] = rows[i][j] - share * u[i]
+    rows[k][k] = -signed
+    for i in below:
+        rows[i][k] = 0
+
+
+def _less(row: list[Any], terms: list[tuple[Any, list[Any]]]) -> list[Any]:
+    """The row less the sum of weight times others, without those that are known to be zero."""
+    for weight, others in terms:
+        if not is_zero(weight):
+            row = [x if is_zero(y) else x - weight * y for x, y in zip(row, others, strict=True)]
+    return row
 
 
 def is_zero(x: Any) -> bool:

@@ -593,9 +593,11 @@ def states_of(
     q, v = (np.array(x, order="C").reshape(-1, x.shape[-1]) for x in (q, v))
     check_members(batch)
     door.normalize(q)
+    if moved is not None:
+        moved = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
+    if v0 is None and mechanism.nc:
+        v = np.array(mechanism.start_velocities(q, moved))
     try:
-        if moved is not None:
-            moved = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
         one = len(q) == 1
         mechanism.check_state(q[0] if one else q, v[0] if one else v, p=moved)
     except ConfigurationError as error:

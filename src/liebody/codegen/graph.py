@@ -561,7 +561,8 @@ def trace(
 
 
 SOLVE = (
-    "numpy.linalg needs numbers; liebody.linear.solve(A, b) takes symbols, A symmetric and positive definite"
+    "numpy.linalg needs numbers; liebody.linear.solve(A, b), A symmetric and positive definite, and "
+    "liebody.linear.inverse(A) take symbols"
 )
 
 

@@ -65,6 +65,31 @@ class Constrained(Parametric, Assembly):
         """g (nc,) and J (nc, nv), for left-trivialised velocities."""
         raise NotImplementedError
 
+    @property
+    def is_driven(self) -> bool:
+        """Whether constraints move with time, or give velocities: drives, which may do work."""
+        return any(c.kind.timed or c.kind.is_driven for c in self.constraints)
+
+    @property
+    def works(self) -> bool:
+        return self.is_driven or bool(super().works)
+
+    def drift(self, t: Any, q: Array) -> Array:
+        """The rate of the constraints (nc,) at rest: J v = -drift of all velocities that obey them."""
+        return self.residuals(t, q, np.zeros(self.nv, int))[1]
+
+    def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
+        """As `Mechanism.power`, with that of the drives, -(J^T lambda) . v = lambda . drift.
+
+        The multipliers are the exact ones of the state.                                                 [W]
+        """
+        power = super().power(t, q, v, u)
+        if not self.is_driven:
+            return power
+        by = Regularization.plain(self.redundant)
+        multipliers = self.motion(t, np.concatenate([q, v]), u, NOTHING, by).multipliers
+        return power + multipliers @ self.drift(t, q)
+
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         """J (rows, 6) of a constraint for twists of its frame on its last moving body."""
         raise NotImplementedError
@@ -140,9 +165,10 @@ class Constrained(Parametric, Assembly):
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
 
-        J alone, without g, where some of them are of velocities only; and drift(t, q) where some move.
+        J alone, without g, where some of them are of velocities only; and drift(t, q) where some move, with
+        J(t, q) where that depends on time.
 
-        Raises ModelError for curves, and where J depends on time.
+        Raises ModelError for curves.
         """
         if not self.nc:
             return {}
@@ -154,16 +180,16 @@ class Constrained(Parametric, Assembly):
                 f"{', '.join(moved)} of {self.name} change its constraints, and methods for mechanical "
                 "systems take parameters of masses and forces alone; use an explicit method, such as 'rkmk4'"
             )
-        driven = [c for c in self.constraints if c.kind.timed or c.kind.is_driven]
         for c in self.constraints:
-            if c.kind.parameters or (c in driven and self._changes_with_time(self.rows[c.name])):
+            if c.kind.parameters:
                 raise ModelError(
-                    f"constraint {c.name!r} has a coordinate of its own, or a Jacobian that depends on time, "
-                    "which methods for mechanical systems do not take; use an explicit method, such as "
-                    "'rkmk4'"
+                    f"constraint {c.name!r} has a coordinate of its own, which methods for mechanical "
+                    "systems do not take; use an explicit method, such as 'rkmk4'"
                 )
-        if driven:
-            return {**found, "drift": lambda t, q: self.residuals(t, q, np.zeros(self.nv, int))[1]}
+        if self.is_driven:
+            if any(self._changes_with_time(self.rows[c.name]) for c in self.constraints if c.kind.timed):
+                found |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
+            return {**found, "drift": self.drift}
         return {"g": g, **found} if self.of_places.all() else found
 
     def _moved_by_parameters(self) -> list[str]:
@@ -259,6 +285,20 @@ class Constrained(Parametric, Assembly):
                 found[apart] = self.evaluated("on_constraints", 0.0, found[apart], rest, p=p[apart])[0]
         for at in map(tuple, np.argwhere(~(off <= CLOSED))):
             found[at] = self.at(p[at]).assemble(q)
+        return found
+
+    def start_velocities(self, q: Array, p: Array = None) -> np.ndarray:
+        """As `Mechanism.start_velocities`: of drives the least ones, in the metric of M, that obey them."""
+        rest = np.zeros((len(q), self.nv))
+        if not self.is_driven:
+            return rest
+        found, off = rest.copy(), np.ones(len(q), bool)
+        if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
+            found = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
+            left = np.abs(self.evaluated("residuals", 0.0, q, found, p=p)[1]).max(axis=-1, initial=0.0)
+            off = ~(left <= CLOSED * (1 + np.abs(found).max(axis=-1, initial=0.0)))
+        for i in np.flatnonzero(off):
+            found[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
         return found
 
     def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:

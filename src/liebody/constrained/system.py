@@ -80,7 +80,7 @@ class System(Constrained):
 
     @property
     def works(self) -> bool:
-        return bool(self.forces or self.generalised)
+        return bool(self.forces or self.generalised) or self.is_driven
 
     @property
     def joints(self) -> list[str]:

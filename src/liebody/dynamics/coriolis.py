@@ -16,15 +16,17 @@ body's twist V = (omega, v),
 
 where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of
 J, and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other
-matrices C_b give the other forms (`FORMS`). The recursion over pairs is that of Echeandia and Wensing (2021),
-"Numerical methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems", with twelve
-numbers instead of a 6 x 6 matrix B.
+matrices C_b give the other forms (`CoriolisForm`). The recursion over pairs is that of Echeandia and Wensing
+(2021), "Numerical methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems",
+with twelve numbers instead of a 6 x 6 matrix B.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +34,7 @@ import numpy as np
 from ..bodies import Body, Moments, Tree
 from ..codegen import step
 from ..errors import ModelError
+from ..groups import SE3
 from ..linear import cross, skew, symmetric
 from ..scalar import Array
 from .inverse import FREE_FALL, joint_efforts, rate_of_turning, vector_of_skew_part
@@ -132,16 +135,127 @@ def rate_of_inertia(moments: Moments, w: Array, u: Array) -> Moments:
     return Moments(0, l, symmetric(3, lambda i, j: K[i, j] + K[j, i]))
 
 
-FORMS: dict[str, Callable[[Moments, Array, Array], Operator]] = {
-    "christoffel": flux_of,
-    "ploen": _ploen,
-    "coadjoint": _coadjoint,
-    "feurstein": _feurstein,
-    "newton-euler": rate_of_inertia,
-    "hamel": flux_of,
-}
-BODY_FORMS = tuple(form for form in FORMS if form != "hamel")  # made of the bodies' matrices
-BY_KINETIC_ENERGY = ("christoffel", "hamel")  # forms that the kinetic energy alone determines
+# -- the forms -------------------------------------------------------------------------------------------
+
+
+BodyMatrix = Callable[[Array, Array], Array]
+"""(J, V) -> C_b (6, 6), from the spatial inertia J (6, 6) and the twist V (6,) of a body."""
+
+
+@dataclass(frozen=True)
+class CoriolisForm:
+    """One of the matrices C with the same product C v, as data: each algorithm asks for what it needs.
+
+    body_matrix        (J, V) -> C_b, the bodies' Coriolis matrix with C_b V = -ad_V^T J V
+    operator           (moments, omega, v) -> B = C_b - J ad_V of a body, in closed form; None: by this
+                       definition
+    skew_bodies        whether C_b is skew-symmetric: dM/dt = C + C^T for the C that the bodies' matrices make
+    by_kinetic_energy  whether all inertias with the same kinetic energy of the tree have the same C, so that
+                       the tree's base moments serve
+    moving_origin      whether C is the same if the root's origin moves on: C takes fewer operations then
+    boltzmann_hamel    whether C is that of the Boltzmann-Hamel equations, dM/dt - ad_v^T M - (v^T X_i M) / 2,
+                       which is found from the C of the form "christoffel", whose other fields it has
+    """
+
+    body_matrix: BodyMatrix
+    operator: Callable[[Moments, Array, Array], Operator] | None = None
+    skew_bodies: bool = False
+    by_kinetic_energy: bool = False
+    moving_origin: bool = False
+    boltzmann_hamel: bool = False
+
+    def __post_init__(self) -> None:
+        if self.operator is None:  # once for each form, because functions tell steps of a trace apart
+            object.__setattr__(self, "operator", _by_definition(self.body_matrix))
+
+    @property
+    def of_bodies(self) -> bool:
+        """Whether C is made of the bodies' matrices, C = sum of J_i^T (I_i dJ_i/dt + C_b,i J_i)."""
+        return not self.boltzmann_hamel
+
+    @property
+    def skew(self) -> bool:
+        """Whether dM/dt - 2 C is skew-symmetric."""
+        return self.skew_bodies and self.of_bodies
+
+    @property
+    def operator_is_rate(self) -> bool:
+        """Whether B is dJ/dt, so that the recursion over pairs gives dM/dt as well."""
+        return self.operator is rate_of_inertia
+
+    @property
+    def operator_is_flux(self) -> bool:
+        """Whether C = int J_r^T (dJ_r/dt) dm, so that accelerations of points give C v_r."""
+        return self.operator is flux_of and self.of_bodies
+
+
+def _by_definition(body_matrix: BodyMatrix) -> Callable[[Moments, Array, Array], BlockOperator]:
+    """(moments, omega, v) -> B = C_b - J ad_V."""
+
+    def operator(moments: Moments, w: Array, u: Array) -> BlockOperator:
+        J, V = moments.matrix(), np.concatenate([w, u])
+        B = body_matrix(J, V) - J @ SE3.ad(V)
+        return BlockOperator(B[:3, :3], B[:3, 3:], B[3:, :3], B[3:, 3:])
+
+    return operator
+
+
+def _newton_euler_body(J: Array, V: Array) -> Array:
+    return -SE3.ad(V).T @ J
+
+
+def _coadjoint_body(J: Array, V: Array) -> Array:
+    return SE3.coad(J @ V)
+
+
+def _feurstein_body(J: Array, V: Array) -> Array:
+    ad = SE3.ad(V)
+    return J @ ad - ad.T @ J
+
+
+def _christoffel_body(J: Array, V: Array) -> Array:
+    return 0.5 * (_feurstein_body(J, V) + _coadjoint_body(J, V))
+
+
+def _ploen_body(J: Array, V: Array) -> Array:
+    W, I, mr, m = skew(V[:3]), J[:3, :3], J[:3, 3:], J[5, 5]
+    return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
+
+
+# Kernels are found by the names of forms: what a name stands for does not change.
+FORMS: Mapping[str, CoriolisForm] = MappingProxyType(
+    {
+        "christoffel": CoriolisForm(
+            _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, moving_origin=True
+        ),
+        "ploen": CoriolisForm(_ploen_body, _ploen, skew_bodies=True),
+        "coadjoint": CoriolisForm(_coadjoint_body, _coadjoint, skew_bodies=True),
+        "feurstein": CoriolisForm(_feurstein_body, _feurstein, skew_bodies=True),
+        "newton-euler": CoriolisForm(_newton_euler_body, rate_of_inertia),
+        "hamel": CoriolisForm(
+            _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, boltzmann_hamel=True
+        ),
+    }
+)
+
+
+def body_forms() -> tuple[str, ...]:
+    """The names of the forms that are made of the bodies' matrices."""
+    return tuple(name for name, form in FORMS.items() if form.of_bodies)
+
+
+def coriolis_form(name: Any, purpose: str = "of a Coriolis matrix", of_bodies: bool = False) -> CoriolisForm:
+    """The form of this name.
+
+    purpose    how the message goes on after "form 'x'"
+    of_bodies  whether it has to be made of the bodies' matrices
+
+    Raises ModelError, which lists the forms, for an unknown one.
+    """
+    names = body_forms() if of_bodies else tuple(FORMS)
+    if not isinstance(name, str) or name not in names:
+        raise ModelError(f"form {name!r} {purpose} is unknown; use one of {', '.join(names)}")
+    return FORMS[name]
 
 
 def coriolis_matrix(tree: Tree, q: Array, v: Array, form: str = "christoffel") -> Array:
@@ -186,28 +300,32 @@ def mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
 def mass_and_coriolis(
     tree: Tree, q: Array, v: Array, form: str = "christoffel"
 ) -> tuple[Array, Array, Array]:
-    """M, dM/dt and C in one recursion, each (nv, nv); arguments as in `coriolis_matrix`."""
-    if form not in FORMS:
-        raise ModelError(f"form {form!r} of a Coriolis matrix is unknown; use one of {', '.join(FORMS)}")
+    """M, dM/dt and C in one recursion, each (nv, nv); arguments as in `coriolis_matrix`.
+
+    Forms that are neither skew nor made of dJ/dt take a second recursion for dM/dt.
+    """
+    kind = coriolis_form(form)
     moments = (
         tree.base_moments
-        if form in BY_KINETIC_ENERGY
+        if kind.by_kinetic_energy
         else (tree.base_moments[0], *(b.inertia.moments for b in tree.bodies))
     )
     mass, rate, coriolis, mixed = (JointMatrix(tree.nv) for _ in range(4))
-    origin = form == "christoffel"
-    for block in _pairs(tree, q, v, moments, FORMS[form], moving_origin=origin):
+    for block in _pairs(tree, q, v, moments, kind.operator, kind.moving_origin):
         mass.add_symmetric(block.ancestor, block.body, block.mass)
         coriolis.add(block.ancestor, block.body, block.forward)
         mixed.add(block.ancestor, block.body, -block.transposed)
         if block.ancestor is not block.body:
             coriolis.add(block.body, block.ancestor, (block.turning + block.transposed).T)
             mixed.add(block.body, block.ancestor, -block.transposed.T)
-        if form == "newton-euler":  # B = dJ/dt
+        if kind.operator_is_rate:
             rate.add_symmetric(block.ancestor, block.body, block.forward + block.turning)
     M, C = mass.array(), coriolis.array()
-    dM = rate.array() if form == "newton-euler" else symmetric(tree.nv, lambda i, j: C[i, j] + C[j, i])
-    if form == "hamel":
+    if kind.skew_bodies:
+        dM = symmetric(tree.nv, lambda i, j: C[i, j] + C[j, i])
+    else:
+        dM = rate.array() if kind.operator_is_rate else mass_matrix_derivative(tree, q, v)
+    if kind.boltzmann_hamel:
         C = C + 0.5 * (C.T - _coadjoint_times(tree, v, M) - mixed.array())
     return M + np.diag(armature(tree)), dM, C
 
@@ -381,12 +499,12 @@ def _pairs(
     q: Array,
     v: Array,
     moments: tuple[Moments, ...],
-    operator: Callable[[Moments, Array, Array], Operator],
+    operator: Any,
     moving_origin: bool,
 ) -> Iterator[_Block]:
     """The blocks of all pairs of a body and its ancestors, each wrench carried inwards from body to body.
 
-    operator       B of a single body, from its moments and twist
+    operator       (moments, omega, v) -> B of a single body
     moving_origin  measure velocities against a frame that moves on with the root's origin, without turning:
                    it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
     """

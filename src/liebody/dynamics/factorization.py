@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Tree
-from ..errors import ModelError
 from ..groups import SE3
 from ..groups.base import block_diagonal
 from ..scalar import Array
-from .coriolis import BODY_FORMS
+from .coriolis import coriolis_form
 from .inverse import FREE_FALL
 from .joint_space import armature
 from .kinematics import frame_jacobian, frame_jacobian_rate
@@ -94,14 +93,12 @@ class Factorization:
         "coadjoint"     ad~ of the momentum: [[-[p_w], -[p_v]], [-[p_v], 0]], From (2012), eq. (75)
         "feurstein"     J ad_V - ad_V^T J, Feurstein (2021), eq. (3.41)
         "christoffel"   (-ad_V^T J + J ad_V + ad~_JV) / 2, the mean of the last two
+
+        Raises ModelError for another form.
         """
-        if form not in BODY_FORMS:
-            raise ModelError(
-                f"form {form!r} of the bodies' Coriolis matrices is unknown; use one of "
-                f"{', '.join(BODY_FORMS)}"
-            )
+        kind = coriolis_form(form, "of the bodies' Coriolis matrices", of_bodies=True)
         return block_diagonal(
-            [_of_body(form, J, V) for J, V in zip(self._inertias, self._twists, strict=True)]
+            [kind.body_matrix(J, V) for J, V in zip(self._inertias, self._twists, strict=True)]
         )
 
     def C(self, form: str = "christoffel") -> Array:
@@ -194,21 +191,6 @@ def jacobian_mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
         half = dJ.T @ body.inertia.matrix() @ J
         rate = rate + half + half.T
     return rate
-
-
-def _of_body(form: str, J: Array, V: Array) -> Array:
-    """A body's Coriolis matrix (6, 6), from its inertia J and twist V."""
-    ad = SE3.ad(V)
-    if form == "newton-euler":
-        return -ad.T @ J
-    if form == "coadjoint":
-        return SE3.coad(J @ V)
-    if form == "feurstein":
-        return J @ ad - ad.T @ J
-    if form == "christoffel":
-        return 0.5 * (-ad.T @ J + J @ ad + SE3.coad(J @ V))
-    W, I, mr, m = ad[:3, :3], J[:3, :3], J[:3, 3:], J[5, 5]
-    return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
 
 
 def _blocks(rows: int, columns: int) -> list[list[Array]]:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..bodies import Joint, Tree
-from ..door import floats, members, quantity
+from ..door import floats, members, quantity, short
 from ..errors import ModelError, ShapeError
 from ..groups import Prismatic, Revolute
 from ..linear import cross, is_numeric
@@ -311,19 +311,27 @@ class _ByJoint(JointForce):
     """A law whose numbers are one for all joints, or {name of a joint: number}, frozen as pairs.
 
     allowed  {field: what its numbers may be, of `ALLOWED`}; zero or more where nothing is said
+    shared   fields that hold one number for all joints, and none by their names
     """
 
     allowed: ClassVar[Mapping[str, str]] = {}
+    shared: ClassVar[Collection[str]] = ()
 
     def __post_init__(self) -> None:
         for field, value in vars(self).items():
             if value is None and getattr(type(self), field, 0) is None:
                 continue  # the joints' own
+            name = f"{type(self).__name__}: {field}"
             if isinstance(value, Mapping):
                 value = tuple(value.items())
                 object.__setattr__(self, field, value)
-            for x in [x for _, x in value] if isinstance(value, tuple) else [value]:
-                _check_number(f"{type(self).__name__}: {field}", x, self.allowed.get(field, "zero or more"))
+            by_joint = isinstance(value, tuple)
+            if by_joint and not all(isinstance(x, tuple) and len(x) == 2 for x in value):
+                raise ShapeError(f"{name} is {short(value)}; give a number, or {{name of a joint: number}}")
+            if by_joint and field in self.shared:
+                raise ModelError(f"{name} is {short(dict(value))}; give one number for all joints")
+            for x in [x for _, x in value] if by_joint else [value]:
+                _check_number(name, x, self.allowed.get(field, "zero or more"))
 
     def check(self, joints: Collection[str]) -> None:
         given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
@@ -352,6 +360,7 @@ class JointFriction(_ByJoint):
     v_s: float = 1e-2
     name = "friction"
     allowed: ClassVar = {"v_s": "a positive number"}
+    shared: ClassVar = ("v_s",)
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
         return _acting(joint.friction if self.mu is None else _of(self.mu, joint))
@@ -410,6 +419,7 @@ class JointLimits(_ByJoint):
     damping_time: float = 0.0
     name = "limits"
     allowed: ClassVar = {"stiffness": "a positive number"}
+    shared: ClassVar = ("damping_time",)
 
     @classmethod
     def stops(cls, tree: Tree, contact: float = 0.02) -> JointLimits:

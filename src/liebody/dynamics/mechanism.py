@@ -266,6 +266,13 @@ class Mechanism(Sendable):
         """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
         return self.group.neutral()
 
+    def start_velocities(self, q: Array, p: Array = None) -> Array:
+        """The velocities (n, nv) with which simulations start by default at q (n, nq), parameters p (n, np).
+
+        Rest, where constraints do not prescribe others.
+        """
+        return np.zeros((len(q), self.nv))
+
     def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
         """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in, at parameters p."""
 

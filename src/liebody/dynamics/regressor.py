@@ -23,7 +23,7 @@ from ..door import count
 from ..errors import ModelError
 from ..linear import cross, is_numeric, is_zero
 from ..scalar import Array
-from .coriolis import BODY_FORMS, FORMS, Points, reference_wrenches
+from .coriolis import Points, coriolis_form, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
 from .recursions import HOME, poses_after, transformations, twists_of
 from .spatial import REST, Pair, next_rate, plus
@@ -284,16 +284,15 @@ def _wrenches(
     By the accelerations of points f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`;
     of other forms J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V.
     """
-    if form == "christoffel":
+    kind = coriolis_form(form, "of a regressor", of_bodies=True)
+    if kind.operator_is_flux:
         return reference_wrenches(tree, T, (v, v_r, a_r), gravity, _columns_of_points)[1:]
-    if form not in BODY_FORMS:
-        raise ModelError(f"there is no regressor of the form {form!r}; use one of {', '.join(BODY_FORMS)}")
     V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
         i, S = body.index, body.twist
         A_r.append(next_rate(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
-    return [_columns_of_form(FORMS[form], *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
+    return [_columns_of_form(kind.operator, *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
 def _columns_of_points(points: Points) -> Array:

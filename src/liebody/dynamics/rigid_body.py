@@ -22,7 +22,7 @@ from ..codegen import Function, jacobian, trace
 from ..door import array_of, checked, floats, number, quantities, quantity
 from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R
-from ..linear import back_substitute, cross, factor, is_numeric, solve
+from ..linear import back_substitute, cross, factor, inverse, is_numeric, solve
 from ..scalar import Array, cos, sin
 from .energy import potential_energy
 from .inverse import FREE_FALL
@@ -473,7 +473,7 @@ class BoltzmannHamel:
             M = mass_matrix(tree, group.integrate(q0, x))
             if S is None:
                 return M
-            per_velocity = np.asarray(own(x)) @ inverse_of(np.asarray(S(x)))
+            per_velocity = np.asarray(own(x)) @ inverse(np.asarray(S(x)))
             return per_velocity.T @ M @ per_velocity
 
         def U(x: Array) -> Any:
@@ -567,7 +567,7 @@ class BoltzmannHamel:
     def _inverse(self, x: Array) -> Array:
         S = self.S(x)
         if not is_numeric(S):
-            return inverse_of(S)
+            return inverse(S)
         try:
             return np.linalg.inv(S)
         except np.linalg.LinAlgError:
@@ -575,11 +575,6 @@ class BoltzmannHamel:
                 f"S(x) is singular at x = {_numbers(x)}; no x reaches beyond. Take coordinates about another"
                 " point, or the group itself (RigidBody), which has no such place"
             ) from None
-
-
-def inverse_of(S: Array) -> Array:
-    """S^-1 (n, n) of symbols, by the normal equations."""
-    return np.reshape(solve(S.T @ S, S.T), S.shape)
 
 
 def exponential_transformation(group: LieGroup, terms: int | None = None) -> Transformation:

@@ -20,7 +20,7 @@ from ..bodies import Tree
 from ..codegen import Function, jacobian, trace
 from ..codegen.printers.sympy_source import arranged, to_sympy
 from ..door import checked, floats, members, number, short
-from ..dynamics.coriolis import FORMS
+from ..dynamics.coriolis import coriolis_form
 from ..errors import ArgumentError, ModelError, ShapeError, known, warn
 from ..labels import labels
 from ..linear import solve
@@ -188,7 +188,7 @@ class Equations:
 
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
-        _check_known(form, FORMS, "form {} of the Coriolis matrix")
+        coriolis_form(form)
         return self.of("coriolis_matrix", form=form)
 
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
@@ -638,7 +638,7 @@ def make(
     floating: bool,
 ) -> Equations:
     """The `Equations` of what `liebody.equations` takes."""
-    _check_known(form, FORMS, "form {} of the Coriolis matrix")
+    coriolis_form(form)
     values: dict[Any, float] = {}
     bundled = None
     if symbols is True and isinstance(robot, str) and robot in models.names():

@@ -13,7 +13,7 @@ from ..codegen import Function, trace
 from ..codegen.derivatives import jacobian
 from ..door import OFF_UNIT, array_of, quantities
 from ..errors import ConfigurationError, LogarithmError, ShapeError
-from ..linear import is_numeric, solve
+from ..linear import inverse, is_numeric
 from ..scalar import Array, Coordinates, GroupElement
 
 TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), coordinates q (nq,), numbers s
@@ -119,7 +119,7 @@ class LieGroup:
 
     def inverse(self, g: GroupElement) -> GroupElement:
         """g^-1."""
-        return _inverse(g)
+        return inverse(g)
 
     def hat(self, u: Array) -> Array:
         """Algebra vector (dim,) to algebra matrix (n, n); linear. This is what defines a group."""
@@ -172,7 +172,7 @@ class LieGroup:
         for _ in range(3):
             root = _square_root(root)
         one = np.eye(self.n)
-        Z = (root - one) @ _inverse(root + one)
+        Z = (root - one) @ inverse(root + one)
         Z2, term, total = Z @ Z, Z, Z
         for k in range(3, 27, 2):
             term = term @ Z2
@@ -217,7 +217,7 @@ class LieGroup:
 
     def dexp_inverse(self, u: Array) -> Array:
         """Inverse of dexp(u), (dim, dim)."""
-        return _inverse(self.dexp(u))
+        return inverse(self.dexp(u))
 
     def dexp_inverse_times(self, u: Array, w: Array) -> Array:
         """dexp_inverse(u) @ w, (dim,)."""
@@ -336,12 +336,6 @@ def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array
     return F
 
 
-def _inverse(A: Array) -> Array:
-    """A^-1 = (A^T A)^-1 A^T, which needs no pivots and can be traced, and one Newton step X + X (1 - A X)."""
-    X = np.reshape(solve(A.T @ A, A.T), A.shape)
-    return X + X @ (np.eye(len(A)) - A @ X)
-
-
 REACHED = 1e-8  # of the largest entry of g: how far exp(log(g)) may be from it
 ON_AXIS = 1e-7  # of an eigenvalue: an imaginary part that counts as none, as a double one is known to
 
@@ -376,7 +370,7 @@ def _square_root(A: Array, steps: int = 9) -> Array:
     """Principal square root, by the iteration of Denman and Beavers (1976), eq. (2.29) in Higham (1986)."""
     Y, Z = A, np.eye(len(A))
     for _ in range(steps):
-        Y, Z = 0.5 * (Y + _inverse(Z)), 0.5 * (Z + _inverse(Y))
+        Y, Z = 0.5 * (Y + inverse(Z)), 0.5 * (Z + inverse(Y))
     return Y
 
 

@@ -177,7 +177,7 @@ class Collocation(MechanicalMethod):
                 forces = system.inertial(place, V[i]) - system.applied(t + c[i] * h, place, V[i], u[i])
                 balance = h * system.momentum(place, A) + h * h * forces
                 if m:
-                    balance = balance + system.reaction(place, multipliers[i])
+                    balance = balance + system.reaction(place, multipliers[i], t + c[i] * h)
                     rates.append(h * system.velocity_defect(t + c[i] * h, place, V[i]))
                 rows.append(balance)
             return np.concatenate([*rows, *rates])
@@ -203,7 +203,7 @@ class Collocation(MechanicalMethod):
             if not m:
                 return balance
             return np.concatenate(
-                [balance + system.reaction(place, x[n:]), h * system.velocity_defect(t, place, W)]
+                [balance + system.reaction(place, x[n:], t), h * system.velocity_defect(t, place, W)]
             )
 
         def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:

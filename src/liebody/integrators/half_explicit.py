@@ -89,7 +89,7 @@ class HalfExplicit(MechanicalMethod):
                 V1 = y[nq:] + h * combined(i + 1, [*before, A])
                 then = t + h * (1.0 if i == s - 1 else c[i + 1])
                 rate = system.velocity_defect(then, following, V1) / (h * rows[i + 1][i])
-                return np.concatenate([balance + system.reaction(q, multipliers), rate])
+                return np.concatenate([balance + system.reaction(q, multipliers, t + c[i] * h), rate])
 
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])

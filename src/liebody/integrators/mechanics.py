@@ -63,6 +63,7 @@ class MechanicalEquations:
              g. J without g stands for constraints J v = 0 which need not be integrable (half-explicit and
              Radau methods)
     drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
+    timed    whether J is a function J(t, q) of the time, too; with J alone
     b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
              Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
              derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
@@ -83,12 +84,13 @@ class MechanicalEquations:
         M: Any,
         Q: Callable[..., Any] | None = None,
         g: Callable[[Any], Any] | None = None,
-        J: Callable[[Any], Any] | None = None,
+        J: Callable[..., Any] | None = None,
         b: Callable[..., Any] | None = None,
         efforts: int = 0,
         redundant: bool = False,
         drift: Callable[..., Any] | None = None,
         at: Callable[[Any], dict[str, Any]] | None = None,
+        timed: bool = False,
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
@@ -97,7 +99,8 @@ class MechanicalEquations:
         self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
         self.redundant, self.at, self._whole = redundant, at, self
         self._u: tuple[Any, ...] = ()
-        self._last: tuple[bytes | None, Blocks] = None, []  # blocks of J, at the last q
+        self.timed = timed
+        self._last: tuple[Any, Blocks] = None, []  # blocks of J, at the last t and q
         dim = self.dim
         if self.constant:
             if isinstance(M, list):
@@ -122,11 +125,13 @@ class MechanicalEquations:
         self._shape("M", M(q) if callable(M) else None, (dim, dim))
         self._shape("b", b and b(q, v), (dim,))
         self._shape("Q", Q and Q(0.0, q, v, np.zeros(efforts)), (dim,))
-        m = np.shape(g(q)) if g else np.shape(J(q))[:1] if J else (0,)
+        if timed and (g or not J):
+            raise IntegrationError("timed is of constraints by J(t, q) alone; give J, and leave out g")
+        given = self._given_jacobian(0.0, q)
+        m = np.shape(g(q)) if g else np.shape(given)[:1] if J else (0,)
         if len(m) != 1:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m, self.holonomic = m[0], g is not None or J is None
-        given = J and J(q)
         self._shape("J", None if isinstance(given, list) else given, (self.m, dim))
         self._shape("drift", drift and drift(0.0, q), (self.m,))
 
@@ -197,46 +202,52 @@ class MechanicalEquations:
         """ad(u) w, (dim,)."""
         return self.group.by_factors(_bracket, u, w)
 
-    def jacobian(self, q: Array) -> Array:
-        """J(q), (m, dim)."""
-        given = self._J(q) if self._J is not None else []
-        if not isinstance(given, list):
+    def _given_jacobian(self, t: Any, q: Array) -> Any:
+        """What J returns; None where it was not given."""
+        if self._J is None:
+            return None
+        return self._J(t, q) if self.timed else self._J(q)
+
+    def jacobian(self, q: Array, t: Any = 0.0) -> Array:
+        """J(q), or J(t, q), (m, dim)."""
+        given = self._given_jacobian(t, q)
+        if given is not None and not isinstance(given, list):
             return given
         J = np.zeros((self.m, self.dim), int).astype(object)
-        entries = self.entries(q)
+        entries = self.entries(q, t)
         for i, j, x in entries:
             J[i, j] = x
         return J.astype(float) if is_numeric(objects([x for _, _, x in entries])) else J
 
-    def constraint_rate(self, q: Array, v: Array) -> Array:
-        """J(q) v, (m,)."""
-        return _product(self.blocks(q), v, self.m)
+    def constraint_rate(self, q: Array, v: Array, t: Any = 0.0) -> Array:
+        """J v, (m,)."""
+        return _product(self.blocks(q, t), v, self.m)
 
     def velocity_defect(self, t: Any, q: Array, v: Array) -> Array:
-        """J(q) v + drift(t, q), (m,): zero where velocities obey the constraints."""
-        rate = self.constraint_rate(q, v)
+        """J v + drift(t, q), (m,): zero where velocities obey the constraints."""
+        rate = self.constraint_rate(q, v, t)
         return rate if self._drift is None else rate + self._drift(t, q)
 
-    def reaction(self, q: Array, multipliers: Array) -> Array:
-        """J(q)^T lambda, (dim,)."""
-        return _product(self.blocks(q), multipliers, self.dim, transposed=True)
+    def reaction(self, q: Array, multipliers: Array, t: Any = 0.0) -> Array:
+        """J^T lambda, (dim,)."""
+        return _product(self.blocks(q, t), multipliers, self.dim, transposed=True)
 
-    def entries(self, q: Array) -> Entries:
-        """Row, column and value of the entries of J(q) that are not known to be zero."""
-        return _entries(self.blocks(q))
+    def entries(self, q: Array, t: Any = 0.0) -> Entries:
+        """Row, column and value of the entries of J that are not known to be zero."""
+        return _entries(self.blocks(q, t))
 
-    def blocks(self, q: Array) -> Blocks:
-        """The blocks of J(q) as they were given, or its entries that are not known to be zero."""
+    def blocks(self, q: Array, t: Any = 0.0) -> Blocks:
+        """The blocks of J as they were given, or its entries that are not known to be zero."""
         if not self.m:
             return []
-        key = q.tobytes() if is_numeric(q) else None
+        key = (float(t) if self.timed else 0.0, q.tobytes()) if is_numeric(q, t) else None
         last, blocks = self._last
         if key is None or key != last:
             if self._J is None:
                 places, values = self._constraint_jacobian
                 blocks = [(*place, x) for place, x in zip(places, values(q), strict=True) if not is_zero(x)]
             else:
-                given = self._J(q)
+                given = self._given_jacobian(t, q)
                 blocks = given if isinstance(given, list) else _entries([(0, 0, np.asarray(given))])
             self._last = key, blocks
         return blocks
@@ -297,19 +308,20 @@ class MechanicalEquations:
         """
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
         if is_numeric(q, forces):
-            return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0))
+            return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0), t)
         free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
-        multipliers, change = self.react(q, self.constraint_rate(q, free) + self.constraint_bias(t, q, v))
+        needed = self.constraint_rate(q, free, t) + self.constraint_bias(t, q, v)
+        multipliers, change = self.react(q, needed, t)
         return free - change, multipliers
 
-    def react(self, q: Array, rate: Array) -> tuple[Array, Array]:
+    def react(self, q: Array, rate: Array, t: Any = 0.0) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
         if is_numeric(q, rate):
-            change, x = self._solved(q, np.zeros(self.dim), rate)
+            change, x = self._solved(q, np.zeros(self.dim), rate, t)
             return -x, change
-        J = self.jacobian(q)
+        J = self.jacobian(q, t)
         inverse = self.solve_mass(q, J.T)
         A = product(J, inverse)
         if not self.redundant:
@@ -321,16 +333,16 @@ class MechanicalEquations:
             x = x + back_substitute(factors, rate - product(A, x))
         return x, product(inverse, x)
 
-    def _solved(self, q: Array, force: Array, rate: Array) -> tuple[np.ndarray, np.ndarray]:
+    def _solved(self, q: Array, force: Array, rate: Array, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """(a, x) with  M a + J^T x = force,  J a = rate,  in numbers: sparse, with pivots."""
         n = self.dim
         M = _entries(self._inertia if self.constant else [(0, 0, self._M(q))])
-        places, values = self._bordered(M, self.entries(q))
+        places, values = self._bordered(M, self.entries(q, t))
         x = np.zeros(n + self.m)
         if not self.redundant:
             x = solve_sparse(n + self.m, places, values, np.concatenate([force, rate]))
             return x[:n], x[n:]
-        shifts = np.asarray(-self.proximal(q), float)
+        shifts = np.asarray(-self.proximal(q, t), float)
         places += [(i, i) for i in range(n, n + self.m)]
         values += (-shifts).tolist()
         for _ in range(REFINEMENTS):
@@ -356,14 +368,14 @@ class MechanicalEquations:
         places = [(i, j) for i, j, _ in A] + below + [(j, i) for i, j in below]
         return places, [x for _, _, x in A] + 2 * [x for _, _, x in J]
 
-    def proximal(self, q: Array) -> Array:
+    def proximal(self, q: Array, t: Any = 0.0) -> Array:
         """-eps diag(J M^-1 J^T), (m,): what keeps the equations of a step regular where it is redundant.
 
         It stands in the Jacobian only, so that Newton's method goes to the same motion, with the ratio eps.
         """
         if not self.redundant:
             return np.zeros(self.m, int)
-        blocks, inverse = self.blocks(q), {}
+        blocks, inverse = self.blocks(q, t), {}
         if self.constant:
             inverse = {i: (len(block), block) for i, _, block in self._inverse if np.ndim(block)}
         if all(np.ndim(J) and inverse.get(j, (0,))[0] == J.shape[1] for _, j, J in blocks):
@@ -374,14 +386,14 @@ class MechanicalEquations:
             for (i, k), pairs in of.items():
                 shifts[i : i + k] = _own_shifts(pairs)
             return -shifts
-        J = self.jacobian(q)
+        J = self.jacobian(q, t)
         return -_shifts((J * self.solve_mass(q, J.T).T).sum(axis=1))
 
     def softening(self, others: int, times: int = 1) -> Callable[..., Array]:
         """`Phase.soften`: nothing for some unknowns, then, so many times, `proximal`."""
 
         def soften(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            return np.concatenate([np.zeros(others, int), *[self.proximal(y[: self.nq])] * times])
+            return np.concatenate([np.zeros(others, int), *[self.proximal(y[: self.nq], t)] * times])
 
         return soften
 
@@ -583,14 +595,14 @@ class MechanicalFlow(ImplicitFlow):
         system = self.mechanics
 
         def constraints(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
-            return system.constraint(q), system.jacobian(q), system.velocity_defect(t, q, v)
+            return system.constraint(q), system.jacobian(q, t), system.velocity_defect(t, q, v)
 
         return compile_numpy(trace(constraints, {"t": (), "q": system.nq, "v": system.dim}, "constraints"))
 
     def _measured(self, t: float, q: Array, v: Array) -> tuple[Array, float, Array, int]:
         """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
         system = self.mechanics
-        entries = system.entries(q)
+        entries = system.entries(q, t)
         rank = system.m - (not system.redundant and not system.independent(entries))
         defect = system.velocity_defect(t, q, v)
         return system.constraint(q), max(abs(x) for _, _, x in entries), defect, rank

@@ -210,6 +210,8 @@ class Algorithms:
     def mass_and_coriolis(self, q: ArrayLike, v: ArrayLike, form: str = 'christoffel', *, parameters: Any = None, out: Any = None, threads: int = 1) -> tuple[Array, Array, Array]:
         """M, dM/dt and C in one recursion, each (nv, nv); arguments as in `coriolis_matrix`.
 
+        Forms that are neither skew nor made of dJ/dt take a second recursion for dM/dt.
+
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
 
