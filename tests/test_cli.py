@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import liebody as lb
 from liebody import models
-from liebody.cli import DEMO_STEP, main
+from liebody.cli import DEMO_STEP, as_typed, main
 from liebody_studies import STUDIES
 
 COMMANDS = ("demo", "info", "simulate", "export")
@@ -330,6 +330,22 @@ def test_errors_of_users_are_a_message_and_exit_status_2(liebody, tmp_path, word
     assert result.exit_code == 2
     assert message in result.stderr and "Traceback" not in result.stderr and result.stdout == ""
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "typed"),
+    [
+        ("simulate", "act with joints='real'; floating=True", "act with --joints real; --floating"),
+        ("simulate", 'take method="rkmk45", dt=0.1', "take --method rkmk45, --dt 0.1"),
+        ("equations", "simplify=False does without", "--no-simplify does without"),
+        ("equations", "symbols=True, joints='real'", "--symbols, joints='real'"),
+        ("simulate", "floating=False, simplify=False, t = 3", "floating=False, simplify=False, t = 3"),
+        (None, "floating=True", "floating=True"),
+    ],
+)
+def test_messages_name_options_of_the_command(command, text, typed):
+    found = main.get_command(click.Context(main), command) if command else None
+    assert as_typed(text, found) == typed
 
 
 def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(tmp_path):

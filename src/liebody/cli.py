@@ -36,6 +36,7 @@ from .view import require_for, view
 
 DEFAULT_STEP = 1e-3
 HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
+ARGUMENT = re.compile(r"""\b(\w+)=(\w+|'[^']*'|"[^"]*")""")  # of a call in Python
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
 DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
@@ -92,7 +93,8 @@ class Commands(click.Group):
             try:
                 return super().invoke(ctx)
             except LiebodyError as error:
-                raise Refused(str(error)) from error
+                command = self.get_command(ctx, ctx.invoked_subcommand or "")
+                raise Refused(as_typed(str(error), command)) from error
             except BrokenPipeError:  # whoever reads has read enough: click ends without a word
                 raise
             except OSError as error:
@@ -101,7 +103,27 @@ class Commands(click.Group):
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning):
-        click.echo(f"liebody: warning: {message}", err=True)
+        context = click.get_current_context(silent=True)
+        command = context.command if context else None
+        click.echo(f"liebody: warning: {as_typed(str(message), command)}", err=True)
+
+
+def as_typed(text: str, command: click.Command | None) -> str:
+    """A message with arguments of Python as options of a command: `joints='real'` becomes `--joints real`.
+
+    `floating=True` becomes `--floating`, and `simplify=False` becomes `--no-simplify`. What the command has
+    no option for stays.
+    """
+    options = {x.name: x for x in command.params if isinstance(x, click.Option)} if command else {}
+
+    def typed(argument: re.Match[str]) -> str:
+        name, value = argument[1], argument[2].strip("'\"")
+        option = options.get(f"no_{name}" if value == "False" else name)
+        if option is None or option.is_flag != (value in ("True", "False")):
+            return argument[0]
+        return option.opts[0] if option.is_flag else f"{option.opts[0]} {value}"
+
+    return ARGUMENT.sub(typed, text)
 
 
 def _examples(command: str) -> Callable[[Any], Any]:
