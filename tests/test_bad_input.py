@@ -760,7 +760,7 @@ def test_only_poses_have_another_order():
 )
 def test_seven_coordinates_too_many_ask_for_a_floating_base(call):
     fixed, floating = walker(False), walker()
-    with pytest.raises(ShapeError, match=r"[67] more are as many as a free base has .*floating=True"):
+    with pytest.raises(ShapeError, match=r"[67] more are as many as a free base has: .*floating=True"):
         call(fixed, floating.neutral(), np.zeros(floating.nv))
     with pytest.raises(ShapeError) as error:
         call(fixed, np.zeros(fixed.nq + 8), np.zeros(fixed.nv + 5))

@@ -314,7 +314,7 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate broken.urdf", "broken.urdf"),
         ("simulate double_pendulum --floating", "bundled model"),
         ("simulate double_pendulum --q0 1", "--q0 needs 2 numbers (link1, link2), not 1"),
-        ("simulate swing.urdf --q0 1,0,0,0,0,0,0,0", "whether it is fixed): add --floating if it is to move"),
+        ("simulate swing.urdf --q0 1,0,0,0,0,0,0,0", "as a free base has: add --floating if it is to move"),
         ("simulate flying.urdf --floating --q0 0,0,1,1,0,0,0,0", "the order of MuJoCo and Pinocchio"),
         ("simulate double_pendulum --method RK45", "'rkmk45'"),
         ("simulate double_pendulum --q0 1,x", "'x' is not a number"),

@@ -545,7 +545,7 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     words = [word.strip() for word in text.split(",")]
     if "=" not in text:
         if len(words) != len(names):
-            more = free_base(option, len(words), len(names), "add --floating")
+            more = free_base(option, len(words), len(names), "add --floating if it is to move")
             raise Refused(
                 f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}{more}"
             )

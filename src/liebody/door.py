@@ -146,17 +146,17 @@ def quantity(name: str, given: Any) -> Any:
     return quantities(name, given, ()).item()
 
 
-def free_base(name: str, given: int, size: int, remedy: str = "load it with floating=True") -> str:
+FLOATING = "print(robot) says whether its base is fixed, and load(..., floating=True) lets it move"
+
+
+def free_base(name: str, given: int, size: int, remedy: str = FLOATING) -> str:
     """How a message on a vector with too many entries goes on, where a free base would have so many more.
 
     name         of the vector: "q0", "v", ...; others are not those of a robot
     given, size  how many entries it has, and how many are expected
     """
     more = given - size
-    if more != OF_FREE_BASE.get(name):
-        return ""
-    words = f"{more} more are as many as a free base has (print(robot) says whether it is fixed)"
-    return f"; {words}: {remedy} if it is to move"
+    return f"; {more} more are as many as a free base has: {remedy}" if more == OF_FREE_BASE.get(name) else ""
 
 
 def quaternion_remedy(q: np.ndarray, start: int, poses: Sequence[int], otherwise: str) -> str:
