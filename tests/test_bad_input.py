@@ -11,6 +11,7 @@ import re
 import sys
 import time
 import tomllib
+import warnings
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -27,14 +28,16 @@ from liebody.errors import (
     ArgumentError,
     ConfigurationError,
     DescriptionError,
+    IntegrationError,
     LiebodyError,
     MissingPackage,
     ModelError,
     ShapeError,
     positive,
 )
-from liebody.groups import SE3, SO3, Free, Helical, Prismatic, Revolute, Spherical
+from liebody.groups import SE3, SO3, Free, Helical, Planar, Prismatic, Revolute, Spherical
 from liebody.io import load_urdf
+from liebody.simulate import PassedLimits
 from liebody_studies import reproduce
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -681,6 +684,183 @@ def test_whatever_happens_to_an_element_the_answer_is_a_tree_or_an_error_of_ours
         else:
             read += tree.nv >= 1
     assert count == 40 and read > 4
+
+
+# -- what may be meant --------------------------------------------------------------------------------------
+
+WALKER = robot(A, B, C, joint(), joint("k", "b", "c"))
+XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
+
+
+def walker(floating=True):
+    return lb.load(WALKER, floating=floating)
+
+
+def theirs(q, scalar_last):
+    """Coordinates of a robot on a free base in the order of MuJoCo, or of Pinocchio."""
+    turn = np.roll(q[..., :4], -1, axis=-1) if scalar_last else q[..., :4]
+    return np.concatenate([q[..., 4:7], turn, q[..., 7:]], axis=-1)
+
+
+@pytest.mark.parametrize("scalar_last", [False, True])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda r, q: r.mass_matrix(q),
+        lambda r, q: r.forward_dynamics(np.tile(q, (70, 1)), np.zeros(r.nv), np.zeros(r.nv)),
+        lambda r, q: r.kernel("gravity")(q),
+        lambda r, q: r.group.check(q),
+        lambda r, q: lb.simulate(r, q, t_end=0.01, dt=1e-3),
+        lambda r, q: lb.simulate(r, np.tile(q, (12, 1)), t_end=0.01, dt=1e-3),
+        lambda r, q: lb.stepper(r, dt=1e-3).start(q),
+        lambda r, q: lb.inverse_kinematics(r, {"c": np.zeros(3)}, q0=q),
+        lambda r, q: lb.linearize(r, q),
+    ],
+)
+def test_a_position_before_the_quaternion_is_asked_for_and_not_normalized(call, scalar_last):
+    """Normalizing what has another order would make a wrong pose in silence."""
+    robot = walker()
+    q = theirs(robot.random(3), scalar_last)
+    with pytest.raises(
+        ConfigurationError, match="the order of MuJoCo and Pinocchio, position first"
+    ) as error:
+        call(robot, q)
+    assert "normalize" not in str(error.value) and "mujoco_layout" in str(error.value)
+    with pytest.raises(ConfigurationError, match=r"normalize|divide it by its norm") as error:
+        call(robot, np.concatenate([2 * robot.random(3)[:4], q[4:]]))
+    assert "MuJoCo" not in str(error.value)
+
+
+def test_only_poses_have_another_order():
+    """Numbers behind the quaternion of a ball joint are no orientation, whatever their norm."""
+    tree = TreeBuilder("ball").add("ball", Spherical(), SpatialInertia.box(1, [1, 2, 3]))
+    for i in range(4):
+        parent = f"link{i - 1}" if i else "ball"
+        tree.add(f"link{i}", Revolute((0, 0, 1)), SpatialInertia.box(1, [1, 2, 3]), parent)
+    robot = lb.Robot(tree.build())
+    q = np.array([0.0, 0, 0, 0, 1, 0, 0, 0])
+    for call in (lambda: robot.mass_matrix(q), lambda: lb.simulate(robot, q, t_end=0.1, dt=0.1)):
+        with pytest.raises(ConfigurationError, match="normalize"):
+            call()
+    assert robot.mass_matrix(robot.random(1)).shape == (7, 7)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda r, q, v: r.mass_matrix(q),
+        lambda r, q, v: r.mass_matrix([q, q]),
+        lambda r, q, v: r.gravity(q.tolist()),
+        lambda r, q, v: r.bias(q[7:], v),
+        lambda r, q, v: lb.simulate(r, q, t_end=0.01, dt=1e-3),
+        lambda r, q, v: lb.simulate(r, q[7:], v, t_end=0.01, dt=1e-3),
+        lambda r, q, v: lb.stepper(r, dt=1e-3).start(q),
+        lambda r, q, v: r.view(q),
+    ],
+)
+def test_seven_coordinates_too_many_ask_for_a_floating_base(call):
+    fixed, floating = walker(False), walker()
+    with pytest.raises(ShapeError, match=r"[67] more are as many as a free base has: .*floating=True"):
+        call(fixed, floating.neutral(), np.zeros(floating.nv))
+    with pytest.raises(ShapeError) as error:
+        call(fixed, np.zeros(fixed.nq + 8), np.zeros(fixed.nv + 5))
+    assert "free base" not in str(error.value)
+
+
+def test_robots_say_whether_their_base_is_fixed():
+    assert str(walker(False)).endswith(", fixed base") and str(walker()).endswith(", floating base")
+    assert str(models.double_pendulum(spherical=True)).endswith(", fixed base")
+    planar = TreeBuilder("cart").add("cart", Planar((0, 0, 1)), SpatialInertia.box(1, [1, 2, 3])).build()
+    assert "base" not in str(lb.Robot(planar))  # it drives
+
+
+def test_angles_that_may_be_degrees_are_asked_for():
+    robot = walker(False)
+    with pytest.warns(PassedLimits, match=r"; k begins at -90 rad: is it meant in degrees\? numpy.radians"):
+        lb.simulate(robot, [[0.1, 0], [45, -90]], t_end=0.01, dt=1e-3)
+    with pytest.warns(PassedLimits) as said:
+        lb.simulate(robot, [1.2, 0], t_end=0.01, dt=1e-3)
+    assert "degrees" not in str(said[0].message)
+    options = {"t_end": 1.0, "dt": 1e-2, "joints": "ideal", "tau": lambda t, q, v: 1e9 * v**3}
+    with pytest.raises(
+        IntegrationError, match=r"energy in, as those of angles in degrees.*j begins at 30 rad"
+    ):
+        lb.simulate(robot, [30, 0], [1, 1], **options)
+    with pytest.raises(IntegrationError, match="energy in, as those of angles in degrees") as error:
+        lb.simulate(robot, [1, 0], [1, 1], **options)
+    assert "begins at" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'<robot {XACRO}><xacro:include filename="a"/><link name="world"/></robot>', "<xacro:include>"),
+        (f'<robot {XACRO}><link name="world"/><xacro:arm parent="world"/></robot>', "<xacro:arm>"),
+        (f'<robot {XACRO}><xacro:property name="x" value="1"/></robot>', "without any <link>"),
+        (robot('<link name="${prefix}a"/>'), "is not a name"),
+        (robot('<link name="$(arg prefix)a"/>'), "is not a name"),
+    ],
+)
+def test_files_of_xacro_are_refused_before_they_are_expanded(text, words, tmp_path):
+    file = tmp_path / "arm.xacro"
+    file.write_text(text)
+    for source in (text, file):
+        with pytest.raises(
+            DescriptionError, match=f"{words}.*expand it first, xacro robot.urdf.xacro > robot.urdf"
+        ):
+            lb.load(source)
+
+
+def test_what_xacro_leaves_behind_is_unused(tmp_path):
+    """Expanded files keep its name space, and some keep its elements."""
+    rest = '<xacro:if value="0"/><xacro:property name="x" value="1"/>'
+    text = WALKER.replace("<robot ", f"<robot {XACRO} ").replace("</robot>", f"{rest}</robot>")
+    assert lb.load(text).nq == 2
+    file = tmp_path / "arm.xacro"
+    file.write_text(text)
+    with pytest.raises(DescriptionError, match="expand it first"):
+        lb.load(file)
+    file.write_text(text.replace('<xacro:if value="0"/>', ""))
+    assert lb.load(file).nq == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("RK45", "of the same order, with error control, is 'rkmk45'; known are rkmk1"),
+        ("RK4", "is 'rkmk4'"),
+        ("DOP853", "'rkmk-dop853'"),
+        ("BDF", "'radau5'"),
+        ("semi-implicit-euler", "a step of optimal_control alone; .*'variational'"),
+        ("semi_implicit_euler", "'variational'"),
+        ("Verlet", "'variational'"),
+        ("radau6", "did you mean 'radau5'"),
+    ],
+)
+def test_methods_of_other_libraries_are_answered_with_what_there_is(method, words):
+    for call in (
+        lambda: lb.simulate(walker(), t_end=1.0, method=method),
+        lambda: lb.stepper(walker(), dt=1e-3, method=method),
+    ):
+        with pytest.raises(IntegrationError, match=f"no method '{method}'.*{words}") as error:
+            call()
+        assert "generalized-alpha" in str(error.value) and "cf4" in str(error.value)  # all are listed
+
+
+def test_a_rotation_in_the_place_of_a_pose_is_asked_for():
+    """It is read as three positions, which are allowed; other positions are taken without a word."""
+    robot = walker(False)
+    with pytest.warns(
+        UserWarning, match=r"a rotation matrix \(3, 3\), and read as three positions; .*SE3.motion"
+    ):
+        found = lb.inverse_kinematics(robot, {"c": np.eye(3)})
+    assert found.q.shape == (3, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lb.inverse_kinematics(robot, {"c": np.ones((3, 3))})
+        lb.inverse_kinematics(robot, {"c": np.eye(4)})
+    with pytest.raises(ShapeError, match=r"expected a pose \(..., 4, 4\) or a position"):
+        lb.inverse_kinematics(robot, {"c": np.eye(2)})
 
 
 # -- packages that are not installed ------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import liebody as lb
 from liebody import models
-from liebody.cli import DEMO_STEP, main
+from liebody.cli import DEMO_STEP, as_typed, main
 from liebody_studies import STUDIES
 
 COMMANDS = ("demo", "info", "simulate", "export")
@@ -39,8 +39,11 @@ SWING = """
 
 @pytest.fixture
 def liebody(tmp_path, monkeypatch):
-    """Runs the command in an empty folder that holds swing.urdf."""
+    """Runs the command in an empty folder that holds swing.urdf, and flying.urdf, whose base has mass."""
     monkeypatch.chdir(tmp_path)
+    inertial = SWING[SWING.index("<inertial>") : SWING.index("  </link>")]
+    flying = SWING.replace('<link name="base"/>', f'<link name="base">{inertial}</link>')
+    (tmp_path / "flying.urdf").write_text(flying)
     (tmp_path / "swing.urdf").write_text(SWING)
 
     def run(*words):
@@ -239,6 +242,28 @@ def test_limits_act_where_asked_for_and_are_named_where_they_do_not(liebody, tmp
     assert row(stopped.stdout, "hinge")[3] < 0.53 and stopped.stderr == ""
 
 
+@pytest.mark.parametrize("made", [(), ("--floating",)])
+@pytest.mark.parametrize("shown", [(), ("--floating",)])
+def test_a_run_is_shown_on_the_base_that_it_has(liebody, made, shown, tmp_path):
+    assert liebody("simulate", "flying.urdf", *made, "--t-end", "0.01", "--save", "run.nc").exit_code == 0
+    result = liebody("view", "flying.urdf", "run.nc", *shown, "--out", "page.html")
+    assert result.exit_code == 0 and result.stderr == "" and (tmp_path / "page.html").is_file()
+
+
+def test_a_run_of_another_robot_is_refused(liebody):
+    liebody("simulate", "double_pendulum", "--t-end", "0.01", "--save", "run.nc")
+    for robot in ("swing.urdf", "puma560"):
+        result = liebody("view", robot, "run.nc", "--out", "page.html")
+        assert result.exit_code == 2
+        assert "run.nc is a run of double_pendulum with 2 coordinates, and" in result.stderr
+
+
+def test_methods_for_mechanical_systems_are_taken_with_a_default_step(liebody):
+    for method in ("variational", "radau5"):
+        result = liebody("simulate", "double_pendulum", "--t-end", "0.01", "--method", method)
+        assert result.exit_code == 0 and f"method {method}" in result.stdout
+
+
 def test_exported_source_passes_its_own_test_with_the_command_that_is_printed(liebody, tmp_path):
     result = liebody(
         "export", "swing.urdf", "--to", "c", "--out", "out", "--functions", "inverse_dynamics, mass_matrix"
@@ -289,6 +314,9 @@ def test_warnings_are_messages_and_what_has_no_effect_is_none(liebody, tmp_path)
         ("simulate broken.urdf", "broken.urdf"),
         ("simulate double_pendulum --floating", "bundled model"),
         ("simulate double_pendulum --q0 1", "--q0 needs 2 numbers (link1, link2), not 1"),
+        ("simulate swing.urdf --q0 1,0,0,0,0,0,0,0", "as a free base has: add --floating if it is to move"),
+        ("simulate flying.urdf --floating --q0 0,0,1,1,0,0,0,0", "the order of MuJoCo and Pinocchio"),
+        ("simulate double_pendulum --method RK45", "'rkmk45'"),
         ("simulate double_pendulum --q0 1,x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=x", "'x' is not a number"),
         ("simulate double_pendulum --q0 link1=1,2", "'2' names no entry"),
@@ -330,6 +358,22 @@ def test_errors_of_users_are_a_message_and_exit_status_2(liebody, tmp_path, word
     assert result.exit_code == 2
     assert message in result.stderr and "Traceback" not in result.stderr and result.stdout == ""
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "typed"),
+    [
+        ("simulate", "act with joints='real'; floating=True", "act with --joints real; --floating"),
+        ("simulate", 'take method="rkmk45", dt=0.1', "take --method rkmk45, --dt 0.1"),
+        ("equations", "simplify=False does without", "--no-simplify does without"),
+        ("equations", "symbols=True, joints='real'", "--symbols, joints='real'"),
+        ("simulate", "floating=False, simplify=False, t = 3", "floating=False, simplify=False, t = 3"),
+        (None, "floating=True", "floating=True"),
+    ],
+)
+def test_messages_name_options_of_the_command(command, text, typed):
+    found = main.get_command(click.Context(main), command) if command else None
+    assert as_typed(text, found) == typed
 
 
 def test_a_mistake_costs_no_traceback_in_a_process_of_its_own(tmp_path):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from click.testing import CliRunner
+from found import description
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_trees import JOINTS, random_tree
@@ -929,18 +930,60 @@ def test_rates_are_of_lists_as_of_columns():
             ModelError,
             "rock has no degrees of freedom",
         ),
-        (
-            lambda: lb.equations(lb.models.double_pendulum(spherical=True)).velocity_products(),
-            ModelError,
-            "velocity_products in short form would be an expression of .* terms; simplify=False does without",
-        ),
         (lambda: recognized(float("nan")), ModelError, "must be finite"),
     ],
 )
-def test_errors(call, error, words, monkeypatch):
-    monkeypatch.setattr(polynomials, "READABLE", 3)
+def test_errors(call, error, words):
     with pytest.raises(error, match=re.compile(words, re.DOTALL)):
         call()
+
+
+@pytest.mark.parametrize("readable", [1, 0, 3])
+@pytest.mark.many
+def test_each_part_that_grows_too_long_falls_back_by_itself(readable, monkeypatch):
+    """All parts come, with the numbers of kernels; those that are not too long to be read stay short."""
+    whole = lb.equations("double_pendulum")
+    whole.latex()
+    short_rate = whole.rate(whole.M)
+    monkeypatch.setattr(polynomials, "READABLE", readable)
+    eq, space, (q, v, a) = lb.equations("double_pendulum"), {}, np.random.default_rng(2).normal(size=(3, 2))
+    with pytest.warns(LongForm, match="it comes as its algorithm makes it") as said:
+        text, latex = eq.text(), eq.latex()
+        exec(eq.python(*OUTPUTS), space)
+        products, rate, kinematics = eq.velocity_products(), eq.rate(eq.M), eq.kinematics
+    assert all("simplify" not in str(warning.message) for warning in said)
+    for line in ("M(q) = ", "C(q, v) = ", "g(q) = ", "T = ", "U = ", r"\tau_{1} = ", r"\tau_{2} = "):
+        assert sum(x.startswith(line) for x in latex.splitlines()) == 1
+    for name in ("M", "C", "g", "kinetic", "potential", "tau1", "tau2"):
+        assert len(re.findall(rf"^ *{name}(\[.*\])? = ", text, re.MULTILINE)) >= 1
+    found = space["double_pendulum"](q, v, a)
+    robot = lb.load("double_pendulum")
+    expected = (
+        robot.mass_matrix(q), robot.coriolis_matrix(q, v), robot.gravity(q), robot.kinetic_energy(q, v),
+        robot.potential_energy(q), robot.inverse_dynamics(q, v, a),
+    )  # fmt: skip
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-13)
+    at = dict(zip([*eq.q, *eq.v, *eq.a], [*q, *v, *a], strict=True))
+    theirs = [*whole.velocity_products()[:2], short_rate, whole.kinematics]
+    for x, y in zip([*products[:2], rate, kinematics], theirs, strict=True):
+        np.testing.assert_allclose(np.array(x.subs(at), float), np.array(y.subs(at), float), atol=1e-13)
+    assert products.pairs == ((0, 1),)
+    for part in ("M", "C", "g", "kinetic", "potential"):
+        if id(getattr(eq, part)) not in eq._long:
+            assert eq.latex(part) == whole.latex(part) and eq.latex(part) in latex
+
+
+@pytest.mark.slow
+def test_an_arm_of_six_joints_in_symbols_has_equations():
+    """SO-101, whose placements are decimals; the parts that are short, gravity and potential, stay so."""
+    path = description("so_arm_description/urdf/so101.urdf")
+    result = CliRunner().invoke(main, ["equations", str(path), "--symbols", "--latex"])
+    assert result.exit_code == 0 and "simplify" not in result.stderr and result.stderr.count("warning") == 4
+    lines = result.stdout.splitlines()
+    starts = ("M(q) =", "C(q, v) =", "g(q) =", "T =", "U =", r"\tau_{1}", r"\tau_{6}")
+    assert all(any(line.startswith(start) for line in lines) for start in starts)
+    assert "x_{" not in next(line for line in lines if line.startswith("g(q)"))
 
 
 @pytest.mark.wide
@@ -958,7 +1001,10 @@ def test_what_is_too_long_for_a_short_form_has_intermediates():
     for q in robot.random(1, 5):
         np.testing.assert_allclose(space["space_robot"](q), robot.mechanical_connection(q), atol=1e-14)
     assert "x0" not in eq.text("potential", T=eq.of("pose", frame="link2"))  # these are short
-    with pytest.raises(ModelError, match="curvature in short form would be"):
+    with (
+        pytest.warns(LongForm, match="curvature in short form would be"),
+        pytest.raises(ModelError, match="zero"),
+    ):
         eq.integrable  # noqa: B018
 
 

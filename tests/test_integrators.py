@@ -1002,7 +1002,7 @@ MISTAKES = [
     ),
     ({"F": 3}, IntegrationError, "F must be a function"),
     ({"group": "SO3"}, IntegrationError, "group must be a group"),
-    ({"method": "RK45"}, IntegrationError, "no method 'RK45' .* did you mean 'rkmk45'"),
+    ({"method": "RK45"}, IntegrationError, "no method 'RK45' .* with error control, is 'rkmk45'"),
     (
         {"method": "euler"},
         IntegrationError,

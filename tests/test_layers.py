@@ -28,7 +28,7 @@ FLOORS: dict[int, list[set[str]]] = {
     3: [{"labels", "seal"}, {"dynamics", "run"}, {"constrained"}],
     4: [{"systems"}],
     5: [
-        {"io", "progress", "rigid_body_equations"},
+        {"io", "picture", "progress", "rigid_body_equations"},
         {"robot"},
         {"models", "constrained_run"},
         {"prepare"},

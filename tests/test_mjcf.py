@@ -20,6 +20,7 @@ from liebody.constrained import ClosedTree
 from liebody.errors import DescriptionError, MissingPackage, ModelError, ShapeError
 from liebody.groups import Prismatic, Revolute
 from liebody.io import OpenLoops, UnusedElements, load_mjcf, mujoco_layout
+from liebody.io.report import report
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import mjcf
@@ -367,6 +368,79 @@ def test_a_mesh_is_drawn_where_its_file_has_it(tmp_path):
     assert distances.min(axis=1).max() < 1e-6 and set(distances.argmin(axis=1)) == {0, 1, 2, 3}
 
 
+CORNER = "v 0 0 0\nv .3 0 0\nv 0 .2 0\nv 0 0 .1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4"
+INERTIAL = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+
+
+def drawn(meshes: str, rest: str = "", geom: str = "", compiler: str = "") -> str:
+    """A model whose body is drawn by the mesh "corner"."""
+    mesh = '<mesh name="corner" file="corner.obj"/>'
+    return model_of(
+        f'<compiler meshdir="{meshes}" {compiler}/><asset>{mesh}{rest}</asset>',
+        f'{INERTIAL}<geom name="picture" type="mesh" mesh="corner" {geom}/>',
+    )
+
+
+@pytest.mark.parametrize("meshes", ["", "meshes", "../meshes", "absolute"])
+@pytest.mark.parametrize("folder", ["", "urdf", "pk/urdf"])
+def test_meshes_are_found_from_wherever_the_file_is_named(folder, meshes, tmp_path, monkeypatch):
+    """By its path from any folder above, relative or absolute; and they stay so in another folder."""
+    home = tmp_path / "pk" / "urdf"
+    at = tmp_path / "elsewhere" if meshes == "absolute" else home / meshes
+    for path in (home, at):
+        path.mkdir(parents=True, exist_ok=True)
+    (at / "corner.obj").write_text(CORNER)
+    (home / "m.xml").write_text(drawn(str(at) if meshes == "absolute" else meshes))
+    start = tmp_path / "pk/urdf".removesuffix(folder)
+    monkeypatch.chdir(start)
+    for source in (f"{folder}/m.xml".lstrip("/"), start / folder / "m.xml"):
+        (shape,) = quietly(source).description.shapes
+        monkeypatch.chdir(tmp_path)
+        assert shape.path.is_absolute() and shape.path.samefile(at / "corner.obj")
+        monkeypatch.chdir(start)
+    told = CliRunner().invoke(main, ["info", f"{folder}/m.xml".lstrip("/")])
+    assert told.exit_code == 0 and "not found" not in told.output
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_files_on_which_no_motion_depends_may_be_missing_or_broken(broken, tmp_path):
+    """Meshes of bodies that state their inertia, textures, height fields: dynamics are those with them."""
+    more = (
+        '<texture name="t" type="2d" file="no.png"/><material name="m" texture="t"/>'
+        '<texture type="skybox" fileup="up.png"/><hfield name="h" file="no.png" size="1 1 1 1"/>'
+    )
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "corner.obj").write_text(CORNER)
+    (tmp_path / "whole" / "m.xml").write_text(drawn(".", geom='pos="1 2 3" quat="1 2 3 4"'))
+    (tmp_path / "m.xml").write_text(drawn(".", more, 'pos="1 2 3" quat="1 2 3 4" material="m"'))
+    if broken:
+        (tmp_path / "corner.obj").write_text("no mesh")
+    tree, whole = quietly(tmp_path / "m.xml"), quietly(tmp_path / "whole" / "m.xml")
+    (shape,), (expected,) = tree.description.shapes, whole.description.shapes
+    assert shape.filename == "corner.obj"
+    assert shape.path == (tmp_path / "corner.obj" if broken else None)
+    np.testing.assert_allclose(shape.placement, expected.placement, atol=1e-6)  # MuJoCo's vertices are floats
+    assert shape.size == expected.size
+    q = np.array([0.4])
+    np.testing.assert_array_equal(dynamics.mass_matrix(tree, q), dynamics.mass_matrix(whole, q))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        drawn(".").replace(INERTIAL, ""),
+        drawn(".", compiler='inertiafromgeom="true"'),
+        drawn(".").replace('type="mesh"', 'type="box"'),  # whose size is fitted to the mesh
+    ],
+)
+def test_meshes_on_which_inertias_or_sizes_depend_are_needed(text, tmp_path):
+    (tmp_path / "m.xml").write_text(text)
+    with pytest.raises(DescriptionError, match=r"corner\.obj.*Remedy: place the file"):
+        quietly(tmp_path / "m.xml")
+    (tmp_path / "corner.obj").write_text(CORNER)
+    assert quietly(tmp_path / "m.xml").nv == 1
+
+
 # -- what is named, and what is refused ---------------------------------------------------------------------
 
 
@@ -418,6 +492,14 @@ def test_what_is_used_is_not_named():
         assert load_mjcf(model_of(""), unused=False).description.unused == {"contact of geoms": 1}
 
 
+def test_contacts_that_do_not_act_are_named_with_what_makes_them(tmp_path):
+    words = "contact of geoms (1); liebody.systems.Contact.of_collisions"
+    with pytest.warns(UnusedElements, match=re.escape(words)):
+        robot = lb.load(model_of(""))
+    assert words in str(report(robot.tree))
+    assert len(lb.systems.Contact.of_collisions(robot, friction=0.5)) == 1
+
+
 @since_4
 def test_what_mujoco_warns_of_is_in_the_warning():
     with pytest.warns(UnusedElements, match="settotalmass") as said:
@@ -432,7 +514,8 @@ def test_what_mujoco_warns_of_is_in_the_warning():
          ["<text>", "line 2", "unrecognized attribute", "'foo'", "delete"]),
         ("<mujoco><worldbody>\n<body name='x'><joint/></body></worldbody></mujoco>",
          ["mass and inertia", "geom"]),
-        (model_of('<asset><mesh file="nothing.stl"/></asset>'), ["nothing.stl", "place the file"]),
+        (model_of('<asset><mesh file="nothing.stl"/></asset>', '<geom type="mesh" mesh="nothing"/>'),
+         ["nothing.stl", "place the file", "<inertial>"]),
         (model_of('<equality><joint joint1="k"/></equality>'), ["'k'", "Remedy"]),
         ("<mujoco>", ["malformed XML", "line 1"]),
         ("<!DOCTYPE mujoco []><mujoco/>", ["document type declaration"]),

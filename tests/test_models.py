@@ -299,6 +299,35 @@ def test_robots_of_robot_descriptions_have_names(monkeypatch, tmp_path):
         lb.load("arm_descr")
 
 
+def test_robots_that_cannot_be_fetched_are_told_with_the_reason(monkeypatch, tmp_path):
+    """As git says it without a network; a module that such a robot's own module lacks is named, too."""
+    package = tmp_path / "robot_descriptions"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "_descriptions.py").write_text('DESCRIPTIONS = {"arm_description": None}')
+    error = "class GitCommandError(Exception): pass\n"
+    (package / "arm_description.py").write_text(
+        f'{error}raise GitCommandError("git clone failed\\n stderr: no host")'
+    )
+    (package / "leg_description.py").write_text("import no_such_git")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.startswith("robot_descriptions")]:
+        monkeypatch.delitem(sys.modules, name)
+    words = "cannot get 'arm_description', GitCommandError: git clone failed; stderr: no host. .*the network"
+    with pytest.raises(DescriptionError, match=words):
+        lb.load("arm_description")
+    result = CliRunner().invoke(main, ["info", "arm_description"])
+    assert result.exit_code == 2 and "check the network" in result.stderr
+    with pytest.raises(
+        DescriptionError, match=r"cannot get 'leg_description', ModuleNotFoundError: .*no_such_git"
+    ):
+        lb.load("leg_description")
+    with pytest.raises(DescriptionError, match="has no 'harm_description'"):
+        lb.load("harm_description")
+    for name in [name for name in sys.modules if name.startswith("robot_descriptions")]:
+        del sys.modules[name]
+
+
 @pytest.mark.parametrize("options", [{"floating": True}, {"merge_fixed": False}])
 def test_options_of_reading_are_refused_where_nothing_is_read(options):
     for source in ("double_pendulum", lb.load("double_pendulum").tree):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +17,8 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 import liebody as lb
 from liebody import models
 from liebody.errors import LiebodyError
+from liebody.gaits.basin import Basin
+from liebody.gaits.continuation import Branch
 from liebody.labels import labels
 from liebody.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
 from liebody.run import Run
@@ -141,6 +146,30 @@ def test_pictures_need_neither_display_nor_pyplot(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
     width, height = size_of_png(tmp_path / "run.png")
     assert width > 1000 and height > 500
+
+
+@pytest.mark.parametrize("kind", ["run", "motion", "view", "branch", "basin"])
+def test_a_notebook_shows_every_picture_by_itself(kind):
+    """As PNG of the figure's size, whether matplotlib's inline mode is on or off."""
+    robot = models.double_pendulum()
+    run = a_run(robot.tree)
+    orbits = [SimpleNamespace(period=1.0 + x, stable=True, parameters={"x": x}) for x in (0.0, 1.0)]
+    axes, zeros = {"x": np.arange(3.0), "y": np.arange(2.0)}, np.zeros((3, 2))
+    figure = {
+        "run": lambda: run.plot(),
+        "motion": lambda: plot_motion(robot, run),
+        "view": lambda: robot.view().figure(),
+        "branch": lambda: Branch("x", orbits, [], ("end", "end")).plot(),
+        "basin": lambda: Basin(axes, zeros.astype(int), zeros, zeros, zeros, []).plot(),
+    }[kind]()
+    png = figure._repr_png_()
+    assert png.startswith(b"\x89PNG\r\n")
+    assert struct.unpack(">2I", png[16:24]) == tuple((figure.get_size_inches() * figure.dpi).astype(int))
+
+
+def test_every_figure_of_the_library_shows_itself():
+    sources = {path.name: path.read_text() for path in Path(lb.__file__).parent.rglob("*.py")}
+    assert not [name for name, text in sources.items() if re.search(r"\bFigure\(", text)]
 
 
 @pytest.mark.parametrize("spherical", [False, True])

@@ -168,7 +168,7 @@ def test_a_description_is_told_with_its_lines_its_meshes_and_what_is_unused():
     )
     text = str(told)
     assert "links welded to others: 'c' (line 4)" in text
-    assert "1 meshes not found" in text
+    assert "1 mesh not found" in text
     assert "'meshes/none.stl'" in text
     assert "gazebo (1)" in text
     assert "products of inertia that are not stated are zero (2 times, line 3)" in text

@@ -31,6 +31,26 @@ def final_rotation(run):
     return SO3.element(run.q[-1, :4])
 
 
+@pytest.mark.parametrize("method", ["rkmk4", "cf4", "variational", "half-explicit4"])
+@pytest.mark.many
+def test_without_a_step_or_an_estimate_of_errors_steps_are_of_a_millisecond(method):
+    """They fit into the time, or from record to record; methods that estimate errors choose their steps."""
+    robot, q0 = lb.models.double_pendulum(), [1.0, 0.5]
+    for t_end, every, dt in (
+        (1.0, None, 1e-3),
+        (0.0625, None, 0.0625 / 63),
+        (0.3, 0.15, 1e-3),
+        (1e-4, None, 1e-4),
+    ):
+        run = lb.simulate(robot, q0, t_end=t_end, record_every=every, method=method)
+        assert run.metadata["dt"] == pytest.approx(dt, rel=1e-14) and run.t[-1] == pytest.approx(
+            t_end, rel=1e-14
+        )
+        same = lb.simulate(robot, q0, t_end=t_end, dt=run.metadata["dt"], record_every=every, method=method)
+        np.testing.assert_array_equal(run.q, same.q)
+    assert "dt" not in lb.simulate(robot, q0, t_end=0.1, method="rkmk45").metadata
+
+
 def test_the_heavy_top_reaches_the_published_value():
     robot = lb.load("heavy_top")
 
@@ -434,7 +454,6 @@ def test_anymal_falls_as_in_scipy_with_pinocchio():
         ({"t_end": -1.0}, ["t_end", "-1.0", "positive"]),
         ({"t_end": np.inf}, ["t_end", "inf"]),
         ({"dt": 0.0}, ["dt", "0.0"]),
-        ({"dt": None}, ["rk4", "rkmk45"]),
         ({"method": "rkmk9"}, ["rkmk9", "rkmk45"]),
         ({"tau": np.zeros(3)}, ["tau", "(3,)", "(2,)"]),
         ({"tau": lambda t, q, v: np.zeros(5)}, ["(5,)", "(2,)"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
@@ -21,21 +22,22 @@ from click.shell_completion import CompletionItem
 from . import models
 from .bodies import JOINT_KINDS
 from .codegen import cache
+from .door import free_base
 from .equations import equations
 from .errors import LiebodyError, counted, require
-from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .labels import Labels, labels
 from .loading import described, load
+from .prepare import DEFAULT_STEP, method_of
 from .robot import Robot, kernels_of
 from .run import VIEWS, Run
 from .scalar import Array
 from .simulate import simulate
 from .view import require_for, view
 
-DEFAULT_STEP = 1e-3
 HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
+ARGUMENT = re.compile(r"""\b(\w+)=(\w+|'[^']*'|"[^"]*")""")  # of a call in Python
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
 DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
@@ -92,7 +94,8 @@ class Commands(click.Group):
             try:
                 return super().invoke(ctx)
             except LiebodyError as error:
-                raise Refused(str(error)) from error
+                command = self.get_command(ctx, ctx.invoked_subcommand or "")
+                raise Refused(as_typed(str(error), command)) from error
             except BrokenPipeError:  # whoever reads has read enough: click ends without a word
                 raise
             except OSError as error:
@@ -101,7 +104,27 @@ class Commands(click.Group):
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, UserWarning):
-        click.echo(f"liebody: warning: {message}", err=True)
+        context = click.get_current_context(silent=True)
+        command = context.command if context else None
+        click.echo(f"liebody: warning: {as_typed(str(message), command)}", err=True)
+
+
+def as_typed(text: str, command: click.Command | None) -> str:
+    """A message with arguments of Python as options of a command: `joints='real'` becomes `--joints real`.
+
+    `floating=True` becomes `--floating`, and `simplify=False` becomes `--no-simplify`. What the command has
+    no option for stays.
+    """
+    options = {x.name: x for x in command.params if isinstance(x, click.Option)} if command else {}
+
+    def typed(argument: re.Match[str]) -> str:
+        name, value = argument[1], argument[2].strip("'\"")
+        option = options.get(f"no_{name}" if value == "False" else name)
+        if option is None or option.is_flag != (value in ("True", "False")):
+            return argument[0]
+        return option.opts[0] if option.is_flag else f"{option.opts[0]} {value}"
+
+    return ARGUMENT.sub(typed, text)
 
 
 def _examples(command: str) -> Callable[[Any], Any]:
@@ -244,7 +267,7 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 )  # fmt: skip
 @click.option(
     "--method", default="rkmk4", show_default=True,
-    help="Runge-Kutta-Munthe-Kaas: rkmk4, rkmk45 (with error control), ...; a wrong name lists them all.",
+    help="rkmk4, rkmk45 (with error control), radau5 (implicit), ...; a wrong name lists them all.",
 )  # fmt: skip
 @click.option(
     "--q0", metavar="VALUES",
@@ -286,9 +309,7 @@ def simulate_(
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
     _check_suffixes(picture, data)
-    scheme = method_named(method)
-    if dt is None and not scheme.error_weights:
-        dt = DEFAULT_STEP
+    scheme = method_of(method)
     robot = load(source, floating=floating)
     coordinates, dofs = labels(robot.tree)
     q, v = robot.neutral(), np.zeros(robot.nv)
@@ -337,15 +358,44 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
     """
     if run is not None and q0 is not None:
         raise click.UsageError("--q0 is a configuration, and RUN a motion; give one of them.")
-    robot = load(source, floating=floating)
-    coordinates, _ = labels(robot.tree)
-    q = _assigned("--q0", q0, coordinates, robot.neutral())
-    shown = view(robot, _rounded_quaternions(robot, q, coordinates) if run is None else Run.load(run))
+    if run is not None:
+        motion = Run.load(run)
+        shown = view(_robot_of(motion, run, source, floating), motion)
+    else:
+        robot = load(source, floating=floating)
+        coordinates, _ = labels(robot.tree)
+        q = _assigned("--q0", q0, coordinates, robot.neutral())
+        shown = view(robot, _rounded_quaternions(robot, q, coordinates))
     if out is None:
         click.echo(f"the page is {shown.show()}")
     else:
         shown.save(out)
         click.echo(f"wrote {out}")
+
+
+def _robot_of(run: Run, path: Path, source: str, floating: bool) -> Robot:
+    """The robot of a run, on the base that the run has, fixed or floating, whatever --floating says."""
+    robot = load(source, floating=floating)
+    if run.coordinates == labels(robot.tree)[0] or source in models.names():
+        return _fitting(robot, run, path)
+    with warnings.catch_warnings(), contextlib.suppress(LiebodyError):
+        warnings.simplefilter("ignore")  # they were shown
+        other = load(source, floating=not floating)
+        if run.coordinates == labels(other.tree)[0]:
+            return other
+    return _fitting(robot, run, path)
+
+
+def _fitting(robot: Robot, run: Run, path: Path) -> Robot:
+    """The robot, if it has as many coordinates as a run."""
+    theirs, ours = len(run.coordinates), robot.nq
+    if theirs != ours:
+        model = run.metadata.get("model", "a mechanism")
+        raise Refused(
+            f"{path} is a run of {model} with {counted(theirs, 'coordinate')}, and {robot.name} has {ours}; "
+            "give the description that was simulated"
+        )
+    return robot
 
 
 def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
@@ -495,7 +545,10 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     words = [word.strip() for word in text.split(",")]
     if "=" not in text:
         if len(words) != len(names):
-            raise Refused(f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}")
+            more = free_base(option, len(words), len(names), "add --floating if it is to move")
+            raise Refused(
+                f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}{more}"
+            )
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
     given = {}
     for word in words:

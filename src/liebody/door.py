@@ -19,6 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
 PLAIN = (type(None), str, int, float)
 OFF_UNIT = 1e-6  # how far the norms of quaternions and axes that are given may be from 1
+OFF_TYPED = 1e-3  # how far from 1 the norm of a quaternion typed with a few decimals is
+OF_FREE_BASE = {"q": 7, "q0": 7, "--q0": 7, "v": 6, "v0": 6, "--v0": 6, "a": 6, "tau": 6}
+POSITION_FIRST = (
+    "the last four of this free joint's seven numbers have norm 1, as in the order of MuJoCo and Pinocchio, "
+    "position first: is it theirs? Here they are (qw, qx, qy, qz, x, y, z); liebody.io.mujoco_layout and "
+    "pinocchio_layout convert"
+)
 LONGEST = 60  # characters of a value in a message
 
 
@@ -139,11 +146,36 @@ def quantity(name: str, given: Any) -> Any:
     return quantities(name, given, ()).item()
 
 
+FLOATING = "print(robot) says whether its base is fixed, and load(..., floating=True) lets it move"
+
+
+def free_base(name: str, given: int, size: int, remedy: str = FLOATING) -> str:
+    """How a message on a vector with too many entries goes on, where a free base would have so many more.
+
+    name         of the vector: "q0", "v", ...; others are not those of a robot
+    given, size  how many entries it has, and how many are expected
+    """
+    more = given - size
+    return f"; {more} more are as many as a free base has: {remedy}" if more == OF_FREE_BASE.get(name) else ""
+
+
+def quaternion_remedy(q: np.ndarray, start: int, poses: Sequence[int], otherwise: str) -> str:
+    """How a message goes on about a quaternion q[start:start + 4] of coordinates (nq,), which is not unit.
+
+    poses      where free joints begin in q. If the last four of their seven numbers are unit, the message
+               asks for the order: making the first four unit would give a wrong pose
+    otherwise  what it says in all other cases
+    """
+    last = q[start + 3 : start + 7] if start in poses else np.zeros(0)
+    return POSITION_FIRST if abs(np.sqrt(last @ last) - 1) <= OFF_TYPED else otherwise
+
+
 def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     """What was given as finite floats (size,); raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape != (size,):
-        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},)")
+        more = free_base(name, array.size, size)
+        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},){more}")
     return array
 
 
@@ -151,7 +183,8 @@ def vectors(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray
     """What was given as finite floats (..., size); raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape[-1:] != (size,):
-        raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size})")
+        more = free_base(name, array.shape[-1] if array.ndim else 1, size)
+        raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size}){more}")
     return array
 
 

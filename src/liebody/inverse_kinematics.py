@@ -13,7 +13,7 @@ from .bodies import Body, Frame, Joint, Tree
 from .codegen import Kernel, traced
 from .door import checked, count, floats
 from .dynamics.forces import NO_LIMIT
-from .errors import ConfigurationError, ModelError, ShapeError, positive
+from .errors import ConfigurationError, ModelError, ShapeError, positive, warn
 from .groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
 from .linear import is_numeric
 from .robot import Robot
@@ -167,6 +167,12 @@ def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
     if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
         raise ShapeError(
             f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
+        )
+    if x.shape == (3, 3) and np.abs(x.T @ x - np.eye(3)).max() <= 1e-6 and np.linalg.det(x) > 0:
+        warn(
+            f"the target of {frame!r} is a rotation matrix (3, 3), and read as three positions; a pose is "
+            "(4, 4): SE3.motion(R, p), with the position p",
+            UserWarning,
         )
     if x.shape[-1] == 4:
         R = x[..., :3, :3]

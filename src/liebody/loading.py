@@ -68,8 +68,15 @@ def described(source: str | Path) -> str | Path:
         require(f"the robot {source!r}", DESCRIPTIONS, extra="descriptions")
         try:
             module = importlib.import_module(f"{DESCRIPTIONS}.{source}")
-        except ModuleNotFoundError:
-            raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {known(_fetched(), source)}") from None
+        except Exception as error:  # the package asks git, which asks the network
+            if isinstance(error, ModuleNotFoundError) and error.name == f"{DESCRIPTIONS}.{source}":
+                there = known(_fetched(), source)
+                raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {there}") from None
+            said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+            raise DescriptionError(
+                f"{DESCRIPTIONS} cannot get {source!r}, {type(error).__name__}: {said}. Robots are fetched "
+                "by git when they are first read: check the network, or give the file of a description"
+            ) from error
         return Path(getattr(module, "URDF_PATH", None) or module.MJCF_PATH)
     files = _installed()
     if source in files:

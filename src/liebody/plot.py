@@ -22,6 +22,7 @@ from .bodies import Tree
 from .door import checked, count
 from .errors import SECONDS, LiebodyError, positive
 from .labels import UNIT_OF_QUATERNIONS, Labels
+from .picture import Picture
 from .scalar import Array
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def plot_run(
         left = "E(t) - E(0)" if run.work_done is None else "E(t) - E(0) - W"
         panels.append(("energy change [J]", Labels((left,), ("J",)), of(run.energy_balance, 1)[..., None]))
 
-    figure = Figure(figsize=(9.5, 0.7 + 1.75 * len(panels)), layout="constrained")
+    figure = Picture(figsize=(9.5, 0.7 + 1.75 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axis, (label, labels, values) in zip(axes, panels, strict=True):
         _curves(axis, run.t, labels, values)
@@ -108,7 +109,7 @@ def plot_motion(
     shown = np.unique(np.linspace(first, len(t) - 1, instants).round().astype(int))
     segments, masses, tip = _skeleton(robot.tree, poses)
 
-    figure = Figure(figsize=(10.5, 6.0), layout="constrained")
+    figure = Picture(figsize=(10.5, 6.0), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1.45, 1))
     points = np.concatenate([segments[shown].reshape(-1, 3), tip])
     flat = _plane_of(points)

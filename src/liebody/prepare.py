@@ -20,7 +20,7 @@ from .bodies import JOINT_KINDS, Parametric, joint_kinds
 from .codegen import Flow, Function, Kernel, Samples, trace
 from .codegen.printers.march import Guards
 from .codegen.samples import equidistant
-from .door import OFF_UNIT, check_arguments, check_members, floats, number
+from .door import OFF_UNIT, check_arguments, check_members, floats, free_base, number, quaternion_remedy
 from .dynamics import Force, Mechanism, OpenTree, joint_laws
 from .errors import (
     SECONDS,
@@ -37,19 +37,19 @@ from .integrators import (
     MechanicalFlow,
     MechanicalMethod,
     Method,
+    any_method,
     coefficients,
-    is_mechanical,
-    mechanical_method,
-    method_named,
 )
 from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
 
+DEFAULT_STEP = 1e-3  # [s]
 MOST_STATES = 1000  # recorded by default
 MOST_ROWS = 10**9
 MOST_STEPS = 2**53  # beyond which t + dt is t
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
+PUMPING = "look for forces that pump energy in, as those of angles in degrees do, where radians belong"
 ADVICE = "write tau with NumPy operators, liebody.scalar and methods of a Robot"
 BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
@@ -60,37 +60,40 @@ FEW_QUATERNIONS = 8  # which Python makes unit sooner than NumPy
 
 def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
     """The explicit method, or the one for mechanical systems, of this name."""
-    if isinstance(given, MechanicalMethod):
-        return given
-    return _method_called(given) if type(given) is str else method_named(given)
+    return _method_called(given) if type(given) is str else any_method(given)
 
 
 @functools.cache  # so that a method is one object, by which flows are kept
 def _method_called(given: str) -> Method | MechanicalMethod:
-    if is_mechanical(given):
-        return mechanical_method(given)
     if given == "time-stepping":
         raise IntegrationError(
             "time stepping is for robots with contacts: robot_system(robot, Contact('foot', friction=0.8)) "
             "of liebody.systems, and its simulate(..., method='time-stepping')"
         )
-    return method_named(given)
+    return any_method(given)
+
+
+def step_of(
+    method: Method | MechanicalMethod, t_end: float, dt: float | None, record_every: float | None
+) -> float | None:
+    """The length of the steps; None: under error control.
+
+    A method that does not estimate its errors takes steps of at most DEFAULT_STEP where no dt is given, a
+    whole number of them up to t_end, and from record to record.
+    """
+    if dt is not None:
+        return positive("dt", dt, SECONDS)
+    if method.error_weights if isinstance(method, Method) else method.estimates_errors:
+        return None
+    time = t_end if record_every is None else min(t_end, positive("record_every", record_every, SECONDS))
+    return time / math.ceil(min(time / DEFAULT_STEP, MOST_STEPS) * (1 - 1e-9))
 
 
 def check_fit(method: Method | MechanicalMethod, t_end: float, h: float | None) -> None:
-    """Raise IntegrationError where a method cannot take steps of h, None: under error control, to t_end."""
-    if isinstance(method, Method):
-        if h is None and not method.error_weights:
-            raise IntegrationError(
-                f"{method.name} has no embedded method, so its error cannot be controlled: give dt, or take "
-                "method='rkmk45'"
-            )
-    elif h is None and not method.estimates_errors:
-        raise IntegrationError(
-            f"{method.name} takes steps of one length: give dt, or take 'radau5', 'gauss4' or "
-            "'generalized-alpha'"
-        )
-    elif h is not None and abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
+    """Raise IntegrationError where a method cannot take steps of h to t_end; None: under error control."""
+    if isinstance(method, Method) or h is None:
+        return
+    if abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
         raise IntegrationError(
             f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
         )
@@ -274,6 +277,19 @@ def points_of(flow: Any, q: Array, v: Array, h: float, u: Array = None) -> Array
     if isinstance(flow, MechanicalFlow):
         return flow.start(q, v, 0.0, h, u)
     return np.concatenate([q, v], axis=1)
+
+
+def in_degrees(mechanism: Mechanism, q: Array) -> str:
+    """A question at the end of a message on a motion that began at q (nq,), if its angles may be degrees.
+
+    So they may be where one of them is more than a turn; in a message on something else that is no refusal.
+    """
+    labels = mechanism.labels[0]
+    angles = [i for i, unit in enumerate(labels.units) if unit == "rad"]
+    i = max(angles, key=lambda i: abs(q[i]), default=None)
+    if i is None or not 2 * math.pi < abs(q[i]) < math.inf:
+        return ""
+    return f"; {labels.names[i]} begins at {q[i]:g} rad: is it meant in degrees? numpy.radians converts"
 
 
 def guards_of(
@@ -527,7 +543,7 @@ class _Door:
                 w, x, y, z = row[k : k + 4].tolist()
                 norm = math.sqrt(w * w + x * x + y * y + z * z)
                 if not abs(norm - 1) <= OFF_UNIT:
-                    self._refuse(k, norm)
+                    self._refuse(row, k, norm)
                 if norm != 1:
                     row[k : k + 4] = w / norm, x / norm, y / norm, z / norm
         elif self.firsts:
@@ -536,15 +552,16 @@ class _Door:
             wrong = ~(np.abs(norms - 1) <= OFF_UNIT)
             if wrong.any():
                 i, k = np.argwhere(wrong)[0]
-                self._refuse(self.firsts[k], norms[i, k])
+                self._refuse(q[i], self.firsts[k], norms[i, k])
             q[:, self.quaternions] = found / norms[..., None]
         if self.special:
             q[:] = [self.group.normalize(x) for x in q]
 
-    def _refuse(self, k: int, norm: float) -> NoReturn:
+    def _refuse(self, q: Array, k: int, norm: float) -> NoReturn:
+        remedy = "use robot.normalize(q0), or divide it by its norm"
         raise ConfigurationError(
-            f"the quaternion q0[{k}:{k + 4}] has norm {norm:.9g}, expected 1 (order w, x, y, z); use "
-            "robot.normalize(q0), or divide it by its norm"
+            f"the quaternion q0[{k}:{k + 4}] has norm {norm:.9g}, expected 1 (order w, x, y, z); "
+            f"{quaternion_remedy(q, k, self.group.poses, remedy)}"
         )
 
 
@@ -577,8 +594,9 @@ def states_of(
     v = np.zeros(mechanism.nv) if v0 is None else floats("v0", v0)
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
+            more = free_base(name, array.shape[-1] if array.ndim else 1, size)
             raise ShapeError(
-                f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size})"
+                f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size}){more}"
             )
     batch = q.shape[:-1]
     if not batch == v.shape[:-1] == shape:

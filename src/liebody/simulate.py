@@ -22,17 +22,20 @@ from .errors import SECONDS, ArgumentError, IntegrationError, positive, warn
 from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .prepare import (
     ADVICE,
+    PUMPING,
     Clock,
     Efforts,
     OfRobot,
     check_fit,
     flow_of,
     guards_of,
+    in_degrees,
     mechanism_of,
     method_of,
     points_of,
     stabilization_of,
     states_of,
+    step_of,
     with_parameters,
 )
 from .progress import Progress
@@ -121,8 +124,9 @@ def simulate(
                   and shares of threads. Default: the neutral configuration (of a System:
                   `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
-    dt            fixed step; None: steps under error control, where the method estimates its error. Explicit
-                  methods then step from one recorded time to the next, implicit ones as far as they can, and
+    dt            fixed step; None: steps under error control, where the method estimates its error, and else
+                  of 1 ms, or a little less so that a whole number of them fits. Under error control explicit
+                  methods step from one recorded time to the next, implicit ones as far as they can, and
                   record states within their steps, whose error is of the order of the steps' own       [s]
     method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
                   systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
@@ -173,7 +177,8 @@ def simulate(
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
     chosen, threads = method_of(method), count("threads", threads)
-    t_end, h = positive("t_end", t_end, SECONDS), None if dt is None else positive("dt", dt, SECONDS)
+    t_end = positive("t_end", t_end, SECONDS)
+    h = step_of(chosen, t_end, dt, record_every)
     forces, events = tuple(forces), events or {}
     mechanism, p = with_parameters(mechanism, parameters, (tau, *events.values()))
     made = mechanism_of(mechanism, forces, joints, h)
@@ -455,7 +460,8 @@ def _report(mechanism: Mechanism, run: Run, batch: tuple[int, ...], march: _Marc
             return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
         why = mechanism.diagnosis(q[i, last[i]], v[i, last[i]], end - start, start)
         drifting = ", or constraints that drift apart" if isinstance(mechanism, Constrained) else ""
-        return why or f"take a smaller step, and look for forces that pump energy in{drifting}"
+        asked = in_degrees(mechanism, q[i, 0])
+        return why or f"take a smaller step, and {PUMPING}{drifting}{asked}"
 
     if not batch:
         error = IntegrationError(
@@ -489,9 +495,16 @@ def _note_passed_limits(
     remedy = "joints='real', or 'ideal' where" if robot else "forces=[JointLimits(1e4)], or no limits if"
     warn(
         f"joints went beyond their limits, which do not act by themselves: {metadata['passed_limits']}. Give "
-        f"{remedy} limits do not matter",
+        f"{remedy} limits do not matter{in_degrees(mechanism, _farthest_start(q))}",
         PassedLimits,
     )
+
+
+def _farthest_start(q: Array) -> Array:
+    """Of all members' configurations (..., times, nq) at the start the largest coordinates (nq,)."""
+    starts = q[..., 0, :].reshape(-1, q.shape[-1])
+    places = np.argmax(np.abs(np.nan_to_num(starts)), axis=0)
+    return starts[places, np.arange(q.shape[-1])]
 
 
 def _warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:

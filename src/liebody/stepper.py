@@ -239,7 +239,7 @@ class Stepper:
             why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
         raise IntegrationError(
             f"the step at t = {t:.9g} s cannot be taken: {REASONS[reason]}; "
-            f"{why or 'take a shorter step, and look for forces that pump energy in'}"
+            f"{why or f'take a shorter step, and {prepare.PUMPING}'}"
         )
 
 

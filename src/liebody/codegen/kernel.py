@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..door import count, shape_of, short
+from ..door import count, quaternion_remedy, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
 from . import build, cache, entry
 from .graph import Function, graph_of
@@ -411,7 +411,9 @@ class Kernel:
                 row = int(np.argmax(np.where(wrong, np.abs(square - 1), -1)))
                 what, order = ("quaternion", " (order w, x, y, z)") if size == 4 else ("vector", "")
                 whole = "the configuration" if name not in guard.labels else "it"
-                expected, advice = f"1{order}", f"normalize {whole} first"
+                poses = () if name in guard.labels else guard.poses
+                expected = f"1{order}"
+                advice = quaternion_remedy(inputs[name][row], first, poses, f"normalize {whole} first")
                 if guard.tolerance is None:
                     expected, advice = "a length that has a direction", f"a zero {what} is no orientation"
                 raise ConfigurationError(

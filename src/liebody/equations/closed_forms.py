@@ -158,18 +158,29 @@ class Equations:
 
         by_v = jacobian(self._traced(moved, "kinematics"), "v")
         still = np.zeros(self.tree.nv).astype(object)
-        return self._retraced("kinematics", lambda q, v, *others: by_v(q, still, *others))
+
+        def rates(equations: Equations) -> list[Any]:
+            return [equations._retraced("kinematics", lambda q, v, *others: by_v(q, still, *others))]
+
+        return self._short_or_long(rates)[0]
 
     @cached_property
     def efforts(self) -> Any:
         """M a + C v + g, (nv, 1): the right-hand sides of `equations`.
 
-        Simplified, each is a sum over accelerations, products of velocities, and gravity; otherwise it comes
-        from the recursive Newton-Euler algorithm.
+        Simplified, each is a sum over accelerations, products of velocities, and gravity. Otherwise, and
+        where one of these is too long, it comes from the recursive Newton-Euler algorithm.
         """
+        return self._short_or_long(lambda equations: [equations._efforts()])[0]
+
+    def _efforts(self) -> Any:
+        """The efforts; raises TooLarge where the equations are simplified and a term is too long."""
         if not self.simplified:
             return self.of("inverse_dynamics")
-        products = self.velocity_products()
+        for part in ("M", "g"):
+            if id(getattr(self, part)) in self._long:
+                raise TooLarge(f"{self.tree.name}: the equations in short form would have a long {part}")
+        products = self._velocity_products
         rows = []
         for i in range(self.tree.nv):
             terms = [_times(self.M[i, j], self.a[j]) for j in range(self.tree.nv)]
@@ -242,11 +253,20 @@ class Equations:
         return self._each(sympy.Matrix([x]).jacobian(self.q) * self.kinematics, lambda y: y)
 
     def _each(self, x: Any, change: Callable[[Any], Any]) -> Any:
-        """The changed entries of x, in short form where the equations are simplified."""
+        """The changed entries of x; of simplified equations in short form, if it is not too long."""
+        return self._short_or_long(lambda equations: [equations._changed(x, change)])[0]
+
+    def _changed(self, x: Any, change: Callable[[Any], Any]) -> Any:
+        """The same; raises TooLarge."""
         if hasattr(x, "applyfunc"):
-            return x.applyfunc(lambda y: self._each(y, change)).as_immutable()
+            return x.applyfunc(lambda y: self._changed(y, change)).as_immutable()
         changed = change(sympy.sympify(x))
-        return self._ring.shortest(changed) if self.simplified else changed
+        if not self.simplified:
+            return changed
+        try:
+            return self._ring.shortest(changed)
+        except TooLarge as error:
+            raise TooLarge(f"{self.tree.name}: a derivative in short form would be {error}") from error
 
     @cached_property
     def curvature(self) -> Any:
@@ -254,7 +274,7 @@ class Equations:
 
         d_j w_i - d_i w_j + w_i x w_j; the linear part is c x that. Feurstein (2021), eq. (3.72).
         """
-        return floating.curvature(self)
+        return self._short_or_long(lambda equations: [floating.curvature(equations)])[0]
 
     @cached_property
     def integrable(self) -> bool:
@@ -264,7 +284,13 @@ class Equations:
                 f"{self.tree.name}: without simplification zero is not told from what cancels; ask for "
                 "equations with simplify=True, or for dynamics.integrability, which is numerical"
             )
-        return all(x == 0 for x in sympy.flatten(self.curvature))
+        curvature = self.curvature
+        if id(curvature) in self._long:
+            raise ModelError(
+                f"{self.tree.name}: the curvature in short form would be too long, and without it zero is "
+                "not told from what cancels; dynamics.integrability decides numerically"
+            )
+        return all(x == 0 for x in sympy.flatten(curvature))
 
     @cached_property
     def locked_angle(self) -> Any:
@@ -276,10 +302,22 @@ class Equations:
 
     def velocity_products(self) -> VelocityProducts:
         """C(q, v) v as the coefficients of v_j^2 (centrifugal terms) and of v_j v_k (Coriolis terms)."""
-        return self._velocity_products
+        centrifugal, coriolis = self._long_or_short_products
+        return VelocityProducts(centrifugal, coriolis, self._pairs)
+
+    @cached_property
+    def _long_or_short_products(self) -> list[Any]:
+        return self._short_or_long(lambda equations: [*equations._velocity_products[:2]])
+
+    @cached_property
+    def _pairs(self) -> tuple[tuple[int, int], ...]:
+        n = self.tree.nv
+        return tuple((j, k) for j in range(n) for k in range(j + 1, n))
 
     @cached_property
     def _velocity_products(self) -> VelocityProducts:
+        """The products of velocities; raises TooLarge."""
+
         def products(tree: Tree, q: Array, v: Array) -> Array:
             return dynamics.bias_forces(tree, q, v, gravity=(0, 0, 0))
 
@@ -287,7 +325,7 @@ class Equations:
         bias = self._traced(products, "velocity_products")
         twice = jacobian(jacobian(bias, "v"), "v")  # (n, n, n), without v: the products are quadratic
         still = np.zeros(n).astype(object)
-        pairs = tuple((j, k) for j in range(n) for k in range(j + 1, n))
+        pairs = self._pairs
 
         def coefficients(q: Array, v: Array, *others: Array) -> Array:
             H = twice(q, still, *others)
@@ -330,13 +368,33 @@ class Equations:
         self, name: str, algorithm: Callable[..., Any], **options: Any
     ) -> list[tuple[tuple[int, ...], Any]]:
         """As `_found`; what is too large to be simplified comes as the algorithm makes it."""
+        shapes: list[tuple[int, ...]] = []
+
+        def compute(equations: Equations) -> list[Any]:
+            results = equations._found(name, algorithm, **options)
+            shapes.extend(shape for shape, _ in results)
+            return [x for _, x in results]
+
+        expressions = self._short_or_long(compute)
+        return list(zip(shapes, expressions, strict=True))
+
+    def _short_or_long(self, compute: Callable[[Equations], list[Any]]) -> list[Any]:
+        """What `compute` makes of these equations; where that is too long, of those that are not simplified.
+
+        Each part falls back by itself, with a warning, and is remembered as long.
+        """
         try:
-            return self._found(name, algorithm, **options)
+            return compute(self)
         except TooLarge as error:
-            found = replace(self, simplified=False)._found(name, algorithm, **options)
-            self._long.update((id(x), x) for _, x in found)
-            warn(f"{error}. So it comes, printed with common subexpressions", LongForm)
-            return found
+            expressions = compute(self._not_simplified)
+            self._long.update((id(x), x) for x in expressions)
+            text = f"{error}; it comes as its algorithm makes it, printed with common subexpressions"
+            warn(text, LongForm)
+            return expressions
+
+    @cached_property
+    def _not_simplified(self) -> Equations:
+        return replace(self, simplified=False)
 
     @cached_property
     def _long(self) -> dict[int, Any]:
@@ -406,10 +464,7 @@ class Equations:
             polynomials = self._ring.evaluate(function, inputs)
             return {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
-            raise TooLarge(
-                f"{self.tree.name}: {function.name} in short form would be {error}; simplify=False does "
-                "without"
-            ) from error
+            raise TooLarge(f"{self.tree.name}: {function.name} in short form would be {error}") from error
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -442,8 +497,8 @@ class Equations:
         return "\n".join(lines) + "\n"
 
     def _repr_latex_(self) -> str | None:
-        """M, C and g, as notebooks show them; None of equations that are not simplified."""
-        if not self.simplified:
+        """M, C and g, as notebooks show them; None of equations that are not simplified, or too long."""
+        if not self.simplified or any(id(x) in self._long for x in (self.M, self.C, self.g)):
             return None
         lines = self.latex("M", "C", "g").splitlines()
         return (
@@ -602,15 +657,15 @@ class Equations:
     def _contents(
         self, parts: Sequence[str], expressions: Mapping[str, Any]
     ) -> tuple[list[tuple[Any, Any]], list[tuple[str, Any]]]:
-        """Definitions of common subexpressions, and the parts by their names."""
-        found, _ = self._parts(parts or (() if expressions else SHOWN), expressions)
-        contents = list(found.values())
-        if self.simplified and not any(id(x) in self._long for x in contents):
-            return [], list(found.items())
+        """Definitions of common subexpressions of the parts that are not in short form; all parts by name."""
+        shown, _ = self._parts(parts or (() if expressions else SHOWN), expressions)
+        long = {name: x for name, x in shown.items() if not self.simplified or id(x) in self._long}
+        if not long:
+            return [], list(shown.items())
         names = {s.name for s in (*self.q, *self.v, *self.a, *self.tau, *self.parameters)}
-        definitions, contents = sources.common_subexpressions(contents, "x", names)
-        shown = [(s, readable_numbers(x)) for s, x in definitions]
-        return shown, list(zip(found, map(readable_numbers, contents), strict=True))
+        definitions, rest = sources.common_subexpressions([*long.values()], "x", names)
+        shown |= zip(long, map(readable_numbers, rest), strict=True)
+        return [(s, readable_numbers(x)) for s, x in definitions], list(shown.items())
 
     def __repr__(self) -> str:
         kind = "simplified" if self.simplified else "not simplified"

@@ -12,6 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from ..errors import ConfigurationError
+from ..picture import Picture
 
 MARKS = {"fold": "s", "branch point": "P", "flip": "D", "Neimark-Sacker": "o"}
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")
@@ -19,7 +20,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f
 
 def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label: str) -> Figure:
     """Branches as curves, stable parts as solid lines, others dashed; bifurcations as marks."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    figure = Picture(figsize=(7, 4.2), layout="constrained")
     axis = figure.subplots()
     for color, branch in zip(np.resize(COLORS, len(several)), several, strict=True):
         curve = [*branch.orbits]
@@ -55,7 +56,7 @@ def basin(found: Any, path: Any) -> Figure:
         raise ConfigurationError(f"a basin over {names} has no picture; give it two axes")
     colors = ["#e8e8e8", "#ffffff", *np.resize(COLORS, len(found.attractors))]
     shown = found.outcome[(..., *[0] * (len(names) - 2))]
-    figure = Figure(figsize=(6.4, 5), layout="constrained")
+    figure = Picture(figsize=(6.4, 5), layout="constrained")
     axis = figure.subplots()
     x, y = found.axes[names[1]], found.axes[names[0]]
     axis.pcolormesh(

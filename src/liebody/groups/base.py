@@ -11,7 +11,7 @@ import numpy as np
 
 from ..codegen import Function, trace
 from ..codegen.derivatives import jacobian
-from ..door import OFF_UNIT, array_of, quantities
+from ..door import OFF_UNIT, array_of, quantities, quaternion_remedy
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import inverse, is_numeric
 from ..scalar import Array, Coordinates, GroupElement
@@ -77,6 +77,7 @@ class LieGroup:
     nq: int
     name: str
     quaternions: tuple[int, ...] = ()  # where in q unit quaternions begin
+    poses: tuple[int, ...] = ()  # where in q poses begin: a unit quaternion, and a position behind it
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -289,10 +290,12 @@ class LieGroup:
         for k in self.quaternions:
             norm = np.sqrt(np.sum(values[..., k : k + 4] ** 2, axis=-1))
             if np.any(np.abs(norm - 1) > OFF_UNIT):
-                worst = norm.flat[np.argmax(np.abs(norm - 1))]
+                worst = int(np.argmax(np.abs(norm - 1)))
+                one = values.reshape(-1, self.nq)[worst]
+                advice = quaternion_remedy(one, k, self.poses, "divide it by its norm (group.normalize)")
                 raise ConfigurationError(
-                    f"the quaternion q[{k}:{k + 4}] (w, x, y, z) of {self} has norm {worst:.9g}, not 1; "
-                    "divide it by its norm (group.normalize)"
+                    f"the quaternion q[{k}:{k + 4}] (w, x, y, z) of {self} has norm "
+                    f"{norm.flat[worst]:.9g}, not 1; {advice}"
                 )
         return values
 

@@ -71,8 +71,9 @@ class Product(LieGroup):
         self.blocks = slices([f.n for f in factors])
         self.dofs = slices([f.dim for f in factors])
         self.coordinate_slices = slices([f.nq for f in factors])
-        starts = zip(factors, self.coordinate_slices, strict=True)
-        self.quaternions = tuple(s.start + k for f, s in starts for k in f.quaternions)
+        starts = [(f, s.start) for f, s in zip(factors, self.coordinate_slices, strict=True)]
+        self.quaternions = tuple(start + k for f, start in starts for k in f.quaternions)
+        self.poses = tuple(start + k for f, start in starts for k in f.poses)
 
     def _value(self) -> Any:
         return self.name, self.factors

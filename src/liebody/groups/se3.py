@@ -27,7 +27,7 @@ class SE3Group(LieGroup):
     """Rigid motions T = [R p; 0 1], u = (omega, v), q = (w, x, y, z, px, py, pz) with a unit quaternion."""
 
     n, dim, nq = 4, 6, 7
-    name, quaternions = "SE3", (0,)
+    name, quaternions, poses = "SE3", (0,), (0,)
 
     def _value(self) -> Any:
         return self.name

@@ -22,7 +22,7 @@ from .half_explicit import HalfExplicit
 from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
-from .methods import Method, is_mechanical, mechanical_method, method_named
+from .methods import Method, any_method, is_mechanical, mechanical_method, method_named
 from .rkmk import coefficients, rkmk_step
 from .tableaux import Tableau, tableau
 from .variational import Variational
@@ -44,6 +44,7 @@ __all__ = [
     "Tableau",
     "Trajectory",
     "Variational",
+    "any_method",
     "coefficients",
     "is_mechanical",
     "mechanical_method",

@@ -19,6 +19,20 @@ from .variational import Variational
 Method = Tableau | CommutatorFree
 FieldMethod = Method | Collocation
 OWN = " (any liebody.integrators.Tableau or CommutatorFree is one)"
+SYMPLECTIC = "a symplectic method here is 'variational', of order two"
+STIFF = "an implicit method for stiff equations here is 'radau5'"
+ELSEWHERE = {  # methods by their names in other libraries, in small letters, and what there is here
+    **dict.fromkeys(("rk45", "dopri5", "ode45"), "of the same order, with error control, is 'rkmk45'"),
+    **dict.fromkeys(("rk23", "ode23"), "of the same order, with error control, is 'rkmk23'"),
+    **dict.fromkeys(("rk4", "runge-kutta"), "the classical method of Runge and Kutta here is 'rkmk4'"),
+    "dop853": "of the same order is 'rkmk-dop853'",
+    **dict.fromkeys(("radau", "bdf", "lsoda", "ode15s", "ode23s"), STIFF),
+    **dict.fromkeys(("implicit", "implicitfast", "implicit-euler", "backward-euler"), STIFF),
+    **dict.fromkeys(
+        ("symplectic-euler", "verlet", "velocity-verlet", "leapfrog", "stormer-verlet"), SYMPLECTIC
+    ),
+    "semi-implicit-euler": f"it is a step of optimal_control alone; {SYMPLECTIC}",
+}
 
 EXPLICIT: dict[str, Callable[[], Method]] = {
     **{name: partial(tableau, name) for name in (*SHORT_NAMES, *(f"rkmk-{key}" for key in tableaux.DATA))},
@@ -41,6 +55,15 @@ def method_named(name: str | Method) -> Method:
     Errors: IntegrationError for a name that is not known; it lists those that are.
     """
     found: Method = _named(name, Method, EXPLICIT, OWN)
+    return found
+
+
+def any_method(name: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
+    """The method of this name, explicit or for mechanical systems; a method is itself.
+
+    Errors: IntegrationError for a name that is not known; it lists those that are.
+    """
+    found: Method | MechanicalMethod = _named(name, Method | MechanicalMethod, EXPLICIT | MECHANICAL, OWN)
     return found
 
 
@@ -71,4 +94,7 @@ def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: s
     for key in (name, f"rkmk-{name}"):
         if isinstance(name, str) and key in table:
             return table[key]()
+    meant = ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"), "")
+    if meant and any(key in meant for key in table):
+        raise IntegrationError(f"no method {name!r}{what}; {meant}; known are {', '.join(table)}")
     raise IntegrationError(f"no method {name!r}{what}; {known(table, name, len(table))}")

@@ -27,6 +27,7 @@ LARGEST_NUMBER = 1e15
 LONGEST_NUMBER = 400
 """Signs. What a computer prints without an exponent has at most 17 digits after 308 zeros."""
 
+EXPAND = "expand it first, xacro robot.urdf.xacro > robot.urdf"
 LONGEST_NAME = 200
 NAME_SIGNS = " _-.:/+()[]#@,&="
 """What a name may have besides letters and digits."""
@@ -61,7 +62,9 @@ class XmlElement:
         if not is_name(name):
             self.fail(
                 f"{attribute}={quoted(name)} of <{self.tag}> is not a name",
-                f"use 1 to {LONGEST_NAME} letters, digits, blanks and the signs {NAME_SIGNS.strip()}",
+                f"this is a xacro file: {EXPAND}"
+                if is_macro(name)
+                else f"use 1 to {LONGEST_NAME} letters, digits, blanks and the signs {NAME_SIGNS.strip()}",
             )
         return name
 
@@ -78,8 +81,8 @@ class XmlElement:
         expected = " or ".join(map(str, counts))
         plural = "" if counts == (1,) else "s separated by blanks"
         remedy = f"write {expected} decimal number{plural}, such as 0.25 or 1e-3"
-        if "${" in text or "$(" in text:
-            remedy = "this is a xacro file: expand it first, xacro robot.urdf.xacro > robot.urdf"
+        if is_macro(text):
+            remedy = f"this is a xacro file: {EXPAND}"
         try:
             numbers = _decimals(text)
         except ValueError:
@@ -107,6 +110,11 @@ def _decimals(text: str) -> list[float]:
     if "_" in text or not text.isascii() or max(map(len, words), default=0) > LONGEST_NUMBER:
         raise ValueError(text)
     return [float(word) for word in words]
+
+
+def is_macro(text: str) -> bool:
+    """Whether xacro has to replace something in a text."""
+    return "${" in text or "$(" in text
 
 
 def is_name(text: str) -> bool:

@@ -38,7 +38,8 @@ from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElem
 
 REMEDIES = {
     "mjMINVAL": "give the body that it names mass and inertia, or a geom that has some",
-    "opening file": "place the file where the description expects it (<compiler meshdir=...>)",
+    "opening file": "place the file where the description expects it (<compiler meshdir=...>); files of "
+    "meshes may be missing where bodies state their inertia, <inertial>",
     "unrecognized": "delete what it names, or correct its name; an <include>d file alone is no model",
     "decoder": "give the file a name that ends in .xml",
     "not found": "define what it names; a file that is made to be included in others is no model of its own",
@@ -52,6 +53,7 @@ CONNECT, WELD, OF_JOINTS, OF_TENDONS = range(4)  # mjtEq
 EQUALITIES = ("connect", "weld", "joint", "tendon")
 GEOMS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")  # mjtGeom
 SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 3}
+TETRAHEDRON = [0.0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1]  # vertices
 UNLIMITED = 1e10
 """What MuJoCo takes for infinite."""
 
@@ -74,6 +76,10 @@ COUNTS = {
 
 DISABLED = "CONSTRAINT EQUALITY FRICTIONLOSS LIMIT PASSIVE SPRING DAMPER ACTUATION CLAMPCTRL".split()
 """What <flag> can switch off in MuJoCo, and acts here nevertheless (mjtDisableBit)."""
+
+GEOMS_TOUCH = "contact of geoms"
+CONTACTS = "liebody.systems.Contact.of_collisions(robot) makes contacts with the ground of them"
+"""What is counted where geoms can touch each other in MuJoCo, and the remedy."""
 
 WATCHING = ("camera", "light", "sensor", "skin")
 """What of that no motion depends on."""
@@ -190,45 +196,64 @@ def load_mjcf(
 class _Reader:
     """An MJCF on its way to a tree.
 
-    model    what MuJoCo compiled
-    source   how messages call the file
-    path     its path; None for text
-    said     what MuJoCo warned of
-    meshdir  where meshes lie, beside the file
-    unused   counts what has no effect
+    model     what MuJoCo compiled
+    source    how messages call the file
+    path      its absolute path; None for text
+    said      what MuJoCo warned of
+    meshdir   where meshes lie, beside the file
+    replaced  {mesh: its file}, where no motion depends on the mesh and MuJoCo did without it
+    unused    counts what has no effect
     """
 
     def __init__(self, source: Any) -> None:
-        document, self.path = read_document(source)
+        document, path = read_document(source)
+        self.path = path and Path(os.path.abspath(path))  # so that MuJoCo's names of files are absolute, too
         if document.tag != "mujoco":
             document.fail(
                 f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
             )
         require("reading MJCF", "mujoco")
-        import mujoco
 
         self.source, self.unused = document.source, Counter[str]()
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            try:
-                if self.path is None:
-                    text = source.decode() if isinstance(source, bytes) else str(source)
-                    spec = mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
-                else:
-                    spec = mujoco.MjSpec.from_file(str(self.path))
-                model = spec.compile()
-            except (ValueError, mujoco.FatalError) as error:
-                what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
-                remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
-                raise DescriptionError(
-                    f"{self.source}: MuJoCo refuses it: {what}. Remedy: {remedy}."
-                ) from error
-        self.model, self.meshdir = model, spec.meshdir
+            model, self.meshdir, self.replaced = self._compiled(source)
+        self.model = model
         self.said = [str(warning.message) for warning in said]
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
         self.joints = [self.name("joint", i, name) for i, name in enumerate(joint_names(model))]
         self.taken = set(self.bodies)
         self.sites = [new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
+
+    def _compiled(self, source: Any) -> tuple[Any, str, dict[str, str]]:
+        """MuJoCo's model, its folder of meshes, and {mesh: its file} of those that MuJoCo did not read.
+
+        If MuJoCo refuses the model, it gets a second chance without the files on which no motion depends.
+        """
+        import mujoco
+
+        replaced: dict[str, str] = {}
+        try:
+            spec = self._spec(source)
+            try:
+                return spec.compile(), spec.meshdir, replaced
+            except (ValueError, mujoco.FatalError):
+                spec = self._spec(source)
+                replaced = _without_idle_files(spec)
+                return spec.compile(), spec.meshdir, replaced
+        except (ValueError, mujoco.FatalError) as error:
+            what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
+            remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
+            raise DescriptionError(f"{self.source}: MuJoCo refuses it: {what}. Remedy: {remedy}.") from error
+
+    def _spec(self, source: Any) -> Any:
+        """The model as MuJoCo parses it."""
+        import mujoco
+
+        if self.path is not None:
+            return mujoco.MjSpec.from_file(str(self.path))
+        text = source.decode() if isinstance(source, bytes) else str(source)
+        return mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
 
     def name(self, kind: str, number: int, otherwise: str = "") -> str:
         """The name of one of the model's elements; where it has none, another one, or its number."""
@@ -270,6 +295,7 @@ class _Reader:
         acting = {what: n for what, n in self.unused.items() if what not in WATCHING}
         if unused and (acting or self.said):
             text = f"not used: {counts(acting)}" if acting else ""
+            text += f"; {CONTACTS}" if GEOMS_TOUCH in acting else ""
             warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
         order = tuple(name for name in self.joints if name not in followers)
         return MjcfTree(
@@ -480,13 +506,18 @@ class _Reader:
 
     def _mesh(self, mesh: int) -> tuple[str, Path | None]:
         """The file of a mesh, and where it lies."""
-        start = self.model.mesh_pathadr[mesh]
-        if start < 0:
+        model, name = self.model, self.model.mesh(mesh).name
+        start = model.mesh_pathadr[mesh]
+        if name in self.replaced:
+            filename = self.replaced[name]
+        elif start < 0:
             return self.name("mesh", mesh), None
-        filename = self.model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
-        here = self.path.parent if self.path else Path()
+        else:
+            filename = model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
+        here = self.path.parent if self.path else Path.cwd()
         candidates = (here / filename, here / self.meshdir / filename)  # MuJoCo 4 joins them itself
-        return filename, next((path for path in candidates if path.is_file()), None)
+        shown = os.path.relpath(filename, here) if Path(filename).is_relative_to(here) else filename
+        return shown, next((path for path in candidates if path.is_file()), None)
 
     def _count_unused(self) -> None:
         import mujoco
@@ -501,7 +532,7 @@ class _Reader:
         spatial = sum(not self._fixed_tendon(t) for t in range(model.ntendon))
         acting = ("stiffness", "damping", "frictionloss", "limited", "armature")
         self.unused.update({what: int(getattr(model, name, 0)) for name, what in COUNTS.items()})
-        self.unused["contact of geoms"] += count("geom_contype", "geom_conaffinity")
+        self.unused[GEOMS_TOUCH] += count("geom_contype", "geom_conaffinity")
         self.unused["fluid (option@density, @viscosity)"] += bool(model.opt.density or model.opt.viscosity)
         self.unused["tendon/spatial"] += spatial
         self.unused["force or limit of a tendon"] += count(*(f"tendon_{name}" for name in acting))
@@ -512,6 +543,44 @@ class _Reader:
         self.unused["nonlinear damping"] += count("dof_dampingpoly")
         self.unused["joint@springyield"] += count("jnt_springyield")
         self.unused += Counter()  # without zeros
+
+
+def _without_idle_files(spec: Any) -> dict[str, str]:
+    """Replace the meshes, textures, height fields and skins on which no motion depends.
+
+    MuJoCo then compiles a model whose pictures are missing, or in a format that it does not read. A mesh
+    counts for motions where a body takes its inertia from it, or another shape its size. Others become a
+    tetrahedron: `_shapes` undoes MuJoCo's change of their frames, so that viewers find each in its place.
+
+    returns  {mesh: its file}
+    """
+    import mujoco
+
+    always = int(spec.compiler.inertiafromgeom) == int(mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE)
+    needed = set()
+    for geom in spec.geoms:
+        body = geom.parent
+        fixed = body.name == WORLD or (body.explicitinertial and not always)
+        weightless = geom.mass == 0 or geom.density == 0
+        if GEOMS[int(geom.type)] != "mesh" or not (fixed or weightless):
+            needed.add(geom.meshname)
+    replaced = {}
+    for mesh in spec.meshes:
+        mesh.name = mesh.name or Path(mesh.file).stem  # as MuJoCo calls it
+        if mesh.name not in needed and mesh.file:
+            replaced[mesh.name] = Path(mesh.file).name if spec.strippath else mesh.file
+            mesh.file, mesh.uservert = "", TETRAHEDRON
+    for texture in spec.textures:
+        if texture.file or any(texture.cubefiles):
+            texture.file, texture.cubefiles = "", [""] * len(texture.cubefiles)
+            texture.builtin, texture.width, texture.height = mujoco.mjtBuiltin.mjBUILTIN_FLAT, 1, 1
+    for field_ in spec.hfields:
+        if field_.file:
+            field_.file, field_.nrow, field_.ncol, field_.userdata = "", 2, 2, [0.0] * 4
+    for skin in list(spec.skins):
+        if skin.file:
+            spec.delete(skin) if hasattr(spec, "delete") else skin.delete()  # MuJoCo 3.3
+    return replaced
 
 
 def _follow(found: dict[str, Mimic], coefficients: Mapping[str, float], constant: float) -> bool:

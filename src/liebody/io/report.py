@@ -12,7 +12,7 @@ from ..errors import counted
 from ..groups import Free, Revolute
 from ..linear import is_numeric
 from .document import counts, listed
-from .mjcf import UNLIMITED
+from .mjcf import CONTACTS, GEOMS_TOUCH, UNLIMITED
 from .urdf import DescribedTree
 
 SAMPLES = 20
@@ -240,10 +240,12 @@ def _of_the_description(tree: Tree) -> list[str]:
         )
     missing = sorted({s.filename for s in description.shapes if s.filename is not None and s.path is None})
     if missing:
-        found.append(f"{len(missing)} meshes not found, only a viewer misses them: {listed(missing)}")
+        meshes = counted(len(missing), "mesh", "meshes")
+        found.append(f"{meshes} not found, only a viewer misses them: {listed(missing)}")
     found += [f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()]
     if description.unused:
-        found.append(f"elements of the file that have no effect: {counts(description.unused)}")
+        remedy = f"; {CONTACTS}" if GEOMS_TOUCH in description.unused else ""
+        found.append(f"elements of the file that have no effect: {counts(description.unused)}{remedy}")
     return found
 
 

@@ -46,7 +46,7 @@ from ..bodies.tree import check_option
 from ..constrained import Closure, Condition
 from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
-from .document import XmlElement, counts, few, listed, new_name, quoted, read_document
+from .document import EXPAND, XmlElement, counts, few, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
 NAME, TEXT, LIMIT = "name", "text", "limit"
@@ -126,6 +126,10 @@ LOOPS: dict[str, type[MotionSubgroup]] = {
     "spherical": Spherical,
 }
 """Groups of the types of constraints; "universal" ones are conditions."""
+
+XACRO = "xacro:"
+DEFINITIONS = ("xacro:arg", "xacro:macro", "xacro:property")
+"""Elements of xacro that add nothing to a robot by themselves."""
 
 X_AXIS = np.array([1.0, 0, 0])
 SHAPES = ("mesh", "box", "cylinder", "sphere")
@@ -432,6 +436,7 @@ def read_urdf(
     document, path = read_document(source)
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
+    _refuse_macros(document, path)
     notes = Notes()
     drives, springs = _take_transmissions(document), _take_springs(document)
     robot = _admit(document, notes)
@@ -440,7 +445,7 @@ def read_urdf(
     if not links:
         document.fail(
             "a robot without any <link>",
-            "add at least one; a xacro file has to be expanded first, xacro robot.urdf.xacro > robot.urdf",
+            f"add at least one; if it is a xacro file, {EXPAND}",
         )
     order, above = _depth_first(links, joints)
     leaders = _leaders(joints, mimic, notes)
@@ -470,6 +475,16 @@ def read_urdf(
         assumed=notes.assumed,
         transmissions=tuple(drives),
     )
+
+
+def _refuse_macros(document: XmlElement, path: Path | None) -> None:
+    """Refuse a file whose robot xacro has yet to make: it has no joints, or is called robot.urdf.xacro.
+
+    Files that were expanded may keep some elements of xacro, which are counted as unused.
+    """
+    found = [x for x in document.children if x.tag.startswith(XACRO) and x.tag not in DEFINITIONS]
+    if found and ((path and path.suffix == ".xacro") or not any(document.all("joint"))):
+        found[0].fail(f"<{found[0].tag}> is an element of xacro, which makes a URDF of it", EXPAND)
 
 
 # -- what others have added to the format ------------------------------------------------------------------

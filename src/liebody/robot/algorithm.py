@@ -233,7 +233,8 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
         found = tuple((k, i, 4) for k in arguments if k in CONFIGURATIONS for i in robot.group.quaternions)
-        guard = Guard(arguments, found) if self.unit else Guard(arguments, found, tolerance=None)
+        poses = robot.group.poses
+        guard = Guard(arguments, found, poses=poses) if self.unit else Guard(arguments, found, tolerance=None)
         return robot.guarded(guard, PARAMETERS)
 
     def values(self, options: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats, names
 from ..errors import LiebodyError, ModelError, ShapeError, counted, known
+from ..groups import Free
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
@@ -82,7 +83,15 @@ class Robot(Algorithms, OfTree, Parametric):
 
     def __repr__(self) -> str:
         bodies = counted(len(self.tree.bodies), "body", "bodies")
-        return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}"
+        return f"Robot {self.name!r}: {bodies}, nq = {self.nq}, nv = {self.nv}{self._base}"
+
+    @property
+    def _base(self) -> str:
+        """Whether the base is fixed or floats, for its text; a base that drives in a plane is neither."""
+        joints = [body.joint for body in self.tree.bodies if not body.parent]
+        if any(isinstance(joint.group, Free) for joint in joints):
+            return ", floating base"
+        return ", fixed base" if all(joint.dim <= 1 or not np.any(joint.S[3:]) for joint in joints) else ""
 
     # -- parameters ---------------------------------------------------------------------------------------
 

@@ -88,12 +88,12 @@ def _sample(scene: Scene, at: float | None) -> int:
 def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -> Any:
     """The picture as a figure of matplotlib, with names in columns beside it; as `View.figure` says."""
     require("pictures with names", "matplotlib", "PIL", extra="view")
-    from matplotlib.figure import Figure
+    from ..picture import Picture
 
     painter = _Painter(scene, **looks)
     painter.away *= ROOM
     (width, height), k = painter.size, _sample(scene, at)
-    made = Figure(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
+    made = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
     axis = made.add_axes((0, 0, 1, 1))
     axis.imshow(painter.frame(k))
     axis.set_axis_off()

@@ -529,6 +529,7 @@ class Guard:
     tolerance  of | |vector|^2 - 1 |; None: any length from which a direction can be told
     signs   (name of input, entry, relation to zero: ">" or ">=")
     labels  names of the entries of inputs, for messages
+    poses   where the poses of free joints begin in configurations, for messages
     """
 
     finite: Sequence[str] = ()
@@ -536,6 +537,7 @@ class Guard:
     tolerance: float | None = 2 * OFF_UNIT
     signs: Sequence[tuple[str, int, str]] = ()
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    poses: Sequence[int] = ()
 
     @property
     def compiled(self) -> str:

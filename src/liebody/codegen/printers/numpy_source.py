@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...door import refuse_text
+from ...door import free_base, refuse_text
 from ...errors import ShapeError
 from ..graph import Expr, Function, Scalar
 from .c import identifier
@@ -179,6 +179,8 @@ def arrays_of(
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:
             entries = f" of {', '.join(labels[key])}" if key in labels else ""
+            if len(shape) == 1 and array.ndim:
+                entries += free_base(key, array.shape[-1], shape[0])
             raise ShapeError(
                 f"{name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
                 f"{', '.join(map(str, shape))}){entries}"
