@@ -17,7 +17,7 @@ import numpy as np
 
 from ..door import count, quaternion_remedy, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
-from . import build, cache, entry
+from . import build, cache, entry, pool
 from .graph import Function, graph_of
 from .libraries import Libraries
 from .passes import length
@@ -56,7 +56,8 @@ class Kernel:
 
     `k.call` is the entry with the least latency (about 0.05 us above the computation itself). Small results
     are written into arrays of earlier calls that nothing refers to any more; in return `resize` in place,
-    which counts references, asks for `refcheck=False`.
+    which counts references, asks for `refcheck=False`. Results above 64 kB are new arrays in memory of
+    earlier ones (codegen/pool.py): at most 256 MB, or as much as such results hold, stays idle.
     `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity, and
     may be pickled.
 
@@ -252,15 +253,22 @@ class Kernel:
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
         results = [
-            y if _writable_directly(y, self.dtype) else np.empty((*batch, *shape), self.dtype)
+            y if _writable_directly(y, self.dtype) else self._new((*batch, *shape))
             for y, shape in zip(given, self.outputs.values(), strict=True)
         ]
         self._run(rows, results, batch, threads)
         for target, result in zip(given, results, strict=True):
             if target is not None and target is not result:
                 target[...] = result
-        returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
+        returned = [
+            target if target is not None else y if y.ndim else y[()]
+            for y, target in zip(results, given, strict=True)
+        ]
         return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _new(self, shape: tuple[int, ...]) -> np.ndarray:
+        """An array for results."""
+        return pool.empty(shape, self.dtype, self._libraries.compiler)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
         """The kernel of those entries of its results that are not always zero, and where these stand.
