@@ -184,6 +184,33 @@ def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
     assert abs(np.diff(doubled.nodes[1][:, 0])[0]) > 0.02 and doubled.stable
 
 
+@pytest.mark.parametrize("bounds", [(-0.1, 0.1), (-0.07, 1e-4), (-0.05, 0.03), (-0.3, 0.0101)])
+@pytest.mark.many(2)
+def test_a_curve_ends_on_its_bounds_and_nothing_before_them_is_lost(bounds):
+    """z'' + z' = a z - z^3 has its pitchfork at a = 0, however near the bound, and in whatever steps."""
+    system = van_der_pol(lambda q, v, p: [p.a * q[1] - q[1] ** 3 - v[1]], 2, a=-0.05)
+    orbit = periodic_orbit(system, [2.0, 0], [0.1, 0], period=6.6, **STEPS)
+    for step in (0.02, 0.5):
+        branch = continuation(orbit, "a", step=step, bounds=bounds)
+        assert (branch.values[0], branch.values[-1]) == bounds
+        assert branch.ends == ("end of the range",) * 2 and (np.diff(branch.values) > 0).all()
+        assert all(x.residual < 1e-8 and x.with_parameters().residual < 1e-9 for x in branch.orbits)
+        assert [x.kind for x in branch.bifurcations] == ["branch point"]
+    with pytest.raises(ConfigurationError, match=r"a = -0\.05, outside of bounds \(0\.0, 1\.0\)"):
+        continuation(orbit, "a", step=0.02, bounds=(0.0, 1.0))
+
+
+def test_the_last_step_ends_on_the_bound_before_and_behind_a_fold(ball):
+    """The ball's table: down to a fold, and up again on the other side, to the same bound."""
+    upper = 0.103
+    branch = continuation(ball[0], "a", step=0.01, bounds=(0.05, upper))
+    assert branch.values[0] == branch.values[-1] == upper
+    first, last = (np.sort_complex(x.multipliers) for x in (branch.orbits[0], branch.orbits[-1]))
+    wanted = np.sort_complex(multipliers_of_the_ball(upper))
+    distances = [np.abs(x - wanted).max() for x in (first, last)]
+    assert min(distances) < 1e-6 < 1e-2 < max(distances)
+
+
 @pytest.mark.parametrize("restitution", [None, 0.7])
 @pytest.mark.many
 def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):

@@ -130,7 +130,8 @@ def continuation(
     orbit      where it starts, from `periodic_orbit`
     parameter  name of a parameter of the system, a number
     step       the change of the parameter that counts as much as the orbit's `scale`; the first step
-    bounds     (lower, upper) values of the parameter, where to end
+    bounds     (lower, upper) values of the parameter: the last orbit to either side lies on a bound, unless
+               the curve ends before
     most       how many orbits to follow to either side
     locate     "all" bifurcations and changes of events; "stability": those at which stability changes
     precision  to which a crossing multiplier is brought to the unit circle, and values over the step
@@ -157,6 +158,11 @@ def _followed(
     if not bounds[0] < bounds[1]:
         raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
     first, sides, ends = curve.start(orbit), [], []
+    if not bounds[0] <= curve.value(first.orbit) <= bounds[1]:
+        raise ConfigurationError(
+            f"the orbit has {curve.parameter} = {curve.value(first.orbit):.9g}, outside of bounds {bounds!r}; "
+            "give bounds around it, or an orbit between them"
+        )
     for sign in (-1.0, 1.0):
         upward = np.sign(first.tangent[-1]) or 1.0
         side, end = curve.go(first._replace(tangent=sign * upward * first.tangent), bounds, most)
@@ -306,12 +312,36 @@ class _Curve:
         point, shot, steps = self.shooting.solve(guess, self.tolerance, tries, rows)
         return self._on(point, shot, last.tangent), steps
 
+    def at_bound(self, last: _On, beyond: _On, bound: float) -> _On:
+        """The orbit at a bound of the parameter, between the last one and one beyond the bound.
+
+        The parameter is kept at the bound while Newton's method solves for the other unknowns, from a guess on
+        the chord. Raises GaitError where that finds a piece of the curve that does not lead out there.
+        """
+        chord = self.shooting.between(last.orbit.point, beyond.orbit.point)
+        share = (bound - self.value(last.orbit)) / (self.value(beyond.orbit) - self.value(last.orbit))
+        on, _ = self.correct(last, share * chord, np.eye(len(chord))[-1])
+        if on.tangent[-1] * chord[-1] <= 0:
+            raise GaitError("the curve turns at the bound")
+        point = replace(on.orbit.point, parameters={**on.orbit.parameters, self.parameter: bound})
+        return on._replace(orbit=PeriodicOrbit(self.shooting, point, on.orbit.shot))
+
     def go(self, first: _On, bounds: tuple[float, float], most: int) -> tuple[list[_On], str]:
+        """Orbits behind the first one, in the direction of its tangent, and why they end.
+
+        A step that leads out of the bounds is made again, to the bound, and is the last one.
+        """
         found, size = [first], 1.0
         while len(found) <= most:
-            last = found[-1]
+            last, ended = found[-1], False
             try:
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
+                bound = float(np.clip(self.value(on.orbit), *bounds))
+                if bound != self.value(on.orbit):
+                    ended = True
+                    if bound == self.value(last.orbit):
+                        return found[1:], "end of the range"
+                    on = self.at_bound(last, on, bound)
                 smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
                 if smooth and on.tangent @ last.tangent < 0.5 and size > self.shortest:
                     raise GaitError("the curve turns too fast")
@@ -320,11 +350,11 @@ class _Curve:
                 if size < self.shortest:
                     return found[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
                 continue
-            if not bounds[0] <= self.value(on.orbit) <= bounds[1]:
-                return found[1:], "end of the range"
             if not self.half(first.orbit) and self.half(on.orbit):
                 return found[1:], "orbits of half the period"
             found.append(on)
+            if ended:
+                return found[1:], "end of the range"
             size = min(2.0, 1.4 * size) if steps < 5 else size
         return found[1:], f"after {most} orbits, not followed further"
 
