@@ -9,12 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 from found import load_example
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
 
 import liebody as lb
 from liebody import scalar
 from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.gaits import (
     GaitError,
+    UnreachedPrecision,
     basin,
     bifurcation_curve,
     continuation,
@@ -97,6 +100,125 @@ def test_two_orbits_begin_at_a_pitchfork():
         assert abs(split.q[1]) > 0.1 and split.stable
     with pytest.raises(ConfigurationError, match="fold"):
         switch_branch(replace(found, kind="fold"), "a")
+
+
+BRANCH_POINTS = {  # z'' + z' = ..., with z = 0 and another curve through it at a = 0
+    "pitchfork": lambda a, z: a * z - z**3,
+    "subcritical pitchfork": lambda a, z: a * z + z**3,
+    "transcritical": lambda a, z: a * z - z**2,
+    "oblique": lambda a, z: (z - scalar.sin(3 * a)) * (a - z),
+}
+
+
+@pytest.mark.parametrize("kind", BRANCH_POINTS)
+@pytest.mark.many
+def test_the_place_of_a_branch_point_is_as_precise_as_asked_for(kind):
+    """Also where bounds and steps make it lie near an orbit that is on the curve already."""
+    push = BRANCH_POINTS[kind]
+    system = van_der_pol(lambda q, v, p: [push(p.a, q[1]) - v[1]], 2, a=-0.052)
+    start = -0.052 if kind == "oblique" else 0.0
+    orbit = periodic_orbit(system, [2.0, start], [0.1, 0], period=6.6, **STEPS, tolerance=1e-12)
+    for precision in (1e-3, 1e-6, 1e-9):
+        for bounds in ((-0.1, 0.1), (-0.06, 1e-3)):
+            branch = continuation(orbit, "a", step=0.02, bounds=bounds, precision=precision, tolerance=1e-12)
+            (found,) = branch.bifurcations
+            assert found.kind == "branch point" and found.precision < precision
+            assert abs(found.value) < precision and abs(found.multiplier - 1) < precision
+            assert found.orbit.residual < 1e-11
+    for side in (0.2, -0.2):
+        other = switch_branch(found, "a", side)
+        away = other.q[1] - (other.parameters["a"] if kind == "oblique" else 0)
+        assert abs(away) > 0.01 and other.residual < 1e-9
+
+
+def test_a_precision_that_is_not_reached_is_said():
+    """z'' + z' = a z - z^3 + 1e-6: two curves pass each other, and a long step changes curves."""
+    system = van_der_pol(lambda q, v, p: [p.a * q[1] - q[1] ** 3 - v[1] + 1e-6], 2, a=-0.05)
+    orbit = periodic_orbit(system, [2.0, 0], [0.1, 0], period=6.6, **STEPS)
+    with pytest.warns(
+        UnreachedPrecision, match=r"precision=1e-07 was not reached: branch point at a = "
+    ) as told:
+        branch = continuation(orbit, "a", step=0.02, bounds=(-0.1, 0.1))
+    (found,) = branch.bifurcations
+    assert 1e-7 < found.precision < 0.1 and f"to {found.precision:.1e}" in str(told[0].message)
+
+
+def test_a_pitchfork_is_found_from_the_branch_that_ends_there():
+    """There a multiplier only touches 1, and the curve turns: it is no fold, for z = 0 crosses it."""
+    system = van_der_pol(lambda q, v, p: [p.a * q[1] - q[1] ** 3 - v[1]], 2, a=0.05)
+    orbit = periodic_orbit(system, [2.0, np.sqrt(0.05)], [0.1, 0], period=6.6, scale=0.05, **STEPS)
+    branch = continuation(orbit, "a", step=0.02, bounds=(-0.1, 0.1))
+    (found,) = branch.bifurcations
+    assert found.kind == "branch point" and found.value == pytest.approx(0, abs=1e-9)
+    assert branch.values[0] == branch.values[-1] == 0.1
+    assert branch.orbits[0].q[1] == pytest.approx(-branch.orbits[-1].q[1], abs=1e-8)
+    straight = switch_branch(found, "a")
+    assert straight.q[1] == pytest.approx(0, abs=1e-8)
+
+
+def test_a_branch_point_is_found_among_equations_that_depend_on_each_other():
+    """An oscillator without losses beside it: its energy, which is kept, is given by a condition."""
+    system = HybridSystem(
+        R(2), lambda t, q, v, z, p: np.array([-scalar.sin(q[0]), p.a * q[1] - q[1] ** 3 - v[1]]),
+        parameters={"a": -0.05}, name="pendulum",
+    )  # fmt: skip
+    orbit = periodic_orbit(
+        system, [1.0, 0], [0.0, 0], period=6.7,
+        conditions=lambda q, v, T, s, p: [v[0] ** 2 / 2 + np.cos(1.0) - scalar.cos(q[0])], **STEPS,
+    )  # fmt: skip
+    assert len(orbit.shot.residual) > orbit.shooting.size - 1
+    (found,) = continuation(orbit, "a", step=0.02, bounds=(-0.1, 0.1), precision=1e-8).bifurcations
+    assert found.kind == "branch point" and found.value == pytest.approx(0, abs=1e-8)
+
+
+def symmetry_is_lost(low, high):
+    """Where the oscillation of q'' = -q'/2 - sin q + A cos(2 t/3) that is symmetric becomes unstable, in A.
+
+    It is a fixed point of half a period followed by (q, v) -> -(q, v), which is regular there: a multiplier
+    of this half is -1. By SciPy.
+    """
+    state = np.array([-0.56, 1.93])
+
+    def field(t, y, A):
+        q, v = y[:2]
+        slope = np.array([[0, 1], [-np.cos(q), -0.5]]) @ y[2:].reshape(2, 2)
+        return [v, -0.5 * v - np.sin(q) + A * np.cos(2 * t / 3), *slope.ravel()]
+
+    def test(A):
+        nonlocal state
+        for _ in range(8):
+            y0 = [*state, 1, 0, 0, 1]
+            options = {"method": "DOP853", "rtol": 1e-12, "atol": 1e-13, "args": (A,)}
+            y = solve_ivp(field, (0, 1.5 * np.pi), y0, **options).y[:, -1]
+            D = -y[2:].reshape(2, 2)
+            change = np.linalg.solve(D - np.eye(2), y[:2] + state)
+            state = state + change
+            if np.abs(change).max() < 1e-11:
+                break
+        return np.prod(np.linalg.eigvals(D) + 1).real
+
+    return brentq(test, low, high, xtol=1e-12)
+
+
+def test_a_driven_pendulum_loses_its_symmetry_where_half_a_period_says():
+    system = HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-0.5 * v[0] - scalar.sin(q[0]) + p.A * scalar.cos(2 * t / 3)]),
+        parameters={"A": 0.9}, name="pendulum",
+    )  # fmt: skip
+    options = {"period": lambda p: 3 * np.pi, "dt": 0.02, "method": "rkmk8", "tolerance": 1e-11}
+    orbit = periodic_orbit(system, [-0.56], [1.93], **options)
+    exact = symmetry_is_lost(1.0, 1.01)
+    for precision in (1e-4, 1e-7, 1e-10):
+        branch = continuation(
+            orbit, "A", step=0.02, bounds=(0.85, 1.05), precision=precision, tolerance=1e-11
+        )
+        (found,) = branch.bifurcations
+        assert found.kind == "branch point" and found.precision < precision
+        assert found.value == pytest.approx(exact, abs=max(precision, 1e-10))
+    for side in (0.3, -0.3):  # one oscillates higher to the left, the other to the right
+        split = switch_branch(found, "A", side)
+        middle = split.simulate(0.5).q[-1] + split.q
+        assert abs(middle[0]) > 0.05
 
 
 OMEGA, REST = 2 * np.pi, 0.8  # of the table [rad/s]; restitution
@@ -182,6 +304,33 @@ def test_its_fold_and_flip_are_those_of_the_closed_form(ball):
     doubled = switch_branch(at["flip"], "a", 0.05)
     assert doubled.period == pytest.approx(2) and doubled.events == (("table", -1),) * 2
     assert abs(np.diff(doubled.nodes[1][:, 0])[0]) > 0.02 and doubled.stable
+
+
+@pytest.mark.parametrize("bounds", [(-0.1, 0.1), (-0.07, 1e-4), (-0.05, 0.03), (-0.3, 0.0101)])
+@pytest.mark.many(2)
+def test_a_curve_ends_on_its_bounds_and_nothing_before_them_is_lost(bounds):
+    """z'' + z' = a z - z^3 has its pitchfork at a = 0, however near the bound, and in whatever steps."""
+    system = van_der_pol(lambda q, v, p: [p.a * q[1] - q[1] ** 3 - v[1]], 2, a=-0.05)
+    orbit = periodic_orbit(system, [2.0, 0], [0.1, 0], period=6.6, **STEPS)
+    for step in (0.02, 0.5):
+        branch = continuation(orbit, "a", step=step, bounds=bounds)
+        assert (branch.values[0], branch.values[-1]) == bounds
+        assert branch.ends == ("end of the range",) * 2 and (np.diff(branch.values) > 0).all()
+        assert all(x.residual < 1e-8 and x.with_parameters().residual < 1e-9 for x in branch.orbits)
+        assert [x.kind for x in branch.bifurcations] == ["branch point"]
+    with pytest.raises(ConfigurationError, match=r"a = -0\.05, outside of bounds \(0\.0, 1\.0\)"):
+        continuation(orbit, "a", step=0.02, bounds=(0.0, 1.0))
+
+
+def test_the_last_step_ends_on_the_bound_before_and_behind_a_fold(ball):
+    """The ball's table: down to a fold, and up again on the other side, to the same bound."""
+    upper = 0.103
+    branch = continuation(ball[0], "a", step=0.01, bounds=(0.05, upper))
+    assert branch.values[0] == branch.values[-1] == upper
+    first, last = (np.sort_complex(x.multipliers) for x in (branch.orbits[0], branch.orbits[-1]))
+    wanted = np.sort_complex(multipliers_of_the_ball(upper))
+    distances = [np.abs(x - wanted).max() for x in (first, last)]
+    assert min(distances) < 1e-6 < 1e-2 < max(distances)
 
 
 @pytest.mark.parametrize("restitution", [None, 0.7])

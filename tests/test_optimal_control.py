@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import cloudpickle
 import numpy as np
@@ -16,8 +17,9 @@ import liebody as lb
 from liebody.codegen.printers.numpy_source import compile_numpy
 from liebody.codegen.shooting import ShootingPasses
 from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
+from liebody.optimal_control import BrokenConstraints
 from liebody.optimal_control import problem as problem_module
-from liebody.scalar import cos, sin
+from liebody.scalar import cos, sin, sqrt
 
 EULER = "semi-implicit-euler"
 GOAL = np.array([1.0, -0.5])
@@ -314,6 +316,101 @@ def test_a_controller_follows_a_goal_that_is_given_as_it_goes():
     again = problem.mpc(20)
     close(again([0.3, 0.2], parameters={"goal": GOAL}), run.u[0], 1e-12)
     assert again(run.q[-1], run.v[-1])[0] < 0 < run.u[-1][0]  # towards the default goal
+
+
+LIMIT, LOW, HIGH = 0.9, np.array([-1.0, -0.2]), np.array([0.6, 0.2])
+
+
+def wall(q, v, u, p):
+    return sin(q[0]) + sin(q[0] + q[1]) - p.wall
+
+
+def slow(q, v, u):
+    return v
+
+
+def walled(**options):
+    """The double pendulum: a wall, bounds of v, and where it is to end; what is broken, in NumPy."""
+
+    problem = reach(
+        stage=lambda q, v, u, p: np.concatenate([q - GOAL, 0.1 * v, 0.03 * u]),
+        terminal=lambda q, v, p: 3 * (q - GOAL),
+        parameters={"wall": 0.2},
+        stage_constraints=[(wall, -np.inf, 0.0), (lambda q, v, u, p: v, LOW, HIGH)],
+        terminal_constraints=[(lambda q, v, p: q[1], LIMIT, LIMIT)],
+        **options,
+    )
+
+    def broken(q, v, height):
+        beyond = np.sin(q[:, 0]) + np.sin(q.sum(axis=1)) - height
+        outside = np.maximum(v - HIGH, LOW - v).max(axis=1)
+        return np.maximum(beyond[:-1], 0), np.maximum(outside[:-1], 0), np.abs(q[-1:, 1] - LIMIT)
+
+    return problem, broken
+
+
+NAMES = ["stage_constraints[0] (wall)", "stage_constraints[1]", "terminal_constraints[0]"]
+
+
+@pytest.mark.parametrize("iterations", [0, 3, 300])
+def test_a_plan_says_by_how_much_it_breaks_each_constraint(iterations):
+    """Whether it was searched for to the end or not; also where it begins beyond the wall."""
+    problem, broken = walled()
+    for q0, height in ([0.1, 0.0], 0.2), ([0.4, 0.3], 0.1):
+        plan = problem.solve(
+            q0, [0.1, 0.0], knots=12, u=[1.0, 0.5], iterations=iterations, parameters={"wall": height}
+        )
+        assert [x.constraint for x in plan.violations] == NAMES
+        for found, exact in zip(plan.violations, broken(plan.q, plan.v, height), strict=True):
+            close(found.along, exact, 1e-12)
+            assert found.amount == exact.max() or abs(found.amount - exact.max()) < 1e-12
+        assert plan.violation == max(x.amount for x in plan.violations)
+        assert plan.violations[2].knot == 12
+        if height == 0.1:
+            assert plan.violations[0].along[0] > 0.9 and not plan.converged
+            assert f"of {max(plan.violations, key=lambda x: x.amount).constraint} at knot" in repr(plan)
+
+
+def test_a_constraint_that_is_no_number_is_refused_where_a_search_begins():
+    problem = reach(stage_constraints=[(lambda q, v, u: sqrt(q[0]), -1.0, 1.0)])
+    with pytest.raises(IntegrationError, match="no search can begin with this trajectory"):
+        problem.solve([-0.2, 0.0], knots=4)
+
+
+def test_a_controller_says_by_how_much_constraints_are_broken():
+    """From beyond the wall; with noise in a loop of one's own; and not where they are kept."""
+    problem, broken = walled()
+    controller = problem.mpc(12)
+    with pytest.warns(BrokenConstraints, match="the motion breaks .* at t = 0 s; .*10 of 10 plans") as told:
+        run = controller.simulate([0.4, 0.3], t_end=0.5)
+    assert [x.constraint for x in run.violations] == NAMES[:2] and len(told) == 1
+    for found, exact in zip(run.violations, broken(run.q, run.v, 0.2)[:2], strict=True):
+        close(found.along, exact, 1e-12)
+        assert f"breaks {found.constraint} by {found.amount:.3g}" in str(told[0].message)
+    assert run.planned.shape == (10,) and run.planned[-1] == controller.plan.violation
+
+    rng, controller = np.random.default_rng(0), problem.mpc(12)
+    with pytest.warns(BrokenConstraints, match="the plan breaks") as told:
+        amounts = []
+        for k in range(20):  # the wall moves away from call to call
+            controller([0.01 * rng.normal(), 0.1], [0.0, 0.0], {"wall": -0.5 * k})
+            amounts.append(controller.plan.violations[0].amount)
+    said = [str(x.message).split("(wall) by ")[1].split()[0] for x in told if "(wall)" in str(x.message)]
+    assert amounts[-1] > 8 and 2 <= len(said) <= 8
+    said = [float(x) for x in said]
+    assert (np.diff(np.log2(said)) > 0.99).all() and said[-1] > amounts[-1] / 2.01
+    controller.reset()
+    with pytest.warns(BrokenConstraints, match=r"the plan breaks .*\(wall\)"):
+        controller([0.4, 0.3])
+
+    free, far = problem.mpc(12, feasibility=10.0), reach(stage_constraints=[(slow, -50.0, 50.0)]).mpc(12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        free.simulate([0.4, 0.3], t_end=0.5)
+        run = far.simulate([0.2, 0.1], t_end=0.5)
+    assert run.violations[0].amount == 0 and not run.planned.any()
+    with pytest.raises(IntegrationError, match="feasibility is -1"):
+        problem.mpc(12, feasibility=-1)
 
 
 def nearness(q, v, u, p):

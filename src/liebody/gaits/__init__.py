@@ -4,13 +4,21 @@ shooting      the equations of a periodic orbit, with derivatives through the hy
 orbit         periodic orbits, also relative to symmetries, by Newton's method
 floquet       Floquet multipliers
 continuation  orbits over a parameter; bifurcations, over another one, and branches that begin there
+branch_point  where two curves of orbits cross
 stabilize     feedback at the section, by the linear-quadratic regulator of the return map
 basin         where starts of a grid settle, by sweeps; attractors found by themselves
 search        orbits from a sample of starts; better ones by random changes of parameters
 """
 
 from .basin import Attractor, Basin, basin
-from .continuation import Bifurcation, Branch, bifurcation_curve, continuation, switch_branch
+from .continuation import (
+    Bifurcation,
+    Branch,
+    UnreachedPrecision,
+    bifurcation_curve,
+    continuation,
+    switch_branch,
+)
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, periodic_orbit
 from .search import improve, search
@@ -26,6 +34,7 @@ __all__ = [
     "GaitError",
     "PeriodicOrbit",
     "StabilizedOrbit",
+    "UnreachedPrecision",
     "basin",
     "bifurcation_curve",
     "continuation",

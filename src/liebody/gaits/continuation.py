@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigurationError, positive
+from ..errors import ConfigurationError, positive, warn
+from .branch_point import branch_point
 from .floquet import floquet
 from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier
 from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
@@ -38,6 +39,10 @@ NEAR = 0.05  # a multiplier further than this from where it should cross has jum
 SHORTEST = 1e-3  # step along the curve, over the first one
 
 
+class UnreachedPrecision(UserWarning):
+    """The place of a bifurcation is less precise than was asked for; the message says how precise it is."""
+
+
 @dataclass(frozen=True)
 class Bifurcation:
     """What happens to orbits at a value of the parameter.
@@ -48,6 +53,8 @@ class Bifurcation:
     multiplier   the one that crosses; the largest one after a jump
     orbit        the one nearest to it; sides: those just before and after it on the curve
     events       which come and which go, in words
+    precision    that was reached: how far the multiplier is from the unit circle, or how far apart the sides
+                 are along the curve, in steps, whichever is less
     """
 
     kind: str
@@ -56,6 +63,7 @@ class Bifurcation:
     orbit: PeriodicOrbit
     sides: tuple[PeriodicOrbit, PeriodicOrbit]
     events: str = ""
+    precision: float = float("nan")
 
     @property
     def of_stability(self) -> bool:
@@ -130,10 +138,12 @@ def continuation(
     orbit      where it starts, from `periodic_orbit`
     parameter  name of a parameter of the system, a number
     step       the change of the parameter that counts as much as the orbit's `scale`; the first step
-    bounds     (lower, upper) values of the parameter, where to end
+    bounds     (lower, upper) values of the parameter: the last orbit to either side lies on a bound, unless
+               the curve ends before
     most       how many orbits to follow to either side
     locate     "all" bifurcations and changes of events; "stability": those at which stability changes
-    precision  to which a crossing multiplier is brought to the unit circle, and values over the step
+    precision  to which a crossing multiplier is brought to the unit circle, or values over the step; where
+               it is not, an UnreachedPrecision warning says what was reached, as `Bifurcation.precision` does
     tolerance  of the equations, as of `periodic_orbit`
     shortest   step to be tried before the curve is given up, over the first step
 
@@ -147,7 +157,20 @@ def continuation(
     bifurcations = [
         event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
     ]
+    _warn_of_unreached(parameter, bifurcations, precision)
     return replace(branch, bifurcations=bifurcations)
+
+
+def _warn_of_unreached(parameter: str, bifurcations: list[Bifurcation], precision: float) -> None:
+    coarse = [x for x in bifurcations if not x.precision <= precision]
+    if coarse:
+        places = "; ".join(f"{x.kind} at {parameter} = {x.value:.9g} to {x.precision:.1e}" for x in coarse)
+        warn(
+            f"precision={precision:g} was not reached: {places}. Newton's method fails nearer to it "
+            "(where an orbit touches a guard, or two curves pass each other), or its tolerance hides more "
+            "digits. Follow the curve in smaller steps, with a smaller tolerance, or give a larger precision",
+            UnreachedPrecision,
+        )
 
 
 def _followed(
@@ -157,6 +180,11 @@ def _followed(
     if not bounds[0] < bounds[1]:
         raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
     first, sides, ends = curve.start(orbit), [], []
+    if not bounds[0] <= curve.value(first.orbit) <= bounds[1]:
+        value = f"{curve.parameter} = {curve.value(first.orbit):.9g}"
+        raise ConfigurationError(
+            f"the orbit has {value}, outside of bounds {bounds!r}; give bounds around it, or an orbit within"
+        )
     for sign in (-1.0, 1.0):
         upward = np.sign(first.tangent[-1]) or 1.0
         side, end = curve.go(first._replace(tangent=sign * upward * first.tangent), bounds, most)
@@ -306,12 +334,36 @@ class _Curve:
         point, shot, steps = self.shooting.solve(guess, self.tolerance, tries, rows)
         return self._on(point, shot, last.tangent), steps
 
+    def at_bound(self, last: _On, beyond: _On, bound: float) -> _On:
+        """The orbit at a bound of the parameter, between the last one and one beyond the bound.
+
+        Newton's method solves for the other unknowns, from a guess on the chord, with the parameter kept at
+        the bound. Raises GaitError where it finds a piece of the curve that does not lead out there.
+        """
+        chord = self.shooting.between(last.orbit.point, beyond.orbit.point)
+        share = (bound - self.value(last.orbit)) / (self.value(beyond.orbit) - self.value(last.orbit))
+        on, _ = self.correct(last, share * chord, np.eye(len(chord))[-1])
+        if on.tangent[-1] * chord[-1] <= 0:
+            raise GaitError("the curve turns at the bound")
+        point = replace(on.orbit.point, parameters={**on.orbit.parameters, self.parameter: bound})
+        return on._replace(orbit=PeriodicOrbit(self.shooting, point, on.orbit.shot))
+
     def go(self, first: _On, bounds: tuple[float, float], most: int) -> tuple[list[_On], str]:
+        """Orbits behind the first one, in the direction of its tangent, and why they end.
+
+        A step that leads out of the bounds is made again, to the bound, and is the last one.
+        """
         found, size = [first], 1.0
         while len(found) <= most:
-            last = found[-1]
+            last, ended = found[-1], False
             try:
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
+                bound = float(np.clip(self.value(on.orbit), *bounds))
+                if bound != self.value(on.orbit):
+                    ended = True
+                    if bound == self.value(last.orbit):
+                        return found[1:], "end of the range"
+                    on = self.at_bound(last, on, bound)
                 smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
                 if smooth and on.tangent @ last.tangent < 0.5 and size > self.shortest:
                     raise GaitError("the curve turns too fast")
@@ -320,11 +372,11 @@ class _Curve:
                 if size < self.shortest:
                     return found[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
                 continue
-            if not bounds[0] <= self.value(on.orbit) <= bounds[1]:
-                return found[1:], "end of the range"
             if not self.half(first.orbit) and self.half(on.orbit):
                 return found[1:], "orbits of half the period"
             found.append(on)
+            if ended:
+                return found[1:], "end of the range"
             size = min(2.0, 1.4 * size) if steps < 5 else size
         return found[1:], f"after {most} orbits, not followed further"
 
@@ -343,9 +395,12 @@ class _Curve:
         if not everything and not stability:
             return []
         tests = [kind for kind in TESTS if _test(a.orbit, kind) * _test(b.orbit, kind) < 0]
-        if stability and not tests:
+        # a multiplier that only touches 1 where the curve turns: a pitchfork, seen from the branch that ends
+        touches = a.tangent[-1] * b.tangent[-1] < 0 and FOLD not in tests
+        crossing = self.crossing(a, b, precision) if touches else None
+        if stability and not tests and not crossing:
             tests = [""]
-        found = [self.locate(a, b, kind, precision) for kind in tests]
+        found = [crossing, *(self.locate(a, b, kind, precision) for kind in tests)]
         known = [x for x in found if x is not None and (everything or x.of_stability)]
         if everything and a.orbit.events != b.orbit.events and all(x.kind != BORDER for x in known):
             known.append(self.change(a, b, precision))
@@ -357,23 +412,59 @@ class _Curve:
         def distance(on: _On) -> float:
             return abs(_critical(on.orbit, kind)[1])
 
-        low, high = self._narrowed(
+        crosses = kind == FOLD and a.tangent[-1] * b.tangent[-1] > 0
+        if crosses and (found := self.crossing(a, b, precision)):
+            return found
+        low, high, width = self._narrowed(
             a, b, lambda orbit: _test(orbit, kind), lambda on: distance(on) < precision, precision
         )
         best = min((low, high), key=distance)
         mu, factor = _critical(best.orbit, kind)
+        if crosses and min(abs(factor), width) > precision and (found := self.crossing(low, high, precision)):
+            return replace(found, sides=(a.orbit, b.orbit))
         sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
         if abs(factor) > NEAR:
             worse = max(sides, key=largest_multiplier)
             return Bifurcation(
-                BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed
+                BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed, width
             )
         name = kind or _kind(mu)
         if name == TORUS and abs(mu.imag) < 1e-6:
             return None  # two real multipliers with the product 1: nothing happens
         if name == FOLD and a.tangent[-1] * b.tangent[-1] > 0:
             name = BRANCH
-        return Bifurcation(name, self.value(best.orbit), complex(mu), best.orbit, (a.orbit, b.orbit))
+        reached = min(abs(factor), width)
+        return Bifurcation(
+            name, self.value(best.orbit), complex(mu), best.orbit, (a.orbit, b.orbit), precision=reached
+        )
+
+    def crossing(self, a: _On, b: _On, precision: float) -> Bifurcation | None:
+        """The branch point between two orbits, by equations that are regular there; None if there is none.
+
+        Newton's method starts on the chord, where the test function or else the tangent changes its sign.
+        """
+        if a.orbit.events != b.orbit.events:
+            return None
+        chord = self.shooting.between(a.orbit.point, b.orbit.point)
+        f, g = _test(a.orbit, FOLD), _test(b.orbit, FOLD)
+        if not f * g < 0:
+            f, g = float(a.tangent[-1]), float(b.tangent[-1])
+        guess = self.shooting.moved(a.orbit.point, f / (f - g) * chord)
+        try:
+            regular = a.orbit.point, a.orbit.shot
+            point, shot, _ = branch_point(self.shooting, regular, guess, precision / 10)
+        except GaitError:
+            return None
+        orbit = PeriodicOrbit(self.shooting, point, shot)
+        mu, factor = _critical(orbit, FOLD)
+        along = self.shooting.between(a.orbit.point, point)
+        length = np.linalg.norm(chord)
+        share = along @ chord / length**2
+        beside = np.linalg.norm(along - share * chord) < length
+        if not (0 <= share <= 1 and beside and shot.size < self.tolerance and abs(factor) < NEAR):
+            return None
+        sides = a.orbit, b.orbit
+        return Bifurcation(BRANCH, self.value(orbit), complex(mu), orbit, sides, precision=abs(factor))
 
     def change(self, a: _On, b: _On, precision: float) -> Bifurcation:
         """Where events come, go or change places."""
@@ -382,17 +473,20 @@ class _Curve:
         def same(orbit: PeriodicOrbit) -> float:
             return 1.0 if orbit.events == events else -1.0
 
-        low, high = self._narrowed(a, b, same, lambda on: False, precision)
+        low, high, width = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
         sides, mu = (low.orbit, high.orbit), complex(high.orbit.multipliers[0])
         value = (self.value(low.orbit) + self.value(high.orbit)) / 2
-        return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed)
+        return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed, width)
 
     def _narrowed(
         self, a: _On, b: _On, test: Callable[[PeriodicOrbit], float], enough: Callable[[_On], bool],
         precision: float,
-    ) -> tuple[_On, _On]:  # fmt: skip
-        """Orbits on either side of a change of sign of the test, closer together."""
+    ) -> tuple[_On, _On, float]:  # fmt: skip
+        """Orbits on either side of a change of sign of the test, closer together, and how far apart.
+
+        It ends before that, too, where Newton's method fails.
+        """
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
         across = chord / np.linalg.norm(chord)
         (s, low), (t, high) = (0.0, a), (1.0, b)
@@ -411,7 +505,7 @@ class _Curve:
                 t, high, g = middle, on, h
             if enough(on) or (t - s) * np.linalg.norm(chord) < precision:
                 break
-        return low, high
+        return low, high, float((t - s) * np.linalg.norm(chord))
 
 
 # -- tests of multipliers -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -247,6 +248,40 @@ def _cost_of(found: Any) -> Any:
     return r @ r / 2 if r.ndim else r[()]
 
 
+@dataclass(frozen=True)
+class Violation:
+    """By how much a constraint low <= c <= high is broken along a trajectory.
+
+    constraint  its place in the problem and the name of its function: "stage_constraints[0] (wall)"
+    along       largest violation of its entries at each knot, (N,), of a terminal constraint at the last one,
+                (1,); 0 where it is kept, infinite where c is no number
+    first       number of the knot of along[0]
+    """
+
+    constraint: str
+    along: Array
+    first: int = 0
+
+    @property
+    def amount(self) -> float:
+        """The largest one."""
+        return float(self.along.max(initial=0.0))
+
+    @property
+    def knot(self) -> int:
+        """Where it is largest."""
+        return self.first + int(np.argmax(self.along))
+
+    def __repr__(self) -> str:
+        where = f" at knot {self.knot}" if self.amount else ""
+        return f"Violation({self.constraint} by {self.amount:.2g}{where})"
+
+
+def largest_violation(of: Iterable[Violation]) -> Violation | None:
+    """The one with the largest amount; None without constraints."""
+    return max(of, key=lambda x: x.amount, default=None)
+
+
 class Constraints:
     """low <= c <= high, [(c, low, high), ...], with functions c of arrays of these shapes, the last p.
 
@@ -258,17 +293,21 @@ class Constraints:
     Rockafellar (1973).
     """
 
-    def __init__(self, given: Iterable[Any], shapes: Shapes, first: int) -> None:
+    def __init__(self, argument: str, given: Iterable[Any], shapes: Shapes, first: int) -> None:
         self._parts, self._first = [], first
+        self._places: dict[str, slice] = {}
         bounds: list[tuple[float, float]] = []
-        for one in given:
+        for i, one in enumerate(given):
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
             self._parts.append(one[0])
+            start, name = len(bounds), getattr(one[0], "__name__", "<>")
             bounds += zip(
                 *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
             )
+            shown = f"{argument}[{i}]" + ("" if name.startswith("<") else f" ({name})")
+            self._places[shown] = slice(start, len(bounds))
         self._bounds, self.size = bounds, len(bounds)
 
     def residuals(self, *at: Array) -> Array:
@@ -280,6 +319,13 @@ class Constraints:
         """By how much each is broken, and its next multiplier, (2 size,)."""
         mu, shift = self._shift(at)
         return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
+
+    def broken(self, distances: Array, first: int) -> list[Violation]:
+        """Of each constraint, from distances (N, size) to the bounds; first: number of the first knot."""
+        sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
+        return [
+            Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()
+        ]
 
     def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
         mu, multipliers = at[-1][self._first], at[-1][self._first + 1 :][: self.size]

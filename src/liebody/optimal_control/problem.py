@@ -23,7 +23,7 @@ from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
 from .fddp import Iteration, Outcome, search
-from .model import Constraints, Cost, HeldStep, bounds_of
+from .model import Constraints, Cost, HeldStep, Violation, bounds_of, largest_violation
 from .mpc import Controller
 
 EULER = "semi-implicit-euler"
@@ -46,6 +46,7 @@ class OptimalPlan:
     reason       why the search ended
     gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
     violation    by which constraints are broken, at most; 0 without constraints
+    violations   of each constraint, a `Violation`, those of stages first
     gradient     largest slope of the cost by an input that its bounds leave
     history      an `Iteration` for each linearisation
     """
@@ -62,6 +63,7 @@ class OptimalPlan:
     violation: float
     gradient: float
     history: tuple[Iteration, ...]
+    violations: tuple[Violation, ...] = ()
 
     @property
     def iterations(self) -> int:
@@ -69,10 +71,12 @@ class OptimalPlan:
         return sum(x.step > 0 for x in self.history)
 
     def __repr__(self) -> str:
+        worst = largest_violation(self.violations)
+        where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
         return (
             f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
             f"{'' if self.converged else 'not '}converged: {self.reason}; "
-            f"gap {self.gap:.1e}, violation {self.violation:.1e}, gradient {self.gradient:.1e}"
+            f"gap {self.gap:.1e}, violation {self.violation:.1e}{where}, gradient {self.gradient:.1e}"
         )
 
 
@@ -316,7 +320,8 @@ class OptimalControl(Sendable):
             left = iterations - sum(x.step > 0 for x in history)
             outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
             history += outcome.history
-            before, (violation, paid) = violation, self._violation(w, update=outcome.converged)
+            before, (violations, paid) = violation, self._broken(w, update=outcome.converged)
+            violation = max((x.amount for x in violations), default=0.0)
             if violation <= feasibility or not outcome.converged:
                 break
             if violation > SLOW * before:
@@ -324,6 +329,11 @@ class OptimalControl(Sendable):
             if mu.max() > STIFFEST:
                 outcome = Outcome(False, "constraints stay broken, however stiff", [])
                 break
+        if not history:
+            raise IntegrationError(
+                "no search can begin with this trajectory, because costs, constraints or their slopes along "
+                f"it are not finite or without a minimum ({outcome.reason}); give other u=, q= or v="
+            )
         final, x = history[-1], w.x.copy()
         return OptimalPlan(
             t=self.dt * np.arange(w.knots + 1),
@@ -338,22 +348,24 @@ class OptimalControl(Sendable):
             violation=violation,
             gradient=final.gradient,
             history=tuple(history),
+            violations=tuple(violations),
         )
 
-    def _violation(self, w: Workspace, update: bool) -> tuple[float, float]:
-        """By which constraints are broken, at most, and their cost; multipliers are renewed if `update`."""
-        q, v, first, largest, paid = w.x[:, : self.nq], w.x[:, self.nq :], self.layout.size, 0.0, 0.0
+    def _broken(self, w: Workspace, update: bool) -> tuple[list[Violation], float]:
+        """By how much each constraint is broken, and their cost; multipliers are renewed if `update`."""
+        q, v, first, paid = w.x[:, : self.nq], w.x[:, self.nq :], self.layout.size, 0.0
+        found: list[Violation] = []
         at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
-        for kept, kernel, arrays, scale in zip(
-            self._constraints, self.violations, at, (self.dt, 1.0), strict=True
+        for kept, kernel, arrays, scale, knot in zip(
+            self._constraints, self.violations, at, (self.dt, 1.0), (0, w.knots), strict=True
         ):
             if kernel:
                 broken, multipliers = np.split(kernel(*arrays), 2, axis=-1)
-                largest = max(largest, float(np.abs(broken).max()))
+                found += kept.broken(broken, knot)
                 paid += scale * float((multipliers**2).sum()) / (2 * w.p[0, first])
                 if update:
                     arrays[-1][:, first + 1 :][:, : kept.size] = multipliers
-        return largest, paid
+        return found, paid
 
     @cached_property
     def violations(self) -> tuple[Any, ...]:
@@ -373,6 +385,7 @@ class _UserFunction:
         if not callable(function):
             raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
         self.function, self.layout = function, layout
+        self.__name__ = str(getattr(function, "__name__", "<>"))
 
     def __call__(self, *at: Any) -> Any:
         return self.function(*at[:-1], *([self.layout.read(at[-1])] if self.layout.size else []))
@@ -485,6 +498,7 @@ def optimal_control(
     sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
     constraints = [
         Constraints(
+            argument,
             [
                 (_UserFunction(one[0], layout), *one[1:]) if isinstance(one, tuple) and one else one
                 for one in listed
@@ -492,7 +506,12 @@ def optimal_control(
             {**shapes, "p": max(layout.size, 1)},
             layout.size,
         )
-        for listed, shapes in zip((stage_constraints, terminal_constraints), sizes, strict=True)
+        for argument, listed, shapes in zip(
+            ("stage_constraints", "terminal_constraints"),
+            (stage_constraints, terminal_constraints),
+            sizes,
+            strict=True,
+        )
     ]
     most = max(x.size for x in constraints)
     width = max(layout.size + (1 + most if most else 0), 1)
