@@ -45,6 +45,7 @@ from .integrators import (
 from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
+from .texts import check_names
 
 MOST_STATES = 1000  # recorded by default
 MOST_ROWS = 10**9
@@ -281,6 +282,7 @@ def guards_of(
 ) -> Guards:
     """The events' functions, traced together."""
     nq, nv, layout = mechanism.nq, mechanism.nv, mechanism.layout
+    check_names("an event", events)
 
     def found(t: Any, y: Array, u: Array) -> Array:
         values = []

@@ -458,8 +458,8 @@ class Robot(Algorithms, OfTree, Parametric):
         identity = _fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
-        parts = [identity, self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout)), name]
-        return "|".join([*parts, repr(sorted(options.items()))])
+        gravity, layout = self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout))
+        return digest(identity, gravity, layout, name, repr(sorted(options.items())))
 
 
 def _written(text: str, file: str | Path | None) -> str:

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 
 from ..door import checked
 from ..errors import SweepError
+from ..texts import digest
 
 DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
-FORMAT, FORMAT_VERSION = "liebody sweep", 2
+FORMAT, FORMAT_VERSION = "liebody sweep", 3
 
 
 class Damage(NamedTuple):
@@ -82,8 +83,8 @@ class Inventory:
         found = []
         if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
             found.append(DIGESTS)
-        for name, digest in self.digests.items():
-            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != digest]
+        for name, known in self.digests.items():
+            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != known]
         states = ("damaged" if (self.path / name).is_file() else "missing" for name in found)
         return [Damage(f"{name} is {state}") for name, state in zip(found, states)]
 
@@ -93,10 +94,10 @@ class Inventory:
         Raises SweepError where both are damaged.
         """
         found = self.damaged_files()
-        for name, digest in self.digests.items() if found else ():
+        for name, known in self.digests.items() if found else ():
             whole = self._whole(name)
             for file in (self.path / name, self.path / COPY / name):
-                if _readable(file) != digest:
+                if _readable(file) != known:
                     remove(file, self.path)
                     _write(file, whole.read_bytes())
         if found:
@@ -328,15 +329,11 @@ def _readable(file: Path) -> str | None:
 
 
 def _chunk_digest(place: tuple[int, ...], digests: Iterable[str]) -> str:
-    return _hash(*map(str, place), *digests)
-
-
-def _hash(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return digest(*map(str, place), *digests)
 
 
 def _signed(digests: dict[str, str]) -> bytes:
-    return json.dumps({"digests": digests, "sha256": _hash(*itertools.chain(*digests.items()))}).encode()
+    return json.dumps({"digests": digests, "sha256": digest(*itertools.chain(*digests.items()))}).encode()
 
 
 def _foreign(path: Path) -> str:
