@@ -14,6 +14,7 @@ import atexit
 import contextlib
 import ctypes
 import errno
+import gc
 import hashlib
 import os
 import re
@@ -285,7 +286,11 @@ def kept(key: str) -> ctypes.CDLL | None:
 
 def _load(path: Path) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(path))
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
+            return ctypes.CDLL(str(path))
     except OSError as error:
         raise CompilerError(
             f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "
