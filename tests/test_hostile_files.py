@@ -1,7 +1,9 @@
 """Files, names and texts that somebody made to do harm: refused, or shown without harm."""
 
 import hashlib
+import json
 import os
+import shutil
 import warnings
 
 import h5py
@@ -213,3 +215,109 @@ def test_names_with_separators_do_not_make_two_robots_one(monkeypatch):
     one, two = arm(f"a\0001\0{pose}\0b"), arm("a", "b")
     assert one.recipe("mass_matrix", {}) != two.recipe("mass_matrix", {})
     assert arm("a", "b").recipe("mass_matrix", {}) == two.recipe("mass_matrix", {})
+
+
+# -- stores of sweeps ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store of a sweep, and the call that continues it."""
+
+    def swept(path=tmp_path / "s.zarr"):
+        axes = {"x": np.arange(4.0)}
+        return lb.sweep(lambda p: {"y": p["x"] ** 2}, axes, path, chunk=2, workers=0, identity="squares")
+
+    swept()
+    return tmp_path / "s.zarr", swept
+
+
+def resealed(store, change):
+    """Change the list of a store's files and their digests, with the digest of the list."""
+    path = store / "status/copy.json"
+    digests = json.loads(path.read_text())["digests"]
+    change(digests)
+    signed = {"digests": digests, "sha256": digest(*(x for pair in digests.items() for x in pair))}
+    path.write_text(json.dumps(signed))
+
+
+@pytest.mark.parametrize("name", ["../victim", "y/../../victim", "{absolute}", "status/copy/../../../victim"])
+def test_a_store_changes_no_file_outside_of_itself(store, tmp_path, name):
+    """A list of files that names one outside, and has another digest for it: it would be "repaired"."""
+    path, again = store
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    name = name.format(absolute=victim)
+    resealed(path, lambda digests: digests.update({name: hashlib.sha256(b"theirs").hexdigest()}))
+    for copy in (path / "status/copy" / "victim", tmp_path / "theirs"):
+        copy.write_bytes(b"theirs")
+    for call in (lb.sweep.verify, lb.sweep.repair, lambda _: again()):
+        try:
+            call(path)
+        except LiebodyError:
+            pass
+        assert victim.read_text() == "mine"
+
+
+def test_a_store_that_leads_out_by_a_link_is_refused_where_something_would_be_removed(store, tmp_path):
+    path, again = store
+    mine = tmp_path / "mine" / "c"
+    mine.mkdir(parents=True)
+    (mine / "0").write_text("mine")
+    shutil.rmtree(path / "y" / "c")
+    (path / "y" / "c").symlink_to(mine)
+    for call in (lambda: lb.sweep.repair(path), again):
+        with pytest.raises(LiebodyError, match="leads out of the store"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call()
+    assert (mine / "0").read_text() == "mine"
+
+
+def test_results_of_a_store_are_called_by_names_of_folders(store, tmp_path):
+    path, again = store
+    about = json.loads((path / "zarr.json").read_text())
+    about["attributes"]["variables"] = json.dumps(["../victim", "status", "cause"])
+    text = json.dumps(about).encode()
+    for file in (path / "zarr.json", path / "status/copy/zarr.json"):
+        file.write_bytes(text)
+    resealed(path, lambda digests: digests.update({"zarr.json": hashlib.sha256(text).hexdigest()}))
+    for call in (lb.sweep.verify, lb.sweep.repair, lambda _: again()):
+        with pytest.raises(LiebodyError, match="not a store of a sweep"):
+            call(path)
+
+
+def test_pipes_in_a_store_are_damage_and_are_not_waited_for(store):
+    path, again = store
+    whole = (path / "y/c/0").read_bytes()
+    (path / "y/c/0").unlink()
+    os.mkfifo(path / "y/c/0")
+    assert len(lb.sweep.verify(path)) == 1
+    with pytest.warns(UserWarning, match="was damaged"):
+        again()
+    assert (path / "y/c/0").read_bytes() == whole
+
+
+@pytest.mark.parametrize("value", [[], {}, 3, None, "x", [10**12, 10**12]], ids=str)
+@pytest.mark.parametrize("key", ["definition", "variables", "format_version", "shape", "dimension_names"])
+def test_descriptions_of_a_store_may_be_anything(store, key, value):
+    path, again = store
+    for name in (
+        ("zarr.json",) if key in ("definition", "variables", "format_version") else ("status/zarr.json",)
+    ):
+        about = json.loads((path / name).read_text())
+        if name == "zarr.json":
+            about["attributes"][key] = value if key == "format_version" else json.dumps(value)
+        else:
+            about[key] = value
+        text = json.dumps(about).encode()
+        for file in (path / name, path / "status/copy" / name):
+            file.write_bytes(text)
+        known = hashlib.sha256(text).hexdigest()
+        resealed(path, lambda digests, name=name, known=known: digests.update({name: known}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in (lb.sweep.verify, lb.sweep.repair, lambda _: again()):
+            try:
+                call(path)
+            except LiebodyError as error:
+                assert is_printable(str(error))

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..door import short
 from ..errors import SweepError, known, warn
-from ..texts import shown
+from ..texts import shown, words_of
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space, numbered
 
@@ -299,8 +299,13 @@ class Store:
 
         self.inventory = Inventory(self.path)
         with zarr.config.set({"array.write_empty_chunks": True}):  # a file that is missing is damage
-            group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
-            self.arrays = {name: group[name] for name in self.inventory.variables}
+            try:
+                group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
+                self.arrays = {name: group[name] for name in self.inventory.variables}
+            except OSError:
+                raise
+            except Exception as error:  # of Zarr, on descriptions that somebody wrote
+                raise SweepError(f"{self.path} cannot be read as a store: {words_of(error)}") from error
 
     def _remove_unfinished(self) -> None:
         """Remove what processes left that were killed when they made the store."""
