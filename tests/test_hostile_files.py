@@ -321,3 +321,68 @@ def test_descriptions_of_a_store_may_be_anything(store, key, value):
                 call(path)
             except LiebodyError as error:
                 assert is_printable(str(error))
+
+
+# -- paths and texts of calls --------------------------------------------------------------------------------
+
+
+ROBOT = lb.models.double_pendulum()
+SHORT = {"t_end": 0.02, "dt": 0.01}
+GEOM = "<worldbody><body name='b'><joint/><geom size='1'/></body></worldbody>"
+TEXTS = {
+    "load": lambda x, folder: lb.load(f"{folder}/{x}"),
+    "load a name": lambda x, folder: lb.load(x),
+    "load URDF": lambda x, folder: lb.load(f"<robot name='{x}'/>"),
+    "load MJCF": lambda x, folder: lb.load(f"<mujoco model='{x}'>{GEOM}</mujoco>"),
+    "Run.load": lambda x, folder: Run.load(f"{folder}/{x}.nc"),
+    "Run.save": lambda x, folder: lb.simulate(ROBOT, [1, 0.5], **SHORT).save(f"{folder}/{x}.nc"),
+    "a page": lambda x, folder: ROBOT.view().save(f"{folder}/{x}.html"),
+    "a picture": lambda x, folder: lb.simulate(ROBOT, [1, 0.5], **SHORT).plot(f"{folder}/{x}.png"),
+    "to_csv": lambda x, folder: lb.simulate(ROBOT, [1, 0.5], **SHORT).to_csv(f"{folder}/{x}"),
+    "to_urdf": lambda x, folder: ROBOT.to_urdf(f"{folder}/{x}"),
+    "to_mjcf": lambda x, folder: ROBOT.to_mjcf(f"{folder}/{x}"),
+    "export_c": lambda x, folder: ROBOT.export_c(f"{folder}/{x}", ["mass_matrix"]),
+    "sweep": lambda x, folder: lb.sweep(lambda p: {"y": p["x"]}, {"x": [1.0]}, f"{folder}/{x}", workers=0),
+    "an axis": lambda x, folder: lb.sweep(lambda p: {"y": p[x]}, {x: [1.0]}, folder / "s", workers=0),
+    "a result": lambda x, folder: lb.sweep(lambda p: {x: p["x"]}, {"x": [1.0]}, folder / "s", workers=0),
+    "verify": lambda x, folder: lb.sweep.verify(f"{folder}/{x}"),
+    "repair": lambda x, folder: lb.sweep.repair(f"{folder}/{x}"),
+    "q0": lambda x, folder: lb.simulate(ROBOT, {x: 1.0}, **SHORT),
+    "kernel": lambda x, folder: ROBOT.kernel(x),
+    "metadata": lambda x, folder: Run(
+        [0.0],
+        [[0.0]],
+        [[0.0]],
+        [0.0],
+        [0.0],
+        Labels(("q",), ("",)),
+        Labels(("v",), ("",)),
+        metadata={"model": x},
+    ).save(folder / "run.nc"),
+    "a force": lambda x, folder: Run(
+        [0.0],
+        [[0.0]],
+        [[0.0]],
+        [0.0],
+        [0.0],
+        Labels(("q",), ("",)),
+        Labels(("v",), ("",)),
+        forces={x: [[0.0]]},
+    ).save(folder / "run.nc"),
+}
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b", "\0", "\udfff"], ids=ascii)
+@pytest.mark.parametrize("call", TEXTS)
+def test_texts_that_no_file_can_hold_are_refused_as_our_errors(call, text, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            TEXTS[call](text, tmp_path)
+        except LiebodyError as error:
+            assert "\0" not in str(error) and is_printable(str(error).replace("\n", ""))
+
+
+def test_homes_of_users_that_are_not_there_are_no_error_of_python():
+    with pytest.raises(LiebodyError, match="a home folder that is not known"):
+        lb.load("~no such user here/robot.urdf")

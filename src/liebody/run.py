@@ -364,6 +364,7 @@ class Run:
         index, columns, units = self._columns()
         both = {**index, **columns}
         heads = [f"{name} [{units[name]}]" if units.get(name) else name for name in both]
+        path = path_of("the name of the file", path)
         try:
             with open(path, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)

@@ -26,6 +26,7 @@ from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
 from ..linear import is_numeric, matvec
 from ..scalar import Array
+from ..texts import path_of
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .table import Algorithms
@@ -464,10 +465,11 @@ class Robot(Algorithms, OfTree, Parametric):
 
 def _written(text: str, file: str | Path | None) -> str:
     if file is not None:
+        path = path_of("the name of the file", file)
         try:
-            Path(file).write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise LiebodyError(f"cannot write {str(file)!r}: {error}") from error
+            raise LiebodyError(f"cannot write {str(path)!r}: {error}") from error
     return text
 
 
