@@ -71,6 +71,22 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path, monkeypatch, name):
     assert os.listdir(other.parent) == [name] and other.parent.stat().st_mode & 0o777 == 0o755
 
 
+def _no_home(*_, **__):
+    raise RuntimeError("could not determine the home directory")
+
+
+@pytest.mark.parametrize("found", [_no_home, lambda *_, **__: "~/.cache/liebody"], ids=["raises", "leaves ~"])
+def test_a_user_without_a_home_has_a_temporary_folder(tmp_path, monkeypatch, found):
+    """No HOME, and a number without a name: versions of platformdirs raise, or leave the path as it is."""
+    monkeypatch.delenv("LIEBODY_CACHE", raising=False)
+    monkeypatch.setattr("platformdirs.user_cache_dir", found)
+    monkeypatch.setattr(cache, "_chosen", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(cache.CacheWarning, match="no home folder for compiled kernels: set LIEBODY_CACHE"):
+        assert cache.cache_folder().name.startswith(cache.PREFIX)
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_cache_is_tagged_and_known_again_whatever_is_added(tmp_path, monkeypatch):
     used = chosen(tmp_path, monkeypatch)
     assert used == tmp_path / "kernels"

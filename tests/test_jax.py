@@ -76,6 +76,18 @@ def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
         np.testing.assert_allclose(first.bias(Q, Q), expected, atol=1e-13)
 
 
+def test_the_size_of_a_batch_alone_decides_its_digits(robot):
+    """The same rows, jitted before a large batch has loaded the loop over lanes, and after."""
+    Q = np.random.default_rng(4).normal(size=(100, 2))
+    bias = jax.jit(liebody.jax.RobotFunctions(lb.models.double_pendulum()).bias)
+    sizes = [2, 7, 8, 40]
+    before = {n: np.asarray(bias(Q[:n], Q[:n])) for n in sizes}
+    bias(Q, Q)
+    for n in sizes:
+        np.testing.assert_array_equal(bias(Q[:n], Q[:n]), before[n])
+        np.testing.assert_array_equal(bias(Q[:n], Q[:n]), robot.bias(Q[:n], Q[:n]))
+
+
 @pytest.mark.wide
 def test_gradients_pass_the_check_of_jax_to_second_order(arm):
     check_grads(arm.inverse_dynamics, (q, v, tau), order=2)

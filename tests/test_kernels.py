@@ -1,8 +1,10 @@
 """Kernels: single calls, batches of any layout, outputs, threads, guards, errors, memory."""
 
 import gc
+import os
 import pickle
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -648,7 +650,7 @@ def test_the_entry_writes_several_results_into_arrays_of_a_tuple(batch, monkeypa
     if entry.available():
         monkeypatch.setattr(Kernel, "general", lambda *given, **options: pytest.fail("the long way"))
         f = Kernel(TRACED)
-        f(*x) if batch == () else f.loops(100)
+        f(*x) if batch == () else f.loops(int(np.prod(batch)))
         counts = [sys.getrefcount(y) for y in (out, *out)]
         assert f.call(*x, out=out) is out
         assert [sys.getrefcount(y) for y in (out, *out)] == counts
@@ -681,6 +683,163 @@ def test_kernels_are_let_go():
     del f
     gc.collect()
     assert gone() is None
+
+
+def run_in_a_process(text):
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+SMALL_KERNELS = """
+import gc, itertools, os, shutil, sys, tempfile
+import numpy as np
+from liebody.codegen import Kernel, cache, trace
+
+function = trace(lambda x: np.sin(x) * 3.0, {"x": 3}, "f")
+folder, numbers, opened, always = tempfile.mkdtemp(), itertools.count(), cache._load, 0
+
+def load_a_copy(path):
+    copy = f"{folder}/{next(numbers)}.so"  # a library of its own each time, without the time of a compiler
+    shutil.copy(path, copy)
+    library = opened(copy)
+    os.unlink(copy)
+    return library
+
+cache._load = load_a_copy
+
+def maps():
+    with open("/proc/self/maps") as lines:
+        return sum(folder in line for line in lines) - always
+
+def kernel():
+    f = Kernel(function)
+    assert np.allclose(f(np.ones(3)), np.sin(np.ones(3)) * 3.0)
+    return f
+
+kernel()
+gc.collect()
+always = maps()  # of what all kernels share
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the maps of a process of Linux")
+@pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.wide)])
+def test_thousands_of_kernels_come_and_go_within_few_maps(count):
+    """Libraries are unloaded with the last that holds them: a kernel, or its entry."""
+    least, held, entries, none = map(
+        int,
+        run_in_a_process(
+            SMALL_KERNELS
+            + f"count = {count}"
+            + """
+most = 0
+for k in range(count):
+    kernel()
+    if k % 50 == 0:
+        gc.collect()
+        most = max(most, maps())
+held = [kernel() for _ in range(10)]
+gc.collect()
+print(most, maps())
+entries = [f.call for f in held]
+held.clear()
+gc.collect()
+print(maps())
+assert all(np.allclose(call(np.ones((5, 3))), 3 * np.sin(np.ones((5, 3)))) for call in entries)
+entries.clear()
+gc.collect()
+print(maps())
+"""
+        ),
+    )
+    assert least == none == 0 and held == entries >= 10
+
+
+@needs_compiler
+def test_a_library_outlives_whatever_may_still_call_it():
+    """In a circle that the collector takes apart, `__del__` of an object may call a kernel of the circle."""
+    told = run_in_a_process(
+        SMALL_KERNELS
+        + """
+class Last:
+    def __init__(self):
+        f = kernel()
+        self.call, self.again, self.library, self.me = f.call, f, f._loops[False], self
+
+    def __del__(self):
+        print(np.isclose(self.call(np.ones(3))[0], 3 * np.sin(1.0)), self.again(np.ones((2, 3))).shape[0])
+
+for _ in range(20):
+    Last()
+gc.collect()
+print(maps())
+"""
+    )
+    assert told == ["True", "2"] * 20 + ["0"]
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "fork") or sys.platform != "linux", reason="needs fork, and Linux")
+def test_a_forked_child_closes_what_it_opened_and_nothing_else():
+    told = run_in_a_process(
+        SMALL_KERNELS
+        + """
+f = kernel()
+before = maps()
+child = os.fork()
+del f
+gc.collect()
+if not child:
+    inherited = maps()
+    g = kernel()
+    more = maps() > inherited
+    del g
+    gc.collect()
+    print(inherited == before, more, maps() == inherited, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(maps())
+"""
+    )
+    assert told == ["True", "True", "True", "0"]
+
+
+@needs_compiler
+def test_the_collector_does_not_track_what_keeps_a_library_open():
+    held = Kernel(TRACED)
+    held(*arguments())
+    (library,) = held._loops.values()
+    assert not gc.is_tracked(vars(library)["held_open"])
+
+
+@needs_compiler
+@pytest.mark.parametrize("way", ["call", "general", "out", "threads", "buffer", "float32"])
+def test_the_size_of_a_batch_alone_decides_its_digits(way):
+    """Whatever was computed before: each batch by a kernel of its own, and all by one, up and down."""
+    kind = np.float32 if way == "float32" else np.float64
+    x = np.random.default_rng(0).normal(size=(130, 3)).astype(kind)
+    function = trace(lambda x: np.array([x @ x * x[0] + x[1] * x[2], scalar.sin(x[0] * x[1])]), {"x": 3}, "f")
+
+    def computed(f, n):
+        if way == "buffer":
+            return f.buffer(n)(x[:n]).copy()
+        if way == "out":
+            return f(x[:n], out=np.empty((n, 2))).copy()
+        if way == "threads":
+            return f(x[:n], threads=3).copy()
+        return (f.general if way == "general" else f)(x[:n]).copy()
+
+    sizes = [1, 2, 5, 7, 8, 9, 31, 40, 63, 64, 65, 130]
+    alone = {n: computed(Kernel(function, dtype=kind), n) for n in sizes}
+    for order in (sizes, sizes[::-1], [40, 130, 40, 2, 9, 1]):
+        f = Kernel(function, dtype=kind)
+        for n in order:
+            np.testing.assert_array_equal(computed(f, n), alone[n])
+        f(x[0])
+        for n in order:
+            np.testing.assert_array_equal(computed(f, n), alone[n])
 
 
 def test_kernels_say_what_they_are(make):

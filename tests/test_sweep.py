@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import cloudpickle
@@ -291,6 +292,70 @@ def test_only_what_is_missing_is_run_on_resuming(tmp_path):
 
 
 # -- failures ---------------------------------------------------------------------------------------------
+
+
+class Odd(BaseException):
+    """None of the errors that programs catch."""
+
+
+class Mute(Exception):
+    """An error whose message cannot be made."""
+
+    def __str__(self):
+        raise Odd
+
+
+ODD = {
+    "Odd": Odd("x"),
+    "Mute": Mute(),
+    "KeyboardInterrupt": KeyboardInterrupt(),
+    "GeneratorExit": GeneratorExit(),
+    "SystemExit": SystemExit(3),
+    "ValueError": ValueError("\ud800 \x1b[2J \0 \N{RIGHT-TO-LEFT OVERRIDE}"),
+}
+
+
+def raising(p):
+    error = list(ODD.values())[int(p["x"][0])]
+    if p["x"][0] < len(ODD) and p["y"][0]:
+        raise error
+    return {"z": p["x"]}
+
+
+def check_that_what_is_raised_is_a_failure_of_its_chunk(store, odd, **who):
+    """Whatever a function raises, its chunk is marked, and the others are done."""
+    axes = {"x": np.array([list(ODD).index(name) for name in odd], float), "y": np.arange(2.0)}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ds = lb.sweep(raising, axes, store, chunk=1, identity="raising", **who)
+    assert ds.status.values.tolist() == [[1, 3]] * len(odd)
+    assert [str(cause).partition(":")[0] for cause in ds.cause.values[:, 1]] == list(odd)
+    words = [*map(str, ds.cause.values.ravel()), *(str(x.message) for x in told)]
+    assert all(sign.isprintable() or sign in "\n\t" for text in words for sign in text)
+
+
+@pytest.mark.parametrize("who", [0, 2])
+def test_whatever_a_function_raises_is_a_failure_of_its_chunk(who, tmp_path):
+    odd = [name for name in ODD if who or name in ("Mute", "SystemExit", "ValueError")]
+    check_that_what_is_raised_is_a_failure_of_its_chunk(tmp_path / "s.zarr", odd, workers=who)
+
+
+def test_whatever_a_function_raises_on_a_cluster_is_a_failure_of_its_chunk(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        check_that_what_is_raised_is_a_failure_of_its_chunk(tmp_path / "s.zarr", ODD, client=client)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Odd, GeneratorExit])
+def test_what_is_no_error_ends_a_sweep_of_this_process(error, tmp_path):
+    def run(p):
+        raise error
+
+    with pytest.raises(error):
+        lb.sweep(run, {"x": np.arange(3.0)}, tmp_path / "s.zarr", workers=0)
 
 
 def test_members_that_end_early_are_marked_and_the_others_go_on(tmp_path):

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
+from .codegen.kernel import FEW
 from .codegen.printers.c import constant_table, enumeration
 from .door import checked
 from .errors import CompilerError, ShapeError, require
@@ -141,7 +142,7 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     lines = [
         f"/* {name} */",
         "#include <stdint.h>",
-        enumeration({"INPUTS": len(inputs), "OUTPUTS": len(outputs)}),
+        enumeration({"INPUTS": len(inputs), "OUTPUTS": len(outputs), "FEW": FEW}),
         constant_table("int64_t", "input_dimensions", map(len, inputs)),
         constant_table("int64_t", "input_size", map(math.prod, inputs)),
         constant_table("int64_t", "output_size", map(math.prod, outputs)),

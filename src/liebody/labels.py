@@ -13,6 +13,7 @@ from .door import array_of
 from .errors import ModelError, ShapeError, known
 from .groups import subgroups
 from .scalar import Array
+from .texts import check_names
 
 UNIT_OF_QUATERNIONS = "1"
 
@@ -29,6 +30,8 @@ class Labels:
         object.__setattr__(self, "units", tuple(map(str, self.units)))
         if len(self.names) != len(self.units):
             raise ShapeError(f"{len(self.names)} names need as many units, not {len(self.units)}")
+        check_names("an entry", self.names)
+        check_names("a unit", self.units)
 
     @classmethod
     def of(cls, entries: Sequence[tuple[str, str]]) -> Labels:

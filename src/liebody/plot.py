@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from .errors import SECONDS, LiebodyError, positive
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .picture import Picture
 from .scalar import Array
+from .texts import path_of
 
 if TYPE_CHECKING:
     from .robot import Robot
@@ -284,7 +284,7 @@ def _frame(scene: Any, points: Array, labels: list[str]) -> None:
 
 def _written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
     if path is not None:
-        path = Path(path)
+        path = path_of("the name of the picture", path)
         try:
             figure.savefig(path, dpi=DOTS_PER_INCH)
         except (OSError, ValueError) as error:

@@ -43,6 +43,7 @@ from .integrators import (
 from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
+from .texts import check_names
 
 DEFAULT_STEP = 1e-3  # [s]
 MOST_STATES = 1000  # recorded by default
@@ -297,6 +298,7 @@ def guards_of(
 ) -> Guards:
     """The events' functions, traced together."""
     nq, nv, layout = mechanism.nq, mechanism.nv, mechanism.layout
+    check_names("an event", events)
 
     def found(t: Any, y: Array, u: Array) -> Array:
         values = []

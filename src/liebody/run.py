@@ -22,12 +22,14 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from . import netcdf
 from .bodies import with_values
 from .codegen.cache import version
-from .door import is_index
+from .door import array_of, is_index
 from .errors import LiebodyError, ShapeError, counted, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
+from .texts import check_names, is_writable, path_of, shown, words_of
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -106,7 +108,7 @@ class Run:
 
     def __post_init__(self) -> None:
         given = vars(self)
-        given["t"], given["q"] = np.asarray(self.t, dtype=float), np.asarray(self.q, dtype=float)
+        given["t"], given["q"] = array_of("t", self.t, float), array_of("q", self.q, float)
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
@@ -115,7 +117,7 @@ class Run:
         nu = nv if self.drives is None else len(self.drives)
 
         def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
-            x = np.asarray(x, dtype=float)
+            x = array_of(name, x, float)
             if x.shape != shape:
                 raise ShapeError(
                     f"{name} has shape {x.shape}, expected {shape}: batch {self.batch}, {len(self.t)} times, "
@@ -127,6 +129,8 @@ class Run:
         for name, shape in {**shapes, **dict.fromkeys(ENERGIES, rows)}.items():
             if given[name] is not None:
                 given[name] = fitting(name, given[name], shape)
+        check_names("a force", self.forces)
+        check_names("a parameter", self.parameters or ())
         if self.forces:
             given["forces"] = {name: fitting(name, x, shapes["v"]) for name, x in self.forces.items()}
         late = ENERGIES if self.mechanism is not None and self.kinetic is self.potential is LATER else ()
@@ -253,7 +257,7 @@ class Run:
     def __repr__(self) -> str:
         batch = f"batch {self.batch}, " if self.batch else ""
         return (
-            f"Run of {self.metadata.get('model', 'a mechanism')!s}: {batch}{len(self.t)} samples of "
+            f"Run of {shown(self.metadata.get('model', 'a mechanism'))}: {batch}{len(self.t)} samples of "
             f"nq = {len(self.coordinates)}, nv = {len(self.dofs)} from {self.t[0]:g} to {self.t[-1]:g} s"
         )
 
@@ -360,6 +364,7 @@ class Run:
         index, columns, units = self._columns()
         both = {**index, **columns}
         heads = [f"{name} [{units[name]}]" if units.get(name) else name for name in both]
+        path = path_of("the name of the file", path)
         try:
             with open(path, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
@@ -444,13 +449,14 @@ class Run:
         """Read what `save` wrote.
 
         check  whether the file has to be as it was saved, by its digest. Without it, files that another
-               program changed are read, and those of liebody 0.1; then HDF5 reads whatever there is, and may
-               never end on a damaged file
+               program changed are read, and those of liebody 0.1, compressed ones, too; HDF5 may never end on
+               a damaged file
+
+        Files of other people are safe to look at: links into other files, data that lie elsewhere, and shapes
+        beyond the size of the file are refused before any data are read, with and without the check.
 
         Raises LiebodyError if the file is missing, damaged, or something else.
         """
-        import h5netcdf
-
         source = _netcdf(path)
         if not source.is_file():
             raise LiebodyError(f"there is no file {source}; a run is written by run.save({source.name!r})")
@@ -460,15 +466,14 @@ class Run:
                     f"{source} is not as `save` wrote it: cut off or damaged, changed by another program, or "
                     "of liebody 0.1; Run.load(path, check=False) reads it all the same"
                 )
-            with h5netcdf.File(source, "r") as file:
-                attributes = {name: _plain(value) for name, value in file.attrs.items()}
-                found = {unquote(name): _read(variable) for name, variable in file.variables.items()}
+            attributes, variables = netcdf.read(source, plain=check)
+            found = {shown(unquote(name)): values for name, values in variables.items()}
             return cls._of_file(source, attributes, found)
         except LiebodyError:
             raise
         except Exception as error:  # of a file that is not ours, in which anything may be
             raise LiebodyError(
-                f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {error}"
+                f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {words_of(error)}"
             ) from error
 
     @classmethod
@@ -600,7 +605,7 @@ class EventLog:
         return len(self.t)
 
     def __repr__(self) -> str:
-        kinds = "".join(f", {number} {name}" for name, number in Counter(self.guard).items())
+        kinds = "".join(f", {number} {shown(name)}" for name, number in Counter(self.guard).items())
         until = f" to t = {self.t[-1]:g} s" if len(self) else ""
         lost = f"; {self.lost} more were not kept" if self.lost else ""
         return f"EventLog({counted(len(self), 'event')}{until}{kinds}{lost})"
@@ -714,6 +719,10 @@ def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | floa
             )
         if isinstance(plain, bool) or not isinstance(plain, PLAIN):
             raise LiebodyError(f"metadata {name!r} is {value!r}; give text, an int or a float")
+        if isinstance(plain, str) and not is_writable(plain):
+            raise LiebodyError(
+                f"metadata {name!r} is {plain!a}, which no file can hold; give text without NUL"
+            )
         checked[name] = plain
     return checked
 
@@ -742,8 +751,11 @@ def _table(vectors: list[tuple[Labels, np.ndarray]], single: bool) -> list[str]:
 
 
 def _words(metadata: Mapping[str, str | int | float]) -> list[str]:
-    shown = {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in metadata.items()}
-    return [f"{name} {value}" for name, value in shown.items() if name != "model"]
+    return [
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {shown(value)}"
+        for name, value in metadata.items()
+        if name != "model"
+    ]
 
 
 def largest_of(values: np.ndarray) -> float:
@@ -752,10 +764,7 @@ def largest_of(values: np.ndarray) -> float:
 
 
 def _netcdf(path: str | os.PathLike[str], otherwise: str = "") -> Path:
-    try:
-        path = Path(path)
-    except TypeError:
-        raise LiebodyError(f"{path!r} is no path; give the name of a file, 'run.nc'") from None
+    path = path_of("the name of the file", path)
     if path.suffix != ".nc":
         raise LiebodyError(
             f"runs are netCDF files; name it '{path.stem or 'run'}.nc', not {path.name!r}{otherwise}"
@@ -767,14 +776,6 @@ def _text_type() -> Any:
     import h5py
 
     return h5py.string_dtype()
-
-
-def _read(variable: Any) -> np.ndarray:
-    values = np.asarray(variable[...])
-    if values.dtype == object:
-        texts = [x.decode() if isinstance(x, bytes) else x for x in values.ravel()]
-        return np.array(texts, object).reshape(values.shape)
-    return values
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from ..errors import ModelError
 from ..groups import MotionSubgroup
 from ..linear import is_numeric
 from ..scalar import Array
+from ..texts import check_name
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
@@ -95,6 +96,7 @@ class Joint:
     mimic: Mimic | None = None
 
     def __post_init__(self) -> None:
+        check_name("a joint", self.name)
         if not isinstance(self.group, MotionSubgroup):
             raise ModelError(
                 f"joint {self.name!r}: its group is {self.group!r}, expected a motion subgroup such as "

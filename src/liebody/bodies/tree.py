@@ -15,6 +15,7 @@ from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric
 from ..scalar import Array
+from ..texts import check_name
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds
 
@@ -320,6 +321,7 @@ class TreeBuilder:
     """Collects bodies and frames in any order; `build` numbers them, checks them and makes the `Tree`."""
 
     def __init__(self, name: str = "tree") -> None:
+        check_name("a tree", name)
         self.name = name
         self._bodies: dict[str, tuple[Joint, SpatialInertia, str, Array]] = {}
         self._frames: dict[str, tuple[str, Array]] = {}
@@ -343,6 +345,7 @@ class TreeBuilder:
         parent     name of the body it hangs on, which may be added later
         placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None
         """
+        check_name("a body", name)
         if name in self._bodies or name == WORLD:
             raise ModelError(
                 f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)"
@@ -358,6 +361,7 @@ class TreeBuilder:
     @checked
     def frame(self, name: str, body: str, placement: Array | None = None) -> TreeBuilder:
         """Add a named frame fixed to `body`, at `placement` in its frame, and return the builder."""
+        check_name("a frame", name)
         if name in self._frames or name == WORLD:
             raise ModelError(f"there are two frames called {name!r}; give each its own name")
         self._frames[name] = (body, as_pose(placement, f"placement of frame {name!r}"))

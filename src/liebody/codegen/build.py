@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import errno
 import functools
-import hashlib
 import importlib.util
 import itertools
 import os
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CompilerError
+from ..texts import digest as digest_of
 from . import cache
 from .cache import NoPlace
 from .interrupts import Deferred
@@ -124,7 +124,7 @@ def processor() -> str:
 
 def digest(*parts: str) -> str:
     """The name under which something that depends on `parts` is kept."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
+    return digest_of(*parts)[:40]
 
 
 def note(*parts: str) -> str:

@@ -14,6 +14,7 @@ import atexit
 import contextlib
 import ctypes
 import errno
+import gc
 import hashlib
 import os
 import re
@@ -93,17 +94,27 @@ def move(error: OSError, folder: Path) -> None:
 
 
 def _usable() -> Path:
-    given = os.environ.get("LIEBODY_CACHE")
+    given = os.environ.get("LIEBODY_CACHE") or _cache_of_user()
     if not given:
-        import platformdirs
-
-        given = platformdirs.user_cache_dir("liebody", appauthor=False)
-    folder = Path(given).absolute() / "kernels"
+        return _temporary("the user has no home folder for compiled kernels: set LIEBODY_CACHE")
+    folder = Path(given)
     try:
+        folder = folder.absolute() / "kernels"
         why = _obstacle(folder)
     except OSError as error:
         why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
     return _temporary(f"{folder} cannot hold compiled kernels: {why}") if why else folder
+
+
+def _cache_of_user() -> str:
+    """The platform's cache folder of the user; "" without a home: no HOME, and a user without a name."""
+    import platformdirs
+
+    try:
+        folder = platformdirs.user_cache_dir("liebody", appauthor=False)
+    except RuntimeError:
+        return ""
+    return "" if folder.startswith("~") else folder  # as some versions leave it
 
 
 def _obstacle(folder: Path) -> str:
@@ -285,7 +296,11 @@ def kept(key: str) -> ctypes.CDLL | None:
 
 def _load(path: Path) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(path))
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
+            return ctypes.CDLL(str(path))
     except OSError as error:
         raise CompilerError(
             f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "

@@ -75,12 +75,18 @@ def takes(inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ..
     return fit and available()
 
 
+class Described(np.ndarray):
+    """Numbers that the entry reads of a kernel, and the libraries whose addresses are among them."""
+
+    libraries: tuple[ctypes.CDLL, ...] = ()
+
+
 def described(
     inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]], few: int
-) -> np.ndarray:
+) -> Described:
     """The structure `Kernel` of runtime/call.h, for arrays of these shapes; its loops come by `use_loops`.
 
-    few  rows up to which the loop over one lane serves while the loop over lanes is not compiled
+    few  rows from which on the loop over lanes serves
     """
     shapes = [*inputs, *outputs]
     kernel = np.zeros(HEAD + ARGUMENT * len(shapes) + sum(map(len, shapes)), np.intp)
@@ -90,11 +96,12 @@ def described(
         argument[:3] = len(shape), kernel.ctypes.data + at * kernel.itemsize, math.prod(shape)
         kernel[at : at + len(shape)] = shape
         at += len(shape)
-    return kernel
+    return kernel.view(Described)
 
 
-def use_loops(kernel: np.ndarray, loops: Mapping[bool, ctypes.CDLL]) -> None:
+def use_loops(kernel: Described, loops: Mapping[bool, ctypes.CDLL]) -> None:
     """Let a described kernel use those of its loops, over one lane and over many, that are loaded."""
+    kernel.libraries = tuple(loops.values())  # which stay open as long as their addresses are there
     kernel[HEAD - 2 : HEAD] = addresses(loops)
 
 
@@ -104,7 +111,7 @@ def addresses(loops: Mapping[bool, ctypes.CDLL]) -> list[int]:
 
 
 def builtin(
-    kernel: np.ndarray,
+    kernel: Described,
     general: Callable[..., Any],
     name: str,
     doc: str,

@@ -31,7 +31,7 @@ from .sparse import zeros
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 STORED = 1 << 16  # a program with more different results than this,
 PER_RESULT = 16  # and fewer operations for each, waits for memory: results of many lanes leave the caches
-FEW = 64  # rows up to which the scalar loop serves while the loop over lanes is not compiled
+FEW = 8  # rows from which on the loop over lanes serves: fewer do not pay for compiling it
 
 
 class Kernel:
@@ -215,7 +215,7 @@ class Kernel:
             return general
 
     @cached_property
-    def _described(self) -> np.ndarray:
+    def _described(self) -> entry.Described:
         """What the entry reads of this kernel."""
         return entry.described(self.inputs.values(), self.outputs.values(), FEW)
 
@@ -344,7 +344,7 @@ class Kernel:
             return
         rows = [row.copy() if any(np.may_share_memory(row, y) for y in arrays) else row for row in rows]
         results = [y.reshape(count, -1 if y.size else 0) for y in arrays]
-        many = count > 1 and (count >= FEW or True in self._loops)
+        many = count >= FEW  # decided by the size alone: the loops differ in the last bits
         library = self._libraries.over(many)
         if library is None:
             self._check(rows, batch)

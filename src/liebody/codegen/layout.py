@@ -63,7 +63,7 @@ class FlatLayout(Sendable):
         needed: Collection[str] = (),
     ) -> None:
         for name in defaults:
-            if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name):
+            if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name) or not name.isprintable():
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
         self.kind, self.checks, self.needed = kind, dict(checks), needed
         self.defaults = {

@@ -1,11 +1,22 @@
-"""The compiled forms of a source, over one lane and over as many as a vector has, made when needed."""
+"""The compiled forms of a source, over one lane and over as many as a vector has, made when needed.
+
+They are unloaded when nothing refers to them any more: each takes a few maps of memory, of which the system
+allows a process some 65,000.
+"""
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
+import os
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
+
+import numpy as np
 
 from ..errors import warn
 from . import build
@@ -14,6 +25,32 @@ from .graph import undisturbed
 
 class MissingCompiler(UserWarning):
     """There is no C compiler: kernels run as NumPy source, slower."""
+
+
+CLOSE: Callable[[int], Any] | None = getattr(_ctypes, "dlclose", getattr(_ctypes, "FreeLibrary", None))
+
+
+def _hold_open(library: ctypes.CDLL) -> None:
+    """Let a library that was just opened be closed with the last object that refers to it.
+
+    It is closed with an array that it alone refers to. Python's collector does not track arrays. Among
+    objects that refer to each other in a circle the collector first calls all `__del__`, in any order, and
+    these may still call functions of the library. Objects that are not tracked go after them, when the
+    circle is taken apart.
+    """
+    held = np.empty(0)
+    weakref.finalize(held, _close, library._handle, os.getpid()).atexit = False
+    vars(library)["held_open"] = held
+
+
+def _close(handle: int, process: int) -> None:
+    """Close a library that this process opened.
+
+    A forked child closes nothing of its parent's: another thread of the parent may have held the lock of the
+    loader when the child was made. At the end of a process threads may still run in C.
+    """
+    if CLOSE and process == os.getpid() and not sys.is_finalizing():
+        CLOSE(handle)
 
 
 class Libraries:
@@ -67,7 +104,9 @@ class Libraries:
         lanes, note = self.lanes(many), None
         if self._recipe:
             note = build.note(*self._recipe, f"over {lanes}", self.compiler.identity)
-        return build.library(undisturbed()(lambda: self._source(lanes)), self.compiler, note)
+        library = build.library(undisturbed()(lambda: self._source(lanes)), self.compiler, note)
+        _hold_open(library)  # so whoever keeps the address of a function keeps the library, too
+        return library
 
 
 def find_compiler_or_warn() -> build.Compiler | None:

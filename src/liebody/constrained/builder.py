@@ -17,6 +17,7 @@ from ..errors import ModelError, known
 from ..groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ..groups.subgroups import three_numbers, unit_vector
 from ..scalar import Array
+from ..texts import check_name
 from .bodies import GROUPS, check_mass
 from .constraints import Distance, General, OnCurve, Universal, lower_pair
 from .definition import Definition, GivenBody, GivenLink
@@ -38,6 +39,7 @@ class SystemBuilder:
     """
 
     def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
+        check_name("a system", name)
         self.name = name
         self.gravity = three_numbers(gravity, "gravity")
         self._bodies: dict[str, GivenBody] = {}
@@ -60,6 +62,7 @@ class SystemBuilder:
         configuration  "SE3", "SO3xR3" or "auto": SE(3) if the body's absolute motion is a motion subgroup,
                        being joined to the ground by a lower pair, SO(3) x R^3 otherwise (Mueller, Terze)
         """
+        check_name("a body", name)
         if name in self._bodies or name == WORLD:
             raise ModelError(
                 f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)"
@@ -396,6 +399,7 @@ class SystemBuilder:
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
         link, table = GivenLink(*given, **more), self._forces if what == "force" else self._constraints
+        check_name(f"a {what}", link.name)
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")
         if len(set(link.bodies)) < len(link.bodies):

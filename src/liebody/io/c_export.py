@@ -20,6 +20,7 @@ from ..codegen.printers.program import callable_c99
 from ..door import checked, short
 from ..errors import ArgumentError, LiebodyError
 from ..scalar import Array
+from ..texts import path_of
 
 STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
@@ -91,7 +92,7 @@ def export_c(
         f"{prefix}_test.c": _test(prefix, exported, "float" if single else "double"),
         "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
     }
-    folder = Path(folder)
+    folder = path_of("the folder", folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, text in texts.items():

@@ -170,7 +170,13 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
             f"A robot description is a path or XML text, not {type(source).__name__} {quoted(repr(source))}. "
             "Remedy: pass the path of the file, or the text that begins with '<'."
         )
-    path = Path(source).expanduser()
+    try:
+        path = Path(source).expanduser()
+    except RuntimeError:  # there is no such user, or no home
+        raise DescriptionError(
+            f"{quoted(os.fspath(source))} begins in a home folder that is not known. Remedy: give the "
+            "whole path."
+        ) from None
     shown = ascii(str(path))[1:-1]
     try:
         if path.is_dir():

@@ -27,6 +27,7 @@ from ..io.writing import mjcf_of, urdf_of
 from ..labels import labels
 from ..linear import is_numeric, matvec
 from ..scalar import Array
+from ..texts import path_of
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .table import Algorithms
@@ -467,16 +468,17 @@ class Robot(Algorithms, OfTree, Parametric):
         identity = _fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
-        parts = [identity, self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout)), name]
-        return "|".join([*parts, repr(sorted(options.items()))])
+        gravity, layout = self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout))
+        return digest(identity, gravity, layout, name, repr(sorted(options.items())))
 
 
 def _written(text: str, file: str | Path | None) -> str:
     if file is not None:
+        path = path_of("the name of the file", file)
         try:
-            Path(file).write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
-            raise LiebodyError(f"cannot write {str(file)!r}: {error}") from error
+            raise LiebodyError(f"cannot write {str(path)!r}: {error}") from error
     return text
 
 

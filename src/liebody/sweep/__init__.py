@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..errors import SweepError, require, warn
 from ..progress import Progress
 from ..robot import Robot
 from ..systems import HybridSystem
+from ..texts import path_of
 from . import identity as identities
 from . import workers as crews
 from .inventory import locks, repair, verify
@@ -120,7 +120,7 @@ def sweep(
         raise SweepError(f"run is {run!r}, expected a function, a HybridSystem, a Robot or a Mechanism")
     parts = identities.parts(run, {**options, "coords": coords}) if identity is None else {"run": identity}
 
-    path = Path(store)
+    path = path_of("store", store, SweepError)
     held = Store(path, space, definition(task.name, parts, space, wanted, liebody=version()), units or {})
     try:
         if held.arrays and not resume:

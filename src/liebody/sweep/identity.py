@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..texts import digest
+
 PACKAGE = str(Path(__file__).parents[1])
 STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 INSTALLED = ("site-packages", "dist-packages")  # names of folders into which libraries are installed
@@ -131,7 +133,7 @@ class _Walk:
 
 
 def _hash(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    return digest(*texts)[:16]
 
 
 def _names(code: types.CodeType) -> list[str]:

@@ -9,11 +9,13 @@ recorded if its digest is there, and whole if its files have it. Zarr looks for 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
@@ -22,9 +24,11 @@ from typing import Any, NamedTuple
 
 from ..door import checked
 from ..errors import SweepError
+from ..texts import check_name, digest, path_of, shown
 
 DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
-FORMAT, FORMAT_VERSION = "liebody sweep", 2
+PLACE = re.compile(r"\d+(\.\d+)*", re.ASCII).fullmatch  # of a chunk: the name of its record
+FORMAT, FORMAT_VERSION = "liebody sweep", 3
 
 
 class Damage(NamedTuple):
@@ -47,16 +51,28 @@ class Inventory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.digests = self._digests()
-        about = self._json("zarr.json")["attributes"]
-        if about["format_version"] != FORMAT_VERSION:
-            raise SweepError(_foreign(path))
-        self.definition: dict[str, Any] = json.loads(about["definition"])
-        self.variables: list[str] = json.loads(about["variables"])
-        self._arrays = {name: self._json(f"{name}/zarr.json") for name in self.variables}
-        status = self._arrays["status"]
-        box = status["chunk_grid"]["configuration"]["chunk_shape"]
-        self.grid = [math.ceil(n / step) for n, step in zip(status["shape"], box, strict=True)]
-        self.dims: list[str] = status["dimension_names"]
+        about = self._json("zarr.json")
+        try:  # what is written there may be anything: the store may be anybody's
+            about = about["attributes"]
+            if about["format_version"] != FORMAT_VERSION:
+                raise SweepError(_foreign(path))
+            self.definition: dict[str, Any] = json.loads(about["definition"])
+            self.variables: list[str] = list(json.loads(about["variables"]))
+            for name in self.variables:
+                check_name("a result", name, SweepError)
+                if "/" in name or "\\" in name or name in ("", ".", ".."):
+                    raise SweepError(_foreign(path))
+            self._arrays = {name: self._json(f"{name}/zarr.json") for name in self.variables}
+            status = self._arrays["status"]
+            box = status["chunk_grid"]["configuration"]["chunk_shape"]
+            self.grid = [math.ceil(n / step) for n, step in zip(status["shape"], box, strict=True)]
+            self.dims: list[str] = [shown(name) for name in status["dimension_names"]]
+            self._inner = {name: len(x["shape"]) - len(self.grid) for name, x in self._arrays.items()}
+            _check_definition(self.definition)
+        except SweepError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+            raise SweepError(_foreign(path)) from None
 
     @staticmethod
     def begin(path: Path) -> None:
@@ -71,9 +87,12 @@ class Inventory:
         (path / RECORDED).mkdir()
         _write(path / DIGESTS, _signed(digests))
 
-    def places(self) -> Iterator[tuple[int, ...]]:
-        """Of all chunks, in their array."""
-        return itertools.product(*map(range, self.grid))
+    def places(self) -> list[tuple[int, ...]]:
+        """Of all chunks that are recorded, in their array."""
+        names = os.listdir(self.path / RECORDED) if (self.path / RECORDED).is_dir() else []
+        numbered = [tuple(map(int, name.split("."))) for name in names if PLACE(name)]
+        fitting = (x for x in numbered if len(x) == len(self.grid) and all(map(int.__lt__, x, self.grid)))
+        return sorted(fitting)
 
     # -- files of the whole store ---------------------------------------------------------------------------
 
@@ -82,8 +101,8 @@ class Inventory:
         found = []
         if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
             found.append(DIGESTS)
-        for name, digest in self.digests.items():
-            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != digest]
+        for name, known in self.digests.items():
+            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != known]
         states = ("damaged" if (self.path / name).is_file() else "missing" for name in found)
         return [Damage(f"{name} is {state}") for name, state in zip(found, states)]
 
@@ -93,10 +112,10 @@ class Inventory:
         Raises SweepError where both are damaged.
         """
         found = self.damaged_files()
-        for name, digest in self.digests.items() if found else ():
+        for name, known in self.digests.items() if found else ():
             whole = self._whole(name)
             for file in (self.path / name, self.path / COPY / name):
-                if _readable(file) != digest:
+                if _readable(file) != known:
                     remove(file, self.path)
                     _write(file, whole.read_bytes())
         if found:
@@ -108,9 +127,9 @@ class Inventory:
         try:
             given = (self.path / DIGESTS).read_bytes()
             digests = json.loads(given)["digests"]
-            if given == _signed(digests):
+            if given == _signed(digests) and all(map(_is_inside, digests)):
                 return digests
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass
         copy = self.path / COPY  # the list is damaged: files that are equal to their copies make it again
         names = sorted(str(file.relative_to(copy)) for file in files_below(copy))
@@ -119,8 +138,8 @@ class Inventory:
             raise SweepError(_foreign(self.path))
         if wrong:
             raise SweepError(
-                f"{self.path} cannot be repaired: {DIGESTS} and {wrong[0]} are damaged; take both from a "
-                "backup, or remove the store"
+                f"{self.path} cannot be repaired: {DIGESTS} and {shown(wrong[0])} are damaged; take both "
+                "from a backup, or remove the store"
             )
         return {name: _digest(copy / name) for name in names}
 
@@ -135,14 +154,17 @@ class Inventory:
         )
 
     def _json(self, name: str) -> Any:
-        return json.loads(self._whole(name).read_text(encoding="utf-8"))
+        whole = self._whole(name)
+        try:
+            return json.loads(whole.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):  # as it was written, by somebody
+            raise SweepError(_foreign(self.path)) from None
 
     # -- files of chunks ------------------------------------------------------------------------------------
 
     def file(self, name: str, place: tuple[int, ...]) -> Path:
         """Where Zarr keeps a chunk of an array."""
-        inner = len(self._arrays[name]["shape"]) - len(place)
-        return self.path.joinpath(name, "c", *map(str, (*place, *(0,) * inner)))
+        return self.path.joinpath(name, "c", *map(str, (*place, *(0,) * self._inner[name])))
 
     def files(self, place: tuple[int, ...]) -> list[Path]:
         """Those of a chunk of the sweep: one for each result."""
@@ -202,7 +224,7 @@ def verify(store: str | os.PathLike[str]) -> list[Damage]:
 
     Raises SweepError where `store` is no store of a sweep, or too damaged to tell.
     """
-    path = Path(store)
+    path = path_of("store", store, SweepError)
     with access(path, "read"):
         inventory = Inventory(path)
         return inventory.damaged_files() + [
@@ -219,7 +241,7 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
 
     Raises SweepError as `verify` does, where a file and its copy are damaged, and while a sweep is running.
     """
-    path = Path(store)
+    path = path_of("store", store, SweepError)
     with access(path, "repair"):
         inventory = Inventory(path)
         lock = locked(path)
@@ -293,12 +315,33 @@ def to_disk(files: Iterable[Path]) -> None:
 
 def remove(path: Path, store: Path) -> None:
     """Remove what is at a path within a store, or a file that is in place of one of its folders."""
+    _check_inside(path, store)
     while not path.parent.is_dir() and path.parent != store:
         path = path.parent
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name is that of a file below a folder, which no path to elsewhere is."""
+    parts = name.split("/")
+    return name.isprintable() and "\\" not in name and not {"", ".", ".."} & {*parts}
+
+
+def _check_inside(path: Path, store: Path) -> None:
+    """Raise SweepError for a path that links lead out of the store."""
+    whole = os.path.realpath(store)
+    if os.path.commonpath([whole, os.path.realpath(path.parent)]) != whole:
+        raise SweepError(f"{path.parent} is a link that leads out of the store {store}; remove it")
+
+
+def _check_definition(definition: dict[str, Any]) -> None:
+    """Raise an error for a definition of a sweep that lacks what is compared with another one's."""
+    for axis in definition["axes"].values():
+        math.prod(axis["shape"]), axis["range"][0], axis["range"][1], axis["digest"][:1]
+    definition["parts"].items()
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -315,6 +358,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _digest(file: Path) -> str:
+    if not file.is_file():  # a pipe would wait for ever
+        raise OSError(errno.EINVAL, "no regular file", str(file))
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -328,15 +373,11 @@ def _readable(file: Path) -> str | None:
 
 
 def _chunk_digest(place: tuple[int, ...], digests: Iterable[str]) -> str:
-    return _hash(*map(str, place), *digests)
-
-
-def _hash(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return digest(*map(str, place), *digests)
 
 
 def _signed(digests: dict[str, str]) -> bytes:
-    return json.dumps({"digests": digests, "sha256": _hash(*itertools.chain(*digests.items()))}).encode()
+    return json.dumps({"digests": digests, "sha256": digest(*itertools.chain(*digests.items()))}).encode()
 
 
 def _foreign(path: Path) -> str:

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..door import short
 from ..errors import SweepError, known, warn
+from ..texts import shown, words_of
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space, numbered
 
@@ -148,7 +150,7 @@ class Store:
             status, cause = self.arrays["status"][...], self.arrays["cause"]
             regions = {k: self.space.region(k) for k in range(len(self.space))}
             failed = {k: region for k, region in regions.items() if (status[region] == FAILED).any()}
-            return {k: str(np.ravel(cause[region])[0]) for k, region in failed.items()}
+            return {k: shown(np.ravel(cause[region])[0], breaks=True) for k, region in failed.items()}
 
     # -- one chunk ------------------------------------------------------------------------------------------
 
@@ -297,8 +299,13 @@ class Store:
 
         self.inventory = Inventory(self.path)
         with zarr.config.set({"array.write_empty_chunks": True}):  # a file that is missing is damage
-            group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
-            self.arrays = {name: group[name] for name in self.inventory.variables}
+            try:
+                group = zarr.open_group(str(self.path), mode="r+", zarr_format=3)
+                self.arrays = {name: group[name] for name in self.inventory.variables}
+            except OSError:
+                raise
+            except Exception as error:  # of Zarr, on descriptions that somebody wrote
+                raise SweepError(f"{self.path} cannot be read as a store: {words_of(error)}") from error
 
     def _remove_unfinished(self) -> None:
         """Remove what processes left that were killed when they made the store."""
@@ -355,6 +362,7 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """In words, what differs between two definitions."""
     for name in {**old["axes"], **new["axes"]}:
         was, now = old["axes"].get(name), new["axes"].get(name)
+        name = shown(name)
         if was is None or now is None:
             yield f"parameter {name} {'is new' if was is None else 'is missing'}"
         elif was != now:
@@ -363,20 +371,27 @@ def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
         was, now = old["parts"].get(name), new["parts"].get(name)
         if was != now:
             what = "is new" if was is None else "is missing" if now is None else "has changed"
-            yield f"{name if name != 'run' else new['run']} {what}"
+            yield f"{shown(name) if name != 'run' else new['run']} {what}"
     for name in {**old, **new}:
         if name not in ("axes", "parts") and old.get(name) != new.get(name):
-            yield f"{name} was {old.get(name)!r}, now {new.get(name)!r}"
+            yield f"{shown(name)} was {short(old.get(name))}, now {short(new.get(name))}"
 
 
 def _range(axis: Mapping[str, Any]) -> str:
     count = math.prod(axis["shape"])
-    return f"{count} values from {axis['range'][0]} to {axis['range'][1]} ({axis['digest'][:6]})"
+    first, last, digest = map(shown, (*axis["range"][:2], axis["digest"][:6]))
+    return f"{count} values from {first} to {last} ({digest})"
 
 
 def _check_name(name: str) -> None:
     """Raise SweepError for names that are none of a folder in the store."""
-    if not name or name.startswith((".", "__")) or name == "zarr.json" or re.search(r"[/\\\0]", name):
+    if (
+        not name.isprintable()
+        or not name
+        or name.startswith((".", "__"))
+        or name == "zarr.json"
+        or re.search(r"[/\\]", name)
+    ):
         raise SweepError(
             f"{name!r} cannot be the name of a parameter, result or axis: each is a folder of the store. "
             "Use letters, digits and _"

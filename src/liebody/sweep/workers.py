@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SweepError
+from ..texts import shown, words_of
 from .store import Failure, Outcome, Results, WrongResults
 
 if TYPE_CHECKING:
@@ -32,21 +33,36 @@ IMPATIENCE = 1.0  # seconds between two looks at workers whose end was not told
 SINGLE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def attempt(run: Callable[[Any], Results], parameters: dict[str, Any]) -> Outcome:
-    """The results of a chunk, or the error."""
+def attempt(
+    run: Callable[[Any], Results],
+    parameters: dict[str, Any],
+    caught: tuple[type[BaseException], ...] = (BaseException,),
+) -> Outcome:
+    """The results of a chunk, or the error.
+
+    caught  what the function may raise. In a worker that is everything: whatever a function raises there is
+            its own, because Ctrl-C is for the parent, and nobody else would hear of it
+    """
     try:
         return run(parameters)
-    except (Exception, SystemExit) as error:
-        trace = "".join(traceback.format_exception(error))
-        return Failure(f"{type(error).__name__}: {error}", trace, isinstance(error, WrongResults))
+    except caught as error:
+        return Failure(words_of(error), _trace_of(error), isinstance(error, WrongResults))
+
+
+def _trace_of(error: BaseException) -> str:
+    """The traceback of an exception as text; "" for one of which none can be made."""
+    try:
+        return shown("".join(traceback.format_exception(error)), breaks=True)
+    except BaseException:  # a user's class may raise anything where it is looked at
+        return ""
 
 
 def in_this_process(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters
 ) -> Generator[tuple[int, Outcome]]:
-    """One chunk after the other."""
+    """One chunk after the other. Ctrl-C and what else is no error of the function end the sweep."""
     for k in chunks:
-        yield k, attempt(run, parameters(k))
+        yield k, attempt(run, parameters(k), (Exception, SystemExit))
 
 
 # -- processes of this machine ----------------------------------------------------------------------------
@@ -173,8 +189,8 @@ def _converse(pipe: Connection[Any, Any]) -> None:
     payload = pipe.recv()
     try:
         run = _loaded(payload)
-    except Exception as error:
-        pipe.send(f"{type(error).__name__}: {error}")
+    except BaseException as error:
+        pipe.send(words_of(error))
         return
     pipe.send("")
     while True:
@@ -215,7 +231,7 @@ def on_a_cluster(
                     futures[again] = k
                     completed.add(again)
                     continue
-                outcome = Failure(f"{type(error).__name__}: {error}")
+                outcome = Failure(words_of(error))
             yield k, outcome
     finally:
         client.cancel(list(futures))
@@ -234,8 +250,8 @@ def pickled(run: Callable[[Any], Results]) -> bytes:
         return cloudpickle.dumps(run)
     except Exception as error:
         raise SweepError(
-            f"{getattr(run, 'name', run)} cannot be sent to other processes: {error}. Let it make what "
-            "cannot be pickled (files, locks, compiled kernels) itself, or take workers=0"
+            f"{getattr(run, 'name', run)} cannot be sent to other processes: {words_of(error)}. Let it make "
+            "what cannot be pickled (files, locks, compiled kernels) itself, or take workers=0"
         ) from error
 
 

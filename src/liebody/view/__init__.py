@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
 from ..errors import ArgumentError, LiebodyError, require, warn
+from ..texts import path_of
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
@@ -62,7 +63,7 @@ class View:
 
         Raises LiebodyError for other suffixes and layers, and for files that cannot be written.
         """
-        path = Path(path)
+        path = path_of("the name of the file", path)
         if path.suffix not in (".html", ".gif", ".mp4", ".png"):
             raise LiebodyError(f"{path.name}: views are saved as .html, .gif, .mp4 or .png; name it so")
         if not path.parent.is_dir():

@@ -68,7 +68,7 @@ typedef struct {         /* an input or a result, in words of the size of a poin
 } Argument;
 typedef struct {
     intptr_t inputs, outputs;
-    intptr_t few;               /* rows up to which the loop over one lane serves for the other */
+    intptr_t few;               /* rows from which on the loop over lanes serves */
     Run *over_one, *over_lanes; /* the loops that are there */
     Argument of[];              /* the inputs, then the results */
 } Kernel;
@@ -142,10 +142,10 @@ INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_
     return a;
 }
 
-/* The loop for so many rows, if it is there. */
+/* The loop for so many rows, if it is there. The size alone decides, not what is there: the two
+   loops round differently. */
 INLINE Run *loop_for(const Kernel *kernel, int64_t rows) {
-    return rows == 1 || (!kernel->over_lanes && rows < kernel->few) ? kernel->over_one
-                                                                    : kernel->over_lanes;
+    return rows < kernel->few ? kernel->over_one : kernel->over_lanes;
 }
 
 INLINE intptr_t length(void *const *tuple) { return (intptr_t)tuple[2]; } /* its third word */

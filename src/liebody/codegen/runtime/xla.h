@@ -1,6 +1,7 @@
 /* The call from XLA, the compiler below JAX, by its interface for foreign functions. Before this
    text are
        INPUTS, OUTPUTS               their numbers
+       FEW                           rows from which on the loop over lanes serves
        input_dimensions, input_size  axes and numbers of each input of one state
        output_size                   numbers of each output
    Buffers have leading axes, those of the batch, or an input has none: one row that all share. */
@@ -38,7 +39,7 @@ XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame) {
         out[k] = ((const XLA_FFI_Buffer *)frame->rets.rets[k])->data;
         out_stride[k] = output_size[k];
     }
-    Run *const run = rows == 1 || !lanes_run ? single_run : lanes_run;
+    Run *const run = rows < FEW ? single_run : lanes_run;
     if (run(rows, in, in_stride, out, out_stride, 0) >= 0) return 0;
     XLA_FFI_Error_Create_Args error = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, 0,
                                        "no memory for intermediate results",

@@ -1,0 +1,99 @@
+"""Texts from elsewhere, names, paths and files' words: digested, checked, and shown without harm."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .errors import ArgumentError, LiebodyError, ModelError
+
+
+def digest(*parts: str) -> str:
+    """The SHA-256 digest of a list of texts.
+
+    The length of each text stands before it, so no two lists become the same bytes, whatever is in them.
+    """
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        whole.update(b"%d:" % len(data) + data)
+    return whole.hexdigest()
+
+
+def is_printable(text: str) -> bool:
+    """Whether a text has printable signs only.
+
+    Control characters, half surrogate pairs, line separators and marks that turn the direction of writing are
+    none.
+    """
+    return text.isprintable()
+
+
+def is_writable(text: str) -> bool:
+    """Whether files can hold a text: it has no NUL and no half of a surrogate pair."""
+    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+
+
+def shown(text: Any, breaks: bool = False) -> str:
+    r"""A text as it may be printed: signs that are not printable are escaped, ESC as \x1b.
+
+    breaks  whether line breaks and tabs stay
+    """
+    plain = str(text)
+    if plain.isprintable():
+        return plain
+    kept = "\n\t" if breaks else ""
+    return "".join(
+        sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
+        for sign in plain
+    )
+
+
+def check_name(what: str, name: Any, error: type[LiebodyError] = ModelError) -> None:
+    """Raise an error for a name that is no text, or that has signs which are not printable."""
+    if not isinstance(name, str):
+        raise ArgumentError(f"the name of {what} is {name!r}, expected text")
+    if not name.isprintable():
+        raise error(
+            f"the name {name!a} of {what} has control characters, or others that cannot be printed; "
+            "use letters, digits, blanks and signs"
+        )
+
+
+def check_names(what: str, names: Iterable[Any], error: type[LiebodyError] = ModelError) -> None:
+    """Raise an error for the first of the names that `check_name` refuses."""
+    for name in names:
+        check_name(what, name, error)
+
+
+def path_of(what: str, given: str | os.PathLike[str], error: type[LiebodyError] = LiebodyError) -> Path:
+    """What was given as a path; raises an error for what no file can be called."""
+    try:
+        path = Path(given)
+        name = os.fsencode(path)
+    except (TypeError, UnicodeEncodeError):
+        raise error(f"{what} is {short_ascii(given)}, expected a path") from None
+    if b"\0" in name:
+        raise error(f"{what} is {short_ascii(given)}, and no path has a NUL in it")
+    return path
+
+
+def short_ascii(value: Any, width: int = 60) -> str:
+    """A value in a message, in ASCII and no longer than this."""
+    try:
+        text = ascii(value)
+    except Exception:  # a value may be anything
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= width else f"{text[:width]}..."
+
+
+def words_of(error: BaseException) -> str:
+    """The kind and message of an exception, also of one whose message cannot be made."""
+    try:
+        message = str(error)
+    except BaseException:  # a user's class may raise anything here
+        message = "its message cannot be shown"
+    return shown(f"{type(error).__name__}: {message}", breaks=True)
