@@ -215,7 +215,7 @@ def check_state(stepper: Any, state: Any, kind: Any) -> None:
     """Raise ArgumentError for what is no state of this stepper."""
     if not isinstance(state, kind):
         raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
-    if state._stepper is not stepper:
+    if state._stepper is not stepper and not stepper.takes(state._stepper):
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
 
 

@@ -28,6 +28,7 @@ from .door import is_index
 from .errors import LiebodyError, ShapeError, counted, require
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
+from .shared import lock_of, unlock
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -138,24 +139,31 @@ class Run:
     if not TYPE_CHECKING:  # which knows the fields
 
         def __getattr__(self, name: str) -> Any:
-            """What was given as LATER, computed now."""
-            given = vars(self)
-            if name in given.get("later", ()):
-                given[name] = given["later"][name]()
-                given["later"].pop(name)
-            elif name in ENERGIES and given.get("mechanism") is not None:
-                finite, mechanism = self._finite, given["mechanism"]
-                q, v, more = self.q[finite], self.v[finite], {}
-                if self.parameters:
-                    more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
-                found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
-                for energy, values in zip(ENERGIES, found, strict=True):
-                    given[energy] = np.full(finite.shape, np.nan)
-                    given[energy][finite] = values
-                given["mechanism"] = None
-            else:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return given[name]
+            """What was given as LATER, computed now; threads that ask at the same time wait for the first."""
+            with lock_of(self, LATER):
+                try:
+                    if name not in vars(self):
+                        vars(self).update(self._computed(name))
+                finally:
+                    unlock(self, LATER)
+            return vars(self)[name]
+
+    def _computed(self, name: str) -> dict[str, Any]:
+        """What was given as LATER under this name, and what is computed with it."""
+        given = vars(self)
+        if name in given.get("later", ()):
+            return {name: given["later"][name](), "later": {k: x for k, x in self.later.items() if k != name}}
+        if name not in ENERGIES or given.get("mechanism") is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        finite, mechanism, more = self._finite, given["mechanism"], {}
+        q, v = self.q[finite], self.v[finite]
+        if self.parameters:
+            more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
+        found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
+        energies = np.full((2, *finite.shape), np.nan)
+        for energy, values in zip(energies, found, strict=True):
+            energy[finite] = values
+        return {**dict(zip(ENERGIES, energies, strict=True)), "mechanism": None}
 
     def __getstate__(self) -> dict[str, Any]:
         """All values, and nothing that they are computed with."""

@@ -179,12 +179,14 @@ class Way(NamedTuple):
     controlled  under error control
     remembers   whether what the method remembers has to fit steps of different lengths
     jumps       whether it has to fit efforts that jump
+    careful     whether it has the functions for steps that are taken carefully (`watch`)
     """
 
     march: bool = False
     controlled: bool = False
     remembers: bool = False
     jumps: bool = False
+    careful: bool = False
 
     @property
     def name(self) -> str:
@@ -204,12 +206,19 @@ class CompiledSteps(Steps):
 
     called: Callable[[float, Any], Any] | None = None
     """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
+    is_careful = False
+    """Whether loops are made with the functions for careful steps"""
     memory: Any = None
     """How what the method remembers is made to fit the next step; None where that depends on nothing"""
 
     def __init__(self, recipe: str | None, *settings: Any) -> None:
         self._recipe, self._settings = recipe, settings
         self._loops: dict[Way, CompiledLoop] = {}
+
+    @property
+    def identity(self) -> tuple[str | None, str]:
+        """The recipe and the settings: two flows that differ in them take other steps."""
+        return self._recipe, repr(self._settings)
 
     @property
     def functions(self) -> Any:
@@ -237,16 +246,16 @@ class CompiledSteps(Steps):
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
         """The loop for these efforts, which is made once."""
-        way = Way(march, controlled)
+        way = Way(march, controlled, careful=self.is_careful)
         if self.memory is not None:
-            way = Way(march, controlled, march or not u.constant, not u.constant and not u.linear)
+            way = way._replace(remembers=march or not u.constant, jumps=not u.constant and not u.linear)
         if way not in self._loops:
 
             def source(lanes: int) -> build.Source:
                 return build.Source([self._source(way, lanes)], self._flags(way, lanes))
 
             recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
-            self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+            return self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
         return self._loops[way]
 
     def steps(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from ..door import checked, count
 from ..errors import SECONDS, IntegrationError, positive
 from ..integrators.methods import Method
 from ..scalar import Array
+from ..shared import lock_of
 from ..stepper import stepper
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ class Controller:
 
     A search begins with the last plan, a step further on: its states need not start at (q, v), and the gap
     closes as the plan is improved. `controller.plan` is the last `OptimalPlan`.
+
+    A controller follows one motion: calls of several threads take turns. Motions at the same time need a
+    controller each; they may share the problem.
     """
 
     @checked
@@ -56,14 +61,15 @@ class Controller:
     def __call__(self, q: Array, v: Array = None, parameters: Mapping[str, Any] | None = None) -> Array:
         """The inputs (m,) for the next dt, in the state (q, v); parameters as in `OptimalControl.solve`."""
         options: dict[str, Any] = {"parameters": parameters, "tolerance": self.tolerance}
-        if self.plan is None:
-            options |= {"knots": self.knots}
-        else:
-            last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
-            options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
-            options["iterations"] = self.iterations
-        self.plan = self.problem.solve(q, v, **options)
-        return self.plan.u[0]
+        with lock_of(self, "plan"):
+            if self.plan is None:
+                options |= {"knots": self.knots}
+            else:
+                last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
+                options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
+                options["iterations"] = self.iterations
+            plan = self.plan = self.problem.solve(q, v, **options)
+        return plan.u[0]
 
     @checked
     def simulate(
@@ -76,7 +82,7 @@ class Controller:
         method: str | Method = "rkmk4",
         parameters: Mapping[str, Any] | None = None,
     ) -> Closed:
-        """The motion of the mechanism under this controller, by `liebody.stepper`.
+        """The motion of the mechanism under this controller, by `liebody.stepper`; it begins without a plan.
 
         substeps  steps of the simulation in each dt, with the inputs held
         others    as in `simulate` and `OptimalControl.solve`
@@ -89,10 +95,12 @@ class Controller:
             )
         sim = stepper(problem.mechanism, dt=problem.dt / count("substeps", substeps), method=method)
         state, inputs = sim.start(q0, v0), []
-        states = [state]
+        states, own = [state], copy.copy(self)
+        own.reset()
         for _ in range(rounds):
-            inputs.append(self(state.q, state.v, parameters))
+            inputs.append(own(state.q, state.v, parameters))
             state = sim.step(state, problem.efforts(inputs[-1]), substeps)
             states.append(state)
+        self.plan = own.plan
         q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
         return Closed(problem.dt * np.arange(rounds + 1), q, v, np.array(inputs))

@@ -206,7 +206,8 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
 
     def _is_direct(self, robot: Robot) -> bool:
         """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
-        few = sum(key[0] is self for key in robot.entries) <= ENTRIES
+        entries = list(robot.entries)  # at once: other threads add some
+        few = sum(key[0] is self for key in entries) <= ENTRIES
         return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(

@@ -260,7 +260,7 @@ class HybridSystem(Sendable):
 
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
-            self._flows[method] = self._make(method)
+            return self._flows.setdefault(method, self._make(method))
         return self._flows[method]
 
     def _make(self, method: Method) -> HybridFlow:
