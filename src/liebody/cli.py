@@ -22,7 +22,7 @@ from . import models
 from .bodies import JOINT_KINDS
 from .codegen import cache
 from .equations import equations
-from .errors import LiebodyError, counted, require
+from .errors import LiebodyError, counted, pass_on_signals, require
 from .integrators import method_named
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
@@ -96,6 +96,7 @@ class Commands(click.Group):
             except BrokenPipeError:  # whoever reads has read enough: click ends without a word
                 raise
             except OSError as error:
+                pass_on_signals(error)
                 raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
 
 

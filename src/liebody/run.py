@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import html
 import io
@@ -25,7 +24,7 @@ import numpy as np
 from .bodies import with_values
 from .codegen.cache import version
 from .door import is_index
-from .errors import LiebodyError, ShapeError, counted, require
+from .errors import LiebodyError, ShapeError, counted, pass_on_signals, require, suppress
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
 from .shared import lock_of, unlock
@@ -374,6 +373,7 @@ class Run:
                 writer.writerow(heads)
                 writer.writerows(zip(*(x.tolist() for x in both.values()), strict=True))
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot save {path}: {error.strerror or error}") from error
 
     def _columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, str]]:
@@ -442,9 +442,10 @@ class Run:
             write_sealed(temporary, made.getvalue())
             os.replace(temporary, target)
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
     @classmethod
@@ -475,6 +476,7 @@ class Run:
         except LiebodyError:
             raise
         except Exception as error:  # of a file that is not ours, in which anything may be
+            pass_on_signals(error)
             raise LiebodyError(
                 f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {error}"
             ) from error

@@ -21,7 +21,7 @@ from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .robot import Robot
 from .scalar import Array
 from .shared import Spare
-from .simulate import MOST_EVENTS
+from .simulate import FEW_STEPS, MOST_EVENTS
 from .systems import EventLog, HybridStepper, HybridSystem
 
 
@@ -204,7 +204,7 @@ class Stepper:
         if self._events:
             return self._march(state, number, buffers)
         t = state._number * self.dt
-        if buffers.course is None:
+        if buffers.course is None or steps > FEW_STEPS:  # which a signal may have to end
             self._take(state, t, steps, buffers)
         else:
             try:

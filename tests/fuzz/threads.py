@@ -7,6 +7,7 @@ inputs of its own, several times in an order of its own; Python lets another thr
 from __future__ import annotations
 
 import copy
+import importlib.util
 import pickle
 import sys
 import threading
@@ -555,9 +556,7 @@ for _name, _maker in (
     ("casadi", functions_of_casadi),
     ("gymnasium", an_environment),
 ):
-    try:
-        __import__(_name)
-    except ImportError:
+    if importlib.util.find_spec(_name) is None:  # to import JAX changes what garbage collection calls
         continue
     MAKERS[_maker.__name__.replace("_", " ")] = _maker
 

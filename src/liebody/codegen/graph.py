@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ import numpy as np
 from .. import scalar
 from ..door import array_of, shape_of
 from ..errors import GraphError, ShapeError
+from .interrupts import outside_of
 
 Scalar = Any  # an Expr or a float
 
@@ -624,13 +626,20 @@ def run_on_symbols(
     return Function(name, inputs, outputs)
 
 
+_OPERATORS = frozenset(x.__code__ for x in vars(Expr).values() if isinstance(x, FunctionType))
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without searches for garbage, which take longer the more nodes there are, and find none."""
+    """Without searches for garbage, which take longer the more nodes there are, and find none.
+
+    Handlers of signals run between operators of symbols alone (`outside_of`).
+    """
     collecting = gc.isenabled()
-    gc.disable()
     try:
-        yield
+        gc.disable()
+        with outside_of(_OPERATORS):
+            yield
     finally:
         if collecting:
             gc.enable()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import inspect
 import json
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..door import count, shape_of, short
-from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
+from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError, suppress
 from . import build, cache, entry
 from .graph import Function, graph_of
 from .libraries import Libraries
@@ -171,7 +170,7 @@ class Kernel:
                 "inputs": list(self.inputs.items()),
                 "outputs": list(self.outputs.items()),
             }
-            with contextlib.suppress(OSError):  # a full disk is noticed when the library is compiled
+            with suppress(OSError):  # a full disk is noticed when the library is compiled
                 cache.store(self._about, ".json", json.dumps(about).encode())
         return build.Source(sources, flags)
 

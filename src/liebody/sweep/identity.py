@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import pass_on_signals
+
 PACKAGE = str(Path(__file__).parents[1])
 STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 INSTALLED = ("site-packages", "dist-packages")  # names of folders into which libraries are installed
@@ -120,7 +122,8 @@ class _Walk:
         """The attributes of an object, without those that are computed once from others."""
         try:
             state = x.__getstate__()
-        except Exception:
+        except Exception as error:
+            pass_on_signals(error)
             return []
         if not isinstance(state, dict):
             return [self.digest(state)]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
-from ..errors import ArgumentError, LiebodyError, require, warn
+from ..errors import ArgumentError, LiebodyError, pass_on_signals, require, warn
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
@@ -81,6 +81,7 @@ class View:
             else:
                 film(self.scene, path, progress, **options)
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
 
     def figure(
