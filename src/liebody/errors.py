@@ -20,7 +20,7 @@ class LiebodyError(ValueError):
     """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
 
     def __init__(self, *words: Any) -> None:
-        """Not in the place of what a handler of a signal has raised and an `except` of this library caught."""
+        """Not in the place of what a handler of a signal raised, and an `except` of this library caught."""
         caught = sys.exception()
         trace = caught and caught.__traceback__
         if caught and trace and trace.tb_frame.f_globals.get("__name__", "").startswith("liebody."):

@@ -227,25 +227,23 @@ def alone(name: str) -> tuple[float, Any]:
 def attack(name: str, kind: type[BaseException] | None, number: int, when: float) -> None:
     """Make a call in which a signal is sent after `when` seconds, and its handler raises such an error."""
     came: list[float] = []
+    over = False  # the call; signals are late from then on
     raising = HANDLERS[kind] if kind else lambda *_: None
 
     def handler(sent: int, frame: Any) -> None:
-        came.append(time.perf_counter())
-        raising(sent, frame)
+        if not over:
+            came.append(time.perf_counter())
+            raising(sent, frame)
 
     collecting, before = gc.isenabled(), {n: signal.getsignal(n) for n in signal.valid_signals()}
     old, error = signal.signal(number, handler), None
     try:
-        try:
-            signal.setitimer(TIMERS[number], when)
-            result = CALLS[name]()
-            signal.setitimer(TIMERS[number], 0)
-        except BaseException as caught:
-            error, ended = caught, time.perf_counter()
-        finally:
-            signal.setitimer(TIMERS[number], 0)
-    except BaseException as caught:  # just behind the call
-        error, ended = caught, time.perf_counter()
+        signal.setitimer(TIMERS[number], when)
+        result = CALLS[name]()
+        over = True
+    except BaseException as caught:
+        error, ended, over = caught, time.perf_counter(), True
+    signal.setitimer(TIMERS[number], 0)
     installed = signal.signal(number, old)
     assert installed is handler, "another handler is there"
     assert {n: signal.getsignal(n) for n in signal.valid_signals()} == before, "handlers have changed"

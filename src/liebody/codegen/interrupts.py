@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # without enumerations, which take 10 us a call
 import _thread
+import contextlib
 import ctypes
+import inspect
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
@@ -133,7 +135,7 @@ class _Outside:
     """A handler that runs when no function with one of these codes does; until then it is tried again."""
 
     handler: Any
-    codes: Collection[CodeType]
+    codes: Set[CodeType]
 
     def __call__(self, number: int, frame: Any) -> None:
         at = frame
@@ -151,11 +153,12 @@ def _again(number: int) -> None:
 
 
 @contextmanager
-def outside_of(codes: Collection[CodeType]) -> Iterator[None]:
+def outside_of(codes: Set[CodeType]) -> Iterator[None]:
     """Within, no handler of a signal runs while a function with one of these codes does.
 
     For operators on entries of arrays: NumPy goes on after an error in one of them, and releases results
-    twice, so that Python crashes later.
+    twice, so that Python crashes later. Beginnings and ends of context managers are not broken off either:
+    what these change, they change back.
     """
     replaced: dict[int, _Outside] = {}
     try:
@@ -163,7 +166,7 @@ def outside_of(codes: Collection[CodeType]) -> Iterator[None]:
             for number in _SIGNALS:
                 handler = _signal.getsignal(number)
                 if callable(handler) and type(handler) is not _Outside:
-                    replaced[number] = _Outside(handler, codes)
+                    replaced[number] = _Outside(handler, _MANAGING | codes)
                     _signal.signal(number, replaced[number])
         yield
     finally:
@@ -186,3 +189,7 @@ def _restore(replaced: dict[int, _Outside]) -> None:
 
 
 _SIGNALS = sorted(_signal.valid_signals())
+_manager = contextlib._GeneratorContextManager
+_MANAGING = frozenset(
+    f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
+)
