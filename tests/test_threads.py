@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import random
+import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -17,6 +20,7 @@ import liebody as lb
 from liebody import systems
 from liebody.codegen import libraries
 from liebody.errors import ArgumentError
+from liebody.shared import cached_property
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 
@@ -186,3 +190,91 @@ def test_hybrid_states_keep_what_happened():
     copied = copy.deepcopy(at)
     assert copied.memory.hits == at.memory.hits == 1 and copied.t == at.t
     assert (sim.step(copied).q == sim.step(at).q).all()
+
+
+# -- forks --------------------------------------------------------------------------------------------------
+
+FORKS = """
+import os, signal, sys, threading, time, warnings
+import numpy as np
+import liebody as lb
+from liebody.codegen import Kernel, trace
+
+warnings.simplefilter("ignore")  # newer versions of Python warn of forks beside threads
+new = iter(range(10**9))
+
+
+def trace_and_compile():
+    k = next(new) + 1000 * os.getpid()
+    chain = lb.Robot(lb.models.planar_chain(4).tree)
+    chain.kernel("forward_dynamics").function
+    f = Kernel(trace(lambda x: np.sin(x) + float(k), {"x": 3}, "f"))
+    assert abs(f(np.zeros(3)) - k).max() == 0
+    batch = f(np.zeros((500, 3)), threads=2)
+    assert abs(batch - k).max() == 0
+    orders = lb.simulate(lb.models.double_pendulum(), [0.1, 0.2], t_end=0.01, dt=1e-3, threads=2)
+    assert np.isfinite(orders.q).all()
+
+
+def go_on():
+    while True:
+        trace_and_compile()
+
+
+shared = lb.models.double_pendulum()
+for _ in range(2):
+    threading.Thread(target=go_on, daemon=True).start()
+ends = []
+for k in range(int(sys.argv[1])):
+    time.sleep(0.003 + 0.011 * (k % 7))
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            import gc
+            assert gc.isenabled()
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            trace_and_compile()
+            shared.forward_dynamics([0.1, 0.2], [0.0, 0.0], [0.0, 0.0])
+            code = 0
+        finally:
+            os._exit(code)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(ends)
+os._exit(any(ends))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_process_that_is_forked_while_threads_trace_and_compile_goes_on(count, tmp_path):
+    environment = {**os.environ, "LIEBODY_CACHE": str(tmp_path)}  # in which all is to be compiled
+    command = [sys.executable, "-c", FORKS, str(count)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_objects_are_made_once_and_do_not_wait_for_each_other():
+    begun, go = threading.Barrier(3), threading.Event()
+
+    class Slow:
+        made = 0
+
+        @cached_property
+        def value(self):
+            self.made += 1
+            begun.wait(10.0)  # both objects make theirs at the same time
+            go.wait(10.0)
+            return object()
+
+    objects, seen = [Slow(), Slow()], []
+    workers = [threading.Thread(target=lambda x=x: seen.append(x.value)) for x in objects * 3]
+    for worker in workers:
+        worker.start()
+    begun.wait(10.0)
+    go.set()
+    for worker in workers:
+        worker.join()
+    assert [x.made for x in objects] == [1, 1] and set(seen) == {x.value for x in objects}

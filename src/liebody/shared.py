@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 T = TypeVar("T")
 
 _locks: dict[tuple[int, Any], Any] = {}  # that are in use, by the object and the name of what is made
+undivided = threading.RLock()
+"""No process is forked while another thread has this lock, as in an import: the child would wait for ever"""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_locks.clear)  # a thread that holds one does not exist in the child
+    os.register_at_fork(
+        before=undivided.acquire, after_in_parent=undivided.release, after_in_child=undivided.release
+    )
 
 
 def lock_of(owner: object, name: Any) -> Any:

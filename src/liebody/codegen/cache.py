@@ -21,7 +21,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections import Counter
@@ -30,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CompilerError, pass_on_signals, suppress
+from ..shared import undivided
 
 try:
     import fcntl
@@ -61,7 +61,7 @@ class NoPlace(CompilerError):
 
 _chosen: Path | None = None
 _made = 0  # libraries, by this process
-_choosing = threading.Lock()
+_choosing = undivided  # of the folder; a fork waits for it
 
 
 def cache_folder() -> Path:
@@ -96,7 +96,8 @@ def move(error: OSError, folder: Path) -> None:
 def _usable() -> Path:
     given = os.environ.get("LIEBODY_CACHE")
     if not given:
-        import platformdirs
+        with undivided:
+            import platformdirs
 
         given = platformdirs.user_cache_dir("liebody", appauthor=False)
     folder = Path(given).absolute() / "kernels"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..shared import cached_property
 from . import build
 from .graph import Function, trace
 from .kernel import Kernel

@@ -17,12 +17,13 @@ import gc
 import itertools
 import linecache
 import operator
+import os
 import sys
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from types import FunctionType
@@ -33,6 +34,7 @@ import numpy as np
 from .. import scalar
 from ..door import array_of, shape_of
 from ..errors import GraphError, ShapeError
+from ..shared import cached_property
 from .interrupts import outside_of
 
 Scalar = Any  # an Expr or a float
@@ -635,11 +637,28 @@ def undisturbed() -> Iterator[None]:
 
     Handlers of signals run between operators of symbols alone (`outside_of`).
     """
-    collecting = gc.isenabled()
+    collecting, thread = gc.isenabled(), threading.get_ident()
     try:
+        if collecting:
+            _undisturbed.add(thread)
         gc.disable()
         with outside_of(_OPERATORS):
             yield
     finally:
         if collecting:
+            _undisturbed.discard(thread)
             gc.enable()
+
+
+_undisturbed: set[int] = set()  # threads that have switched the search for garbage off
+
+
+def _search_again() -> None:
+    """In a forked process, in which no other thread does so."""
+    if _undisturbed - {threading.get_ident()}:
+        _undisturbed.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_search_again)

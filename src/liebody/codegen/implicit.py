@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import IntegrationError
+from ..shared import cached_property
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed

@@ -11,6 +11,7 @@ import _thread
 import contextlib
 import ctypes
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -193,3 +194,13 @@ _manager = contextlib._GeneratorContextManager
 _MANAGING = frozenset(
     f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
 )
+
+
+def _install_again() -> None:
+    """In a forked process: the thread does not exist that would install replaced handlers again."""
+    handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
+    _restore({number: ours for number, ours in handlers.items() if type(ours) is _Outside})
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_install_again)

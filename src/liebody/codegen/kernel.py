@@ -10,13 +10,13 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError, suppress
+from ..shared import cached_property
 from . import build, cache, entry
 from .graph import Function, graph_of
 from .libraries import Libraries

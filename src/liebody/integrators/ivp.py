@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..door import checked, floats, members, number, short
 from ..errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
+from ..shared import cached_property
 from .collocation import Collocation
 from .methods import FieldMethod, field_method
 from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components

@@ -6,7 +6,6 @@ Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from ..integrators.methods import Method
 from ..integrators.rkmk import advance, coefficients
 from ..linear import is_zero, product
 from ..scalar import Array, maximum, minimum, sqrt
+from ..shared import cached_property
 from ..tangents import StageTangents, State
 
 Shapes = Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..integrators.methods import Method, method_named
 from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
-from ..shared import Spare
+from ..shared import Spare, cached_property
 from .fddp import Iteration, Outcome, search
 from .model import Constraints, Cost, HeldStep, bounds_of
 from .mpc import Controller

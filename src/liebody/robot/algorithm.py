@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.kernel import data_type
 from ..errors import ModelError
 from ..scalar import Array
+from ..shared import cached_property
 
 if TYPE_CHECKING:
     from .robot import Robot

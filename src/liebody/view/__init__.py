@@ -14,12 +14,13 @@ import os
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
 from ..errors import ArgumentError, LiebodyError, pass_on_signals, require, warn
+from ..shared import cached_property
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of
