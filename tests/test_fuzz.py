@@ -23,8 +23,13 @@ import kills  # noqa: E402
 import results  # noqa: E402
 import sealed  # noqa: E402
 import stores  # noqa: E402
+import threads  # noqa: E402
 
-SCRIPTS = [calls, descriptions, results, stores, *([kills, sealed] if hasattr(os, "fork") else [])]
+SCRIPTS = [calls, descriptions, results, stores, threads]
+if hasattr(os, "fork"):
+    import signals
+
+    SCRIPTS += [kills, sealed, signals]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)

@@ -1,17 +1,24 @@
-"""Ctrl-C: whatever runs ends at once, with what was reached."""
+"""Ctrl-C and other signals: whatever runs ends at once, with what was reached or what a handler raises."""
 
+import contextlib
+import gc
 import os
 import signal
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from test_hybrid_systems import ball
 
 import liebody as lb
-from liebody.codegen import build
-from liebody.errors import IntegrationError
+from liebody import door
+from liebody.codegen import build, graph, interrupts
+from liebody.errors import IntegrationError, ShapeError
+from liebody.groups import SO3, Revolute
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 PATIENCE = 0.3  # seconds that Ctrl-C may take
@@ -132,3 +139,240 @@ def test_pythons_own_handling_of_ctrl_c_comes_back():
 def test_steps_below_the_round_off_of_the_end_are_refused(t_end):
     with pytest.raises(IntegrationError, match=r"dt = 0\.001 s is lost in the round-off of t_end"):
         lb.simulate(ROBOT, [1.0, 0.5], dt=1e-3, t_end=t_end)
+
+
+# -- handlers of other signals ------------------------------------------------------------------------------
+
+
+class Late(TimeoutError):
+    """What programs raise that limit the time of a call; an OSError."""
+
+
+def late(number, frame):
+    raise Late("too late")
+
+
+ALARM = getattr(signal, "SIGALRM", None)
+with_alarms = pytest.mark.skipif(ALARM is None, reason="this system has no timers that send signals")
+
+
+@contextlib.contextmanager
+def handled(handler, after=None, number=ALARM):
+    """A handler of a signal, which is sent after so many seconds."""
+    old = signal.signal(number, handler)
+    try:
+        if after:
+            signal.setitimer(signal.ITIMER_REAL, after)
+        yield
+    finally:
+        if after:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(number, old)
+
+
+@with_alarms
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize(("members", "threads"), [(0, 1), (5, 1), (20, 2)])
+@pytest.mark.many(3)
+def test_what_a_handler_raises_ends_a_simulation_and_comes_out(kind, members, threads):
+    q0 = [1.0, 0.5] if not members else np.linspace([1.0, 0.5], [1.1, 0.5], members)
+    options = {**LONG[kind], "threads": threads}
+    lb.simulate(ROBOT, q0, **{**options, "t_end": 10 * options.get("dt", 1e-3), "record_every": None})
+    with handled(late, 0.1), pytest.raises(Late, match="too late"):
+        lb.simulate(ROBOT, q0, **options)
+    with handled(lambda *_: sys.exit(3), 0.1), pytest.raises(SystemExit) as raised:
+        lb.simulate(ROBOT, q0, **options)
+    assert raised.value.code == 3
+
+
+@with_alarms
+def test_hybrid_systems_and_many_steps_of_a_stepper_end_as_well():
+    system, sim = ball(), lb.stepper(ROBOT, dt=1e-5)
+    system.simulate([0.5], t_end=0.1, record_every=0.1)
+    with handled(late, 0.1), pytest.raises(Late):
+        system.simulate([0.5], t_end=1e9, record_every=1e9, limit=2**50)
+    start = sim.start([1.0, 0.5])
+    with handled(late, 0.1), pytest.raises(Late):
+        sim.step(start, steps=10**12)
+    assert (sim.step(start, steps=10).q == lb.stepper(ROBOT, dt=1e-5).step(start, steps=10).q).all()
+
+
+@with_alarms
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_handler_that_raises_nothing_runs_at_once_and_the_motion_goes_on(threads):
+    q0, options = np.linspace([1.0, 0.5], [1.1, 0.5], 20), {"dt": 1e-5, "t_end": 4.0, "record_every": 4.0}
+    alone, times = lb.simulate(ROBOT, q0, **options), []
+    with handled(lambda *_: times.append(time.perf_counter()), 0.01):
+        run = lb.simulate(ROBOT, q0, **options, threads=threads)
+        end = time.perf_counter()
+    assert len(times) == 1 and times[0] < end and (run.q == alone.q).all()
+
+
+@with_alarms
+def test_the_end_of_a_compile_by_a_handler_leaves_no_compiler_behind():
+    sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
+    import signals
+
+    me = psutil.Process()
+    for after in (0.01, 0.03, 0.06):
+        with handled(late, after), pytest.raises(Late):
+            for _ in range(50):
+                signals.first_compile()
+        assert [x for x in me.children() if x.status() != psutil.STATUS_ZOMBIE] == []
+    assert (signals.first_compile() == 1).all()
+
+
+class Signalling:
+    """What a signal interrupts while it is read."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def _read(self):
+        if self.error:
+            raise self.error
+        signal.raise_signal(ALARM)
+
+    def __array__(self, *_, **__):
+        self._read()
+        return np.zeros(2)
+
+    def __iter__(self):
+        self._read()
+        return iter(())
+
+    def __mul__(self, other):
+        self._read()
+        return 0.0
+
+
+DOORS = {
+    "q0": lambda x: lb.simulate(ROBOT, x, t_end=1.0, dt=0.1),
+    "a kernel": lambda x: ROBOT.mass_matrix(x),
+    "a batch": lambda x: ROBOT.kernel("mass_matrix").general(x, threads=2),
+    "g0": lambda x: lb.solve_ivp(lambda t, y: np.zeros(3), (0.0, 1.0), x, SO3),
+    "an axis": Revolute,
+    "members": lambda x: door.members("x", x, "numbers"),
+    "entries": lambda x: door.quantities("x", entries(x), (1,)),
+}
+
+
+def entries(x):
+    array = np.zeros(1, object)
+    array[0] = x
+    return array
+
+
+@with_alarms
+@pytest.mark.parametrize("name", DOORS)
+def test_no_door_takes_the_error_of_a_handler_for_one_of_its_argument(name):
+    with handled(late):
+        with pytest.raises(Late):
+            DOORS[name](Signalling())
+        with pytest.raises((ShapeError, lb.errors.ArgumentError)):
+            DOORS[name](Signalling(RuntimeError("no array of this")))
+
+
+class Wrong(ValueError):
+    """What many errors of this library are, and what many clauses look for."""
+
+
+@with_alarms
+def test_no_error_of_this_library_takes_the_place_of_one_of_a_handler(monkeypatch):
+    def wrong(number, frame):
+        raise Wrong("of a handler")
+
+    def interrupted(*_):
+        signal.raise_signal(ALARM)
+
+    monkeypatch.setattr(np, "broadcast_shapes", interrupted)
+    with handled(wrong), pytest.raises(Wrong) as raised:
+        lb.simulate(ROBOT, [[1.0, 0.5]], [1.0, 0.5], t_end=1.0, dt=0.1)
+    try:
+        raise raised.value
+    except Wrong:  # a user's own clause
+        with pytest.raises(IntegrationError, match="dt is -1"):
+            lb.simulate(ROBOT, t_end=1.0, dt=-1.0)
+
+
+@with_alarms
+def test_efforts_that_a_signal_interrupts_are_not_taken_for_ones_that_cannot_be_traced():
+    def tau(t, q, v):
+        signal.raise_signal(ALARM)
+        return q
+
+    with handled(late), pytest.raises(Late):
+        lb.simulate(ROBOT, [1.0, 0.5], t_end=1.0, dt=0.1, tau=tau)
+
+
+@with_alarms
+@pytest.mark.parametrize("error", [Late, SystemExit])
+def test_a_sweep_ends_by_a_handler_from_before_and_not_by_one_of_its_function(error, tmp_path):
+    def raising(number, frame):
+        raise error("of a handler")
+
+    def outside(p):
+        if p["x"] == 2:
+            signal.raise_signal(ALARM)
+        return {"y": p["x"]}
+
+    def limited(p):
+        with handled(raising):
+            return outside(p)
+
+    axes = {"x": np.arange(4.0)}
+    with handled(raising), pytest.raises(error, match="of a handler"):
+        lb.sweep(outside, axes, tmp_path / "a.zarr", workers=0, chunk=1)
+    with pytest.warns(UserWarning, match="of a handler"):
+        found = lb.sweep(limited, axes, tmp_path / "b.zarr", workers=0, chunk=1)
+    assert np.isfinite(found["y"]).sum() == 3
+
+
+@with_alarms
+def test_handlers_wait_until_operators_of_symbols_have_ended():
+    """NumPy goes on after an error in an operator, and Python crashes later."""
+    order = []
+
+    def operator():
+        signal.raise_signal(ALARM)
+        order.append("operator")
+
+    def handler(number, frame):
+        order.append("handler")
+        raise Late("then")
+
+    with handled(handler), pytest.raises(Late), interrupts.outside_of({operator.__code__}):
+        operator()
+        time.sleep(5.0)
+    assert order == ["operator", "handler"]
+    with handled(handler), pytest.raises(Late), interrupts.outside_of({handled.__wrapped__.__code__}):
+        signal.raise_signal(ALARM)
+
+
+@with_alarms
+def test_handlers_are_installed_again_after_a_trace_that_one_ended():
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    for k in range(40):
+        with handled(late, 1e-4 + 2e-4 * k), contextlib.suppress(Late):
+            lb.Robot(lb.models.planar_chain(4).tree).kernel("forward_dynamics").function  # noqa: B018
+        assert {number: signal.getsignal(number) for number in signal.valid_signals()} == before
+    assert gc.isenabled() and graph.undisturbed
+
+
+def test_threads_give_results_in_order_and_the_first_error():
+    assert interrupts.in_threads(lambda x: x * x, range(50), 4) == [x * x for x in range(50)]
+    assert interrupts.in_threads(abs, [], 4) == []
+    with pytest.raises(ZeroDivisionError):
+        interrupts.in_threads(lambda x: 1 / x, [1, 0, 2], 2)
+
+
+@with_alarms
+def test_threads_end_before_an_error_of_a_handler_comes_out():
+    stopped, ended = threading.Event(), []
+
+    def work(k):
+        ended.append(stopped.wait(10.0))
+
+    with handled(late, 0.05), pytest.raises(Late):
+        interrupts.in_threads(work, range(20), 3, stopped.set)
+    assert ended == [True] * 3

@@ -24,7 +24,7 @@ from .bodies import JOINT_KINDS
 from .codegen import cache
 from .door import free_base
 from .equations import equations
-from .errors import LiebodyError, counted, require
+from .errors import LiebodyError, counted, pass_on_signals, require
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .labels import Labels, labels
@@ -99,6 +99,7 @@ class Commands(click.Group):
             except BrokenPipeError:  # whoever reads has read enough: click ends without a word
                 raise
             except OSError as error:
+                pass_on_signals(error)
                 raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
 
 

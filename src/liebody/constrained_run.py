@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from .constrained import Constrained
 from .errors import LiebodyError
 from .run import Run, largest_of
 from .scalar import Array
+from .shared import cached_property
 
 OF_EQUATIONS = {
     "residual": {"units": "m, rad", "long_name": "violation of the constraints"},

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .errors import ArgumentError, ConfigurationError, ShapeError
+from .errors import ArgumentError, ConfigurationError, ShapeError, pass_on_signals
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
@@ -102,6 +102,7 @@ def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
         refuse_text(array)
         return np.asarray(array, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own
+        pass_on_signals(error)
         raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
 
 
@@ -134,7 +135,8 @@ def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
     plain: Any
     try:
         plain = array.dtype.kind in "iuf" or [x * 0.5 + 0.5 for x in array.ravel() if array.dtype == object]
-    except Exception:  # entries may be anything
+    except Exception as error:  # entries may be anything
+        pass_on_signals(error)
         plain = False
     if not plain:
         raise ShapeError(f"{name} is {short(given)}, expected numbers or symbols")
@@ -223,7 +225,8 @@ def members(name: str, given: Any, what: str) -> list[Any]:
     """What is in something that can be walked through; raises ArgumentError."""
     try:
         return list(given)
-    except Exception:  # anything may be in its place
+    except Exception as error:  # anything may be in its place
+        pass_on_signals(error)
         raise ArgumentError(f"{name} is {short(given)}, expected {what}, as a list") from None
 
 
@@ -248,7 +251,7 @@ def check_state(stepper: Any, state: Any, kind: Any) -> None:
     """Raise ArgumentError for what is no state of this stepper."""
     if not isinstance(state, kind):
         raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
-    if state._stepper is not stepper:
+    if state._stepper is not stepper and not stepper.takes(state._stepper):
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
 
 
@@ -271,6 +274,7 @@ def short(value: Any) -> str:
     """A value in a message."""
     try:
         text = repr(value)
-    except Exception:
+    except Exception as error:
+        pass_on_signals(error)
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib.util
+import inspect
+import itertools
 import math
 import sys
+import types
 import warnings
 from collections.abc import Iterable
 from numbers import Real
@@ -14,6 +18,14 @@ from typing import Any
 
 class LiebodyError(ValueError):
     """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
+
+    def __init__(self, *words: Any) -> None:
+        """Not in the place of what a handler of a signal raised, and an `except` of this library caught."""
+        caught = sys.exception()
+        trace = caught and caught.__traceback__
+        if caught and trace and trace.tb_frame.f_globals.get("__name__", "").startswith("liebody."):
+            pass_on_signals(caught)
+        super().__init__(*words)
 
 
 class ArgumentError(LiebodyError, TypeError):
@@ -68,6 +80,34 @@ class SweepError(LiebodyError):
 
 class MissingPackage(LiebodyError, ImportError):
     """A package that is needed for this alone, and not installed."""
+
+
+def handlers_of(error: BaseException) -> set[types.CodeType]:
+    """Handlers of signals that it comes from: functions of (number, frame), which run anywhere."""
+    handlers: set[types.CodeType] = set()
+    trace = error.__traceback__
+    while trace is not None:
+        code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
+        given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+        if code.co_flags & inspect.CO_VARARGS:
+            given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+        if any(isinstance(a, int) and isinstance(b, types.FrameType) for a, b in itertools.pairwise(given)):
+            handlers.add(code)
+        trace = trace.tb_next
+    return handlers
+
+
+def pass_on_signals(error: BaseException) -> None:
+    """Raise an error again that a handler of a signal has raised; for the beginning of a broad `except`."""
+    if handlers_of(error):
+        raise error
+
+
+class suppress(contextlib.suppress):
+    """`contextlib.suppress`, which lets pass what a handler of a signal has raised."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        return bool(super().__exit__(kind, error, trace)) and not (error and handlers_of(error))
 
 
 NAMES_OF_PIP = {"PIL": "pillow", "collada": "pycollada"}  # of packages that are imported by other names

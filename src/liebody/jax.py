@@ -24,10 +24,8 @@ import ctypes
 import functools
 import inspect
 import math
-import threading
 import uuid
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,6 +40,7 @@ from .prepare import Clock, is_sampled
 from .robot import Robot
 from .robot.algorithm import PARAMETERS, Algorithm, kernels_of
 from .sensitivities import Sensitivities, sensitivities
+from .shared import cached_property, lock_of, unlock
 from .stepper import stepper
 
 require("functions of JAX", "jax", extra="jax")
@@ -122,7 +121,7 @@ class Compiled(Shaped):
     def target(self, dtype: Any, rows: int) -> str:
         """The name by which XLA knows the kernel that computes so many rows."""
         name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), jax.__version__)}"
-        with LOCK:
+        with lock_of(TARGETS, name):
             if name not in TARGETS:
                 library = handler(name, self.inputs, self.outputs)
                 library.handle.restype = ctypes.c_void_p
@@ -130,11 +129,11 @@ class Compiled(Shaped):
                 TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), library
             kernel, library = TARGETS[name]
             library.use_loops(*entry.addresses(kernel.loops(rows)))
+            unlock(TARGETS, name)
         return name
 
 
 TARGETS: dict[str, tuple[Kernel, ctypes.CDLL]] = {}  # that are registered, with the kernel of each
-LOCK = threading.Lock()
 
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:

@@ -19,7 +19,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from .bodies import Tree
 from .door import checked, count
-from .errors import SECONDS, LiebodyError, positive
+from .errors import SECONDS, LiebodyError, pass_on_signals, positive
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .picture import Picture
 from .scalar import Array
@@ -288,5 +288,6 @@ def _written(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
         try:
             figure.savefig(path, dpi=DOTS_PER_INCH)
         except (OSError, ValueError) as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot write the picture {path}: {error}") from error
     return figure

@@ -30,6 +30,7 @@ from .errors import (
     LiebodyError,
     ModelError,
     ShapeError,
+    pass_on_signals,
     positive,
 )
 from .groups import SE3, SO3, LieGroup, Product
@@ -412,6 +413,7 @@ class Efforts:
         try:
             traced = trace(efforts, {"t": (), "q": self.nq, "v": self.nv, **more}, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
+            pass_on_signals(error)
             told = getattr(error, "has_line", False)
             why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
             cause = (told and error.__cause__) or error
@@ -421,6 +423,7 @@ class Efforts:
             except LiebodyError:
                 raise
             except Exception as failed:
+                pass_on_signals(failed)
                 if not isinstance(cause, GraphError):
                     raise
                 raise GraphError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import html
 import io
@@ -26,9 +25,10 @@ from . import netcdf
 from .bodies import with_values
 from .codegen.cache import version
 from .door import array_of, is_index
-from .errors import LiebodyError, ShapeError, counted, require
+from .errors import LiebodyError, ShapeError, counted, pass_on_signals, require, suppress
 from .labels import UNIT_OF_QUATERNIONS, Labels
 from .seal import is_sealed, write_sealed
+from .shared import lock_of, unlock
 from .texts import check_names, is_writable, path_of, shown, words_of
 
 if TYPE_CHECKING:
@@ -142,24 +142,31 @@ class Run:
     if not TYPE_CHECKING:  # which knows the fields
 
         def __getattr__(self, name: str) -> Any:
-            """What was given as LATER, computed now."""
-            given = vars(self)
-            if name in given.get("later", ()):
-                given[name] = given["later"][name]()
-                given["later"].pop(name)
-            elif name in ENERGIES and given.get("mechanism") is not None:
-                finite, mechanism = self._finite, given["mechanism"]
-                q, v, more = self.q[finite], self.v[finite], {}
-                if self.parameters:
-                    more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
-                found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
-                for energy, values in zip(ENERGIES, found, strict=True):
-                    given[energy] = np.full(finite.shape, np.nan)
-                    given[energy][finite] = values
-                given["mechanism"] = None
-            else:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return given[name]
+            """What was given as LATER, computed now; threads that ask at the same time wait for the first."""
+            with lock_of(self, LATER):
+                try:
+                    if name not in vars(self):
+                        vars(self).update(self._computed(name))
+                finally:
+                    unlock(self, LATER)
+            return vars(self)[name]
+
+    def _computed(self, name: str) -> dict[str, Any]:
+        """What was given as LATER under this name, and what is computed with it."""
+        given = vars(self)
+        if name in given.get("later", ()):
+            return {name: given["later"][name](), "later": {k: x for k, x in self.later.items() if k != name}}
+        if name not in ENERGIES or given.get("mechanism") is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        finite, mechanism, more = self._finite, given["mechanism"], {}
+        q, v = self.q[finite], self.v[finite]
+        if self.parameters:
+            more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
+        found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
+        energies = np.full((2, *finite.shape), np.nan)
+        for energy, values in zip(energies, found, strict=True):
+            energy[finite] = values
+        return {**dict(zip(ENERGIES, energies, strict=True)), "mechanism": None}
 
     def __getstate__(self) -> dict[str, Any]:
         """All values, and nothing that they are computed with."""
@@ -371,6 +378,7 @@ class Run:
                 writer.writerow(heads)
                 writer.writerows(zip(*(x.tolist() for x in both.values()), strict=True))
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot save {path}: {error.strerror or error}") from error
 
     def _columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, str]]:
@@ -439,9 +447,10 @@ class Run:
             write_sealed(temporary, made.getvalue())
             os.replace(temporary, target)
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 temporary.unlink(missing_ok=True)
 
     @classmethod
@@ -472,6 +481,7 @@ class Run:
         except LiebodyError:
             raise
         except Exception as error:  # of a file that is not ours, in which anything may be
+            pass_on_signals(error)
             raise LiebodyError(
                 f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {words_of(error)}"
             ) from error

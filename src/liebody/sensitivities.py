@@ -18,7 +18,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from .linear import matvec
 from .robot import Robot
 from .run import Run
 from .scalar import Array
+from .shared import cached_property
 from .simulate import simulate
 from .systems import HybridSystem, VariedSystem
 from .tangents import ExplicitSteps, ImplicitSteps, Inputs, beginning, differentiated, states_group, steps_of

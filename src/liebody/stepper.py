@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, overload
@@ -19,7 +20,8 @@ from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .robot import Robot
 from .scalar import Array
-from .simulate import MOST_EVENTS
+from .shared import Spare
+from .simulate import FEW_STEPS, MOST_EVENTS
 from .systems import EventLog, HybridStepper, HybridSystem
 
 
@@ -32,13 +34,25 @@ class StepperState:
     events  those of the last step: an `EventLog`, of an ensemble a list of them; None if none are looked for
     """
 
-    __slots__ = ("_before", "_last", "_number", "_stepper", "ended", "events", "y")
+    __slots__ = ("_before", "_last", "_number", "_stepper", "_watched", "ended", "events", "y")
 
     def __init__(self, stepper: Stepper, number: int, y: Array, ended: Array, before: Array = None) -> None:
         self._stepper, self._number, self.y, self.ended = stepper, number, y, ended
         self._before = before  # efforts of the last step, where a method remembers what they have done
         self.events: Any = None
         self._last: Array = None  # times of the last events
+        self._watched: Array = None  # rows of `Nearest`, where steps are watched for dependent constraints
+
+    def __copy__(self) -> StepperState:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> StepperState:
+        """The same state, in arrays of its own, of the same stepper."""
+        new = StepperState.__new__(StepperState)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(new, name, value if name == "_stepper" else copy.deepcopy(value, memo))
+        return new
 
     @property
     def t(self) -> float:
@@ -57,8 +71,34 @@ class StepperState:
         return f"StepperState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"
 
 
+class _Buffers:
+    """The arrays of a call of `step`, in which C takes the steps, and views of them.
+
+    y       (n, point), states
+    table   (n, 1, nu + np), efforts with the parameters behind them
+    kept    what `Flow.steps` keeps beside: a record, failed, losses, nearest
+    course  the call of the loop on these arrays, where that is all there is to do; else None
+    """
+
+    __slots__ = ("course", "efforts", "kept", "state", "table", "u", "y")
+
+    def __init__(self, sim: Stepper) -> None:
+        n, point = len(sim._table), sim._point
+        self.y, self.table = np.zeros((n, point)), sim._table.copy()
+        self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self.efforts = self.table[..., : sim.nu]
+        self.state, self.u = self.y.reshape(*sim.batch, point), self.efforts.reshape(*sim.batch, sim.nu)
+        self.course = None
+        if sim.threads == 1 and not sim._events and not sim._implicit:
+            self.course = sim._flow.course(self.y, Samples(self.table), sim.dt, *self.kept)
+
+
 class Stepper:
-    """Steps of one length for a mechanism, compiled; made by `stepper`, whose docstring says more."""
+    """Steps of one length for a mechanism, compiled; made by `stepper`, whose docstring says more.
+
+    Nothing of it changes: threads may share one, each with states of its own. Steppers and states can be
+    copied and pickled, also together, as checkpoints.
+    """
 
     def __init__(
         self,
@@ -69,23 +109,41 @@ class Stepper:
         events: Mapping[str, Callable[..., Any]],
         threads: int,
         p: Array,
+        given: Mapping[str, Any],
     ) -> None:
         self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
         self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
+        self._given = given  # the arguments of `stepper`
         efforts = self.nu + p.shape[-1]  # with the parameters behind them
         self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
-        point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = flow.watching(prepare.guards_of(mechanism, events, point, efforts)) if events else flow
-        self._y, self._table = np.zeros((n, point)), np.zeros((n, 1, efforts))
+        self._point = flow.point if self._implicit else self.nq + self.nv
+        self._flow = (
+            flow.watching(prepare.guards_of(mechanism, events, self._point, efforts)) if events else flow
+        )
+        self._is_watched = getattr(flow, "watch", None) is not None
+        self._table = np.zeros((n, 1, efforts))  # without efforts
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
-        self._kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
-        self._efforts = self._table[..., : self.nu]
-        self._state, self._u = self._y.reshape(*batch, point), self._efforts.reshape(*batch, self.nu)
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
-        self._course = None
-        if threads == 1 and not events and not self._implicit:
-            self._course = flow.course(self._y, Samples(self._table), dt, *self._kept)
+        self._spare: Spare[_Buffers] = Spare()
+        # what the states of two steppers have in common that take them from each other
+        made_of = flow.identity, type(mechanism), mechanism.name, tuple(events)
+        self._identity = *made_of, dt, batch, self._point, self._table.tobytes()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what it was made of."""
+        return _made_again, (dict(self._given),)
+
+    def __copy__(self) -> Stepper:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Stepper:
+        """Itself, because it does not change: it takes steps from copies of its states, too."""
+        return self
+
+    def takes(self, other: Any) -> bool:
+        """Whether states of another stepper are states of this one: both were made of the same."""
+        return bool(self._identity == other._identity)
 
     def __repr__(self) -> str:
         members = f", members={self.batch}" if self.batch else ""
@@ -93,10 +151,12 @@ class Stepper:
 
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
-        y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
-        state = StepperState(self, 0, y, self._all_on, 0 * self._efforts if self._implicit else None)
+        n, y = len(self._table), self._points(q0, v0, self._table.reshape(*self.batch, -1))
+        state = StepperState(self, 0, y, self._all_on, np.zeros((n, 1, self.nu)) if self._implicit else None)
         if self._events:
-            state._last = np.full((len(self._y), len(self._events)), -np.inf)
+            state._last = np.full((n, len(self._events)), -np.inf)
+        if self._is_watched:
+            state._watched = Nearest.of(n, self._point).rows
         return state
 
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
@@ -112,7 +172,10 @@ class Stepper:
             new._last.reshape(*self.batch, -1)[members] = -np.inf
         if state._before is not None:
             new._before = state._before.copy()
-            new._before.reshape(self._u.shape)[members] = 0
+            new._before.reshape(*self.batch, self.nu)[members] = 0
+        if state._watched is not None:
+            new._watched = state._watched.copy()
+            new._watched.reshape(*self.batch, -1)[members] = Nearest.of(1, self._point).rows[0]
         return new
 
     def step(self, state: StepperState, u: Array = None, steps: int = 1) -> StepperState:
@@ -125,31 +188,40 @@ class Stepper:
         check_state(self, state, StepperState)
         if type(steps) is not int or steps < 1:
             steps = count("steps", steps)
-        self._state[...] = state.y
+        buffers = self._spare.take() or _Buffers(self)
+        buffers.state[...] = state.y
         if u is None:
-            self._u[...] = 0
+            buffers.u[...] = 0
         else:
             try:
-                self._u[...] = u
+                buffers.u[...] = u
             except (ValueError, TypeError):
-                each = f" or {self._u.shape}" if self.batch else ""
+                each = f" or {buffers.u.shape}" if self.batch else ""
                 raise ShapeError(f"u has shape {np.shape(u)}, expected numbers ({self.nu},){each}") from None
+        if self._is_watched:
+            buffers.kept[3].rows[...] = state._watched
         number = state._number + steps
         if self._events:
-            return self._march(state, number)
+            return self._march(state, number, buffers)
         t = state._number * self.dt
-        if self._course is None:
-            self._take(state, t, steps)
+        if buffers.course is None or steps > FEW_STEPS:  # which a signal may have to end
+            self._take(state, t, steps, buffers)
         else:
             try:
-                self._course(t, steps, steps, 0)
+                buffers.course(t, steps, steps, 0)
             except Unable:
-                self._state[...] = state.y
-                self._take(state, t, steps)
-        if not self.batch and self._kept[1][0]:
-            self._raise(state, t)
-        before = self._efforts.copy() if self._implicit else None
-        return StepperState(self, number, self._state.copy(), state.ended, before)
+                buffers.state[...] = state.y
+                if self._is_watched:
+                    buffers.kept[3].rows[...] = state._watched
+                self._take(state, t, steps, buffers)
+        if not self.batch and buffers.kept[1][0]:
+            self._raise(state, t, buffers)
+        before = buffers.efforts.copy() if self._implicit else None
+        new = StepperState(self, number, buffers.state.copy(), state.ended, before)
+        if self._is_watched:
+            new._watched = buffers.kept[3].rows.copy()
+        self._spare.give(buffers)
+        return new
 
     def function(self, name: str = "step") -> Function:
         """A step of one mechanism as a traced function (t (), q, v, u) -> q_next, v_next, without events.
@@ -188,53 +260,55 @@ class Stepper:
             ) from None
         n = int(np.prod(batch))
         if not n:
-            return np.zeros((*batch, self._y.shape[1]))
-        u = table.reshape(n, -1).copy()
-        u[:, : self.nu] = 0
-        y = prepare.points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, u)
+            return np.zeros((*batch, self._point))
+        y = prepare.points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
         return y.reshape(*batch, -1)
 
-    def _samples(self, state: StepperState, t: float) -> Samples:
+    def _samples(self, state: StepperState, t: float, buffers: _Buffers) -> Samples:
         """The efforts from t on; with those before, where a method remembers what they have done."""
-        if state._before is None or (state._before == self._efforts).all():
-            return Samples(self._table)
-        table = np.repeat(self._table, 2, axis=1)
+        if state._before is None or (state._before == buffers.efforts).all():
+            return Samples(buffers.table)
+        table = np.repeat(buffers.table, 2, axis=1)
         table[:, :1, : self.nu] = state._before
         return Samples(table, t - self.dt, self.dt)
 
-    def _take(self, state: StepperState, t: float, steps: int) -> None:
-        record, failed, losses, nearest = self._kept
+    def _take(self, state: StepperState, t: float, steps: int, buffers: _Buffers) -> None:
+        record, failed, losses, nearest = buffers.kept
         kept = record, 0, failed, self.threads, losses, nearest
-        self._flow.steps(self._y, self._samples(state, t), t, self.dt, steps, steps, *kept)
+        samples = self._samples(state, t, buffers)
+        self._flow.steps(buffers.y, samples, t, self.dt, steps, steps, *kept)
 
-    def _march(self, state: StepperState, number: int) -> StepperState:
+    def _march(self, state: StepperState, number: int, buffers: _Buffers) -> StepperState:
         """Steps that end at events, too."""
         start, end = state._number * self.dt, number * self.dt
-        m = Ensemble(self._y, [start, end], self.dt, len(self._events))
+        m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
         m.last[:] = state._last
+        if self._is_watched:
+            m.nearest.rows[...] = state._watched
         m.ends[state.ended.ravel()] = start, STOPPED
         settings = Settings(controlled=False, most=MOST_EVENTS)
-        self._flow.march(m, self._samples(state, start), 2, settings, self.threads)
+        self._flow.march(m, self._samples(state, start, buffers), 2, settings, self.threads)
         reasons = m.ends[:, 1]
         lost = (reasons != RAN) & (reasons != STOPPED)
         if lost.any() and not self.batch:
-            self._kept[2][:] = m.ends
-            self._raise(state, start)
+            buffers.kept[2][:] = m.ends
+            self._raise(state, start, buffers)
         m.y[lost] = np.nan
         nq, nv = self.nq, self.nv
         logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
-        before = self._efforts.copy() if self._implicit else None
+        before = buffers.efforts.copy() if self._implicit else None
         ended = (reasons == STOPPED).reshape(self.batch)
-        new = StepperState(self, number, m.y.reshape(self._state.shape), ended, before)
+        new = StepperState(self, number, m.y.reshape(state.y.shape), ended, before)
         new.events, new._last = logs if self.batch else logs[0], m.last
+        if self._is_watched:
+            new._watched = m.nearest.rows
+        self._spare.give(buffers)
         return new
 
-    def _raise(self, state: StepperState, t: float) -> None:
-        _, failed, losses, _ = self._kept
-        failed[:] = 0
-        reason = int(losses[0, 1]) or NOT_FINITE
-        if not np.isfinite(self._efforts).all():
-            why: str | None = f"u is {self._u.tolist()}, expected finite efforts"
+    def _raise(self, state: StepperState, t: float, buffers: _Buffers) -> None:
+        reason = int(buffers.kept[2][0, 1]) or NOT_FINITE
+        if not np.isfinite(buffers.efforts).all():
+            why: str | None = f"u is {buffers.u.tolist()}, expected finite efforts"
         else:
             why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
         raise IntegrationError(
@@ -294,6 +368,7 @@ def stepper(
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
+    given = dict(locals())
     h, chosen = positive("dt", dt, SECONDS), prepare.method_of(method)
     mechanism, p = prepare.with_parameters(mechanism, parameters, (events or {}).values())
     made = prepare.mechanism_of(mechanism, tuple(forces), joints, h)
@@ -307,4 +382,9 @@ def stepper(
         raise ShapeError(
             f"parameters have the leading axes {p.shape[:-1]}, those of the members are {batch}"
         ) from None
-    return Stepper(made, flow, h, batch, events or {}, count("threads", threads), p)
+    return Stepper(made, flow, h, batch, events or {}, count("threads", threads), p, given)
+
+
+def _made_again(given: dict[str, Any]) -> Stepper:
+    """The stepper of these arguments; for `pickle`."""
+    return stepper(**given)

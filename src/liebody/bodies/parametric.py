@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..codegen.layout import FlatLayout, Named, ensemble_of, word_of
 from ..door import short
 from ..errors import ArgumentError, ModelError, ShapeError
 from ..scalar import Array
+from ..shared import cached_property
 from .parameters import Parameter
 
 NO_SYMBOLS: Mapping[str, Any] = {}

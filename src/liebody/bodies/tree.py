@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..errors import ModelError, ShapeError, counted, known
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
 from ..linear import is_numeric
 from ..scalar import Array
+from ..shared import cached_property
 from ..texts import check_name
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import functools
@@ -15,16 +14,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import CompilerError
+from ..errors import CompilerError, pass_on_signals, suppress
 from ..texts import digest as digest_of
 from . import cache
 from .cache import NoPlace
-from .interrupts import Deferred
+from .interrupts import in_threads
 
 WINDOWS = sys.platform == "win32"
 # GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
@@ -118,7 +117,8 @@ def processor() -> str:
             first = itertools.takewhile(str.strip, file)  # the others are alike
             lines = [x.rstrip() for x in first if x.startswith(("model name", "flags", "Features"))]
         return "|".join([platform.machine(), *lines])
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         return "|".join([platform.machine(), platform.processor(), platform.node()])
 
 
@@ -152,7 +152,7 @@ def library_digest() -> str:
     if known := cache.recall(kept, ".path"):
         return known.decode()
     found = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         cache.store(kept, ".path", found.encode())
     return found
 
@@ -197,6 +197,7 @@ def library(
                 cache.store(note, ".path", key.encode())
             return found
         except OSError as error:
+            pass_on_signals(error)
             cache.move(error, folder)  # which can be done once
 
 
@@ -214,37 +215,32 @@ def _compiled(key: str, units: Sequence[str], flags: Sequence[str], compiler: Co
         return cache.keep(key, built)
 
 
-def in_threads(function: Callable[[Any], Any], items: Iterable[Any], threads: int) -> list[Any]:
-    """What the function returns of each item, from so many threads."""
-    from concurrent.futures import ThreadPoolExecutor  # loads `logging`, and most processes need no thread
-
-    with ThreadPoolExecutor(max_workers=threads) as pool:
-        return list(pool.map(function, items))
-
-
 def _run(folder: Path, *commands: list[str]) -> None:
     """Run compilers at the same time, with their temporary files in a folder; they end when this does."""
     running: list[subprocess.Popen[str]] = []
+
+    def start(command: list[str]) -> None:
+        running.append(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env={**os.environ, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"},
+                start_new_session=True,
+            )
+        )
+
     try:
-        with Deferred():  # none is started that is not in the list
-            for command in commands:
-                running.append(
-                    subprocess.Popen(
-                        command,
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                        errors="replace",
-                        env={**os.environ, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"},
-                        start_new_session=True,
-                    )
-                )
+        in_threads(start, commands, 1)  # where no handler of a signal runs: all that are started are listed
         for process in running:
             said = process.communicate()[1]
             if process.returncode:
                 _refuse(commands[0][0], process.returncode, said, folder)
     except OSError as error:
+        pass_on_signals(error)
         if error.errno == errno.ENOSPC:
             raise
         raise CompilerError(f"the C compiler {commands[0][0]} cannot be run: {error}; {ADVICE}") from None

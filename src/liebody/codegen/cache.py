@@ -22,7 +22,6 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections import Counter
@@ -30,7 +29,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import CompilerError
+from ..errors import CompilerError, pass_on_signals, suppress
+from ..shared import undivided
 
 try:
     import fcntl
@@ -62,7 +62,7 @@ class NoPlace(CompilerError):
 
 _chosen: Path | None = None
 _made = 0  # libraries, by this process
-_choosing = threading.Lock()
+_choosing = undivided  # of the folder; a fork waits for it
 
 
 def cache_folder() -> Path:
@@ -74,6 +74,7 @@ def cache_folder() -> Path:
     try:
         _chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
+        pass_on_signals(error)
         move(error, _chosen)
     return _chosen
 
@@ -102,13 +103,15 @@ def _usable() -> Path:
         folder = folder.absolute() / "kernels"
         why = _obstacle(folder)
     except OSError as error:
+        pass_on_signals(error)
         why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
     return _temporary(f"{folder} cannot hold compiled kernels: {why}") if why else folder
 
 
 def _cache_of_user() -> str:
     """The platform's cache folder of the user; "" without a home: no HOME, and a user without a name."""
-    import platformdirs
+    with undivided:
+        import platformdirs
 
     try:
         folder = platformdirs.user_cache_dir("liebody", appauthor=False)
@@ -121,7 +124,7 @@ def _obstacle(folder: Path) -> str:
     """Make a folder the cache; or say why it cannot be. What is not ours is left as it is."""
     if folder.is_symlink():
         return "it is a symbolic link; set LIEBODY_CACHE to where it leads"
-    with contextlib.suppress(FileExistsError):
+    with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -145,6 +148,7 @@ def _temporary(why: str) -> Path:
     try:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     except OSError as error:
+        pass_on_signals(error)
         raise NoPlace(f"{why}; and no temporary folder can be made: {error.strerror or error}") from error
     atexit.register(_remove, folder, os.getpid())
     words = f"{why}; so kernels are compiled into {folder}, and again in the next process"
@@ -163,7 +167,7 @@ def _remove_leftovers() -> None:
     for name in os.listdir(folder):
         if not name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
             continue
-        with contextlib.suppress(OSError), _locked(folder / name, wait=False) as free:
+        with suppress(OSError), _locked(folder / name, wait=False) as free:
             old = time.time() - (folder / name).lstat().st_mtime > ABANDONED
             if (free and fcntl and name.startswith(PREFIX)) or old:
                 _clear(folder / name)
@@ -192,7 +196,8 @@ def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
         return
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         yield False
         return
     try:
@@ -208,7 +213,8 @@ def _lock(handle: int, wait: bool, shared: bool) -> bool:
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
         fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         return False
     return True
 
@@ -227,7 +233,7 @@ def _lock_of_windows(handle: int, flags: int) -> bool:
 def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
     """Hold the cache, so that no other process removes files meanwhile; or alone, to remove some."""
     lock = cache_folder() / LOCK
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         lock.touch(mode=0o600)
     with _locked(lock, wait, shared=not pruning) as held:
         yield held
@@ -248,7 +254,8 @@ def recall(key: str, suffix: str) -> bytes | None:
     path = cache_folder() / f"{key}{suffix}"
     try:
         content = path.read_bytes()
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         return None
     first, content = content[:65], content[65:]
     if first != _seal(key, suffix, content):
@@ -290,7 +297,8 @@ def kept(key: str) -> ctypes.CDLL | None:
                 return None
             _note_use(path)
             return _load(path)
-        except OSError:
+        except OSError as error:
+            pass_on_signals(error)
             return None
 
 
@@ -302,6 +310,7 @@ def _load(path: Path) -> ctypes.CDLL:
             gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
             return ctypes.CDLL(str(path))
     except OSError as error:
+        pass_on_signals(error)
         raise CompilerError(
             f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "
             "folder, set LIEBODY_CACHE to another one"
@@ -329,7 +338,7 @@ def _sum(path: Path) -> str:
 
 def _note_use(path: Path) -> bool:
     """Date a file of which no use has been noted for a while; whether that was so."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         if time.time() - path.stat().st_mtime > RECENT:
             os.utime(path)
             return True
@@ -370,7 +379,8 @@ def entries() -> list[Entry]:
                 continue
             try:
                 status = file.stat(follow_symlinks=False)
-            except OSError:
+            except OSError as error:
+                pass_on_signals(error)
                 continue
             entry = found.setdefault(named[1], Entry(named[1]))
             entry.paths.append(Path(file.path))
@@ -417,7 +427,8 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
             try:
                 for path in sorted(entry.paths):  # the library first: Windows keeps those that are open
                     _clear(path)
-            except OSError:
+            except OSError as error:
+                pass_on_signals(error)
                 continue
             removed, freed = removed + 1, freed + entry.size
         return removed, freed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..shared import cached_property
 from . import build
 from .graph import Function, trace
 from .kernel import Kernel
@@ -87,7 +87,7 @@ class Flow(Explicit):
     ) -> None:
         self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
         super().__init__(recipe, method, rigid, after is not None, watch is not None)
-        self.watch, self._is_able = watch, watch is None or watch.field is None  # to take steps carefully
+        self.watch, self.is_careful = watch, watch is not None and watch.field is None
         self.method, self.rigid = method, rigid
 
     @cached_property
@@ -97,13 +97,13 @@ class Flow(Explicit):
 
     def _source(self, way: Way, lanes: int) -> str:
         marching = Marching(controlled=way.controlled, guards=self.guards) if way.march else None
-        return explicit_source(self.functions, self.method, lanes, self.rigid, marching, self._watching)
+        watching = self._watching(way.careful)
+        return explicit_source(self.functions, self.method, lanes, self.rigid, marching, watching)
 
-    @property
-    def _watching(self) -> Careful | None:
+    def _watching(self, careful: bool) -> Careful | None:
         if self.watch is None:
             return None
-        return self._careful if self._is_able and self._parts[3] is not None else ()
+        return self._careful if careful and self._parts[3] is not None else ()
 
     @cached_property
     def _careful(self) -> tuple[Function | Program | None, ...]:
@@ -146,14 +146,14 @@ class Flow(Explicit):
     def _taken(self, call: Callable[[], None], *changed: Any) -> None:
         """Make the call of a loop; again, from the start, if it needs the functions for careful steps.
 
-        From then on these are there, which few need.
+        From then on loops are made with these functions, which few flows need.
         """
-        before = [] if self._is_able else [x.copy() for x in changed]
+        before = [x.copy() for x in changed] if self.watch is not None and not self.is_careful else []
         try:
             call()
         except Unable:
-            self._is_able, self._loops, self._settings = True, {}, (*self._settings, "careful")
-            for x, copied in zip(changed, before):
+            self.is_careful = True  # for other threads, too, whose calls look for their loops anew
+            for x, copied in zip(changed, before, strict=True):
                 x[:] = copied
             call()
 

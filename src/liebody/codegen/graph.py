@@ -17,14 +17,16 @@ import gc
 import itertools
 import linecache
 import operator
+import os
 import sys
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from numbers import Real
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,8 @@ import numpy as np
 from .. import scalar
 from ..door import array_of, shape_of
 from ..errors import GraphError, ShapeError
+from ..shared import cached_property
+from .interrupts import outside_of
 
 Scalar = Any  # an Expr or a float
 
@@ -625,13 +629,37 @@ def run_on_symbols(
     return Function(name, inputs, outputs)
 
 
+_OPERATORS = frozenset(x.__code__ for x in vars(Expr).values() if isinstance(x, FunctionType))
+
+
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without searches for garbage, which take longer the more nodes there are, and find none."""
-    collecting = gc.isenabled()
-    gc.disable()
+    """Without searches for garbage, which take longer the more nodes there are, and find none.
+
+    Handlers of signals run between operators of symbols alone (`outside_of`).
+    """
+    collecting, thread = gc.isenabled(), threading.get_ident()
     try:
-        yield
+        if collecting:
+            _undisturbed.add(thread)
+        gc.disable()
+        with outside_of(_OPERATORS):
+            yield
     finally:
         if collecting:
+            _undisturbed.discard(thread)
             gc.enable()
+
+
+_undisturbed: set[int] = set()  # threads that have switched the search for garbage off
+
+
+def _search_again() -> None:
+    """In a forked process, in which no other thread does so."""
+    if _undisturbed - {threading.get_ident()}:
+        _undisturbed.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_search_again)

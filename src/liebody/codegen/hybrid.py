@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
+from ..shared import cached_property
 from .flow import Explicit, Part
 from .loop import Way
 from .march import Ensemble

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import IntegrationError
+from ..shared import cached_property
 from . import build
 from .envelope import SMALLEST_PIVOT, envelope, ordering, reordered
 from .graph import Function, trace, undisturbed
@@ -256,13 +257,26 @@ class ImplicitFlow(CompiledSteps):
 
     # -- without a compiler -------------------------------------------------------------------------------
 
+    _controlled, _estimated = False, None  # of a call: whether it has error control, and its last estimate
+
     def _fixed_numpy(self, *arguments: Any) -> None:
-        self._tries = self.iterations
-        super()._fixed_numpy(*arguments)
+        super(ImplicitFlow, self._of_a_call(False))._fixed_numpy(*arguments)
 
     def _march_numpy(self, m: Ensemble, u: Samples, until: int, settings: Settings) -> None:
-        self._controlled, self._tries = settings.controlled, TRIES if settings.controlled else self.iterations
-        super()._march_numpy(m, u, until, settings)
+        super(ImplicitFlow, self._of_a_call(settings.controlled))._march_numpy(m, u, until, settings)
+
+    def _of_a_call(self, controlled: bool) -> ImplicitFlow:
+        """A copy that one call changes, while other threads make calls of their own."""
+        self._numpy, self._memory_numpy  # noqa: B018 - made once for all copies
+        if controlled:
+            self._control_numpy  # noqa: B018
+        other = copy.copy(self)
+        other._controlled = controlled
+        return other
+
+    @property
+    def _tries(self) -> int:
+        return TRIES if self._controlled else self.iterations
 
     @cached_property
     def _numpy(self) -> tuple[Solvers, Callable[..., Any]]:

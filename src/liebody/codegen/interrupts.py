@@ -1,46 +1,206 @@
-"""Ctrl-C while compiled loops run, in which Python cannot raise anything."""
+"""Signals during long calls: handlers of Python run meanwhile, and what they raise ends the call.
+
+Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops in
+C, which have no such instructions (`Signals`), and operators of symbols that NumPy calls (`outside_of`).
+"""
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # without enumerations, which take 10 us a call
+import _thread
+import contextlib
 import ctypes
+import inspect
+import os
 import threading
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from types import CodeType
+from typing import Any, Self
 
-_MAIN = threading.main_thread().ident
-_pressed = False
-_asked = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: _pressed)  # its call lets the main thread handle signals
-_ADDRESS = ctypes.cast(_asked, ctypes.c_void_p).value
-
-
-def _press(number: int, frame: Any) -> None:
-    global _pressed
-    if _pressed:  # a second time: of Python code that was called meanwhile
-        raise KeyboardInterrupt
-    _pressed = True
+SOON = 1e-3  # seconds until a handler is tried again
 
 
-class Deferred:
-    """Within, Ctrl-C raises nothing: a loop in C that asks ends where it is, and KeyboardInterrupt follows.
+class Signals(ctypes.Structure):
+    """`Signals` of runtime/march.h, for the loops of one call.
 
-        with Deferred() as asked: ...
-
-    asked  address of what such a loop calls, `int asked(void)`; None where Ctrl-C is handled otherwise: by
-           another handler than Python's own, or because this is not the main thread
+    A loop has handlers run about every 20 ms. An exception that one raises, such as the KeyboardInterrupt of
+    Ctrl-C, cannot pass through C: it is kept here, the loop ends where it is, and `raise_caught` raises it.
     """
 
-    def __enter__(self) -> int | None:
-        global _pressed
-        main = threading.get_ident() == _MAIN
-        self.ours = main and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-        if not self.ours:
-            return None
-        _pressed = False
-        _signal.signal(_signal.SIGINT, _press)
-        return _ADDRESS
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("lock", "unlock", "handle", "take")),
+        ("stopped", ctypes.c_int),
+        ("error", ctypes.c_void_p * 3),
+    )
 
-    def __exit__(self, *_: object) -> None:
-        if self.ours:
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            if _pressed:
-                raise KeyboardInterrupt
+    @classmethod
+    def of_this_thread(cls, waits: bool) -> Self | None:
+        """For loops that this thread runs, or others while it waits; None where handlers run elsewhere."""
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        return cls() if waits else cls(*_FUNCTIONS)
+
+    @property
+    def address(self) -> int:
+        """Where it is."""
+        return ctypes.addressof(self)
+
+    def stop(self) -> None:
+        """End the loops where they are."""
+        self.stopped = 1
+
+    def raise_caught(self) -> None:
+        """Raise what a handler has raised meanwhile."""
+        if self.error[0]:
+            _raise(*self.error)
+
+
+def _address(function: Any) -> int | None:
+    return ctypes.cast(function, ctypes.c_void_p).value
+
+
+_python = ctypes.pythonapi
+_FUNCTIONS = tuple(
+    _address(function)
+    for function in (
+        _python.PyGILState_Ensure,
+        _python.PyGILState_Release,
+        _python.PyErr_CheckSignals,
+        _python.PyErr_Fetch,
+    )
+)
+# takes what PyErr_Fetch gave, and raises it because ctypes looks for errors after calls of Python's functions
+_raise = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", _python))
+
+
+def in_threads(
+    function: Callable[[Any], Any],
+    items: Iterable[Any],
+    threads: int,
+    stop: Callable[[], object] = lambda: None,
+) -> list[Any]:
+    """What the function returns of each item, from so many threads; raises what it raises.
+
+    What a handler of a signal raises in the main thread meanwhile is raised, too, when all threads have
+    ended. For that `stop` is called, and items that have not begun are left.
+    """
+    given = list(items)
+    results: list[Any] = [None] * len(given)
+    errors: list[BaseException] = []
+    left = iter(range(len(given)))  # no other thread comes between its steps
+    number = min(threads, len(given))
+    over, ends = [False] * number, [_thread.allocate_lock() for _ in range(number)]
+
+    def work(worker: int) -> None:
+        try:
+            for k in left:
+                results[k] = function(given[k])
+        except BaseException as error:
+            errors.append(error)
+            skip()
+        finally:
+            over[worker] = True
+            ends[worker].release()
+
+    def skip() -> None:
+        for _ in left:
+            pass
+
+    def wait(workers: int) -> None:
+        for worker in range(workers):
+            if not over[worker]:
+                ends[worker].acquire()
+
+    for end in ends:
+        end.acquire()
+    begun: list[int] = []  # those threads that there are: a handler may run before or behind this call in C
+    try:
+        begun.extend(map(_thread.start_new_thread, repeat(work), [(k,) for k in range(number)]))
+        wait(number)
+    except BaseException:
+        stop()
+        skip()
+        wait(len(begun))
+        raise
+    if errors:
+        raise errors[0]
+    return results
+
+
+@dataclass(frozen=True)
+class _Outside:
+    """A handler that runs when no function with one of these codes does; until then it is tried again."""
+
+    handler: Any
+    codes: Set[CodeType]
+
+    def __call__(self, number: int, frame: Any) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code in self.codes:
+                _thread.start_new_thread(_again, (number,))
+                return
+            at = at.f_back
+        self.handler(number, frame)
+
+
+def _again(number: int) -> None:
+    time.sleep(SOON)
+    _thread.interrupt_main(number)  # type: ignore[arg-type]  # which takes any number of a signal
+
+
+@contextmanager
+def outside_of(codes: Set[CodeType]) -> Iterator[None]:
+    """Within, no handler of a signal runs while a function with one of these codes does.
+
+    For operators on entries of arrays: NumPy goes on after an error in one of them, and releases results
+    twice, so that Python crashes later. Beginnings and ends of context managers are not broken off either:
+    what these change, they change back.
+    """
+    replaced: dict[int, _Outside] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                handler = _signal.getsignal(number)
+                if callable(handler) and type(handler) is not _Outside:
+                    replaced[number] = _Outside(handler, _MANAGING | codes)
+                    _signal.signal(number, replaced[number])
+        yield
+    finally:
+        _restore(replaced)
+
+
+def _restore(replaced: dict[int, _Outside]) -> None:
+    """Install handlers again; all of them, even where one runs meanwhile and raises an error."""
+    raised = None
+    while True:
+        try:
+            for number, ours in replaced.items():
+                if _signal.getsignal(number) is ours:
+                    _signal.signal(number, ours.handler)
+            break
+        except BaseException as error:
+            raised = error
+    if raised:
+        raise raised
+
+
+_SIGNALS = sorted(_signal.valid_signals())
+_manager = contextlib._GeneratorContextManager
+_MANAGING = frozenset(
+    f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
+)
+
+
+def _install_again() -> None:
+    """In a forked process: the thread does not exist that would install replaced handlers again."""
+    handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
+    _restore({number: ours for number, ours in handlers.items() if type(ours) is _Outside})
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_install_again)

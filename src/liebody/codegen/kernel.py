@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import inspect
 import json
 import math
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..door import count, quaternion_remedy, shape_of, short
-from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
+from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError, suppress
+from ..shared import cached_property
 from . import build, cache, entry, pool
+from .entry import Described
 from .graph import Function, graph_of
 from .libraries import Libraries
 from .passes import length
@@ -171,7 +172,7 @@ class Kernel:
                 "inputs": list(self.inputs.items()),
                 "outputs": list(self.outputs.items()),
             }
-            with contextlib.suppress(OSError):  # a full disk is noticed when the library is compiled
+            with suppress(OSError):  # a full disk is noticed when the library is compiled
                 cache.store(self._about, ".json", json.dumps(about).encode())
         return build.Source(sources, flags)
 
@@ -215,7 +216,7 @@ class Kernel:
             return general
 
     @cached_property
-    def _described(self) -> entry.Described:
+    def _described(self) -> Described:
         """What the entry reads of this kernel."""
         return entry.described(self.inputs.values(), self.outputs.values(), FEW)
 
@@ -472,16 +473,31 @@ class Buffer:
         M(q)                                            # (8192, nv, nv), valid until the next call
 
     Entries that are constant, such as the zeros of a mass matrix, may be written in the first call only. So
-    the arrays are read-only: copy what has to be kept or changed.
+    the arrays are read-only: copy what has to be kept or changed. Each thread has arrays of its own; so have
+    copies, and what is pickled.
     """
 
     def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:
         self.kernel, self.batch = kernel, shape_of("a batch", batch)
-        self._arrays = [np.empty((*batch, *shape), kernel.dtype) for shape in kernel.outputs.values()]
-        self._views = [array.view() for array in self._arrays]
-        for view in self._views:
-            view.flags.writeable = False
-        self._filled = False
+        self._own = threading.local()
+        self._arrays()  # so that memory that is not there is missed here
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what it is for: arrays and their views would be taken for different ones."""
+        return Buffer, (self.kernel, self.batch)
+
+    def _arrays(self) -> tuple[list[Any], list[Any]]:
+        """The arrays of this thread, and read-only views of them."""
+        try:
+            return self._own.arrays, self._own.views
+        except AttributeError:
+            shapes = self.kernel.outputs.values()
+            arrays = [np.empty((*self.batch, *shape), self.kernel.dtype) for shape in shapes]
+            views = [array.view() for array in arrays]
+            for view in views:
+                view.flags.writeable = False
+            self._own.arrays, self._own.views, self._own.filled = arrays, views, False
+            return arrays, views
 
     def __call__(self, *arrays: Any, threads: int = 1) -> Any:
         threads = count("threads", threads)
@@ -491,9 +507,10 @@ class Buffer:
                 f"{self.kernel.name}: the arrays make a batch of shape {batch}, "
                 f"this buffer is for {self.batch}"
             )
-        self.kernel._run(rows, self._arrays, batch, threads, kept=self._filled)
-        self._filled = True
-        return self._views[0] if len(self._views) == 1 else tuple(self._views)
+        results, views = self._arrays()
+        self.kernel._run(rows, results, batch, threads, kept=self._own.filled)
+        self._own.filled = True
+        return views[0] if len(views) == 1 else tuple(views)
 
 
 def _pointers(arrays: Sequence[Any]) -> Any:

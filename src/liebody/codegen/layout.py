@@ -6,7 +6,6 @@ import keyword
 import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ import numpy as np
 from ..door import floats
 from ..errors import ModelError, ShapeError, UnknownName, known
 from ..scalar import Array
+from ..shared import cached_property
 
 Check = Callable[[np.ndarray], np.ndarray]
 NONE: Mapping[str, Check] = {}

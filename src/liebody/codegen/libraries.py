@@ -10,15 +10,14 @@ import _ctypes
 import ctypes
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import warn
+from ..shared import cached_property, lock_of, unlock
 from . import build
 from .graph import undisturbed
 
@@ -72,7 +71,6 @@ class Libraries:
     ) -> None:
         self._source, self._recipe, self._ready, self._single = source, recipe, ready, single
         self.made: dict[bool, ctypes.CDLL] = {}
-        self._lock = threading.RLock()  # of its own, so that other libraries are compiled meanwhile
 
     @cached_property
     def compiler(self) -> build.Compiler | None:
@@ -87,7 +85,7 @@ class Libraries:
     def over(self, many: bool) -> ctypes.CDLL | None:
         """The library, compiled if need be; None without a compiler, or a folder for it."""
         if many not in self.made and self.compiler is not None:
-            with self._lock:
+            with lock_of(self, many):  # of its own, so that other libraries are compiled meanwhile
                 if many not in self.made:
                     try:
                         library = self._compiled(many)
@@ -97,6 +95,7 @@ class Libraries:
                         return None
                     self._ready(library, many)
                     self.made[many] = library
+                unlock(self, many)
         return self.made.get(many)
 
     def _compiled(self, many: bool) -> ctypes.CDLL:

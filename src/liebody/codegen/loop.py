@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from . import build, interrupts
+from . import build
+from .interrupts import Signals
 from .libraries import Libraries
 from .march import Ensemble, Settings, Steps
 from .printers.march import Guards
@@ -28,14 +29,14 @@ class _Record(ctypes.Structure):
 class _Course(ctypes.Structure):
     _fields_ = build.fields(
         "int64 n, void_p y efforts, double t h, int64 steps every, void_p record, int64 row, "
-        "void_p taken asked"
+        "void_p taken signals"
     )
 
 
 class _March(ctypes.Structure):
     _fields_ = build.fields(
         "int64 n rows until, void_p times y clock record ends counts last nearest logs queue, "
-        "double rtol atol tolerance least, int64 limit most, void_p asked"
+        "double rtol atol tolerance least, int64 limit most, void_p signals"
     )
 
 
@@ -52,7 +53,7 @@ class Course:
     """A call of `fixed_steps` of runtime/march.h for a share of the members, which may be made again."""
 
     def __init__(
-        self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], asked: int | None = None
+        self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], signals: int | None = None
     ) -> None:
         record = kept[0]
         self.taken = ctypes.c_int64()
@@ -60,7 +61,7 @@ class Course:
         address, self._alive = ctypes.addressof, (y, efforts, kept)
         self._in_c = _Course(
             len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.taken),
-            asked,
+            signals,
         )  # fmt: skip
         self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
 
@@ -106,7 +107,8 @@ class CompiledLoop:
     ) -> None:  # fmt: skip
         """`fixed_steps` of runtime/march.h.
 
-        A KeyboardInterrupt has the time of the states as its `reached`; None if they are at several times.
+        What a handler of a signal raises ends it. A KeyboardInterrupt has the time of the states as its
+        `reached`; None if they are at several times.
         """
         n = len(y)
         if not n:
@@ -116,15 +118,19 @@ class CompiledLoop:
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
         shares: list[Course] = []
         try:
-            with interrupts.Deferred() as asked:
-                arrays = y, record, failed, losses, nearest.rows
-                for start in range(0, n, size):
-                    own = [x[start : start + size] for x in arrays] if size < n else arrays
-                    shares.append(Course(function, own[0], u.in_c(start), h, own[1:], asked))
-                if len(shares) < 2:
-                    shares[0](t, steps, every, row)
-                else:
-                    build.in_threads(lambda share: share(t, steps, every, row), shares, threads)
+            signals = Signals.of_this_thread(waits=size < n)
+            address = signals.address if signals else None
+            arrays = y, record, failed, losses, nearest.rows
+            for start in range(0, n, size):
+                own = [x[start : start + size] for x in arrays] if size < n else arrays
+                shares.append(Course(function, own[0], u.in_c(start), h, own[1:], address))
+            if len(shares) < 2:
+                shares[0](t, steps, every, row)
+            else:
+                stop = [signals.stop] if signals else []
+                build.in_threads(lambda share: share(t, steps, every, row), shares, threads, *stop)
+            if signals:
+                signals.raise_caught()
         except KeyboardInterrupt as stop:
             taken = {share.taken.value for share in shares}
             stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
@@ -143,16 +149,18 @@ class CompiledLoop:
         )  # fmt: skip
         given = u.in_c()
         try:
-            with interrupts.Deferred() as asked:
-                control = _March(*fields, asked)
+            signals = Signals.of_this_thread(waits=threads > 1)
+            control = _March(*fields, signals and signals.address)
 
-                def go(_: int) -> None:
-                    _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
+            def go(_: int) -> None:
+                _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
 
-                if threads == 1:
-                    go(0)
-                else:
-                    build.in_threads(go, range(threads), threads)
+            if threads == 1:
+                go(0)
+            else:
+                build.in_threads(go, range(threads), threads, *([signals.stop] if signals else []))
+            if signals:
+                signals.raise_caught()
         except KeyboardInterrupt:
             m.interrupt(until)
             raise
@@ -179,12 +187,14 @@ class Way(NamedTuple):
     controlled  under error control
     remembers   whether what the method remembers has to fit steps of different lengths
     jumps       whether it has to fit efforts that jump
+    careful     whether it has the functions for steps that are taken carefully (`watch`)
     """
 
     march: bool = False
     controlled: bool = False
     remembers: bool = False
     jumps: bool = False
+    careful: bool = False
 
     @property
     def name(self) -> str:
@@ -204,12 +214,19 @@ class CompiledSteps(Steps):
 
     called: Callable[[float, Any], Any] | None = None
     """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
+    is_careful = False
+    """Whether loops are made with the functions for careful steps"""
     memory: Any = None
     """How what the method remembers is made to fit the next step; None where that depends on nothing"""
 
     def __init__(self, recipe: str | None, *settings: Any) -> None:
         self._recipe, self._settings = recipe, settings
         self._loops: dict[Way, CompiledLoop] = {}
+
+    @property
+    def identity(self) -> tuple[str | None, str]:
+        """The recipe and the settings: two flows that differ in them take other steps."""
+        return self._recipe, repr(self._settings)
 
     @property
     def functions(self) -> Any:
@@ -237,16 +254,16 @@ class CompiledSteps(Steps):
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
         """The loop for these efforts, which is made once."""
-        way = Way(march, controlled)
+        way = Way(march, controlled, careful=self.is_careful)
         if self.memory is not None:
-            way = Way(march, controlled, march or not u.constant, not u.constant and not u.linear)
+            way = way._replace(remembers=march or not u.constant, jumps=not u.constant and not u.linear)
         if way not in self._loops:
 
             def source(lanes: int) -> build.Source:
                 return build.Source([self._source(way, lanes)], self._flags(way, lanes))
 
             recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
-            self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+            return self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
         return self._loops[way]
 
     def steps(

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..shared import cached_property
 from . import build, pool
 from .printers.march import Guards
 from .printers.numpy_source import compile_numpy

@@ -22,7 +22,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 
 from ..door import shape_of
 from ..errors import GraphError, ShapeError
+from ..shared import cached_property
 from .graph import Function, Graph, signature, trace
 from .printers.numpy_source import compile_numpy, rows_of
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..shared import cached_property
 from .graph import Expr, Function, Graph, objects
 from .program import Application, Pass, Program, beside
 

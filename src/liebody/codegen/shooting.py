@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..shared import cached_property
 from . import build
 from .graph import Function
 from .libraries import Libraries

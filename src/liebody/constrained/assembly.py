@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..dynamics import Mechanism
 from ..errors import ConstraintError, ShapeError, counted
 from ..groups.product import slices
 from ..scalar import Array
+from ..shared import cached_property
 from .constraints import Constraint
 
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other

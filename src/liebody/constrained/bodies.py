@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..bodies import SpatialInertia
 from ..errors import ModelError
 from ..groups import SE3, LieGroup, SO3xR3
 from ..linear import is_numeric, solve
+from ..shared import cached_property
 
 SLIGHT = 1e-7  # of a body's inertia, where it has none about an axis
 GROUPS: dict[str, LieGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}

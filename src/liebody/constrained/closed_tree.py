@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from ..errors import ModelError, counted
 from ..groups import SE3
 from ..linear import back_substitute, cross, factor, symmetric
 from ..scalar import Array
+from ..shared import cached_property
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import Elimination, Regularization

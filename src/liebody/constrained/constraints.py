@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from ..errors import GraphError, ModelError, ShapeError
 from ..groups import SE3, MotionSubgroup, subgroups
 from ..linear import cross, skew
 from ..scalar import Array, arctan2, cos, sin, sqrt, where
+from ..shared import cached_property
 
 ONE = np.eye(3, dtype=int)
 ZERO = np.zeros(3, int)

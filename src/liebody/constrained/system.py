@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ..groups.so3 import quaternions, rotations
 from ..labels import Labels
 from ..linear import cross, matvec
 from ..scalar import Array
+from ..shared import cached_property
 from . import equations
 from .bodies import MovingBody
 from .constraints import GROUND as REST

@@ -8,7 +8,6 @@ velocities that obey them are those of Boltzmann and Hamel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..errors import ModelError
 from ..groups import SE3
 from ..linear import cross
 from ..scalar import Array, sqrt
+from ..shared import cached_property
 from .constraints import ZERO, OfFunction, Rows, States, at_center, own_frames
 
 DOWN = np.array([0, 0, -1])

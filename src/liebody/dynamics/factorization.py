@@ -12,7 +12,6 @@ size 6 n: this is for reading, proving and checking. What is fast are the recurs
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..bodies import Tree
 from ..groups import SE3
 from ..groups.base import block_diagonal
 from ..scalar import Array
+from ..shared import cached_property
 from .coriolis import coriolis_form
 from .inverse import FREE_FALL
 from .joint_space import armature

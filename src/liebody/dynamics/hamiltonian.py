@@ -9,7 +9,6 @@ dM/dt = C + C^T the latter is dp/dt = C(q, v)^T v - g(q) + tau, which needs no d
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..bodies import Tree
 from ..errors import ModelError
 from ..labels import Labels, labels
 from ..scalar import Array
+from ..shared import cached_property
 from .coriolis import coriolis_transpose_times
 from .energy import potential_energy
 from .forward import forward_dynamics

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..errors import IntegrationError, ModelError, ShapeError
 from ..groups import Product, R
 from ..labels import Labels, labels
 from ..scalar import Array, maximum, minimum
+from ..shared import cached_property
 from .energy import kinetic_energy, potential_energy
 from .forces import Force, JointForce, JointLimits, Limits
 from .forward import forward_dynamics

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..errors import ConfigurationError, ModelError, ShapeError
 from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R
 from ..linear import back_substitute, cross, factor, inverse, is_numeric, solve
 from ..scalar import Array, cos, sin
+from ..shared import cached_property
 from .energy import potential_energy
 from .inverse import FREE_FALL
 from .mass import mass_matrix

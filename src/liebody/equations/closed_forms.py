@@ -9,7 +9,6 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from ..linear import solve
 from ..loading import load
 from ..robot import GRAVITY, Algorithm, Robot, kernels_of
 from ..scalar import Array
+from ..shared import cached_property
 from . import floating, sources
 from .numbers import exact, readable_numbers
 from .parameters import (

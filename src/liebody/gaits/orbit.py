@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import attrgetter
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..door import floats, vector
 from ..errors import ConfigurationError, ShapeError, positive
+from ..shared import cached_property
 from ..systems import HybridRun, HybridSystem
 from .shooting import Array, Events, GaitError, Point, Shooting, Shot
 

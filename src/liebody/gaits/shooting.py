@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from ..codegen.layout import FlatLayout
 from ..door import count
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
 from ..linear import solve
+from ..shared import cached_property
 from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
 from ..systems.in_place import changed, changes
 from ..systems.variations import at_rest

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
+from ..shared import cached_property
 from ..systems import HybridRun, HybridSystem
 from ..systems.in_place import changes
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier

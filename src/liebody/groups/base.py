@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..door import OFF_UNIT, array_of, quantities, quaternion_remedy
 from ..errors import ConfigurationError, LogarithmError, ShapeError
 from ..linear import inverse, is_numeric
 from ..scalar import Array, Coordinates, GroupElement
+from ..shared import cached_property
 
 TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), coordinates q (nq,), numbers s
     **dict.fromkeys(("inverse", "log", "vee", "Ad", "coordinates"), "g"),

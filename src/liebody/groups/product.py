@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from ..codegen import step
 from ..errors import ShapeError
 from ..scalar import Array, Coordinates, GroupElement
+from ..shared import cached_property
 from .base import LieGroup, block_diagonal
 from .real import R, RealGroup
 from .so3 import SO3

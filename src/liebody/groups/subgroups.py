@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, pass_on_signals
 from ..linear import cross, is_numeric, skew
 from ..scalar import Array, Coordinates, GroupElement, cos, sin
 from .base import LieGroup, random_angles
@@ -286,7 +286,8 @@ def three_numbers(value: Any, what: str) -> np.ndarray:
     """Three finite numbers (3,); raises ShapeError and ModelError."""
     try:
         vector = np.array(value, dtype=float)
-    except Exception:  # of whatever stands there
+    except Exception as error:  # of whatever stands there
+        pass_on_signals(error)
         vector = np.empty(0)
     if vector.shape != (3,):
         raise ShapeError(f"{what} must be three numbers (x, y, z), not {value!r}")

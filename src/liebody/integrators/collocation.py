@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from ..errors import IntegrationError
 from ..groups import LieGroup
 from ..linear import product
 from ..scalar import Array, absolute, maximum
+from ..shared import cached_property
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from math import factorial, prod
 from typing import Any, ClassVar
 
 from ..errors import IntegrationError
+from ..shared import cached_property
 from .tableaux import ROUNDED, Entry, fraction, is_rounded, misses, nonzero
 
 Word = tuple[Any, ...]  # of ordered trees, each of them the word of the trees that hang from its root

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,10 @@ import numpy as np
 from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from ..codegen.samples import Samples
 from ..door import checked, floats, members, number, short
-from ..errors import ConfigurationError, IntegrationError, ShapeError, positive, warn
+from ..errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
 from ..groups import LieGroup, Product
 from ..groups.real import RealGroup
+from ..shared import cached_property
 from .collocation import Collocation
 from .methods import FieldMethod, field_method
 from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components
@@ -603,7 +604,8 @@ def _start(group: LieGroup, g0: Any) -> np.ndarray:
     wanted = f"coordinates of {group}, shape ({group.nq},), or an element, shape ({group.n}, {group.n})"
     try:
         g = np.array(g0, dtype=float)
-    except Exception:  # anything may be in the place of an array, with code of its own
+    except Exception as error:  # anything may be in the place of an array, with code of its own
+        pass_on_signals(error)
         raise ShapeError(f"g0 must be {wanted}, not {short(g0)}") from None
     if g.shape == (group.nq,):
         return np.array(group.normalize(group.check(g)), dtype=float)

@@ -21,7 +21,6 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from ..groups import LieGroup
 from ..groups.product import slices
 from ..linear import back_substitute, factor, is_numeric, is_zero, product, solve
 from ..scalar import Array
+from ..shared import cached_property
 
 PROXIMAL = 1e-6
 REFINEMENTS = 3  # of the proximal point method

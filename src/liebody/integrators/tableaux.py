@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import IntegrationError
+from ..shared import cached_property
 
 RootedTree = tuple[Any, ...]  # the sorted tuple of the trees that hang from its root; () is one node
 Weights = dict[RootedTree, list[Any]]  # exact numbers, one for each stage

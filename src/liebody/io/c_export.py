@@ -18,7 +18,7 @@ from ..codegen.kernel import data_type
 from ..codegen.printers.c import c99_names, constant_table, identifier, literal
 from ..codegen.printers.program import callable_c99
 from ..door import checked, short
-from ..errors import ArgumentError, LiebodyError
+from ..errors import ArgumentError, LiebodyError, pass_on_signals
 from ..scalar import Array
 from ..texts import path_of
 
@@ -98,6 +98,7 @@ def export_c(
         for file, text in texts.items():
             (folder / file).write_text(text, encoding="ascii")
     except (OSError, ValueError) as error:  # the latter of names with a null character
+        pass_on_signals(error)
         raise LiebodyError(f"cannot write into {str(folder)!r}: {error}") from None
     return [folder / file for file in texts]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
-from ..errors import DescriptionError
+from ..errors import DescriptionError, pass_on_signals
 
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
@@ -188,6 +188,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
         _check_size(shown, path.stat().st_size)
         data = path.read_bytes()
     except OSError as error:
+        pass_on_signals(error)
         raise DescriptionError(
             f"{shown} cannot be read: {error}. Remedy: check the path and its permissions."
         ) from error

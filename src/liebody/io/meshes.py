@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ModelError
+from ..errors import ModelError, pass_on_signals
 from .document import quoted
 
 HEADER = 84  # bytes before the first triangle of a binary STL: a comment of 80, and the number of triangles
@@ -21,6 +21,7 @@ def read_stl(path: Path) -> np.ndarray:
     try:
         data = path.read_bytes()
     except OSError as error:
+        pass_on_signals(error)
         raise ModelError(f"the mesh {quoted(path.name)} cannot be read: {error.strerror or error}") from error
     count = int.from_bytes(data[80:HEADER], "little") if len(data) >= HEADER else -1
     if len(data) == HEADER + count * TRIANGLE.itemsize:  # a text may start with "solid", and so may a binary

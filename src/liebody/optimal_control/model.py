@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..integrators.methods import Method
 from ..integrators.rkmk import advance, coefficients
 from ..linear import is_zero, product
 from ..scalar import Array, maximum, minimum, sqrt
+from ..shared import cached_property
 from ..tangents import StageTangents, State
 
 Shapes = Mapping[str, Any]

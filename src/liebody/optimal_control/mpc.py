@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from ..door import checked, count
 from ..errors import SECONDS, IntegrationError, positive, warn
 from ..integrators.methods import Method
 from ..scalar import Array
+from ..shared import lock_of
 from ..stepper import stepper
 from .model import Violation
 
@@ -54,6 +56,9 @@ class Controller:
     much it breaks each constraint, also in (q, v) itself. Constraints other than limits of u are soft: a plan
     that breaks them by more than `feasibility` is followed all the same, with a warning. The next warning
     comes when the violation of a constraint is twice as large.
+
+    A controller follows one motion: calls of several threads take turns. Motions at the same time need a
+    controller each; they may share the problem.
     """
 
     @checked
@@ -100,14 +105,15 @@ class Controller:
         """The plan from (q, v), which begins with the last one a step further on."""
         options: dict[str, Any] = {"parameters": parameters, "tolerance": self.tolerance}
         options["feasibility"] = self.feasibility
-        if self.plan is None:
-            options |= {"knots": self.knots}
-        else:
-            last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
-            options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
-            options["iterations"] = self.iterations
-        self.plan = self.problem.solve(q, v, **options)
-        return self.plan
+        with lock_of(self, "plan"):
+            if self.plan is None:
+                options |= {"knots": self.knots}
+            else:
+                last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
+                options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
+                options["iterations"] = self.iterations
+            plan = self.plan = self.problem.solve(q, v, **options)
+        return plan
 
     @checked
     def simulate(
@@ -120,7 +126,7 @@ class Controller:
         method: str | Method = "rkmk4",
         parameters: Mapping[str, Any] | None = None,
     ) -> Closed:
-        """The motion of the mechanism under this controller, by `liebody.stepper`.
+        """The motion of the mechanism under this controller, by `liebody.stepper`; it begins without a plan.
 
         substeps  steps of the simulation in each dt, with the inputs held
         others    as in `simulate` and `OptimalControl.solve`
@@ -135,12 +141,16 @@ class Controller:
                 f"t_end = {t_end:g} s is no multiple of the problem's dt = {problem.dt:g} s"
             )
         sim = stepper(problem.mechanism, dt=problem.dt / count("substeps", substeps), method=method)
-        state, plans = sim.start(q0, v0), []
+        state = sim.start(q0, v0)
+        plans = []
         states = [state]
+        own = copy.copy(self)
+        own.reset()
         for _ in range(rounds):
-            plans.append(self._planned(state.q, state.v, parameters))
+            plans.append(own._planned(state.q, state.v, parameters))
             state = sim.step(state, problem.efforts(plans[-1].u[0]), substeps)
             states.append(state)
+        self.plan = own.plan
         q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
         times, inputs = problem.dt * np.arange(rounds + 1), np.array([plan.u[0] for plan in plans])
         # the first knot of a plan is the motion itself: its state now and the inputs that are applied

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..integrators.methods import Method, method_named
 from ..prepare import mechanism_of, states_of
 from ..robot import Robot
 from ..scalar import Array
+from ..shared import Spare, cached_property
 from .fddp import Iteration, Outcome, search
 from .model import Constraints, Cost, HeldStep, Violation, bounds_of, largest_violation
 from .mpc import Controller
@@ -271,7 +272,8 @@ class OptimalControl(Sendable):
         if len(set(rows.values())) != 1 or min(rows.values()) < 1:
             told = ", ".join(f"{name} says {n}" for name, n in rows.items()) or "nothing says it"
             raise ShapeError(f"the number of steps must be known, and be one: {told}; give knots=100")
-        w = self._workspace(next(iter(rows.values())))
+        n = next(iter(rows.values()))
+        w = self._workspace(n)
         first, rate, batch = states_of(self.mechanism, q0, v0)
         if batch:
             raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
@@ -289,16 +291,19 @@ class OptimalControl(Sendable):
         else:
             self._roll(w)
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
-        return self._found(w, count("iterations", iterations, 0), *limits)
+        plan = self._found(w, count("iterations", iterations, 0), *limits)
+        self._workspaces[n].give(w)
+        return plan
 
     @cached_property
-    def _workspaces(self) -> dict[int, Workspace]:
+    def _workspaces(self) -> dict[int, Spare[Workspace]]:
+        """Those that no solution uses now, by their number of knots."""
         return {}
 
     def _workspace(self, knots: int) -> Workspace:
-        if knots not in self._workspaces:
-            self._workspaces[knots] = self.shooting.workspace(knots, self._knot[1])
-        return self._workspaces[knots]
+        """One for one solution: others may be sought at the same time."""
+        spare = self._workspaces.setdefault(knots, Spare())
+        return spare.take() or self.shooting.workspace(knots, self._knot[1])
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""

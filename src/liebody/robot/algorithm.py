@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.kernel import data_type
 from ..errors import ModelError
 from ..scalar import Array
+from ..shared import cached_property
 
 if TYPE_CHECKING:
     from .robot import Robot
@@ -206,7 +206,8 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
 
     def _is_direct(self, robot: Robot) -> bool:
         """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
-        few = sum(key[0] is self for key in robot.entries) <= ENTRIES
+        entries = list(robot.entries)  # at once: other threads add some
+        few = sum(key[0] is self for key in entries) <= ENTRIES
         return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(

@@ -20,7 +20,7 @@ from ..codegen.build import digest
 from ..codegen.kernel import data_type
 from ..codegen.layout import FlatLayout, word_of
 from ..door import checked, count, floats, names
-from ..errors import LiebodyError, ModelError, ShapeError, counted, known
+from ..errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
@@ -478,6 +478,7 @@ def _written(text: str, file: str | Path | None) -> str:
         try:
             path.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot write {str(path)!r}: {error}") from error
     return text
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import pass_on_signals
 from ..texts import digest
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -122,7 +123,8 @@ class _Walk:
         """The attributes of an object, without those that are computed once from others."""
         try:
             state = x.__getstate__()
-        except Exception:
+        except Exception as error:
+            pass_on_signals(error)
             return []
         if not isinstance(state, dict):
             return [self.digest(state)]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..door import checked
-from ..errors import SweepError
+from ..errors import SweepError, pass_on_signals
 from ..texts import check_name, digest, path_of, shown
 
 DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
@@ -264,6 +264,7 @@ def access(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        pass_on_signals(error)
         raise SweepError(
             f"cannot {what} {path}: {error.strerror or error}; what was recorded before is kept, and the "
             "same call goes on from there"
@@ -287,14 +288,15 @@ def locked(folder: Path) -> int | None:
     fcntl = locks()
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(handle).st_ino == os.stat(folder).st_ino:
             return handle
-    except OSError:
-        pass
+    except OSError as error:
+        pass_on_signals(error)
     os.close(handle)
     return None
 
@@ -352,7 +354,8 @@ def _write(path: Path, content: bytes) -> None:
         made.write_bytes(content)
         to_disk([made])
         os.replace(made, path)
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         made.unlink(missing_ok=True)
         raise
 
@@ -368,7 +371,8 @@ def _readable(file: Path) -> str | None:
     """The digest of a file; None if it cannot be read, which is damage."""
     try:
         return _digest(file)
-    except OSError:
+    except OSError as error:
+        pass_on_signals(error)
         return None
 
 

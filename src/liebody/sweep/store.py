@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..door import short
-from ..errors import SweepError, known, warn
+from ..errors import SweepError, known, pass_on_signals, warn
 from ..texts import shown, words_of
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space, numbered
@@ -96,6 +96,7 @@ class Store:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
+            pass_on_signals(error)
             raise SweepError(f"cannot make the folder of {path}: {error.strerror}") from None
         try:
             with access(path, "read"):
@@ -214,6 +215,7 @@ class Store:
         try:
             os.rename(made, self.path)
         except OSError as error:
+            pass_on_signals(error)
             shutil.rmtree(made)
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"

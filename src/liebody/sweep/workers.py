@@ -6,6 +6,7 @@ or a `Failure`. If a worker is killed, the chunk it was working on is run again.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # without enumerations, which take 10 us a call
 import contextlib
 import functools
 import os
@@ -18,7 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SweepError
+from ..errors import SweepError, handlers_of, pass_on_signals, suppress
 from ..texts import shown, words_of
 from .store import Failure, Outcome, Results, WrongResults
 
@@ -38,14 +39,17 @@ def attempt(
     parameters: dict[str, Any],
     caught: tuple[type[BaseException], ...] = (BaseException,),
 ) -> Outcome:
-    """The results of a chunk, or the error.
+    """The results of a chunk, or the error; but not of a handler of a signal that was there before.
 
     caught  what the function may raise. In a worker that is everything: whatever a function raises there is
             its own, because Ctrl-C is for the parent, and nobody else would hear of it
     """
+    handlers = {_code_of(_signal.getsignal(number)) for number in _signal.valid_signals()}
     try:
         return run(parameters)
     except caught as error:
+        if handlers_of(error) & handlers:
+            raise
         return Failure(words_of(error), _trace_of(error), isinstance(error, WrongResults))
 
 
@@ -55,6 +59,15 @@ def _trace_of(error: BaseException) -> str:
         return shown("".join(traceback.format_exception(error)), breaks=True)
     except BaseException:  # a user's class may raise anything where it is looked at
         return ""
+
+
+def _code_of(handler: Any) -> Any:
+    """The code that runs for a signal; None where it is not of Python."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not hasattr(handler, "__code__"):
+        handler = getattr(type(handler), "__call__", None)  # noqa: B004 - of an object that can be called
+    return getattr(handler, "__code__", None)
 
 
 def in_this_process(
@@ -92,7 +105,7 @@ class _Worker:
 
     def send(self, message: Any) -> None:
         """Send it a message; that a worker is dead is noticed when its answer is read."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             self.pipe.send(message)
 
     def hear(self) -> Any:
@@ -100,6 +113,7 @@ class _Worker:
         try:
             return self.pipe.recv()
         except OSError as error:
+            pass_on_signals(error)
             raise EOFError from error
 
     def end(self) -> str:
@@ -190,6 +204,7 @@ def _converse(pipe: Connection[Any, Any]) -> None:
     try:
         run = _loaded(payload)
     except BaseException as error:
+        pass_on_signals(error)
         pipe.send(words_of(error))
         return
     pipe.send("")
@@ -225,6 +240,7 @@ def on_a_cluster(
             try:
                 outcome = future.result()
             except Exception as error:  # not of the function, but of the cluster: KilledWorker, for one
+                pass_on_signals(error)
                 deaths[k] += 1
                 if deaths[k] < DEATHS:
                     again = submit(k)
@@ -249,6 +265,7 @@ def pickled(run: Callable[[Any], Results]) -> bytes:
     try:
         return cloudpickle.dumps(run)
     except Exception as error:
+        pass_on_signals(error)
         raise SweepError(
             f"{getattr(run, 'name', run)} cannot be sent to other processes: {words_of(error)}. Let it make "
             "what cannot be pickled (files, locks, compiled kernels) itself, or take workers=0"

@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from ..integrators import Method, coefficients, method_named
 from ..labels import Labels, labels_of
 from ..run import OF_PARAMETER, EventLog, Run, named_in, with_own_axes
 from ..scalar import Array
+from ..shared import cached_property
 
 MOST_EVENTS = 100_000  # of a member that are kept by default
 GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
@@ -260,7 +261,7 @@ class HybridSystem(Sendable):
 
     def _flow(self, method: Method) -> HybridFlow:
         if method not in self._flows:
-            self._flows[method] = self._make(method)
+            return self._flows.setdefault(method, self._make(method))
         return self._flows[method]
 
     def _make(self, method: Method) -> HybridFlow:

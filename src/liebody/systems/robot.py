@@ -21,7 +21,6 @@ import re
 from collections import Counter, namedtuple
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +36,7 @@ from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric, solve
 from ..scalar import Array, maximum, sqrt, where
+from ..shared import cached_property
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
 
 

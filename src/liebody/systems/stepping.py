@@ -34,6 +34,14 @@ class HybridState:
     def t(self) -> float:
         return self._number * self._stepper.dt
 
+    def __copy__(self) -> HybridState:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: Any) -> HybridState:
+        """The same state, in arrays of its own, of the same stepper."""
+        arrays = (x.copy() for x in (self._y, self._reasons, self._last))
+        return HybridState(self._stepper, self._number, *arrays)
+
     def _read(self) -> tuple[Any, ...]:
         sim = self._stepper
         parameters = np.zeros(sim.system.parameters.size)
@@ -74,6 +82,9 @@ class HybridStepper:
 
     Within an interval the system takes the steps that it chooses, or one of length dt; members are lanes of
     vectors and shares of `threads`, each with steps of its own. Time goes on for members that begin anew.
+
+    Nothing of it changes: threads may share one, each with states of its own. Steppers and states can be
+    copied and pickled, also together, as checkpoints.
     """
 
     def __init__(
@@ -84,12 +95,31 @@ class HybridStepper:
         method: str | Method | None = None,
         threads: int = 1,
     ) -> None:
+        self._given = system, dt, members, method, threads
         system, method = system.stepped_by(method)
         self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), count("threads", threads)
         shape = members if isinstance(members, tuple) else (members,)
         self.batch = tuple(count("members", n) for n in shape)
         self._flow, self._settings = system._flow(method), Settings(least=1e-7, limit=10**7)
         self._n = math.prod(self.batch)
+        names = system.guard_names, [*system.memory.defaults], [*system.parameters.defaults]
+        # what the states of two steppers have in common that take them from each other
+        self._identity = type(system), system.name, system.nq, system.nv, names, repr(method), dt, self.batch
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what it was made of."""
+        return HybridStepper, self._given
+
+    def __copy__(self) -> HybridStepper:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> HybridStepper:
+        """Itself, because it does not change: it takes steps from copies of its states, too."""
+        return self
+
+    def takes(self, other: Any) -> bool:
+        """Whether states of another stepper are states of this one: both were made of the same."""
+        return bool(self._identity == other._identity)
 
     def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
         """The state at t = 0; states, and values of the memory, of all members, or one for all."""

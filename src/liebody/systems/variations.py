@@ -18,7 +18,6 @@ Leine, Nijmeijer (2004), Dynamics and Bifurcations of Non-Smooth Mechanical Syst
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
 from ..groups import LieGroup, Product, R
 from ..scalar import Array, absolute, where
+from ..shared import cached_property
 from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
 from .in_place import InPlaceOf, changed
 

@@ -14,12 +14,13 @@ import os
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..door import checked, count
-from ..errors import ArgumentError, LiebodyError, require, warn
+from ..errors import ArgumentError, LiebodyError, pass_on_signals, require, warn
+from ..shared import cached_property
 from ..texts import path_of
 from .meshes import ViewWarning
 from .page import cell_of, page_of
@@ -82,6 +83,7 @@ class View:
             else:
                 film(self.scene, path, progress, **options)
         except OSError as error:
+            pass_on_signals(error)
             raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
 
     def figure(

@@ -19,7 +19,7 @@ from ..codegen import Kernel, traced
 from ..constrained import ClosedTree, System
 from ..constrained.constraints import Constraint, Distance
 from ..dynamics import RigidBody, body_poses
-from ..errors import MissingPackage, ModelError
+from ..errors import MissingPackage, ModelError, pass_on_signals
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
 from ..io.document import few
 from .meshes import (
@@ -283,6 +283,7 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
             not_shown(f"no mesh of {tree.name!r} is shown: {error}")
             return False
         except Exception as error:
+            pass_on_signals(error)
             missing.append(f"{shape.path.name} ({error})")
             continue
         files[shape.path] = parts

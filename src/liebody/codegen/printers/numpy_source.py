@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...door import free_base, refuse_text
-from ...errors import ShapeError
+from ...errors import ShapeError, pass_on_signals
 from ..graph import Expr, Function, Scalar
 from .c import identifier
 
@@ -175,6 +175,7 @@ def arrays_of(
                 with np.errstate(over="ignore"):
                     array = array.astype(dtype)
         except Exception as error:  # anything may be in the place of an array, with code of its own
+            pass_on_signals(error)
             raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {error}") from None
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...shared import cached_property
 from ..graph import Expr, Function, trace
 from ..program import Application, Pass, Program
 from ..schedule import Loop, Schedule, Segment, line

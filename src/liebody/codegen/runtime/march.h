@@ -36,10 +36,19 @@
 #ifndef PATIENCE
 #define PATIENCE
 #include <time.h>
-typedef struct { /* with which a loop asks about every 20 ms whether it shall end where it is */
-    int (*asked)(void); /* NULL: it shall not */
+typedef struct { /* by which a loop learns that it shall end where it is, because of a signal */
+    int (*lock)(void); /* PyGILState_Ensure and PyGILState_Release; NULL: others handle signals */
+    void (*unlock)(int);
+    int (*handle)(void);                     /* PyErr_CheckSignals: runs handlers of Python */
+    void (*take)(void **, void **, void **); /* PyErr_Fetch */
+    int stopped;    /* whether to end, also of the loops of other threads */
+    void *error[3]; /* what a handler has raised, for Python to raise it again after the loop */
+} Signals;
+
+typedef struct {        /* with which a loop looks for signals about every 20 ms */
+    Signals *signals;   /* NULL: it does not */
     int64_t left, wait; /* steps until the clock is read next, and between two looks at it */
-    double last;        /* when it was asked */
+    double last;        /* when it looked for signals */
 } Patience;
 
 static double clock_now(void) {
@@ -59,11 +68,17 @@ static __attribute__((noinline)) int look_at_clock(Patience *p) {
     }
     if (since > 0.04 && p->wait > 1) p->wait /= 2;
     p->left = p->wait, p->last = now;
-    return p->asked();
+    Signals *s = p->signals;
+    if (s->lock && !s->stopped) {
+        const int held = s->lock();
+        if (s->handle()) s->take(s->error, s->error + 1, s->error + 2), s->stopped = 1;
+        s->unlock(held);
+    }
+    return __atomic_load_n(&s->stopped, __ATOMIC_RELAXED);
 }
-INLINE int interrupted(Patience *p) { return p->asked && --p->left <= 0 && look_at_clock(p); }
-static Patience patience(int (*asked)(void)) {
-    return (Patience){asked, 1, 1, asked ? clock_now() : 0};
+INLINE int interrupted(Patience *p) { return p->signals && --p->left <= 0 && look_at_clock(p); }
+static Patience patience(Signals *signals) {
+    return (Patience){signals, 1, 1, signals ? clock_now() : 0};
 }
 #endif
 
@@ -86,9 +101,9 @@ typedef struct { /* what `fixed_steps` is to do */
     int64_t steps, every; /* how many; every `every`-th state is kept, */
     const Record *record;
     int64_t row;    /* from this row on */
-    int64_t *taken; /* steps that all members took, fewer only where `asked` said so; -1: of each
-                           another number */
-    int (*asked)(void); /* whether to end where it is, of Patience */
+    int64_t *taken; /* steps that all members took, fewer only after a signal; -1: of each another
+                       number */
+    Signals *signals;
 } Course;
 
 /* Row `row` for members i .. i + count - 1. */
@@ -125,7 +140,7 @@ int64_t fixed_steps(const Course *c) {
     LOCAL Work work;
     if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
-    Patience waiting = patience(c->asked);
+    Patience waiting = patience(c->signals);
     int64_t taken = steps;
     for (int64_t i = 0; i < n && taken == steps; i += LANES) {
         const int64_t members = n - i < LANES ? n - i : LANES;
@@ -235,7 +250,7 @@ typedef struct {
                                 at the ends of steps), but no sooner than this after the last one of
                                 its guard */
     int64_t limit, most;     /* most steps between two records; most events that a log keeps */
-    int (*asked)(void);      /* whether all members are to be left where they are, of Patience */
+    Signals *signals;        /* for which all members are left where they are */
 } March;
 
 /* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
@@ -352,7 +367,7 @@ INLINE T part_of(T left, T wanted) {
    a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
 int64_t march(const March *m, const Samples *e) {
     LOCAL Work work;
-    Patience waiting = patience(m->asked);
+    Patience waiting = patience(m->signals);
     if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
     const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
