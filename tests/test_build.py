@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from liebody.codegen import build, cache
+from liebody.errors import CompilerError
 
 COMPILER = build.find_compiler()
 PLAIN = shlex.join(x for x in COMPILER.command if not x.startswith("-m") or x == "-m") if COMPILER else ""
@@ -48,15 +49,20 @@ def count(tmp_path):
     return f"'{script}' -DANYTHING", lambda: len(log.read_text().splitlines())
 
 
-def python(code, folder, check=True, **environment):
-    """Run Python code in a process of its own, with its cache in `folder`."""
+def python(code, folder, check=True, cwd=None, **environment):
+    """Run Python code in a process of its own, with its cache in `folder`; it imports nothing of `cwd`."""
     inherited = {k: v for k, v in os.environ.items() if k not in ("CC", "LIEBODY_CACHE")}
     paths = os.pathsep.join(
         [str(Path(build.__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
     given = {**inherited, "PYTHONPATH": paths, "LIEBODY_CACHE": str(folder), **environment}
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=given, capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", textwrap.dedent(code)],
+        env=given,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if check:
         assert done.returncode == 0, done.stderr
@@ -327,6 +333,136 @@ def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
     assert str(folder / "gcc") in done.stdout
 
 
+@pytest.mark.parametrize("option", ["-nostdinc", "--sysroot=/nowhere"])
+def test_a_missing_header_is_named_in_place_of_a_missing_compiler(tmp_path, option):
+    done = python(kernel(), tmp_path, check=False, CC=f"{PLAIN} {option}")
+    assert "CompilerError" in done.stderr and "header of the C library is not" in done.stderr
+    assert "math.h" in done.stderr and "install a C compiler" not in done.stderr
+
+
+def test_what_a_compiler_that_works_refuses_is_no_reason_to_install_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "_chosen", tmp_path)
+    with pytest.raises(CompilerError, match="builds other code") as caught:
+        build.library(build.Source(["int f(void) { return unknown; }"]), COMPILER)
+    assert "install" not in str(caught.value)
+    with pytest.raises(CompilerError, match="ask for another x"):
+        build.library(build.Source(["#include <x/x.h>"], advice="ask for another x.h"), COMPILER)
+
+
+# -- what compilers may not change --------------------------------------------------------------------------
+
+ARITHMETIC = """
+import sys
+import numpy as np
+import liebody as lb
+robot = lb.load("double_pendulum")
+q, v, a = np.random.default_rng(0).normal(size=(3, 100, 2))
+function = robot.kernel("inverse_dynamics").function
+expected = [function.evaluate(*state) for state in zip(q, v, a)]  # by Python's floats
+for found in (robot.inverse_dynamics(q, v, a), [robot.inverse_dynamics(*state) for state in zip(q, v, a)]):
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+for broken in (np.nan, np.inf):
+    try:
+        robot.inverse_dynamics(np.array([broken, 0.0]), v[0], a[0])
+    except lb.LiebodyError:
+        continue
+    raise SystemExit(f"{broken} passed the guard")
+smallest, half = sys.float_info.min, 0.5
+assert smallest * half > 0, "numbers below the normal ones are zero in the process"
+"""
+INTEL = platform.machine() in ("x86_64", "AMD64")
+FAST = [
+    "-Ofast",
+    "-ffast-math",
+    "-funsafe-math-optimizations",
+    "-fassociative-math -fno-signed-zeros",
+    "-ffinite-math-only -freciprocal-math",
+    "-fsingle-precision-constant",
+    "-mfpmath=387",
+]
+
+
+@pytest.mark.parametrize("options", FAST)
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.many
+def test_options_of_the_compiler_leave_numbers_and_the_process_alone(options, hidden, tmp_path):
+    if "gcc" not in PLAIN and "/cc" not in PLAIN and options in FAST[-2:]:
+        pytest.skip("GCC alone has this option")
+    if options.startswith("-m") and not INTEL:
+        pytest.skip("processors of Intel's kind alone have this option")
+    if hidden:  # in a file that the compiler reads; what is still wrong then is refused
+        (tmp_path / "options").write_text(options)
+        done = python(
+            ARITHMETIC, tmp_path, options not in build.NEGATIONS, CC=f"{PLAIN} @{tmp_path / 'options'}"
+        )
+        assert not done.returncode or "whose numbers are wrong" in done.stderr
+    else:
+        python(ARITHMETIC, tmp_path, CC=f"{PLAIN} {options}")
+
+
+WRONG = {"-Dsin=cos": "functions of math.h", "-Dfloat=double": "floats"}
+WRONG |= {"-mno-sse2": "the order of sums"} if INTEL else {}
+
+
+@pytest.mark.parametrize("options", WRONG)
+def test_a_compiler_whose_numbers_are_wrong_is_refused(options, tmp_path):
+    done = python(kernel(), tmp_path, check=False, CC=f"{PLAIN} {options}")
+    assert "CompilerError" in done.stderr and "whose numbers are wrong" in done.stderr
+    assert WRONG[options] in done.stderr and options in done.stderr
+
+
+# -- what lies in the working folder ------------------------------------------------------------------------
+
+OURS = "import os, sys\nos.execvp({command!r}, [{command!r}, *sys.argv[2:]])\n"
+TRAP = "open({marker!r}, 'w')\nraise SystemExit('this ran')\n"
+LISTS = ["CPATH", "C_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "PATH"]
+
+
+@pytest.fixture
+def trapped(tmp_path):
+    """A working folder whose files say so when they run, or are read; and where they say it."""
+    folder, marker = tmp_path / "work", tmp_path / "marker"
+    (folder / "ziglang").mkdir(parents=True)
+    for name in ("__init__", "__main__"):
+        (folder / "ziglang" / f"{name}.py").write_text(TRAP.format(marker=str(marker)))
+    for name in ("subprocess", "os", "numpy", "site"):
+        (folder / f"{name}.py").write_text(TRAP.format(marker=str(marker)))
+    for name in ("math", "stdint", "string"):
+        (folder / f"{name}.h").write_text("#error of the working folder\n")
+    for name in ("libm.so", "libm.a", "libc.so", "libc.a"):
+        (folder / name).write_text("of the working folder\n")
+    for name in ("cc", "gcc", "clang", "cc1", "as", "ld", "collect2", "python"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch '{marker}'\nexit 1\n")
+        (folder / name).chmod(0o755)
+    return folder, marker
+
+
+@pytest.mark.parametrize("value", [os.pathsep, ".", ""])
+@pytest.mark.parametrize("names", [LISTS, *([name] for name in LISTS)], ids=" ".join)
+@pytest.mark.many
+def test_nothing_of_the_working_folder_takes_part_in_a_compile(names, value, trapped, tmp_path):
+    folder, marker = trapped
+    environment = dict.fromkeys(names, value)
+    if "PATH" in names:
+        environment["PATH"] = f"{value}{os.pathsep}{os.environ['PATH']}"
+    done = python(kernel(), tmp_path, cwd=folder, **environment)
+    assert "traced" in done.stdout and not done.stderr and not marker.exists()
+
+
+def test_nothing_of_the_working_folder_runs_as_the_compiler_of_the_wheel(trapped, tmp_path):
+    folder, marker = trapped
+    wheel = tmp_path / "packages" / "ziglang"  # stands for the wheel, which takes long at its first use
+    wheel.mkdir(parents=True)
+    (wheel / "__init__.py").touch()
+    program, *options = COMPILER.command
+    run = f"os.execv({program!r}, [{program!r}, *{options!r}, *sys.argv[2:]])\n"
+    (wheel / "__main__.py").write_text(f"import os, sys\nos.environ['PATH'] = {os.environ['PATH']!r}\n{run}")
+    paths = os.pathsep.join([str(Path(build.__file__).parents[2]), str(wheel.parent)])
+    code = kernel() + "from liebody.codegen import build; print(build.find_compiler().command)"
+    done = python(code, tmp_path, cwd=folder, PATH=str(folder / "nothing"), PYTHONPATH=paths)
+    assert "ziglang" in done.stdout and not marker.exists()
+
+
 WITHOUT = """
 import warnings, importlib.util
 importlib.util.find_spec = lambda name: None
@@ -351,10 +487,8 @@ def test_without_a_compiler_numpy_takes_over_with_one_warning(tmp_path, stub):
         (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
         (folder / "cc").chmod(0o755)
     done = python(WITHOUT.replace("CODE", textwrap.indent(kernel(), "    ")), tmp_path, PATH=str(folder))
-    words = (
-        "none that works (the C compiler" if stub else "no C compiler, so kernels run as NumPy source, slower"
-    )
-    assert words in done.stdout and "pip install ziglang" in done.stdout
+    words = f"there is no C compiler{' that works' if stub else ''}, so kernels run as NumPy source, slower"
+    assert words in done.stdout and done.stdout.count("pip install ziglang") == 1
     assert ("install the tools first" in done.stdout) == stub
 
 

@@ -404,6 +404,19 @@ def test_wrong_arguments_are_refused(arguments, message):
         trace(lambda x, y: x * y, {"x": 2, "y": ()}, name="f")(*arguments)
 
 
+@pytest.mark.filterwarnings("error")
+def test_symbols_meet_nan_without_a_warning_of_numpy():
+    functions = [OPERATIONS[op] for op in NUMBERS if OPERANDS[op] == "nn"]
+
+    def meet(x):
+        pairs = (x, np.nan), (np.nan, x), (x, np.full(3, np.nan))
+        chosen = [scalar.where(x[0] < y, y, 1.0) for y in (x[1], np.nan)]
+        return np.concatenate([*(f(*pair) for f in functions for pair in pairs), chosen])
+
+    for _ in range(20):  # Python compares otherwise after some calls
+        assert trace(meet, {"x": 3}).operations
+
+
 @settings(max_examples=100)
 @given(programs(), points)
 def test_a_trace_computes_what_the_function_computes(program, x):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -302,3 +303,61 @@ def test_what_cannot_be_taken_is_said(arm, monkeypatch):
     monkeypatch.setattr(liebody.jax.build, "find_compiler", lambda: None)
     with pytest.raises(CompilerError, match="no C compiler"):
         arm.center_of_mass(q)
+
+
+@pytest.fixture
+def header(tmp_path, monkeypatch):
+    """A call that changes the header of XLA's interface, of a copy which is used from then on."""
+    before = liebody.jax._header()
+    path = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
+    path.parent.mkdir(parents=True)
+    monkeypatch.setattr(liebody.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
+
+    def change(function):
+        path.write_text(function(before))
+        monkeypatch.setattr(liebody.jax, "_header", lambda: path.read_text())
+
+    return change
+
+
+def test_types_that_a_new_version_of_the_interface_renames_and_extends_are_followed(arm, header):
+    def newer(text):
+        members = ["extension_start", "metadata", "metadata_extension", "errc", "type", "api_version"]
+        found = [re.findall(rf"(XLA_FFI_\w+)\*? {member};", text) for member in members]
+        names = {name for types in found for name in types} - {"XLA_FFI_Api_Version"}
+        assert len(names) >= 4
+        for name in names:
+            text = re.sub(rf"\b{name}\b", f"{name}_Renamed", text)
+            text = text.replace(f"{name}_STRUCT_SIZE", f"{name}_Renamed_STRUCT_SIZE")
+        added = re.sub(r"(const char\* message;)", r"\1 int added;", text)
+        assert added != text
+        return added
+
+    header(newer)
+    library = liebody.jax.handler("newer", ((2,),), ((2,),))
+    assert library.handle and library.use_loops
+
+
+def test_an_unknown_interface_is_named_and_not_taken_for_a_missing_compiler(header, monkeypatch):
+    header(lambda text: text.replace("XLA_FFI_CallFrame", "XLA_FFI_Call"))
+    with pytest.raises(
+        CompilerError, match=r"headers of XLA in .* are not as .* pip install \"jax=="
+    ) as caught:
+        liebody.jax.handler("unknown", ((2,),), ((2,),))
+    assert "unknown type name" in str(caught.value) and "install a C compiler" not in str(caught.value)
+    header(lambda text: "#include <xla/of_another_version.h>\n" + text)
+    with pytest.raises(CompilerError, match=r"of_another_version.h[^$]*headers of XLA in"):
+        liebody.jax.handler("missing", ((2,),), ((2,),))
+
+
+def test_a_missing_interface_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(liebody.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
+    with pytest.raises(CompilerError, match=r"c_api.h cannot be read: .* jax [\d.]+ works"):
+        liebody.jax._header.__wrapped__()
+
+
+def test_what_was_compiled_with_one_interface_is_not_used_with_another(robot, header):
+    function = liebody.jax.Compiled.of(robot.kernel("gravity"))
+    first = function.target(np.dtype(float), 1)
+    header(lambda text: text + "/* newer */")
+    assert function.target(np.dtype(float), 1) != first

@@ -26,6 +26,7 @@ import inspect
 import math
 import uuid
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from jax.extend.core import Primitive  # noqa: E402
 from jax.interpreters import ad, batching, mlir  # noqa: E402
 
 Shapes = tuple[tuple[int, ...], ...]
+TESTED = "0.12"  # the newest versions of JAX that the tests were run with
 
 
 class Shaped:
@@ -120,7 +122,7 @@ class Compiled(Shaped):
 
     def target(self, dtype: Any, rows: int) -> str:
         """The name by which XLA knows the kernel that computes so many rows."""
-        name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), jax.__version__)}"
+        name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), _header())}"
         with lock_of(TARGETS, name):
             if name not in TARGETS:
                 library = handler(name, self.inputs, self.outputs)
@@ -134,6 +136,23 @@ class Compiled(Shaped):
 
 
 TARGETS: dict[str, tuple[Kernel, ctypes.CDLL]] = {}  # that are registered, with the kernel of each
+
+
+@functools.cache
+def _header() -> str:
+    """The text of XLA's interface for foreign functions, of the jaxlib that is installed."""
+    path = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise CompilerError(f"{path} cannot be read: {error.strerror or error}; {_advice()}") from None
+
+
+def _advice() -> str:
+    return (
+        f"the headers of XLA in {jax.ffi.include_dir()} (jax {jax.__version__}) are not as liebody knows "
+        f'them; jax {TESTED} works: pip install "jax=={TESTED}.*"'
+    )
 
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
@@ -150,7 +169,8 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     if compiler is None:
         raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")
     flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
-    library = build.library(build.Source(["\n".join([*lines, build.runtime("xla.h")])], flags), compiler)
+    text = "\n".join([*lines, build.runtime("xla.h")])
+    library = build.library(build.Source([text], flags, _advice()), compiler)
     library.use_loops.argtypes = [ctypes.c_void_p] * 2
     return library
 

@@ -7,8 +7,10 @@ import errno
 import functools
 import importlib.util
 import itertools
+import math
 import os
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -26,10 +28,21 @@ from .cache import NoPlace
 from .interrupts import in_threads
 
 WINDOWS = sys.platform == "win32"
+# Whatever $CC asks for, NaN, infinity, signed zeros, the order of sums and roundings are those of IEEE 754.
+STRICT = (
+    "-fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math "
+    "-fno-finite-math-only -fsigned-zeros"
+)
+# Options of $CC that some compilers alone know, and what takes them back.
+NEGATIONS = {
+    "-fsingle-precision-constant": "-fno-single-precision-constant",
+    "-mfpmath=387": "-mfpmath=sse",
+    "-mrecip": "-mno-recip",
+}
 # GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
 # are the vectors here.
 FLAGS = (
-    "-std=gnu11 -O2 -march=native -ffp-contract=fast -fno-tree-slp-vectorize "
+    f"-std=gnu11 -O2 -march=native {STRICT} -ffp-contract=fast -fno-tree-slp-vectorize "
     f"-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w{'' if WINDOWS else ' -fPIC'}"
 ).split()
 # Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.
@@ -37,11 +50,26 @@ LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
 LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
 LONG = 15_000  # operations of straight lines from which on code is bound by memory
 TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for their files
+# Folders in which compilers look for headers, libraries and programs. Empty and relative ones are left out:
+# they lie in the working folder, which may be anybody's.
+FOLDERS = "CPATH C_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH LD_RUN_PATH GCC_EXEC_PREFIX PATH".split()
+# These would change what every compiler compiles, or let it write files elsewhere.
+REMOVED = ("CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 ADVICE = (
     "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
     "pip installs, on Windows as well: pip install ziglang; $CC chooses another"
 )
+HEADERS = (
+    "the compiler is there, but this header of the C library is not (Debian, Ubuntu: apt install libc6-dev; "
+    "Fedora: dnf install glibc-devel; Alpine: apk add musl-dev)"
+)
+OTHERWISE = (
+    "this compiler builds other code, so the mistake is in its options in $CC, or in liebody, whose "
+    "developers would like to know; $CC chooses another compiler"
+)
+# What compilers say of #include <math.h> where it is missing.
+MISSING = re.compile(r"error: ('?[\w/.+-]+\.h('| *:)|no include path)").search
 
 
 REFUSALS: list[CompilerError] = []  # why compilers that are there do not work
@@ -60,6 +88,7 @@ def find_compiler() -> Compiler | None:
     """$CC if it is set; else the first of cc, gcc, clang and the ziglang wheel's that works; else None.
 
     $CC may hold options, which come before the library's own; see `library` for those that contradict them.
+    Options that change the arithmetic are taken back (STRICT, NEGATIONS).
 
     Raises CompilerError where $CC is set and does not work.
     """
@@ -69,11 +98,12 @@ def find_compiler() -> Compiler | None:
             program, *options = (x.strip('"') for x in shlex.split(wanted, posix=not WINDOWS))
         except ValueError as error:
             raise CompilerError(f"$CC is {wanted!r}, which is no command: {error}") from None
-        path = shutil.which(program)
+        path = _program(program)
         if path is None:
             raise CompilerError(
                 f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}"
             )
+        options += [NEGATIONS[option] for option in options if option in NEGATIONS]
         compiler = Compiler((path, *options), _identity(path, *options))
         try:
             vector_bits(compiler)
@@ -85,6 +115,7 @@ def find_compiler() -> Compiler | None:
         compiler = Compiler(command, _identity(program, *command[1:]))
         try:
             vector_bits(compiler)
+            check_numbers(compiler)
         except CompilerError as error:
             REFUSALS.append(error)  # without headers, or a stand-in that only asks to be installed
             continue
@@ -94,12 +125,25 @@ def find_compiler() -> Compiler | None:
 
 def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
     """The commands that may be C compilers, and which file each one is."""
-    for path in map(shutil.which, ("cc", "gcc", "clang")):
+    for path in map(_program, ("cc", "gcc", "clang")):
         if path:
             yield (path,), path
     zig = importlib.util.find_spec("ziglang")
     if zig and zig.origin:
-        yield (sys.executable, "-m", "ziglang", "cc"), zig.origin
+        yield (sys.executable, "-P", "-m", "ziglang", "cc"), zig.origin
+
+
+def _program(name: str) -> str | None:
+    """The path of a program; one without a folder is not looked for in the working folder."""
+    path = shutil.which(name, path=_absolute(os.environ.get("PATH", os.defpath)))
+    if path is None or not (os.path.isabs(path) or os.path.dirname(name)):  # Windows looks there all the same
+        return None
+    return os.path.abspath(path)
+
+
+def _absolute(folders: str) -> str:
+    """A list of folders without empty and relative ones."""
+    return os.pathsep.join(x for x in folders.split(os.pathsep) if os.path.isabs(x))
 
 
 def _identity(program: str, *options: str) -> str:
@@ -164,10 +208,11 @@ def _kind(option: str) -> str:
 
 
 class Source(NamedTuple):
-    """What is compiled: C translation units, and options of the compiler."""
+    """What is compiled: C translation units, options of the compiler, and advice for where it refuses."""
 
     units: Sequence[str]
     flags: Sequence[str] = FLAGS
+    advice: str = OTHERWISE
 
 
 def library(
@@ -192,7 +237,7 @@ def library(
     while True:
         folder = cache.cache_folder()
         try:
-            found = cache.kept(key) or _compiled(key, source.units, flags, compiler)
+            found = cache.kept(key) or _compiled(key, Source(source.units, flags, source.advice), compiler)
             if note:
                 cache.store(note, ".path", key.encode())
             return found
@@ -201,23 +246,39 @@ def library(
             cache.move(error, folder)  # which can be done once
 
 
-def _compiled(key: str, units: Sequence[str], flags: Sequence[str], compiler: Compiler) -> ctypes.CDLL:
+def _compiled(key: str, source: Source, compiler: Compiler) -> ctypes.CDLL:
     with cache.workplace() as folder:
-        for k, unit in enumerate(units):
+        for k, unit in enumerate(source.units):
             (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
-        built, names = folder / f"kernel{cache.SUFFIX}", [str(folder / f"unit{k}") for k in range(len(units))]
-        command = [*compiler.command, *flags]
-        if len(units) == 1:
-            _run(folder, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
+        built, names = (
+            folder / f"kernel{cache.SUFFIX}",
+            [str(folder / f"unit{k}") for k in range(len(source.units))],
+        )
+        command, advice = [*compiler.command, *source.flags], source.advice
+        if len(names) == 1:
+            _run(folder, advice, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
         else:
-            _run(folder, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
-            _run(folder, [*compiler.command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
+            _run(folder, advice, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
+            _run(folder, advice, [*command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
         return cache.keep(key, built)
 
 
-def _run(folder: Path, *commands: list[str]) -> None:
-    """Run compilers at the same time, with their temporary files in a folder; they end when this does."""
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment of compilers, which work in this folder and look into no other by a relative name."""
+    kept = {name: value for name, value in os.environ.items() if name not in REMOVED}
+    for name in FOLDERS:
+        if folders := _absolute(kept.pop(name, "")):
+            kept[name] = folders
+    return {**kept, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"}
+
+
+def _run(folder: Path, advice: str, *commands: list[str]) -> None:
+    """Run compilers at the same time, in a folder that has their temporary files; they end when this does.
+
+    advice  for where one refuses the source
+    """
     running: list[subprocess.Popen[str]] = []
+    environment = _environment(folder)
 
     def start(command: list[str]) -> None:
         running.append(
@@ -228,7 +289,8 @@ def _run(folder: Path, *commands: list[str]) -> None:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                env={**os.environ, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"},
+                cwd=folder,
+                env=environment,
                 start_new_session=True,
             )
         )
@@ -238,7 +300,7 @@ def _run(folder: Path, *commands: list[str]) -> None:
         for process in running:
             said = process.communicate()[1]
             if process.returncode:
-                _refuse(commands[0][0], process.returncode, said, folder)
+                _refuse(commands[0][0], process.returncode, said, folder, advice)
     except OSError as error:
         pass_on_signals(error)
         if error.errno == errno.ENOSPC:
@@ -253,13 +315,15 @@ def _run(folder: Path, *commands: list[str]) -> None:
             process.stderr.close()
 
 
-def _refuse(program: str, status: int, said: str, folder: Path) -> None:
+def _refuse(program: str, status: int, said: str, folder: Path, advice: str) -> None:
     """Raise CompilerError for a compiler that failed; OSError if that was for want of space."""
     full = shutil.disk_usage(folder).free < LEAST_SPACE
     if full or "No space left" in said or "quota exceeded" in said:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
     words = "\n".join(said.strip().splitlines()[:12])
-    raise CompilerError(f"the C compiler {program} stopped with exit status {status}: {words}\n{ADVICE}")
+    if MISSING(said) and advice in (ADVICE, OTHERWISE):
+        advice = HEADERS
+    raise CompilerError(f"the C compiler {program} stopped with exit status {status}: {words}\n{advice}")
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -282,13 +346,64 @@ def runtime(name: str) -> str:
 
 
 @functools.cache
+def _probe(compiler: Compiler) -> ctypes.CDLL:
+    """The library of runtime/probe.h."""
+    return library(Source([runtime("probe.h")], advice=ADVICE), compiler)
+
+
+@functools.cache
 def vector_bits(compiler: Compiler) -> int:
     """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
-    probe = library(Source([runtime("probe.h")]), compiler)
+    probe = _probe(compiler)
     try:
         return ctypes.c_int.in_dll(probe, "vector_bits").value
     except ValueError:  # the compiler of Visual Studio
         raise CompilerError(f"libraries of {compiler.command[0]} export no names; {ADVICE}") from None
+
+
+@functools.cache
+def check_numbers(compiler: Compiler) -> None:
+    """CompilerError if what a compiler builds with these options computes wrong numbers.
+
+    This runs what the compiler builds, and ends Python where $CC names another processor. So it is called
+    before kernels are compiled, and not where $CC is read.
+    """
+    if wrong := _wrong_numbers(_probe(compiler)):
+        raise CompilerError(
+            f"{shlex.join(compiler.command)} builds code whose numbers are wrong: {', '.join(wrong)}; take "
+            "options that change floating-point arithmetic (-ffast-math, -mno-sse2 and such) out of $CC"
+        )
+
+
+def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
+    """In words, what `numbers` of runtime/probe.h computes otherwise than Python."""
+    one, tiny, small, half, (a, b, c) = 1.0, 2.0**-53, sys.float_info.min, 0.5, (2.7, 49.0, -1.3)
+    x = [math.nan, math.inf, -0.0, one, tiny, small, half, a, b, c]
+    expected = {
+        "NaN": [1.0],
+        "infinity": [1.0],
+        "the smaller of NaN and 1": [one],
+        "the sign of zero": [1.0, math.inf],
+        "the order of sums": [(one + tiny) - one, float(round(a))],
+        "divisions": [one / b * b, a / b, b / b, c / b],
+        "constants": [0.1],
+        "numbers below the normal ones": [small * half],
+        "functions of math.h": [math.sin(a), math.exp(c), math.sqrt(a)],
+        "floats": [_single(_single(a) / b), _single(math.sqrt(_single(a)))],
+    }
+    y = (ctypes.c_double * sum(map(len, expected.values())))()
+    probe.numbers((ctypes.c_double * len(x))(*x), y)
+    computed, wrong = iter(y), []
+    for words, values in expected.items():
+        round_off = 1e-15 if words == "functions of math.h" else 0.0
+        pairs = [(next(computed), value) for value in values]
+        if not all(y == value or abs(y - value) <= round_off * abs(value) for y, value in pairs):
+            wrong.append(words)
+    return wrong
+
+
+def _single(x: float) -> float:
+    return ctypes.c_float(x).value
 
 
 def lanes(compiler: Compiler, single: bool = False) -> int:

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import errno
 import gc
+import functools
 import hashlib
 import os
 import re
@@ -25,7 +26,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -304,17 +305,48 @@ def kept(key: str) -> ctypes.CDLL | None:
 
 def _load(path: Path) -> ctypes.CDLL:
     try:
-        try:
-            return ctypes.CDLL(str(path))
-        except OSError:
-            gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
-            return ctypes.CDLL(str(path))
+        with _arithmetic_kept():
+            try:
+                return ctypes.CDLL(str(path))
+            except OSError:
+                gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
+                return ctypes.CDLL(str(path))
     except OSError as error:
         pass_on_signals(error)
         raise CompilerError(
             f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "
             "folder, set LIEBODY_CACHE to another one"
         ) from error
+
+
+@contextlib.contextmanager
+def _arithmetic_kept() -> Iterator[None]:
+    """Keep the thread's rounding and its numbers below the normal ones.
+
+    With -ffast-math compilers link code that runs as the library is loaded, and sets such numbers to zero
+    from then on, in the whole thread.
+    """
+    environment = (ctypes.c_uint64 * 32)()  # the C library's fenv_t has 32 bytes at most
+    functions = _floating_point_environment()
+    if functions is None:
+        yield
+        return
+    read, write = functions
+    read(environment)
+    try:
+        yield
+    finally:
+        write(environment)
+
+
+@functools.cache
+def _floating_point_environment() -> tuple[Callable[[object], int], Callable[[object], int]] | None:
+    """`fegetenv` and `fesetenv` of the C library, where it has them."""
+    try:
+        library = ctypes.CDLL(None)
+        return library.fegetenv, library.fesetenv
+    except (AttributeError, OSError, TypeError):  # TypeError: on Windows
+        return None
 
 
 def _place(made: Path, target: Path) -> None:

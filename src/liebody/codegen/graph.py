@@ -604,7 +604,9 @@ def run_on_symbols(
 ) -> Function:
     """What `trace` does, on symbols of this graph."""
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
-    with undisturbed():
+    # Methods of symbols compare constants. A comparison with NaN sets the processor's flag "invalid", and
+    # NumPy then warns of the operation, though nothing was computed.
+    with undisturbed(), np.errstate(invalid="ignore"):
         result = function(*inputs.values())
     name = name or getattr(function, "__name__", "function").replace("<lambda>", "function")
     if isinstance(result, Mapping):

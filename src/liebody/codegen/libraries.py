@@ -100,6 +100,7 @@ class Libraries:
 
     def _compiled(self, many: bool) -> ctypes.CDLL:
         assert self.compiler is not None
+        build.check_numbers(self.compiler)
         lanes, note = self.lanes(many), None
         if self._recipe:
             note = build.note(*self._recipe, f"over {lanes}", self.compiler.identity)
@@ -114,9 +115,10 @@ def find_compiler_or_warn() -> build.Compiler | None:
     refusal = build.REFUSALS[0] if build.REFUSALS else None
     if compiler is None and isinstance(refusal, build.NoPlace):
         _warn_once(str(refusal))
+    elif compiler is None and refusal:
+        _warn_once("there is no C compiler that works", str(refusal))
     elif compiler is None:
-        found = f"none that works ({refusal})" if refusal else "no C compiler"
-        _warn_once(f"there is {found}", build.ADVICE)
+        _warn_once("there is no C compiler", build.ADVICE)
     return compiler
 
 

@@ -35,6 +35,7 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
     compiler = build.find_compiler()
     if compiler is None:
         raise CompilerError(f"{function.name} is to be compiled, and there is no C compiler; {build.ADVICE}")
+    build.check_numbers(compiler)
     name, *_ = c99_names(function)
     first = External(name, function.inputs, function.outputs)
     made = [first]

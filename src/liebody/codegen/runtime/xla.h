@@ -4,7 +4,10 @@
        FEW                           rows from which on the loop over lanes serves
        input_dimensions, input_size  axes and numbers of each input of one state
        output_size                   numbers of each output
-   Buffers have leading axes, those of the batch, or an input has none: one row that all share. */
+   Buffers have leading axes, those of the batch, or an input has none: one row that all share.
+
+   The types of what XLA hands over are taken from the members of its structures (`__typeof__`), and
+   members are set by name: minor versions of the interface rename types and add members. */
 #include <xla/ffi/api/c_api.h>
 
 typedef int64_t Run(int64_t, const void *const *, const int64_t *, void *const *, const int64_t *,
@@ -15,9 +18,10 @@ static Run *single_run,
 void use_loops(Run *over_one, Run *over_lanes) { single_run = over_one, lanes_run = over_lanes; }
 
 XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame) {
-    const XLA_FFI_Extension_Base *asked = frame->extension_start;
+    const __typeof__(*frame->extension_start) *asked = frame->extension_start;
     if (asked && asked->type == XLA_FFI_Extension_Metadata) {
-        XLA_FFI_Metadata *about = ((XLA_FFI_Metadata_Extension *)asked)->metadata;
+        __typeof__(((XLA_FFI_Metadata_Extension *)0)->metadata) about =
+            ((const XLA_FFI_Metadata_Extension *)asked)->metadata;
         about->api_version.major_version = XLA_FFI_API_MAJOR;
         about->api_version.minor_version = XLA_FFI_API_MINOR;
         about->state_type_id.type_id = 0; /* none */
@@ -41,8 +45,8 @@ XLA_FFI_Error *handle(XLA_FFI_CallFrame *frame) {
     }
     Run *const run = rows < FEW ? single_run : lanes_run;
     if (run(rows, in, in_stride, out, out_stride, 0) >= 0) return 0;
-    XLA_FFI_Error_Create_Args error = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, 0,
-                                       "no memory for intermediate results",
-                                       XLA_FFI_Error_Code_RESOURCE_EXHAUSTED};
+    XLA_FFI_Error_Create_Args error = {.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE,
+                                       .message = "no memory for intermediate results",
+                                       .errc = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED};
     return frame->api->XLA_FFI_Error_Create(&error);
 }
