@@ -20,11 +20,12 @@ import campaign  # noqa: E402
 import descriptions  # noqa: E402
 import faults  # noqa: E402
 import kills  # noqa: E402
+import names  # noqa: E402
 import results  # noqa: E402
 import sealed  # noqa: E402
 import stores  # noqa: E402
 
-SCRIPTS = [calls, descriptions, results, stores, *([kills, sealed] if hasattr(os, "fork") else [])]
+SCRIPTS = [calls, descriptions, names, results, stores, *([kills, sealed] if hasattr(os, "fork") else [])]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
