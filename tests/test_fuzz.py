@@ -20,12 +20,13 @@ import campaign  # noqa: E402
 import descriptions  # noqa: E402
 import faults  # noqa: E402
 import kills  # noqa: E402
+import names  # noqa: E402
 import results  # noqa: E402
 import sealed  # noqa: E402
 import stores  # noqa: E402
 import threads  # noqa: E402
 
-SCRIPTS = [calls, descriptions, results, stores, threads]
+SCRIPTS = [calls, descriptions, names, results, stores, threads]
 if hasattr(os, "fork"):
     import signals
 

@@ -1,5 +1,6 @@
 """Files, names and texts that somebody made to do harm: refused, or shown without harm."""
 
+import cProfile
 import hashlib
 import json
 import os
@@ -386,3 +387,108 @@ def test_texts_that_no_file_can_hold_are_refused_as_our_errors(call, text, tmp_p
 def test_homes_of_users_that_are_not_there_are_no_error_of_python():
     with pytest.raises(LiebodyError, match="a home folder that is not known"):
         lb.load("~no such user here/robot.urdf")
+
+
+# -- descriptions -------------------------------------------------------------------------------------------
+
+BODY = "<body><joint/><geom size='1'/></body>"
+WORLD = f"<worldbody>{BODY}</worldbody>"
+MESH = "<worldbody><body><joint/><geom type='mesh' mesh='m'/></body></worldbody>"
+ASSET = "<asset><mesh name='m' file='x.stl'/></asset>"
+TOO_MUCH = {
+    "copies": f"<worldbody><replicate count='1e8'>{BODY}</replicate></worldbody>",
+    "copies of copies": "<worldbody><replicate count='999'><replicate count='999'>"
+    f"{BODY}</replicate></replicate></worldbody>",
+    "infinite copies": f"<worldbody><replicate count='inf'>{BODY}</replicate></worldbody>",
+    "copies of an include": "<worldbody><replicate count='1000'><include file='many.xml'/>"
+    "</replicate></worldbody>",
+    "an include of copies": "<include file='copies.xml'/>",
+    "a composite": "<worldbody><body><composite type='cable' count='100000000 1 1'/></body></worldbody>",
+    "a grid": "<worldbody><body><flexcomp name='f' count='10000 10000 10'/></body></worldbody>",
+    "a height field": f"<asset><hfield name='h' nrow='100000' ncol='100000' size='1 1 1 1'/></asset>{WORLD}",
+    "a texture": f"<asset><texture name='t' builtin='flat' width='100000' height='100000'/></asset>{WORLD}",
+    "a sensor": f"<sensor><user name='s' dim='2000000000'/></sensor>{WORLD}",
+    "a list": f"<custom><numeric name='n' size='2000000000'/></custom>{WORLD}",
+    "numbers of users": f"<size nuser_body='2000000000'/>{WORLD}",
+    "keyframes": f"<size nkey='2000000000'/>{WORLD}",
+    "an included pipe": f"<include file='pipe'/>{WORLD}",
+    "a mesh that is a pipe": f"<asset><mesh name='m' file='pipe'/></asset>{MESH}",
+    "a device": f"<asset><mesh name='m' file='/dev/zero'/></asset>{MESH}",
+    "a pipe in the folder of meshes": f"<compiler meshdir='meshes'/>{ASSET}{MESH}",
+    "a folder that comes later": f"{ASSET}{MESH}<compiler meshdir='meshes'/>",
+    "bodies within bodies": f"<worldbody>{'<body>' * 3000}{'</body>' * 3000}</worldbody>",
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_an_mjcf_that_asks_for_too_much_is_refused_before_mujoco_reads_it(what, tmp_path, monkeypatch):
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.setattr(mujoco, "MjSpec", None)  # where it is asked, this is no LiebodyError
+    (tmp_path / "meshes").mkdir()
+    os.mkfifo(tmp_path / "pipe"), os.mkfifo(tmp_path / "meshes/x.stl")
+    (tmp_path / "many.xml").write_text(f"<mujoco>{BODY * 500}</mujoco>")
+    (tmp_path / "copies.xml").write_text(f"<mujoco>{TOO_MUCH['copies']}</mujoco>")
+    (tmp_path / "m.xml").write_text(f"<mujoco>{TOO_MUCH[what]}</mujoco>")
+    with pytest.raises(LiebodyError, match=r"Remedy: (make|name a file|nest)"):
+        lb.load(tmp_path / "m.xml")
+
+
+def test_copies_and_includes_of_a_usual_size_are_read(tmp_path):
+    pytest.importorskip("mujoco")
+    (tmp_path / "part.xml").write_text(f"<mujoco>{WORLD}</mujoco>")
+    copies = f"<worldbody><replicate count='20' offset='3 0 0'>{BODY}</replicate></worldbody>"
+    (tmp_path / "m.xml").write_text(f"<mujoco><include file='part.xml'/>{copies}</mujoco>")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert lb.load(tmp_path / "m.xml").nq == 21
+
+
+def test_elements_within_each_other_without_end_are_refused():
+    with pytest.raises(LiebodyError, match="500 deep"):
+        lb.load(f"<robot name='r'>{'<link>' * 100_000}{'</link>' * 100_000}</robot>")
+
+
+@pytest.mark.parametrize("write", ["to_urdf", "to_mjcf"])
+@pytest.mark.parametrize("name", ['a"b', "a{b}", "a;b", "", " ", "x" * 201, "a$b", "a<b>"])
+@pytest.mark.parametrize("what", ["body", "joint", "frame", "long frame"])
+def test_names_that_are_not_read_again_are_not_written(write, name, what):
+    names = {"body": "a", "joint": "b", "frame": "c", what: name}
+    if what == "long frame":  # whose joint in a URDF would be called c..._joint
+        names["frame"] = "c" * 199
+    builder = TreeBuilder("r")
+    builder.add(
+        names["body"], lb.bodies.Joint(names["joint"], Revolute([0, 1, 0])), SpatialInertia.box(1, [1, 1, 1])
+    )
+    robot = lb.Robot(builder.frame(names["frame"], names["body"]).build())
+    try:
+        text = getattr(robot, write)()
+    except LiebodyError as error:
+        assert "is none that is read again; use 1 to 200 letters, digits, blanks" in str(error)
+        return
+    assert what == "long frame" and write == "to_mjcf"
+    assert lb.load(text).tree.frames.keys() == robot.tree.frames.keys()
+
+
+def calls_to_load(links):
+    """How many functions are called to read so many links, half of them fixed in a row, half to the first."""
+    inertia = (
+        "<inertial><mass value='1'/><inertia ixx='1' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial>"
+    )
+    parts = [f"<link name='l{k}'>{inertia}</link>" for k in range(links)]
+    for k in range(1, links):
+        parent = k - 1 if k < links // 2 else 0
+        ends = f"<parent link='l{parent}'/><child link='l{k}'/>"
+        parts.append(f"<joint name='j{k}' type='fixed'>{ends}<origin xyz='0 0 {k}e-3'/></joint>")
+    text, profile = f"<robot name='r'>{''.join(parts)}</robot>", cProfile.Profile()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = profile.runcall(lb.load, text, floating=True).tree
+    assert len(tree.bodies) == 1 and len(tree.frames) == links - 1
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_the_work_of_reading_links_grows_with_their_number():
+    """Not with its square. It is counted in calls of functions; a walk over all links per link would show."""
+    calls_to_load(10)  # what is imported and built once
+    small, large = calls_to_load(200), calls_to_load(800)
+    assert large < 4.2 * small

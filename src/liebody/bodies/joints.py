@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,13 @@ JOINT_KINDS: dict[str, dict[str, float]] = {
 """What a description may say about joints, by kind: fields of `Joint`, and what they are in an ideal one."""
 
 
+IDEAL: dict[str, float] = {
+    "velocity_limit": np.inf,
+    **{field: number for kind in JOINT_KINDS.values() for field, number in kind.items()},
+}
+"""The numbers of an ideal joint: what those of `Joint` are by default."""
+
+
 def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
     """Kinds by name: "ideal" is none, "real" all of them, otherwise some of JOINT_KINDS.
 
@@ -45,6 +53,12 @@ def joint_kinds(joints: str | Iterable[str]) -> frozenset[str]:
             f"joints cannot be {unknown[0]!r}; give 'ideal', 'real', or some of {', '.join(JOINT_KINDS)}"
         )
     return kinds
+
+
+@lru_cache(maxsize=64)
+def _constant(x: float, dim: int) -> np.ndarray:
+    """(dim,) times the same number, read-only."""
+    return np.broadcast_to(x, (dim,))
 
 
 @dataclass(frozen=True)
@@ -84,15 +98,15 @@ class Joint:
 
     name: str
     group: MotionSubgroup
-    lower: Array = -np.inf
-    upper: Array = np.inf
-    velocity_limit: Array = np.inf
-    effort_limit: Array = np.inf
-    damping: Array = 0.0
-    friction: Array = 0.0
-    armature: Array = 0.0
-    stiffness: Array = 0.0
-    rest: Array = 0.0
+    lower: Array = IDEAL["lower"]
+    upper: Array = IDEAL["upper"]
+    velocity_limit: Array = IDEAL["velocity_limit"]
+    effort_limit: Array = IDEAL["effort_limit"]
+    damping: Array = IDEAL["damping"]
+    friction: Array = IDEAL["friction"]
+    armature: Array = IDEAL["armature"]
+    stiffness: Array = IDEAL["stiffness"]
+    rest: Array = IDEAL["rest"]
     mimic: Mimic | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +123,9 @@ class Joint:
                 "joint"
             )
         for field in (*LIMITS, *NOT_NEGATIVE, "rest"):
+            if getattr(self, field) is IDEAL[field]:  # as most are: nothing to check, in large descriptions
+                object.__setattr__(self, field, _constant(IDEAL[field], self.dim))
+                continue
             values = quantities(f"joint {self.name!r}: {field}", getattr(self, field), (), (self.dim,))
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
             self._check(field)

@@ -21,6 +21,8 @@ from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds
 
 WORLD = "world"
+ORTHOGONAL = 1e-6 + 1e-5 * np.eye(3)
+"""How far R R^T of a rotation that is given may be from one, by entries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -507,7 +509,7 @@ def _check_pose(T: Array, what: str) -> None:
         if not np.all(np.isfinite(T)):
             raise ModelError(f"{what} must be finite:\n{T}")
         if not (
-            np.allclose(R @ R.T, np.eye(3), atol=1e-6)
+            np.all(np.abs(R @ R.T - np.eye(3)) <= ORTHOGONAL)
             and np.linalg.det(R) > 0
             and np.array_equal(T[3], [0, 0, 0, 1])
         ):

@@ -14,8 +14,8 @@ import atexit
 import contextlib
 import ctypes
 import errno
-import gc
 import functools
+import gc
 import hashlib
 import os
 import re

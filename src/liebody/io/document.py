@@ -21,6 +21,9 @@ from ..errors import DescriptionError, pass_on_signals
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
 
+DEEPEST = 500
+"""Elements within each other. Chains of bodies are nested in an MJCF."""
+
 LARGEST_NUMBER = 1e15
 """No length, mass or inertia; beyond it, sums of products lose all others."""
 
@@ -47,6 +50,14 @@ class XmlElement:
     def all(self, tag: str) -> Iterator[XmlElement]:
         """The children with this tag, in the order of the file."""
         return (child for child in self.children if child.tag == tag)
+
+    def everything(self) -> Iterator[XmlElement]:
+        """The element and all below it."""
+        pending = [self]
+        while pending:
+            element = pending.pop()
+            yield element
+            pending += element.children
 
     def first(self, tag: str) -> XmlElement:
         """The first child with this tag; the element itself if there is none."""
@@ -217,6 +228,10 @@ def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
         element = XmlElement(tag, attributes, source, passed_over + parser.CurrentLineNumber)
         opened[-1].children.append(element)
         opened.append(element)
+        if len(opened) > DEEPEST:
+            element.fail(
+                f"elements within each other, {DEEPEST} deep", "nest them less; MuJoCo takes no more, either"
+            )
 
     def end(_tag: str) -> None:
         opened.pop()

@@ -34,6 +34,7 @@ from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute,
 from ..scalar import Array, maximum, minimum
 from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
+from .mjcf_limits import check_limits
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
 REMEDIES = {
@@ -213,6 +214,7 @@ class _Reader:
                 f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
             )
         require("reading MJCF", "mujoco")
+        check_limits(document, self.path)
 
         self.source, self.unused = document.source, Counter[str]()
         with warnings.catch_warnings(record=True) as said:
@@ -252,7 +254,8 @@ class _Reader:
 
         if self.path is not None:
             return mujoco.MjSpec.from_file(str(self.path))
-        text = source.decode() if isinstance(source, bytes) else str(source)
+        data = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
+        text = data.decode()
         return mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
 
     def name(self, kind: str, number: int, otherwise: str = "") -> str:

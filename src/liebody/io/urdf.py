@@ -925,6 +925,10 @@ def _solid(shape: Shape, density: float) -> SpatialInertia:
 
 def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """A pose (4, 4); round-off next to 0 and 1 in its rotation is removed (pi/2 written as 1.57079632679)."""
+    if np.array_equal(R, np.eye(3)):
+        T = np.eye(4)
+        T[:3, 3] = p
+        return T + 0.0
     cleaned = _rotation(R, RIGHT_ANGLE_TOLERANCE)
     if np.abs(cleaned.T @ cleaned - np.eye(3)).max() > ROUND_OFF:  # what was removed was no right angle
         cleaned = _rotation(R, ROUND_OFF)

@@ -31,7 +31,7 @@ from ..groups import (
 )
 from ..linear import is_numeric
 from ..scalar import Array
-from .document import new_name
+from .document import LONGEST_NAME, NAME_SIGNS, is_name, new_name, quoted
 from .mjcf import UNLIMITED, MjcfTree
 from .urdf import JOINTS, LOOPS, MOMENTS
 
@@ -126,6 +126,18 @@ class _Writer:
             )
         return float(values[0]) if len(values) else 0.0
 
+    def text_of(self, root: Any) -> str:
+        """The document, whose names are such as are read again."""
+        for element in root.iter():
+            name = element.get("name", "x")
+            if element is not root and not is_name(name):
+                self.refuse(
+                    f"the name {quoted(name)} of a <{element.tag}> is none that is read again",
+                    f"use 1 to {LONGEST_NAME} letters, digits, blanks and the signs {NAME_SIGNS.strip()}",
+                )
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode") + "\n"
+
     def closed(self, kinds: dict[type, str]) -> list[tuple[Closure, str]]:
         """The closures of the tree, with the format's word for each."""
         found = []
@@ -154,7 +166,7 @@ class _Urdf(_Writer):
                 self.frame(frame, body.name, ends)
         for closure, kind in loops:
             self.loop(closure, kind)
-        return _text_of(self.root)
+        return self.text_of(self.root)
 
     def body(self, body: Body) -> None:
         """A link for the body, and one between for each joint but the last, and on each axis beside it."""
@@ -261,7 +273,7 @@ class _Mjcf(_Writer):
         self.actuators(root)
         for element in [element for element in root if not len(element) and not element.attrib]:
             root.remove(element)
-        return _text_of(root)
+        return self.text_of(root)
 
     def body(self, above: Any, body: Body, carrier: Array, carried: list[Joint]) -> None:
         """A body with its joints and those of the massless bodies that carry it.
@@ -369,11 +381,6 @@ def _add(parent: Any, tag: str, **attributes: Any) -> Any:
     """A child of an element; its attributes are text, or numbers, which are written with all their digits."""
     texts = {name: x if isinstance(x, str) else _row(x) for name, x in attributes.items()}
     return ElementTree.SubElement(parent, tag, texts)
-
-
-def _text_of(root: Any) -> str:
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
 def _row(numbers: Any) -> str:
