@@ -35,9 +35,10 @@ from ..dynamics import JointDamping
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
-from ..scalar import Array, clip
-from .flight import carried, turning
+from ..scalar import Array, clip, maximum
+from .flight import carried, in_free_fall, turning
 from .hybrid import HybridRun
+from .impacts import Impact, impact
 from .impulses import (
     KINDS,
     STEPS,
@@ -45,6 +46,7 @@ from .impulses import (
     DriveImpulses,
     LoopImpulses,
     Solved,
+    Struck,
     effort_limits,
     impulses,
 )
@@ -98,9 +100,12 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x  # type: ignore[call-arg]
             for x in one_by_one(elements)
         ]
+        self._bounces = any(isinstance(x, ContactImpulses) and x.rebounds for x in made)
         for element in made:
             if isinstance(element, ContactImpulses):
-                element.ledger, element.repeated = options.get("ledger", True), tolerance is not None
+                element.ledger = options.get("ledger", True)
+            if isinstance(element, Solved):
+                element.repeated, element.bounces = tolerance is not None, self._bounces
         if isinstance(robot, ClosedTree):
             made.append(LoopImpulses(robot.nc))
         if clipped:
@@ -146,8 +151,27 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
         return K, D
 
+    def _struck(self, s: State, h: Any) -> tuple[Impact, dict[Element, Struck]]:
+        """The impact with which a step begins, and the part of each element in it."""
+        parts = [(e, e.impact_rows(s, z, p, h)) for e, z, p in s.elements if isinstance(e, Solved)]
+        rows = [row for _, own in parts for row in own]
+        found = impact(factor(dynamics.mass_matrix(s.tree, s.q)), s.v, rows, self.sweeps, self.newton)
+        struck: dict[Element, Struck] = {}
+        first = 0
+        for e, own in parts:
+            last = first + len(own)
+            struck[e] = Struck(found.pushes[first:last], found.found[first:last])
+            first = last
+        return found, struck
+
     def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        s, h = self._seen(t, q, v, z, p), p.step
+        s, h, start = self._seen(t, q, v, z, p), p.step, v
+        struck: dict[Element, Struck] = {}
+        impact_residual: Any = 0.0
+        if self._bounces:
+            at_start, struck = self._struck(s, h)
+            impact_residual, v = at_start.residual, v + at_start.change
+            s = self._seen(t, q, v, z, p)
         each, mechanism = s.elements, s.mechanism
         tau, wrenches = self._loads(s, each)
         bias = dynamics.inverse_dynamics(s.tree, q, v, -turning(s.tree, v), s.gravity, wrenches)
@@ -167,19 +191,24 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         found = impulses(factors, v, r, rows, self.sweeps, self.newton)
         after = v + found.change
 
-        rates: dict[str, Any] = {"residual": found.residual / (h * h)} if parts else {}
+        residual = maximum(found.residual, impact_residual) if self._bounces else found.residual
+        rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
             pushes, first = found.pushes[first : first + len(own)], first + len(own)
-            flows, losses[contact] = contact.after(s, z_, p_, h, pushes)
+            flows, losses[contact] = contact.after(s, z_, p_, h, pushes, struck.get(contact))
             rates.update({full_name(contact, name): y / h for name, y in flows.items()})
         for e, z_, p_ in each:
             if e not in losses:
                 rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
         powers = self._works(s, found.change, h, losses) if self.power_names else {}
-        moves, seen = carried(s.tree, after, h)
-        return moves, (seen - v) / h, rates, powers
+        mean = after
+        if self._bounces:
+            pushed = [(row.J, push.x) for row, push in zip(rows, found.pushes, strict=True)]
+            mean = in_free_fall(s.tree, v, after, pushed)
+        moves, seen = carried(s.tree, after, h, mean)
+        return moves, (seen - start) / h, rates, powers
 
     def _works(self, s: State, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
         """Powers by the mean velocities of a step."""
@@ -210,7 +239,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         places = self._still.size + self.nq + self.nv + np.arange(self._flowing.size)
         at = {name: places[own].tolist() for name, own in self._flowing.places.items()}
         solved = (e for e in self.elements if isinstance(e, Solved))
-        guesses = sorted(i for e in solved for i in at[full_name(e, e.guess)])
+        names = [full_name(e, x) for e in solved for x in (e.guess, e.impact_guess) if x is not None]
+        guesses = sorted(i for name in names for i in at[name])
         return Repeats(tuple(guesses), at["residual"][0], self.tolerance, REPEATS)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
