@@ -11,8 +11,8 @@ import numpy as np
 
 from ..bodies import Body, Tree
 from ..groups import SO3
-from ..linear import cross, is_zero
-from ..scalar import Array, where
+from ..linear import cross, is_zero, product, solve
+from ..scalar import Array, minimum, sqrt, where
 
 
 def turning(tree: Tree, v: Array) -> Array:
@@ -61,6 +61,34 @@ def in_free_fall(tree: Tree, v: Array, after: Array, pushed: Sequence[tuple[Arra
         half = inverse[:, 3:] @ (S[3:] @ (0.5 * (v - after)[body.dofs]))
         mean[body.dofs] = mean[body.dofs] + where(free, 1.0, 0.0) * half
     return mean
+
+
+def tumbling(tree: Tree, v: Array, M: Array, h: Any) -> Array:
+    """What keeps the energy of bodies that tumble, to be added to v, (nv,), where inertial forces are explicit.
+
+    The angular velocity of a rigid body that flies on its own, omega + h alpha with I alpha = -omega x I omega
+    about its centre of mass, has h^2 alpha . I alpha / 2 too much energy. It is shortened to that of omega.
+
+    M  mass matrix (nv, nv)
+    """
+    found: Array = np.zeros(tree.nv, int).astype(object)
+    parents = {body.parent for body in tree.bodies}
+    for body in tree.bodies:
+        S = body.joint.S
+        if body.parent or body.index in parents or S.shape != (6, 6) or not (S == np.eye(6)).all():
+            continue
+        at = range(body.dofs.start, body.dofs.stop)
+        own, mass = M[np.ix_(at, at)], M[at[3], at[3]]
+        coupling = own[:3, 3:]  # m [c], with the centre of mass c
+        inertia = own[:3, :3] - product(coupling, coupling.T) / mass
+        omega = v[body.dofs][:3]
+        momentum = product(inertia, omega)
+        turned = omega + h * solve(inertia, -cross(omega, momentum))
+        before, after = omega @ momentum, turned @ product(inertia, turned)
+        share = sqrt(where(after > 0, before / where(after > 0, after, 1.0), 1.0))
+        shortened = (minimum(share, 1.0) - 1) * turned
+        found[body.dofs] = np.concatenate([shortened, -product(coupling.T, shortened) / mass])
+    return found
 
 
 def all_zero(x: Array) -> Any:

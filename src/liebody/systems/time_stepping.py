@@ -36,7 +36,7 @@ from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, 
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
 from ..scalar import Array, clip, maximum
-from .flight import carried, in_free_fall, turning
+from .flight import carried, in_free_fall, tumbling, turning
 from .hybrid import HybridRun
 from .impacts import Impact, impact
 from .impulses import (
@@ -188,6 +188,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
         parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Solved)]
         rows = [row for *_, own in parts for row in own]
+        if self._bounces:
+            v = v + tumbling(s.tree, v, dynamics.mass_matrix(s.tree, q), h)
         found = impulses(factors, v, r, rows, self.sweeps, self.newton)
         after = v + found.change
 
