@@ -32,10 +32,13 @@ import numpy as np
 from ..codegen import step
 from ..linear import product
 from ..scalar import Array, maximum, minimum, sqrt, where
-from .cones import TINY, gauss_seidel, reached
+from .cones import TINY, Block, Cone, gauss_seidel, reached
 from .rows import Problem, Push
 
 RIGID = 1e-12  # of its compliance that a point has in an impact, so that two that share a load are regular
+
+GIVES = 1e-9  # likewise of the normal velocity
+SLIPS = 1e-3  # of the velocity that friction takes from a point that sticks, it keeps
 
 
 class Bounce(NamedTuple):
@@ -83,7 +86,8 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     """
     none = np.zeros(len(v), int)
     problem = Problem.of(factors, v, none, rows)  # type: ignore[arg-type]
-    free, blocks = [rows[i] for i in problem.others], problem.blocks
+    free = [rows[i] for i in problem.others]
+    blocks = [_giving(b) if isinstance(b.law, Cone) else b for b in problem.blocks]
     before = [problem.seen[i].before for i in problem.others]
     at = [reached(block.Y) for block in blocks]
 
@@ -118,14 +122,20 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     return Impact(pushes, found, where(hits, maximum(residual, rest), 0.0), change)
 
 
+@step
+def _giving(block: Block) -> Block:
+    """A point with the compliance that it has in an impact."""
+    A = block.diagonal()
+    more = [share * A[i, i] for i, share in enumerate((GIVES, SLIPS, SLIPS))]
+    return block._replace(R=block.R + np.array(more))
+
+
 def _start(row: ImpactRow, which: int) -> Array:
     return np.zeros(len(row.bias)) if row.starts is None else row.starts[which]
 
 
 @step
-def _rebounding(
-    b: Array, before: Array, Y: Array, y: Array, bounce: Bounce, x: Array
-) -> tuple[Array, Array]:
+def _rebounding(b: Array, before: Array, Y: Array, y: Array, bounce: Bounce, x: Array) -> tuple[Array, Array]:
     """b of w = A x + b with restitution, out of the impact without it, and impulses to start from.
 
     A fast point that does not hit by itself, but would be driven to the ground as the others rebound, is
@@ -166,5 +176,5 @@ def _trimmed(work: Any, given: Any) -> Any:
     return where(gains, where(given < 0, -2 * given / where(size > 0, size, 1.0), 0.0), 1.0)
 
 
-STEPS = (_rebounding, _works)
+STEPS = (_giving, _rebounding, _works)
 """What is done to each row."""

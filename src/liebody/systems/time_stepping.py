@@ -32,10 +32,10 @@ from ..codegen.printers.explicit import Repeats
 from ..constrained import ClosedTree
 from ..door import count, floats, short
 from ..dynamics import JointDamping
-from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
+from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive, warn
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
-from ..scalar import Array, clip, maximum
+from ..scalar import Array, clip, maximum, where
 from .flight import carried, in_free_fall, tumbling, turning
 from .hybrid import HybridRun
 from .impacts import Impact, impact
@@ -54,8 +54,12 @@ from .robot import Element, RobotSystem, State, full_name, one_by_one
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
 MANY = 12  # points; of more, loops compile two to five times as soon, and their steps take 3 to 6 % longer
-REPEATS = 100  # of a step at most
+REPEATS = 400  # of a step at most
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
+
+
+class UnsolvedSteps(UserWarning):
+    """Steps whose contact forces fail their laws by more than the tolerance, however often they were taken."""
 
 
 class TimeStepping(RobotSystem, method="time-stepping"):
@@ -65,16 +69,18 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     step       length of a step, a parameter of the system; `dt` of `simulate` sets it                    [s]
     sweeps     over all contacts in each step, forth and back in turn
     newton     iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is
-               cheaper and good on floors that give way
+               cheaper and good on floors that give way; default: 3, and 8 with a tolerance
     clipped    whether the efforts of drives are kept within the joints' effort limits
     tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
-               in all lanes, at most REPEATS times; None: once is enough                                  [N]
+               in all lanes, at most REPEATS times; None: once is enough. Members that do not come to it
+               are counted in the memory `unsolved`, and an UnsolvedSteps warning names them              [N]
 
     `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, what drives give up at their limits
     (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
     `ClosedTree`, exactly in each step (`LoopImpulses`).
 
-    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h         [N]
+    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h         [N];
+    with a tolerance also `unsolved`: how many steps so far have stayed above it
 
     Efforts and forces of elements are those of the beginning of a step, but for what their gains say
     (`Element.gains`) and the joints' damping, which are implicit. Joints' work and losses are those by the
@@ -89,13 +95,14 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         *elements: Any,
         step: float = 1e-3,
         sweeps: int = 3,
-        newton: int = 3,
+        newton: int | None = None,
         clipped: bool = False,
         tolerance: float | None = None,
         **options: Any,
     ) -> None:
-        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), count("newton", newton, 0), clipped
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance, " of newtons")
+        iterations = (3 if tolerance is None else 8) if newton is None else count("newton", newton, 0)
+        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), iterations, clipped
         made = [
             KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x  # type: ignore[call-arg]
             for x in one_by_one(elements)
@@ -130,13 +137,17 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         if self._replaced:
             self._replaced.append("residual")
             kinds["flows"]["residual"] = 0.0
+            if self.tolerance is not None:
+                kinds["flows"]["unsolved"] = 0.0
         return kinds
 
     # -- a step ---------------------------------------------------------------------------------------------
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         found = super()._named(part, *at)
-        return found | {"residual": 0.0} if part == "rates" and self._replaced else found
+        if part != "rates" or not self._replaced:
+            return found
+        return found | {"residual": 0.0} | ({} if self.tolerance is None else {"unsolved": 0.0})
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         return p.step
@@ -195,6 +206,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
         residual = maximum(found.residual, impact_residual) if self._bounces else found.residual
         rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
+        if parts and self.tolerance is not None:
+            rates["unsolved"] = where(residual / h > self.tolerance, 1.0, 0.0) / h
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
@@ -316,4 +329,20 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
-        return super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+        run = super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+        if self.tolerance is not None and self._replaced:
+            _warn_of_unsolved(run, self.tolerance)
+        return run
+
+
+def _warn_of_unsolved(run: HybridRun, tolerance: float) -> None:
+    steps = np.ravel(run.final.memory["unsolved"])
+    (members,) = np.nonzero(steps > 0.5)
+    if len(members):
+        which = f" of {len(members)} of {len(steps)} members" if len(steps) > 1 else ""
+        warn(
+            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} "
+            "attempts; run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give more "
+            "sweeps or newton iterations, softer ground, or a larger tolerance",
+            UnsolvedSteps,
+        )
