@@ -136,7 +136,7 @@ def test_a_block_on_four_corners_bounces_without_gaining_energy():
 
 
 def test_many_points_and_steps_without_a_compiler_obey_the_same_law(monkeypatch):
-    _, run, given, _ = dropped("a sole on 4 points", 4, 3, newton=8, sweeps=12)
+    _, run, _, _ = dropped("a sole on 4 points", 4, 3, newton=8, sweeps=12)
     monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
     _, slow, _, _ = dropped("a sole on 4 points", 4, 3, newton=8, sweeps=12)
     np.testing.assert_allclose(slow.q[:, :60], run.q[:, :60], atol=1e-9)

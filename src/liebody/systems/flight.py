@@ -25,7 +25,7 @@ def turning(tree: Tree, v: Array) -> Array:
 
 
 def carried(tree: Tree, v: Array, h: Any, mean: Array) -> tuple[Array, Array]:
-    """The velocity whose exponential over h turns and translates as `mean` says, and v in the axes after that.
+    """The velocity whose exponential over h moves as `mean` says, and v in the axes after that.
 
     mean  the mean velocity of the step; it turns as v
 
@@ -64,10 +64,10 @@ def in_free_fall(tree: Tree, v: Array, after: Array, pushed: Sequence[tuple[Arra
 
 
 def tumbling(tree: Tree, v: Array, M: Array, h: Any) -> Array:
-    """What keeps the energy of bodies that tumble, to be added to v, (nv,), where inertial forces are explicit.
+    """Change of v (nv,) that keeps the energy of bodies that tumble, as inertial forces are explicit.
 
-    The angular velocity of a rigid body that flies on its own, omega + h alpha with I alpha = -omega x I omega
-    about its centre of mass, has h^2 alpha . I alpha / 2 too much energy. It is shortened to that of omega.
+    A rigid body that flies on its own has omega + h alpha after a step, I alpha = -omega x I omega about its
+    centre of mass: h^2 alpha . I alpha / 2 too much energy. It is shortened to the energy of omega.
 
     M  mass matrix (nv, nv)
     """

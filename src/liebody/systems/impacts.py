@@ -12,8 +12,8 @@ there was (Kane and Levinson 1985): where friction, different e, or limits g / h
 
     x = x_0 + s (x_e - x_0),    s <= 1 the largest for which x . (u- + u+) <= 0
 
-of x_0 with c = 0 and x_e as above: the e of all points is reduced by one factor. Without friction, and with one
-e of all points that touch, s = 1 (Glocker 2014).
+of x_0 with c = 0 and x_e as above: the e of all points is reduced by one factor. Without friction, and
+with one e of all points that touch, s = 1 (Glocker 2014).
 
 Glocker (2014), "Energetic consistency conditions for standard impacts, part II: Poisson-type inequality
 impact laws", Multibody System Dynamics 32; Moreau (1988), "Unilateral contact and dry friction in finite

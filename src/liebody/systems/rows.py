@@ -1,4 +1,4 @@
-"""Rows of a problem for impulses, w = A x + b, as the velocities of a robot and its closed loops make them."""
+"""Rows of a problem for impulses, w = A x + b, made by the velocities of a robot and its loops."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
 
 class UnsolvedSteps(UserWarning):
-    """Steps whose contact forces fail their laws by more than the tolerance, however often they were taken."""
+    """Steps whose forces fail their laws by more than the tolerance, however often they were taken."""
 
 
 class TimeStepping(RobotSystem, method="time-stepping"):
@@ -341,8 +341,8 @@ def _warn_of_unsolved(run: HybridRun, tolerance: float) -> None:
     if len(members):
         which = f" of {len(members)} of {len(steps)} members" if len(steps) > 1 else ""
         warn(
-            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} "
-            "attempts; run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give more "
+            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} attempts; "
+            "run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give more "
             "sweeps or newton iterations, softer ground, or a larger tolerance",
             UnsolvedSteps,
         )
