@@ -341,8 +341,8 @@ def _warn_of_unsolved(run: HybridRun, tolerance: float) -> None:
     if len(members):
         which = f" of {len(members)} of {len(steps)} members" if len(steps) > 1 else ""
         warn(
-            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} attempts; "
-            "run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give more "
-            "sweeps or newton iterations, softer ground, or a larger tolerance",
+            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} "
+            "attempts; run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give "
+            "more sweeps or newton iterations, softer ground, or a larger tolerance",
             UnsolvedSteps,
         )
