@@ -23,7 +23,6 @@ freedom dynamics"; decision 21.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +41,7 @@ SLIPS = 1e-3  # of the velocity that friction takes from a point that sticks, it
 
 
 class Bounce(NamedTuple):
-    """Whether a point hits, whether it comes faster than its threshold, and its e."""
+    """Whether a point hits, whether it comes faster than its threshold, 1 or 0 each, and its e."""
 
     hits: Any
     fast: Any
@@ -87,7 +86,7 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     none = np.zeros(len(v), int)
     problem = Problem.of(factors, v, none, rows)  # type: ignore[arg-type]
     free = [rows[i] for i in problem.others]
-    blocks = [_giving(b) if isinstance(b.law, Cone) else b for b in problem.blocks]
+    blocks = [b._replace(R=_giving(b)) if isinstance(b.law, Cone) else b for b in problem.blocks]
     before = [problem.seen[i].before for i in problem.others]
     at = [reached(block.Y) for block in blocks]
 
@@ -110,7 +109,7 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     share = _most(works_0, works_1, works_2)
     work = works_0 + share * (works_1 + share * works_2)
     kept = _trimmed(work, given_0 + share * given_1)
-    hits = functools.reduce(operator.or_, (row.bounce.hits for row in free if row.bounce is not None))
+    hits = functools.reduce(maximum, (row.bounce.hits for row in free if row.bounce is not None)) > 0
     kept = where(hits, kept, 0.0)
     x = [kept * (x + share * (x_more - x)) for x, x_more in zip(x_0, x_e, strict=True)]
     y = kept * (y_0 + share * (y_e - y_0))
@@ -123,11 +122,11 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
 
 
 @step
-def _giving(block: Block) -> Block:
-    """A point with the compliance that it has in an impact."""
+def _giving(block: Block) -> Array:
+    """The compliance of a point in an impact."""
     A = block.diagonal()
     more = [share * A[i, i] for i, share in enumerate((GIVES, SLIPS, SLIPS))]
-    return block._replace(R=block.R + np.array(more))
+    return block.R + np.array(more)
 
 
 def _start(row: ImpactRow, which: int) -> Array:
@@ -142,7 +141,7 @@ def _rebounding(b: Array, before: Array, Y: Array, y: Array, bounce: Bounce, x: 
     one of those that hit.
     """
     driven = (b + (1 + bounce.e) * product(Y.T, y))[0] <= 0
-    rebounds = bounce.hits | (bounce.fast & driven)
+    rebounds = (bounce.hits > 0) | ((bounce.fast > 0) & driven)
     normal = where(rebounds, (1 + bounce.e) * before[0], b[0])
     start = where(rebounds, 1 + bounce.e, 1.0) * x[0]
     return np.array([normal, *b[1:]]), np.array([start, *x[1:]])

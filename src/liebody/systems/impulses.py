@@ -246,7 +246,8 @@ def _hitting(gap: Any, u: Any, gravity: Any, p: Any, h: Any) -> tuple[Bounce, Ar
     fast = (p.restitution > 0) & (u < -p.restitution_threshold)
     hits = fast & (gap + h * u - h * h * sqrt(g @ g) <= 0)
     bias, R = _not_below(gap, p, h)
-    return Bounce(hits, fast, p.restitution), where(hits, 0.0, bias), R
+    flags = where(hits, 1.0, 0.0), where(fast, 1.0, 0.0)
+    return Bounce(*flags, p.restitution), where(hits, 0.0, bias), R
 
 
 @step

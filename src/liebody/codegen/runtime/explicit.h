@@ -65,7 +65,8 @@ static T inner(const T *a, const T *b) {
     return sum;
 }
 
-/* Coefficients c of the least |f - dF c|, by normal equations with a small shift, over n differences. */
+/* Coefficients c of the least |f - dF c| over n differences, by normal equations with a small
+   shift. */
 static void least_squares(const T dF[DEPTH][GUESSES], const T *f, int n, T *c) {
     T N[DEPTH][DEPTH], trace = splat(1e-300);
     for (int i = 0; i < n; i++) {
