@@ -9,6 +9,8 @@ grounds     height fields, boxes and steps
 time_stepping  robots with contacts by impulses over steps of one length
 flight      steps of joints that turn and translate
 impulses    what it solves for: contacts, stops and dry friction of joints, closed loops
+impacts     impacts with restitution, before a step
+rows        their rows in the factors of the mass matrix
 spheres     spheres and capsules against each other
 cones       the laws of such impulses, and their solution
 stepping    a hybrid system, one interval after the other
@@ -36,7 +38,7 @@ from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .spheres import SphereContact
 from .stepping import HybridState, HybridStepper
-from .time_stepping import TimeStepping
+from .time_stepping import TimeStepping, UnsolvedSteps
 from .variations import VariedSystem
 
 __all__ = [
@@ -68,6 +70,7 @@ __all__ = [
     "SphereContact",
     "State",
     "TimeStepping",
+    "UnsolvedSteps",
     "VariedSystem",
     "controller_1",
     "controller_2",

@@ -14,193 +14,39 @@ from ..door import names
 from ..dynamics import JointForce, JointFriction, JointLimits
 from ..errors import ModelError
 from ..groups import SE3
-from ..linear import dot, factor, inward, is_zero, outward, product, skew, square, symmetric
+from ..linear import outward, product, skew
 from ..scalar import Array, maximum, minimum, sqrt, where
-from .cones import HELD, SWEEPS, Block, Bounds, Cone, Saturation, formed, gauss_seidel, put, reached, within
+from .cones import HELD, SWEEPS, Bounds, Cone, Saturation, gauss_seidel, put, reached, within
 from .contact import Contact, pair, under
 from .flight import turning
+from .impacts import RIGID, Bounce, ImpactRow
+from .impacts import STEPS as OF_IMPACTS
 from .robot import Element, State, driven
-
-FORMED = 15  # rows up to which sweeps with J M^-1 J^T are shorter than those with its factors
-RIGID = 1e-3  # of its compliance that a point has while it rebounds
-
-
-class Row(NamedTuple):
-    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step.
-
-    rebound  what restitution adds to the bias; None: nothing
-    """
-
-    J: Array
-    bias: Array
-    R: Array
-    law: Any
-    x: Array
-    rebound: Array | None = None
-
-
-class Push(NamedTuple):
-    """Impulses x (m,) of rows, and the velocities J v along them before and after."""
-
-    x: Array
-    before: Array
-    after: Array
-
-    @property
-    def work(self) -> Any:
-        """By the mean velocities."""
-        return self.x @ (0.5 * (self.before + self.after))
-
-
-class Impulses(NamedTuple):
-    """The push on each row, the largest defect of a law, the change of v (nv,)."""
-
-    pushes: list[Push]
-    residual: Any
-    change: Array
+from .rows import STEPS as OF_ROWS
+from .rows import Impulses, Problem, Push, Row
 
 
 def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, newton: int) -> Impulses:
     """Impulses x that obey the laws of rows, w = J v' + bias + R x, with v' = v + M^-1 (L^T r + J^T x).
 
     factors  L and 1/d of M = L^T diag(d) L
-
-    With X = L^-T J^T and Y = X / d, J M^-1 J^T = X^T Y. Rows that are held, w = 0, are eliminated: the others
-    see the inverse inertia that the loops leave, X^T Y - C^T B^-1 C, of the held rows' own B = L_B^T d_B L_B
-    and the coupling C. Longer columns have that, Z = L_B^-T C below X and -Z / d_B below Y. So no sweep over
-    contacts opens a loop.
-
-    With restitution, x = x_0 + s (x_e - x_0) of the impulses x_0 without it and x_e with it. s = 1, unless
-    the work x . (J v + J v') / 2 would be positive, as friction or several contacts can make it: then it is
-    zero.
     """
     if not rows:
         return Impulses([], 0.0, outward(factors, r))
-    n, L, scale = len(v), square(factors[0]), np.array(factors[1])
-    seen = [_in_factors(L, scale, row, v, r) for row in rows]
-    held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
-    loops = _Loops.of(n, [seen[i] for i in held], [rows[i].R for i in held])
-    for i in others if held else ():
-        seen[i] = loops.beside(seen[i])
-    blocks = [Block(rows[i].law, seen[i].X, seen[i].Y, rows[i].R, seen[i].b) for i in others]
-    few = sum(len(block.R) for block in blocks) <= FORMED
-    if few:
-        blocks = formed(blocks)
-    x, y, residual = gauss_seidel(blocks, [rows[i].x for i in others], sweeps, newton)
-    if any(row.rebound is not None for row in rows):
-        rebounds = [rows[i].rebound for i in others]
-        more = [k if e is None else k._replace(b=k.b + e) for k, e in zip(blocks, rebounds, strict=True)]
-        x_e, y_e, rest = gauss_seidel(more, x, sweeps, newton)
-        each = zip(others, blocks, x, x_e, strict=True)
-        works = []
-        for i, block, x_0, x_1 in each:
-            at = reached(block.Y)
-            own = seen[i].before, seen[i].free, block.Y[at]
-            works.append(_works(*own, x_0, x_1, y[at], y_e[at]))
-        share = _most(*(sum(terms) for terms in zip(*works, strict=True)))
-        x = [x_0 + share * (x_1 - x_0) for x_0, x_1 in zip(x, x_e, strict=True)]
-        y, residual = y + share * (y_e - y), maximum(residual, rest)
-    pushed = y
-    if few:
-        none = np.zeros((n + len(held), 0), int)
-        pushed = product(np.concatenate([none, *(seen[i].X for i in others)], axis=1), y)
-    taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
-    pushes = {}
-    for i, block, own in zip(others, blocks, x, strict=True):
-        at = reached(block.Y)
-        pushes[i] = Push(own, seen[i].before, _after(seen[i].free, block.Y[at], y[at]))
-    for i, own in zip(held, taken[:, None], strict=True):
-        pushes[i] = Push(own, seen[i].before, -rows[i].bias - rows[i].R * own)
-    change = outward(factors, r + pushed[:n] + product(loops.X, taken))
-    return Impulses([pushes[i] for i in range(len(rows))], residual, change)
-
-
-class _Seen(NamedTuple):
-    """A row in factors of M: X = L^-T J^T and Y = X / d, (nv, m).
-
-    J v before, and free of all impulses x, after M^-1 L^T r; b of w = A x + b.
-    """
-
-    X: Array
-    Y: Array
-    before: Array
-    free: Array
-    b: Array
-
-
-def _in_factors(L: Array, scale: Array, row: Row, v: Array, r: Array) -> _Seen:
-    """What is seen of a row by the velocities on the way to it: those of rows alike are alike."""
-    at = set(reached(row.J.T))
-    for k in reversed(range(len(v))):
-        at |= {i for i in range(k) if not is_zero(L[k, i])} if k in at else set()
-    a, whole = sorted(at), np.zeros((len(v), len(row.bias)), int)
-    X, Y, *others = _seen(L[np.ix_(a, a)], scale[a], row.J[:, a], row.bias, v[a], r[a])
-    return _Seen(put(whole, a, X), put(whole, a, Y), *others)
-
-
-@step
-def _seen(L: Array, scale: Array, J: Array, bias: Array, v: Array, r: Array) -> tuple[Array, ...]:
-    X = inward((L, scale), J.T)
-    Y, before = X * scale[:, None], product(J, v)
-    free = before + product(Y.T, r)
-    return X, Y, before, free, free + bias
-
-
-class _Loops(NamedTuple):
-    """Rows that are held: their X, Y (nv, m), factors of B = X^T Y + R, and z = L^-T b of B x + b = 0."""
-
-    X: Array
-    Y: Array
-    L: Array
-    scale: Array
-    z: Array
-
-    @classmethod
-    def of(cls, n: int, rows: Sequence[_Seen], shifts: Sequence[Array]) -> _Loops:
-        none = np.zeros((n, 0), int)
-        X, Y = (np.concatenate([none, *(getattr(row, k) for row in rows)], axis=1) for k in "XY")
-        R, b = (np.concatenate([none[0], *x]) for x in (shifts, [row.b for row in rows]))
-        B = factor(symmetric(len(b), lambda i, j: dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)))
-        return cls(X, Y, square(B[0]), np.array(B[1]), inward(B, b))
-
-    def beside(self, row: _Seen) -> _Seen:
-        """A row beside those that are held, whose X^T Y is the inverse inertia that they leave."""
-        at = reached(row.X)
-        Z, W, more = _beside(self.L, self.scale, self.z, self.Y[at], row.X[at])
-        X, Y = np.concatenate([row.X, Z]), np.concatenate([row.Y, W])
-        return _Seen(X, Y, row.before, row.free + more, row.b + more)
-
-
-@step
-def _beside(L: Array, scale: Array, z: Array, held: Array, X: Array) -> tuple[Array, Array, Array]:
-    Z = inward((L, scale), product(held.T, X))
-    W = -Z * scale[:, None]
-    return Z, W, product(W.T, z)
-
-
-@step
-def _after(free: Array, Y: Array, y: Array) -> Array:
-    """Velocities along a row, with all impulses, y = X x."""
-    return free + product(Y.T, y)
-
-
-@step
-def _works(
-    before: Array, free: Array, Y: Array, x_0: Array, x: Array, y_0: Array, y: Array
-) -> tuple[Any, Any, Any]:
-    """Twice the work of impulses x_0 + s (x - x_0) on a row, by its coefficients of 1, s, s^2."""
-    added, speed, more = x - x_0, before + _after(free, Y, y_0), product(Y.T, y - y_0)
-    return x_0 @ speed, added @ speed + x_0 @ more, added @ more
-
-
-def _most(a: Any, b: Any, c: Any) -> Any:
-    """The largest s <= 1 with a + b s + c s^2 <= max(a, 0), where c >= 0."""
-    spare = maximum(-a, 0.0)
-    root = (sqrt(maximum(b * b + 4 * c * spare, 0.0)) - b) / where(c > 0, 2 * c, 1.0)
-    return where(b + c > spare, minimum(root, 1.0), 1.0)
+    problem = Problem.of(factors, v, r, rows)
+    x, y, residual = gauss_seidel(problem.blocks, [rows[i].x for i in problem.others], sweeps, newton)
+    pushes, change = problem.pushed(factors, r, x, y)
+    return Impulses(pushes, residual, change)
 
 
 After = tuple[dict[str, Array], dict[str, Any]]
+
+
+class Struck(NamedTuple):
+    """The part of an element in an `Impact`."""
+
+    pushes: list[Push]
+    found: list[Array]
 
 
 class Solved(Element):
@@ -208,14 +54,25 @@ class Solved(Element):
 
     driven = False
     guess = "reaction"  # what of its flows a step starts its search from
+    impact_guess: str | None = None  # and the search for an impact; None: it starts from zero
+    repeated = False  # whether steps are taken anew, from what they found
+    bounces = False  # whether steps begin with impacts, whose impulses a next step does not start from
 
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         """Its rows in a step of length h."""
         raise NotImplementedError
 
-    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
-        """The flows after a step, and the powers lost in it; found: the pushes on its rows."""
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push], struck: Struck | None) -> After:
+        """The flows after a step, and the powers lost in it.
+
+        found   the pushes on its rows
+        struck  the impact at the beginning of the step, on its rows; None: there are no impacts
+        """
         raise NotImplementedError
+
+    def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
+        """Its rows in the impact at the beginning of a step, as many as in the step, or none."""
+        return []
 
     def rates(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return self.flows
@@ -233,7 +90,6 @@ class ContactImpulses(Solved):
 
     ledger = True  # whether the system has one
     steps: tuple[Any, ...] = ()  # of its own that are done to each of many points
-    repeated = False  # whether steps are taken anew; then they start from `guess`, not from the reaction
 
     def __init__(self, contact: Contact) -> None:
         super().__init__()
@@ -244,15 +100,17 @@ class ContactImpulses(Solved):
             raise ModelError(f"{self.name}: time stepping needs friction; give Contact(..., friction=0.8)")
         if any(k == d == 0 for k, d in zip(pair(given["stiffness"]), pair(given["damping"]))):
             raise ModelError(f"{self.name}: stiffness and damping are both zero; give stiffness=1e6, say")
-        self.parameters, self.ranges, self._rebounds = given, contact.ranges, "restitution" in given
+        self.parameters, self.ranges, self.rebounds = given, contact.ranges, "restitution" in given
 
     def attach(self, tree: Tree) -> None:
         n, self._frames = len(self.points), self._located(tree)
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
         if self.ledger:
             self.flows["dissipated"] = np.zeros((n, 2))
-        if self.repeated:
+        if self.repeated or self.bounces:
             self.guess, self.flows["guess"] = "guess", np.zeros((n, 3))
+        if self.repeated and self.bounces:
+            self.impact_guess, self.flows["impact_guess"] = "impact_guess", np.zeros((n, 2, 3))
 
     def _located(self, tree: Tree) -> list[Any]:
         """Where the points are: the first frame on their body, which they share, and r (3,) in its axes."""
@@ -287,21 +145,39 @@ class ContactImpulses(Solved):
         found = []
         for i in range(len(self.points)):
             gap, axes = self._gap(s, i, p)
-            J = self._jacobian(s, i, axes)
-            u = product(J[:1], s.v)[0] if self._rebounds else None
-            bias, R, rebound = _at_ground(gap, u, z.stretch[i], p, h)
+            bias, R = _at_ground(gap, z.stretch[i], p, h)
             x = h * getattr(z, self.guess)[i]
-            found.append(Row(J, bias, R, Cone(p.friction), x, rebound if self._rebounds else None))
+            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), x))
         return found
 
-    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+    def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
+        rows = []
+        for i in range(len(self.points)):
+            gap, axes = self._gap(s, i, p)
+            J, starts = self._jacobian(s, i, axes), None
+            if self.impact_guess is not None:
+                starts = h * getattr(z, self.impact_guess)[i]
+            if self.rebounds:
+                bounce, bias, R = _hitting(gap, product(J[:1], s.v)[0], s.gravity, p, h)
+            else:
+                bounce, (bias, R) = None, _met(gap, p, h)
+            rows.append(ImpactRow(J, bias, R, Cone(p.friction), starts, bounce))
+        return rows
+
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push], struck: Struck | None) -> After:
         behind = [_behind(self._gap(s, i, p)[0], z.stretch[i], x, p, h) for i, x in enumerate(found)]
         stretches, losses = (np.stack(y) for y in zip(*behind, strict=True))
-        flows = {"reaction": np.stack([push.x for push in found]) / h, "stretch": stretches}
+        forces = np.stack([push.x for push in found]) / h
+        flows = {"reaction": forces, "stretch": stretches}
+        if self.guess == "guess":
+            flows["guess"] = forces
+        if struck is not None:
+            flows["reaction"] = forces + np.stack([push.x for push in struck.pushes]) / h
+            losses = losses + np.stack([_lost(push) for push in struck.pushes])
+            if self.impact_guess is not None:
+                flows[self.impact_guess] = np.stack(struck.found) / h
         if self.ledger:
             flows["dissipated"] = z.dissipated + losses
-        if self.repeated:
-            flows["guess"] = flows["reaction"]
         return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
     # -- what is known of it --------------------------------------------------------------------------------
@@ -339,19 +215,46 @@ def _along(axes: Array, R: Array, r: Array, radius: Any, J: Array) -> Array:
 
 
 @step
-def _at_ground(gap: Any, u: Any, stretch: Array, p: Any, h: Any) -> tuple[Array, Array, Array]:
-    """Bias, compliance, and rebound of a point that comes with the normal velocity u."""
+def _at_ground(gap: Any, stretch: Array, p: Any, h: Any) -> tuple[Array, Array]:
+    """Bias and compliance of a point."""
     (K, K_t), (D, D_t) = pair(p.stiffness), pair(p.damping)
     c, c_t = h * K + D, h * K_t + D_t
-    soft, back = 1 / (h * c), 0.0
     first = where(gap > 0, gap / h, gap * (K / c))
-    if u is not None:
-        fast = (p.restitution > 0) & (u < -p.restitution_threshold)
-        hits = fast & (gap + h * u <= 0)
-        first, soft = where(hits, 0.0, where(fast, 2 * first, first)), where(hits, RIGID, 1.0) * soft
-        back = where(hits, p.restitution * u, 0.0)
     bias = np.concatenate([[first], stretch * (K_t / c_t)])
-    return bias, np.array([soft, *[1 / (h * c_t)] * 2]), np.array([back, 0, 0])
+    return bias, np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
+
+
+def _not_below(gap: Any, p: Any, h: Any) -> tuple[Array, Array]:
+    """Bias and compliance of a point in an impact: it comes no further than to the ground within the step."""
+    (K, K_t), (D, D_t) = pair(p.stiffness), pair(p.damping)
+    soft, soft_t = RIGID / (h * (h * K + D)), RIGID / (h * (h * K_t + D_t))
+    return np.array([maximum(gap, 0.0) / h, 0, 0]), np.array([soft, soft_t, soft_t])
+
+
+@step
+def _met(gap: Any, p: Any, h: Any) -> tuple[Array, Array]:
+    return _not_below(gap, p, h)
+
+
+@step
+def _hitting(gap: Any, u: Any, gravity: Any, p: Any, h: Any) -> tuple[Bounce, Array, Array]:
+    """Whether a point that comes with the normal velocity u hits, and its bias and compliance then.
+
+    It falls by h^2 |gravity| at most beside its path of h u.
+    """
+    g = np.asarray(gravity)
+    fast = (p.restitution > 0) & (u < -p.restitution_threshold)
+    hits = fast & (gap + h * u - h * h * sqrt(g @ g) <= 0)
+    bias, R = _not_below(gap, p, h)
+    flags = where(hits, 1.0, 0.0), where(fast, 1.0, 0.0)
+    return Bounce(*flags, p.restitution), where(hits, 0.0, bias), R
+
+
+@step
+def _lost(push: Push) -> Array:
+    """What a point loses in an impact, along normal and tangents."""
+    work = push.x * (0.5 * (push.before + push.after))
+    return np.array([-work[0], -(work[1] + work[2])])
 
 
 @step
@@ -410,19 +313,33 @@ class _JointImpulses(_Dissipating):
         """The entry of J, bias, R and law."""
         raise NotImplementedError
 
+    def _jacobian(self, s: State, at: _At, entry: Any) -> Array:
+        J = np.zeros((1, s.tree.nv), int).astype(object)
+        J[0, at.body.dofs.start + at.place] = entry
+        return J
+
     def rows(self, s: State, z: Any, p: Any, h: Any) -> list[Row]:
         found = []
-        for at, effort in zip(self._at, z.reaction, strict=True):
+        for at, effort in zip(self._at, getattr(z, self.guess), strict=True):
             entry, bias, R, law = self._row(s, h, at)
-            J = np.zeros((1, s.tree.nv), int).astype(object)
-            J[0, at.body.dofs.start + at.place] = entry
-            found.append(Row(J, np.array([bias]), np.array([R]), law, np.array([h * effort * entry])))
+            start = np.array([h * effort * entry])
+            found.append(Row(self._jacobian(s, at, entry), np.array([bias]), np.array([R]), law, start))
         return found
 
-    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
-        efforts = [self._row(s, h, at)[0] * push.x[0] for at, push in zip(self._at, found, strict=True)]
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push], struck: Struck | None) -> After:
+        entries = [self._row(s, h, at)[0] for at in self._at]
+        efforts = np.array([x * push.x[0] for x, push in zip(entries, found, strict=True)]) / h
         lost = -sum(push.work for push in found) / h - self._stored(s, h, found)
-        return {"reaction": np.array(efforts) / h}, {"": lost}
+        flows = {"reaction": efforts}
+        if self.guess == "guess":
+            flows["guess"] = efforts
+        if struck is not None and struck.pushes:
+            more = [x * push.x[0] for x, push in zip(entries, struck.pushes, strict=True)]
+            flows["reaction"] = efforts + np.array(more) / h
+            lost = lost - sum(push.work for push in struck.pushes) / h
+        if self.impact_guess is not None and struck is not None:
+            flows[self.impact_guess] = np.reshape([x[:, 0] for x in struck.found], (-1, 2)) / h
+        return flows, {"": lost}
 
     def _stored(self, s: State, h: Any, found: list[Push]) -> Any:
         """The rate of the energy that it stores."""
@@ -451,6 +368,24 @@ class StopImpulses(_JointImpulses):
     def _row(self, s: State, h: Any, at: _At) -> tuple[Any, Any, Any, Bounds]:
         (sign, gap), (k, *_, T) = self._gap(s, at), at.numbers
         return sign, where(gap > 0, gap / h, gap / (h + T)), 1 / (h * k * (h + T)), Bounds(0.0, np.inf)
+
+    def attach(self, tree: Tree) -> None:
+        super().attach(tree)
+        if self.bounces:
+            self.guess, self.flows["guess"] = "guess", np.zeros(len(self._at))
+        if self.bounces and self.repeated:
+            self.impact_guess, self.flows["impact_guess"] = "impact_guess", np.zeros((len(self._at), 2))
+
+    def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
+        """Joints get no further than to their stops within the step."""
+        rows = []
+        for i, at in enumerate(self._at):
+            (sign, gap), (k, *_, T) = self._gap(s, at), at.numbers
+            starts = None if self.impact_guess is None else h * getattr(z, self.impact_guess)[i][:, None]
+            bias, R = maximum(gap, 0.0) / h, RIGID / (h * k * (h + T))
+            J = self._jacobian(s, at, sign)
+            rows.append(ImpactRow(J, np.array([bias]), np.array([R]), Bounds(0.0, np.inf), starts))
+        return rows
 
     def _stored(self, s: State, h: Any, found: list[Push]) -> Any:
         ahead = [h * push.after[0] for push in found]
@@ -499,7 +434,7 @@ class DriveImpulses(Solved):
             found.append(Row(J, nothing, nothing, law, np.array([h * x])))
         return found
 
-    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push], struck: Struck | None) -> After:
         x = np.concatenate([np.zeros(0), *(push.x for push in found)])
         s.given_up = np.zeros(s.tree.nv, int).astype(object)
         s.given_up[self._at] = x / h
@@ -541,9 +476,16 @@ class LoopImpulses(_Dissipating):
         R, x = PROXIMAL * closed.row_sizes(s.q), np.zeros(1, int)
         return [Row(found.J[[i]], bias[[i]], R[[i]], HELD, x) for i in range(closed.nc)]
 
-    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push]) -> After:
-        forces = -np.concatenate([push.x for push in found]) / h
-        return {"multipliers": forces}, {"": -sum(push.work for push in found) / h}
+    def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
+        """The velocities of the closures stay as they are."""
+        closed = s.mechanism
+        J, R = closed.loop_rows(s.q, s.v, s.t).J, PROXIMAL * closed.row_sizes(s.q)
+        return [ImpactRow(J[[i]], -product(J[[i]], s.v), R[[i]], HELD) for i in range(closed.nc)]
+
+    def after(self, s: State, z: Any, p: Any, h: Any, found: list[Push], struck: Struck | None) -> After:
+        pushes = [found, *([] if struck is None else [struck.pushes])]
+        forces = -sum(np.concatenate([push.x for push in each]) for each in pushes) / h
+        return {"multipliers": forces}, {"": -sum(push.work for each in pushes for push in each) / h}
 
 
 KINDS: dict[type, type[Solved]] = {
@@ -553,5 +495,5 @@ KINDS: dict[type, type[Solved]] = {
 }
 """Elements and forces that are solved for, and what they become."""
 
-STEPS = (*SWEEPS, _over, _along, _at_ground, _behind, _seen, _beside, _after, _works)
+STEPS = (*SWEEPS, *OF_ROWS, *OF_IMPACTS, _over, _along, _at_ground, _met, _hitting, _behind, _lost)
 """What is done to each point or row; of many it becomes loops."""

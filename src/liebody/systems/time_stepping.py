@@ -32,12 +32,13 @@ from ..codegen.printers.explicit import Repeats
 from ..constrained import ClosedTree
 from ..door import count, floats, short
 from ..dynamics import JointDamping
-from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive
+from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive, warn
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
-from ..scalar import Array, clip
-from .flight import carried, turning
+from ..scalar import Array, clip, maximum, where
+from .flight import carried, in_free_fall, tumbling, turning
 from .hybrid import HybridRun
+from .impacts import Impact, impact
 from .impulses import (
     KINDS,
     STEPS,
@@ -45,6 +46,7 @@ from .impulses import (
     DriveImpulses,
     LoopImpulses,
     Solved,
+    Struck,
     effort_limits,
     impulses,
 )
@@ -52,8 +54,12 @@ from .robot import Element, RobotSystem, State, full_name, one_by_one
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
 MANY = 12  # points; of more, loops compile two to five times as soon, and their steps take 3 to 6 % longer
-REPEATS = 100  # of a step at most
+REPEATS = 400  # of a step at most
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
+
+
+class UnsolvedSteps(UserWarning):
+    """Steps whose forces fail their laws by more than the tolerance, however often they were taken."""
 
 
 class TimeStepping(RobotSystem, method="time-stepping"):
@@ -63,16 +69,18 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     step       length of a step, a parameter of the system; `dt` of `simulate` sets it                    [s]
     sweeps     over all contacts in each step, forth and back in turn
     newton     iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is
-               cheaper and good on floors that give way
+               cheaper and good on floors that give way; default: 3, and 8 with a tolerance
     clipped    whether the efforts of drives are kept within the joints' effort limits
     tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
-               in all lanes, at most REPEATS times; None: once is enough                                  [N]
+               in all lanes, at most REPEATS times; None: once is enough. Members that do not come to it
+               are counted in the memory `unsolved`, and an UnsolvedSteps warning names them              [N]
 
     `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, what drives give up at their limits
     (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
     `ClosedTree`, exactly in each step (`LoopImpulses`).
 
-    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h         [N]
+    Memory `residual`: by how much the forces of a contact fail its law at most, |x - P(...)| / h         [N];
+    with a tolerance also `unsolved`: how many steps so far have stayed above it
 
     Efforts and forces of elements are those of the beginning of a step, but for what their gains say
     (`Element.gains`) and the joints' damping, which are implicit. Joints' work and losses are those by the
@@ -87,20 +95,24 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         *elements: Any,
         step: float = 1e-3,
         sweeps: int = 3,
-        newton: int = 3,
+        newton: int | None = None,
         clipped: bool = False,
         tolerance: float | None = None,
         **options: Any,
     ) -> None:
-        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), count("newton", newton, 0), clipped
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance, " of newtons")
+        iterations = (3 if tolerance is None else 8) if newton is None else count("newton", newton, 0)
+        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), iterations, clipped
         made = [
             KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x  # type: ignore[call-arg]
             for x in one_by_one(elements)
         ]
+        self._bounces = any(isinstance(x, ContactImpulses) and x.rebounds for x in made)
         for element in made:
             if isinstance(element, ContactImpulses):
-                element.ledger, element.repeated = options.get("ledger", True), tolerance is not None
+                element.ledger = options.get("ledger", True)
+            if isinstance(element, Solved):
+                element.repeated, element.bounces = tolerance is not None, self._bounces
         if isinstance(robot, ClosedTree):
             made.append(LoopImpulses(robot.nc))
         if clipped:
@@ -125,13 +137,17 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         if self._replaced:
             self._replaced.append("residual")
             kinds["flows"]["residual"] = 0.0
+            if self.tolerance is not None:
+                kinds["flows"]["unsolved"] = 0.0
         return kinds
 
     # -- a step ---------------------------------------------------------------------------------------------
 
     def _named(self, part: str, *at: Any) -> dict[str, Any]:
         found = super()._named(part, *at)
-        return found | {"residual": 0.0} if part == "rates" and self._replaced else found
+        if part != "rates" or not self._replaced:
+            return found
+        return found | {"residual": 0.0} | ({} if self.tolerance is None else {"unsolved": 0.0})
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
         return p.step
@@ -146,8 +162,27 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                 K, D = (x + (self._driven * y if e.driven else y) for x, y in zip((K, D), found, strict=True))
         return K, D
 
+    def _struck(self, s: State, h: Any) -> tuple[Impact, dict[Element, Struck]]:
+        """The impact with which a step begins, and the part of each element in it."""
+        parts = [(e, e.impact_rows(s, z, p, h)) for e, z, p in s.elements if isinstance(e, Solved)]
+        rows = [row for _, own in parts for row in own]
+        found = impact(factor(dynamics.mass_matrix(s.tree, s.q)), s.v, rows, self.sweeps, self.newton)
+        struck: dict[Element, Struck] = {}
+        first = 0
+        for e, own in parts:
+            last = first + len(own)
+            struck[e] = Struck(found.pushes[first:last], found.found[first:last])
+            first = last
+        return found, struck
+
     def _motion(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        s, h = self._seen(t, q, v, z, p), p.step
+        s, h, start = self._seen(t, q, v, z, p), p.step, v
+        struck: dict[Element, Struck] = {}
+        impact_residual: Any = 0.0
+        if self._bounces:
+            at_start, struck = self._struck(s, h)
+            impact_residual, v = at_start.residual, v + at_start.change
+            s = self._seen(t, q, v, z, p)
         each, mechanism = s.elements, s.mechanism
         tau, wrenches = self._loads(s, each)
         bias = dynamics.inverse_dynamics(s.tree, q, v, -turning(s.tree, v), s.gravity, wrenches)
@@ -164,22 +199,31 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
         parts = [(e, z_, p_, e.rows(s, z_, p_, h)) for e, z_, p_ in each if isinstance(e, Solved)]
         rows = [row for *_, own in parts for row in own]
+        if self._bounces:
+            v = v + tumbling(s.tree, v, dynamics.mass_matrix(s.tree, q), h)
         found = impulses(factors, v, r, rows, self.sweeps, self.newton)
         after = v + found.change
 
-        rates: dict[str, Any] = {"residual": found.residual / (h * h)} if parts else {}
+        residual = maximum(found.residual, impact_residual) if self._bounces else found.residual
+        rates: dict[str, Any] = {"residual": residual / (h * h)} if parts else {}
+        if parts and self.tolerance is not None:
+            rates["unsolved"] = where(residual / h > self.tolerance, 1.0, 0.0) / h
         losses: dict[Element, Any] = {}
         first = 0
         for contact, z_, p_, own in parts:
             pushes, first = found.pushes[first : first + len(own)], first + len(own)
-            flows, losses[contact] = contact.after(s, z_, p_, h, pushes)
+            flows, losses[contact] = contact.after(s, z_, p_, h, pushes, struck.get(contact))
             rates.update({full_name(contact, name): y / h for name, y in flows.items()})
         for e, z_, p_ in each:
             if e not in losses:
                 rates.update({full_name(e, name): y for name, y in e.rates(s, z_, p_).items()})
         powers = self._works(s, found.change, h, losses) if self.power_names else {}
-        moves, seen = carried(s.tree, after, h)
-        return moves, (seen - v) / h, rates, powers
+        mean = after
+        if self._bounces:
+            pushed = [(row.J, push.x) for row, push in zip(rows, found.pushes, strict=True)]
+            mean = in_free_fall(s.tree, v, after, pushed)
+        moves, seen = carried(s.tree, after, h, mean)
+        return moves, (seen - start) / h, rates, powers
 
     def _works(self, s: State, change: Array, h: Any, losses: Mapping[Element, Any]) -> Any:
         """Powers by the mean velocities of a step."""
@@ -210,7 +254,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         places = self._still.size + self.nq + self.nv + np.arange(self._flowing.size)
         at = {name: places[own].tolist() for name, own in self._flowing.places.items()}
         solved = (e for e in self.elements if isinstance(e, Solved))
-        guesses = sorted(i for e in solved for i in at[full_name(e, e.guess)])
+        names = [full_name(e, x) for e in solved for x in (e.guess, e.impact_guess) if x is not None]
+        guesses = sorted(i for name in names for i in at[name])
         return Repeats(tuple(guesses), at["residual"][0], self.tolerance, REPEATS)
 
     def _signals(self, *at: Any) -> dict[str, Any]:
@@ -284,4 +329,20 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
-        return super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+        run = super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
+        if self.tolerance is not None and self._replaced:
+            _warn_of_unsolved(run, self.tolerance)
+        return run
+
+
+def _warn_of_unsolved(run: HybridRun, tolerance: float) -> None:
+    steps = np.ravel(run.final.memory["unsolved"])
+    (members,) = np.nonzero(steps > 0.5)
+    if len(members):
+        which = f" of {len(members)} of {len(steps)} members" if len(steps) > 1 else ""
+        warn(
+            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} "
+            "attempts; run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give "
+            "more sweeps or newton iterations, softer ground, or a larger tolerance",
+            UnsolvedSteps,
+        )

@@ -56,17 +56,69 @@ static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 #endif
 
 #if REPEATS
-/* The step anew, from the guesses that it found, in lanes with a defect above the tolerance. */
+#define GUESSES ((int)(sizeof guesses / sizeof *guesses))
+#define DEPTH 4 /* differences of earlier attempts that the next one is extrapolated from */
+
+static T inner(const T *a, const T *b) {
+    T sum = splat(0);
+    for (int j = 0; j < GUESSES; j++) sum += a[j] * b[j];
+    return sum;
+}
+
+/* Coefficients c of the least |f - dF c| over n differences, by normal equations with a small
+   shift. */
+static void least_squares(const T dF[DEPTH][GUESSES], const T *f, int n, T *c) {
+    T N[DEPTH][DEPTH], trace = splat(1e-300);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k <= i; k++) N[i][k] = N[k][i] = inner(dF[i], dF[k]);
+        c[i] = inner(dF[i], f);
+        trace += N[i][i];
+    }
+    for (int i = 0; i < n; i++) N[i][i] += 1e-12 * trace;
+    for (int i = 0; i < n; i++) /* elimination: N is positive definite */
+        for (int k = i + 1; k < n; k++) {
+            const T factor = N[k][i] / N[i][i];
+            for (int j = i; j < n; j++) N[k][j] -= factor * N[i][j];
+            c[k] -= factor * c[i];
+        }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int j = i + 1; j < n; j++) c[i] -= N[i][j] * c[j];
+        c[i] /= N[i][i];
+    }
+}
+
+/* The step anew, from the guesses x that it made of the last ones, in lanes with a defect above the
+   tolerance; each lane keeps its best attempt. Attempts are a fixed-point iteration x <- x + f(x).
+   Anderson's method (1965) extrapolates it from the last differences dX, dF: in slow directions it
+   converges in few attempts. Where f grew, the next attempt goes on without extrapolation. */
 static void repeat(const T *t, const T *h, const T *y, const T *u, Work *w, T *next) {
-    LOCAL T from[POINT], better[POINT];
+    LOCAL T from[POINT], other[POINT], x[GUESSES], f[GUESSES];
+    LOCAL T dX[DEPTH][GUESSES], dF[DEPTH][GUESSES], c[DEPTH];
+    T size = splat(0);
     memcpy(from, y, sizeof from);
-    for (int round = 0; round < REPEATS; round++) {
+    memcpy(other, next, MOVING * sizeof *other);
+    for (int round = 0; round <= REPEATS; round++) {
         const I open = MASK(next[DEFECT - MEMORY] > tolerance);
-        if (!any(open)) return;
-        for (int j = 0; j < (int)(sizeof guesses / sizeof *guesses); j++)
-            from[guesses[j]] = next[guesses[j] - MEMORY];
-        stages(*t, *h, from + MEMORY, from, u, w->apart, w->k, better);
-        for (int j = 0; j < MOVING; j++) next[j] = where(open, better[j], next[j]);
+        if (round == REPEATS || !any(open)) return;
+        const int slot = (round + DEPTH - 1) % DEPTH; /* of the difference to the attempt before */
+        for (int j = 0; j < GUESSES; j++) {
+            const T start = from[guesses[j]], change = other[guesses[j] - MEMORY] - start;
+            if (round) dX[slot][j] = start - x[j], dF[slot][j] = change - f[j];
+            x[j] = start, f[j] = change;
+        }
+        const int n = round < DEPTH ? round : DEPTH;
+        const T last = size;
+        size = inner(f, f);
+        least_squares((const T(*)[GUESSES])dF, f, n, c);
+        const I grew = MASK(size > 4.0 * last);
+        for (int j = 0; j < GUESSES; j++) {
+            T shift = splat(0);
+            for (int i = 0; i < n; i++) shift += c[i] * (dX[i][j] + dF[i][j]);
+            from[guesses[j]] = x[j] + f[j] - where(grew, splat(0), shift);
+        }
+        stages(*t, *h, from + MEMORY, from, u, w->apart, w->k, other);
+        const I kept = open & MASK(other[DEFECT - MEMORY] < next[DEFECT - MEMORY]);
+        for (int j = 0; j < MOVING; j++) next[j] = where(kept, other[j], next[j]);
     }
 }
 #endif

@@ -1,0 +1,165 @@
+"""Impacts with restitution: no point goes through the ground, and no energy is gained, whatever falls."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.codegen import libraries
+from liebody.groups import Free, Planar
+from liebody.systems import Contact, TimeStepping, UnsolvedSteps
+
+G, K, D, H = 9.81, 1e8, 1e5, 1e-3
+SIZE = np.array([0.4, 0.3, 0.2])
+CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * SIZE / 2
+
+
+def body(group, points, inertia):
+    """A body with frames p0, p1, ... at the points."""
+    builder = TreeBuilder("body").add("body", group, inertia)
+    for i, point in enumerate(points):
+        builder.frame(f"p{i}", "body", point)
+    return builder.build()
+
+
+def polygon(n):
+    """A disc in the vertical plane with n points on its rim, or a rod with two ends."""
+    a = 2 * np.pi * np.arange(n) / n
+    return [[0.2 * np.cos(x), 0, 0.2 * np.sin(x)] for x in a]
+
+
+ROD = SpatialInertia.box(1.0, (0.4, 0.05, 0.05))
+BODIES = {
+    **{f"{n} points in a plane": (Planar((0, 1, 0)), polygon(n), ROD) for n in (2, 3, 5, 8)},
+    "a sole on 4 points": (Free(), CORNERS[CORNERS[:, 2] < 0], SpatialInertia.box(1.0, SIZE)),
+    "a box on 8 points": (Free(), CORNERS, SpatialInertia.box(1.0, SIZE)),
+}
+
+
+def dropped(kind, members, seed, **options):
+    """A run of random drops and throws, some of them nearly flat, and the largest vertical momentum."""
+    group, points, inertia = BODIES[kind]
+    tree, rng = body(group, points, inertia), np.random.default_rng(seed)
+    law = {"stiffness": K, "damping": D, "friction": 0.5, "restitution": 0.5}
+    system = TimeStepping(tree, Contact(*(f"p{i}" for i in range(len(points))), **law), **options)
+    place = np.array([1.0, 0, 0, 0, 0, 0, 0]) if tree.nq == 7 else np.zeros(3)
+    q = np.tile(place, (members, 1))
+    tilt = np.where(rng.uniform(size=members) < 0.3, 1e-3, 3.0) * rng.uniform(-1, 1, members)
+    if tree.nq == 7:
+        axis = rng.normal(size=(members, 3))
+        axis /= np.linalg.norm(axis, axis=1)[:, None]
+        q[:, :4] = np.concatenate([np.cos(tilt / 2)[:, None], np.sin(tilt / 2)[:, None] * axis], axis=1)
+    else:
+        q[:, 0] = tilt
+    v = rng.uniform(-1, 1, (members, tree.nv)) * np.where(np.arange(tree.nv) < tree.nv // 2, 8.0, 3.0)
+    poses = np.array([tree.body("body").joint.group.pose(x) for x in q])
+    lowest = (np.array(points) @ poses[:, 2, :3].T).min(axis=0)
+    unit = np.eye(tree.nq)[tree.nq - (1 if tree.nq == 7 else 2) :]
+    up = next(x for x in unit if abs(tree.body("body").joint.group.pose(place + x)[2, 3]) > 0.5)
+    sign = tree.body("body").joint.group.pose(place + up)[2, 3]
+    q += (sign * (10.0 ** rng.uniform(-5, -1, members) - lowest))[:, None] * up
+    given = {
+        "floor_restitution": np.where(rng.uniform(size=members) < 0.2, 1.0, rng.uniform(0, 1, members)),
+        "floor_friction": np.where(rng.uniform(size=members) < 0.3, 0.0, rng.uniform(0, 2, members)),
+    }
+    run = system.simulate(q, v, t_end=0.3, dt=H, record_every=H, parameters=given)
+    momentum = np.linalg.norm(v[:, tree.nv - (3 if tree.nq == 7 else 2) :], axis=1).max() + G * 0.3
+    return system, run, given, momentum
+
+
+def check_laws(run, momentum):
+    assert (run.ends == "").all()
+    energy = run.kinetic + run.potential  # with what the ground stores
+    assert (energy - energy[:, :1]).max() < 1e-12 * np.abs(energy).max()
+    depth = -run.outputs["floor_height_over"].min(axis=-1)
+    assert depth.max() < 2 * momentum / (H * K + D)  # what the impulse of a whole landing presses it in
+    assert (run.outputs["floor_force"][..., 2].max(axis=(1, 2)) > 0).mean() > 0.5  # most have landed
+
+
+QUICK = [pytest.param(kind, marks=[pytest.mark.wide] if "on" in kind.split() else []) for kind in BODIES]
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_no_point_goes_through_the_ground_and_no_energy_is_gained(kind):
+    _, run, _, momentum = dropped(kind, 64, 1)
+    check_laws(run, momentum)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", BODIES)
+def test_no_point_of_thousands_goes_through_the_ground(kind, seed):
+    _, run, _, momentum = dropped(kind, 1024, 10 + seed)
+    check_laws(run, momentum)
+
+
+def two_ended_rod(e, **options):
+    tree = TreeBuilder("rod").add("body", Planar((0, 1, 0)), ROD)
+    tree = tree.frame("l", "body", [-0.2, 0, 0]).frame("r", "body", [0.2, 0, 0]).build()
+    law = {"stiffness": K, "damping": D, "friction": 0.0, "restitution": e}
+    return TimeStepping(tree, Contact("l", "r", **law), **options)
+
+
+def test_a_rebounding_end_does_not_drive_the_other_one_into_the_ground():
+    """The right end, 3.2 mm above, is driven down by the rebound of the left one: both rebound."""
+    rod = two_ended_rod(0.3, tolerance=1e-8)
+    run = rod.simulate([-0.0009, 0.003, 0], [-0.25, -3.17, 0], t_end=3e-3, dt=1e-3, record_every=1e-3)
+    assert run.outputs["floor_height_over"].min() > -1e-5
+    energy = run.kinetic + run.potential
+    assert np.diff(energy).max() < 1e-12 and run.memory["residual"].max() < 1e-8
+    ends = run.v[1, 1] + np.array([1, -1]) * 0.2 * run.v[1, 0]
+    before = -3.17 + np.array([1, -1]) * 0.2 * -0.25
+    np.testing.assert_allclose(ends, -0.3 * before - G * H, atol=2e-2)  # each its own, by Newton's law
+
+
+def test_an_elastic_body_keeps_its_energy_over_many_bounces():
+    """e = 1 without friction: but for impulses of slow and driven points, none of which happen here."""
+    tree = body(Planar((0, 1, 0)), polygon(2), ROD)
+    law = {"stiffness": K, "damping": D, "friction": 0.0, "restitution": 1.0}
+    system = TimeStepping(tree, Contact("p0", "p1", **law))
+    run = system.simulate([0.7, 0.5, 0.0], [3.0, 0.0, 0.3], t_end=1.0, dt=H, record_every=H)
+    energy = run.kinetic + run.potential
+    assert (run.outputs["floor_force"][..., 2].max(axis=1) > 0).sum() >= 2
+    assert np.ptp(energy) < 1e-7 * run.kinetic.max()
+
+
+@pytest.mark.filterwarnings("ignore::liebody.systems.UnsolvedSteps")
+def test_a_block_on_four_corners_bounces_without_gaining_energy():
+    points = [(-0.1, -0.1, -0.05), (-0.1, 0.1, -0.05), (0.1, -0.1, -0.05), (0.1, 0.1, -0.05)]
+    tree = body(Free(), points, SpatialInertia.box(2.0, (0.2, 0.2, 0.1)))
+    law = {"stiffness": 1e5, "damping": 1e3, "friction": 0.5, "restitution": 0.8}
+    system = TimeStepping(tree, Contact("p0", "p1", "p2", "p3", **law))
+    tilt = np.linspace(0, 0.2, 32)
+    q0 = np.stack([np.cos(tilt / 2), np.sin(tilt / 2), *np.zeros((4, 32)), 0.08 + 0 * tilt], axis=1)
+    run = system.simulate(q0, [0, 0, 0, 1.0, 0, 0], t_end=1.0, dt=H, record_every=H)
+    energy = run.kinetic + run.potential
+    assert (energy - energy[:, :1]).max() < 1e-12
+    assert run.outputs["floor_height_over"].min() > -3e-3  # 2 kg at 1 m/s on 1e5 N/m and 1e3 N s/m
+
+
+def test_steps_without_a_compiler_obey_the_same_law(monkeypatch):
+    state, options = ([-0.0009, 0.003, 0], [-0.25, -3.17, 0]), {"t_end": 3e-3, "dt": H, "record_every": H}
+    run = two_ended_rod(0.3, tolerance=1e-8).simulate(*state, **options)
+    monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
+    slow = two_ended_rod(0.3, tolerance=1e-8).simulate(*state, **options)
+    np.testing.assert_allclose(slow.q, run.q, atol=1e-12)
+    np.testing.assert_allclose(slow.v, run.v, atol=1e-9)
+
+
+def test_a_tolerance_that_is_not_reached_is_said_and_counted_by_member():
+    """One rod lands, and round-off alone is above such a tolerance; another one is still high up."""
+    tree = body(Planar((0, -1, 0)), polygon(2), ROD)
+    floor = Contact("p0", "p1", stiffness=K, damping=D, friction=0.6)
+    q0, v0 = [[0.01, z, 0] for z in (0.03, 5.0)], [1.0, -1.0, 0.5]
+    options = {"t_end": 0.1, "dt": H, "record_every": H}
+    hard = TimeStepping(tree, floor, tolerance=1e-15, sweeps=1)
+    with pytest.warns(UnsolvedSteps, match=r"steps of 1 of 2 members stayed above the tolerance of 1e-15 N"):
+        run = hard.simulate(q0, v0, **options)
+    above = (run.memory["residual"] > 1e-15).sum(axis=1)
+    np.testing.assert_allclose(run.memory["unsolved"][:, -1], above, atol=1e-9)
+    assert above[0] > 0 and above[1] == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnsolvedSteps)
+        easy = TimeStepping(tree, floor, tolerance=1e-6).simulate(q0, v0, **options)
+    assert easy.memory["residual"].max() <= 1e-6 and easy.memory["unsolved"].max() == 0
