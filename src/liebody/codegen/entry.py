@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import build
+from . import build, pool
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 # PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
@@ -65,19 +65,8 @@ def available() -> bool:
         and seen.weak_references == id(reference)
         and other is probe
         and all(ctypes.c_double.from_address(id(x) + object.__basicsize__).value == x for x in numbers)
-        and _numpy_functions() is not None
+        and pool.numpy_functions() is not None
     )
-
-
-@functools.cache
-def _numpy_functions() -> Any:
-    """NumPy's table of C functions."""
-    from numpy._core import _multiarray_umath as table_of  # type: ignore[attr-defined]
-
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address = pointer(table_of._ARRAY_API, None)
-    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
 
 def takes(inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]]) -> bool:
@@ -141,8 +130,8 @@ def builtin(
 @functools.cache
 def _call(compiler: build.Compiler) -> int:
     """The function `call` of runtime/call.h."""
-    library = build.library(build.Source([build.runtime("call.h")]), compiler)
-    library.setup(_table())
+    library = pool.library(compiler)
+    library.setup(_table(compiler))
     return _address(library.call)
 
 
@@ -151,14 +140,14 @@ def _address(function: Any) -> int:
 
 
 @functools.cache
-def _table() -> Any:
+def _table(compiler: build.Compiler) -> Any:
     """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
-    api, numpy_functions = ctypes.pythonapi, _numpy_functions()
+    api, functions = ctypes.pythonapi, pool.numpy_functions()
     known = (np.ndarray, float, np.float64, list, tuple, np.dtype(float), OUT, THREADS, ONE)
     table = (
         *map(id, known),
         tuple.__basicsize__ // ctypes.sizeof(ctypes.c_void_p),
-        *(numpy_functions[k] for k in (NEW_ARRAY, AS_ARRAY, NEW_SCALAR)),
+        *(functions[k] for k in (NEW_ARRAY, AS_ARRAY, NEW_SCALAR)),
         _address(api.PyObject_Vectorcall),
         _address(api.PyTuple_New),
         _address(api.PyTuple_SetItem),
@@ -167,6 +156,8 @@ def _table() -> Any:
         _address(api.PyErr_Clear),
         _address(api.PyEval_SaveThread),
         _address(api.PyEval_RestoreThread),
+        functions[pool.SET_HANDLER],
+        id(pool.handler(compiler)),
     )
     return (ctypes.c_void_p * len(table))(*table)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
-from . import build, cache, entry
+from . import build, cache, entry, pool
 from .graph import Function, graph_of
 from .libraries import Libraries
 from .passes import length
@@ -252,7 +252,7 @@ class Kernel:
         rows, batch = self._rows(arrays)
         given = self._given_results(out, batch)
         results = [
-            y if _writable_directly(y, self.dtype) else np.empty((*batch, *shape), self.dtype)
+            y if _writable_directly(y, self.dtype) else self._new((*batch, *shape))
             for y, shape in zip(given, self.outputs.values(), strict=True)
         ]
         self._run(rows, results, batch, threads)
@@ -261,6 +261,10 @@ class Kernel:
                 target[...] = result
         returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
         return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _new(self, shape: tuple[int, ...]) -> np.ndarray:
+        """An array for results."""
+        return pool.empty(shape, self.dtype, self._libraries.compiler)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
         """The kernel of those entries of its results that are not always zero, and where these stand.

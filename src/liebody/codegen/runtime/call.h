@@ -51,8 +51,10 @@ static struct {
     void (*keep)(void *item);
     void (*drop)(void *item);
     void (*forget_error)(void);
-    void *(*unlock)(void);      /* lets other threads of Python run ... */
-    void (*lock)(void *thread); /* ... until here */
+    void *(*unlock)(void);              /* lets other threads of Python run ... */
+    void (*lock)(void *thread);         /* ... until here */
+    void *(*use_memory)(void *handler); /* of arrays from now on; returns the handler before */
+    void *pool;                         /* the handler of runtime/pool.h */
 } python;
 
 void setup(void *const *table) { memcpy(&python, table, sizeof python); }
@@ -104,9 +106,22 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
    (making an array takes longer than most functions of a robot), or a new one. */
 enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 16 /* bytes */ };
 
+/* A new array, in memory of the pool if it is large. */
+INLINE array *new_array(int dimensions, intptr_t *shape, int large) {
+    void *usual = large ? python.use_memory(python.pool) : 0;
+    if (large && !usual) python.forget_error();
+    array *a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
+    if (usual) {
+        python.drop(python.use_memory(usual));
+        python.drop(usual);
+    }
+    return a;
+}
+
 INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_t *shape,
                          int64_t size) {
-    for (int i = 0; i < LAST; i++) {
+    const int large = size * (int64_t)sizeof(double) > LARGEST;
+    for (int i = 0; i < LAST && !large; i++) {
         array *a = last[i];
         Lead none;
         int64_t stride;
@@ -117,8 +132,8 @@ INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_
             return a;
         }
     }
-    array *a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
-    if (a && size * (int64_t)sizeof(double) <= LARGEST) {
+    array *a = new_array(dimensions, shape, large);
+    if (a && !large) {
         array **place = &last[result->oldest++ % LAST], *before = *place; /* None at first */
         python.keep(a);
         *place = a;
