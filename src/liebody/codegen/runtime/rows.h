@@ -131,14 +131,21 @@ enum { LINE = LANES > 64 / (int)sizeof(real) ? LANES : 64 / (int)sizeof(real), S
 #define SETTLE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #endif
 
-/* n entries go to memory; `past`: past the caches. */
+/* n entries go to memory; `past`: whole lines past the caches. Parts of a line go through them: the
+   rest of the line comes from another row, and a line that is written in both ways is written
+   several times. */
 INLINE void write_row(real *to, const real *of, int n, int past) {
+    T v;
     for (; n && (uintptr_t)to % (LINE * sizeof(real)); n--) *to++ = *of++;
+    for (; past && n >= LINE; n -= LINE) {
+        for (int k = 0; k < LINE; k += LANES, to += LANES, of += LANES) {
+            memcpy(&v, of, sizeof v);
+            STREAM(to, v);
+        }
+    }
     for (; n >= LANES; n -= LANES, to += LANES, of += LANES) {
-        T v;
         memcpy(&v, of, sizeof v);
-        if (past) STREAM(to, v);
-        else memcpy(to, &v, sizeof v);
+        memcpy(to, &v, sizeof v);
     }
     for (; n; n--) *to++ = *of++;
 }
