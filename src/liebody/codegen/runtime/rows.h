@@ -152,13 +152,24 @@ INLINE void write_row(real *to, const real *of, int n, int past) {
 
 /* Blocks of LANES entries, in order: at[b] is i for a block from entry i on that comes from y, and
    ~i < 0 for one of constants. Columns are gathered in strips, of which whole lines of memory are
-   written; what begins the next line waits in front of the next strip. */
+   written; what begins the next line waits in front of the next strip. Short rows without gaps are
+   gathered all together, because most lines hold parts of two of them. */
 static __attribute__((noinline)) void write(real *row, int64_t step, const T *y,
                                             const int64_t *from, const real *fixed, const int *at,
                                             int blocks, int past) {
 #define OF_Y(i) AT(f[i])
     real strip[LANES][LINE + STRIP] __attribute__((aligned(64)));
     const int width = (at[blocks - 1] < 0 ? ~at[blocks - 1] : at[blocks - 1]) + LANES;
+    if (step == width && width <= LINE + STRIP) {
+        for (int b = 0; b < blocks; b++) {
+            const int i = at[b] < 0 ? ~at[b] : at[b];
+            const int64_t *f = from + i;
+            if (at[b] >= 0) store(strip[0] + i, width, EACH(OF_Y));
+            else store_same(strip[0] + i, width, fixed + i);
+        }
+        write_row(row, strip[0], LANES * width, past);
+        return;
+    }
     for (int first = 0, b = 0; first < width; first += STRIP) {
         const int last = first + STRIP < width ? first + STRIP : width;
         for (; b < blocks; b++) {
