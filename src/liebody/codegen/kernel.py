@@ -259,7 +259,10 @@ class Kernel:
         for target, result in zip(given, results, strict=True):
             if target is not None and target is not result:
                 target[...] = result
-        returned = [y[()] if target is None else target for y, target in zip(results, given, strict=True)]
+        returned = [
+            target if target is not None else y if y.ndim else y[()]
+            for y, target in zip(results, given, strict=True)
+        ]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _new(self, shape: tuple[int, ...]) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from . import build, pool
 from .printers.march import Guards
 from .printers.numpy_source import compile_numpy
 from .samples import Samples
@@ -81,7 +82,7 @@ class Ensemble:
         self.times = np.ascontiguousarray(times, dtype=float)
         n, point = self.y.shape
         self._step, self._guards = step, guards
-        self.record = np.empty((n, len(self.times), point))
+        self.record = pool.empty((n, len(self.times), point), float, build.find_compiler())
         self.record[:, 1:], self.record[:, 0] = np.nan, self.y
         self.nearest = Nearest.of(n, point)
         self.ends = np.zeros((n, 2))
