@@ -99,9 +99,9 @@ def functions(sizes: list[int]) -> None:
             kernel = robot.kernel(name, **{key: x.format(n - 1) for key, x in options.items()})
             states = 8 if "regressor" in name else 64
             given = [rng.standard_normal((states, *x.shape)) for x in kernel.function.inputs.values()]
-            out = kernel(*given)
+            kernel(*given)
             compiled = spent() - start
-            each = min(seconds(partial(kernel, *given, out=out)) for _ in range(ROUNDS)) / states
+            each = min(seconds(partial(kernel, *given)) for _ in range(ROUNDS)) / states
             size = 5 * n * (n + 1) if "regressor" in name else n
             found.setdefault(name, []).append((n, size, each))
             print(f"{n:6d} {name:27s} {compiled:10.2f} {each * 1e6:10.2f}", flush=True)
@@ -134,20 +134,19 @@ def main() -> None:
         robot = lb.Robot(tree)
         rng = np.random.default_rng(1)
         q, v, a = rng.standard_normal((3, STATES, n))
-        out = np.empty((STATES, n))
         if n <= 300:
             model = pinocchio_chain(tree)
             pool = pin.ModelPool(model)
-            Q, V, A, Out = (np.asfortranarray(x.T) for x in (q, v, a, out))
+            Q, V, A, Out = (np.asfortranarray(x.T) for x in (q, v, a, np.empty_like(q)))
         for name in ("inverse_dynamics", "forward_dynamics"):
             start = time.perf_counter()
             kernel = robot.kernel(name)
             function = kernel.function
             traced = time.perf_counter() - start
             start = time.perf_counter()
-            kernel(q, v, a, out=out)
+            out = kernel(q, v, a)
             compiled = time.perf_counter() - start
-            ours = median(lambda: kernel(q, v, a, out=out))  # noqa: B023
+            ours = median(lambda: kernel(q, v, a))  # noqa: B023
             operations = sum(function.operations.values())
             form = "loop" if isinstance(function, Program) else ""
             row = f"{n:6d} {name:17s} {form:5s} {operations:9d} {traced:8.2f} {compiled:10.2f} "

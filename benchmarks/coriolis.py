@@ -27,13 +27,12 @@ def robot(name: str, states: int) -> None:
         (np.ascontiguousarray(x), np.ascontiguousarray(y))
         for x, y in zip(layout.to_q(q), layout.to_v(q, v), strict=True)
     ]
-    C, tau = np.empty((states, ours.nv, ours.nv)), np.empty((states, ours.nv))
 
     def loop() -> None:
         for x, y in pairs:
             pin.computeCoriolisMatrix(model, data, x, y)
 
-    compare(f"{name} C", lambda: ours.coriolis_matrix(q, v, out=C), loop, states)
+    compare(f"{name} C", lambda: ours.coriolis_matrix(q, v), loop, states)
     q0, v0, (Q0, V0) = q[0].copy(), v[0].copy(), pairs[0]
     ours.coriolis_matrix(q0, v0)
     entry = ours.coriolis_matrix
@@ -44,10 +43,10 @@ def robot(name: str, states: int) -> None:
         1,
         SINGLE,
     )
-    alone(f"{name} dM/dt", lambda: ours.mass_matrix_derivative(q, v, out=C), states)
+    alone(f"{name} dM/dt", lambda: ours.mass_matrix_derivative(q, v), states)
     alone(f"{name} M, dM/dt and C", lambda: ours.mass_and_coriolis(q, v), states)
-    alone(f"{name} M a_r + C v_r + g", lambda: ours.passive_inverse_dynamics(q, v, v_r, a_r, out=tau), states)
-    alone(f"{name} C^T v", lambda: ours.coriolis_transpose_times(q, v, out=tau), states)
+    alone(f"{name} M a_r + C v_r + g", lambda: ours.passive_inverse_dynamics(q, v, v_r, a_r), states)
+    alone(f"{name} C^T v", lambda: ours.coriolis_transpose_times(q, v), states)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ def robot(name: str, states: int) -> None:
     v, x = rng.standard_normal((2, states, ours.nv))
     theirs = [np.ascontiguousarray(y) for y in (layout.to_q(q), layout.to_v(q, v), layout.to_v(q, x))]
     given = list(zip(*theirs, strict=True))
-    results = tuple(np.empty((states, ours.nv, ours.nv)) for _ in range(3))
     for method, reference in (
         ("inverse_dynamics_derivatives", pin.computeRNEADerivatives),
         ("forward_dynamics_derivatives", pin.computeABADerivatives),
@@ -44,17 +43,16 @@ def robot(name: str, states: int) -> None:
         compiling = seconds(partial(getattr(ours, method), *one), clock=spent)
         print(f"{label}: compile {compiling:.1f} s", flush=True)
         call = getattr(ours, method)
-        values, places = ours.kernel(method).nonzeros()
-        compact = tuple(np.empty((states, len(rows))) for rows, _ in places)
+        values, _ = ours.kernel(method).nonzeros()
 
         def loop(reference: object = reference) -> None:
             for row in given:
                 reference(model, data, *row)  # type: ignore[operator]
 
-        compare(label, lambda call=call: call(q, v, x, out=results), loop, states, BATCHES)
+        compare(label, lambda call=call: call(q, v, x), loop, states, BATCHES)
         compare(
             f"{label}, no zeros",
-            lambda values=values, out=compact: values(q, v, x, out=out),
+            lambda values=values: values(q, v, x),
             loop,
             states,
             BATCHES,

@@ -25,7 +25,6 @@ def robot(name: str, states: int) -> None:
     q = ours.random(rng, states)
     v, a = rng.standard_normal((2, states, ours.nv))
     Q, V, A = (np.asfortranarray(x.T) for x in (layout.to_q(q), layout.to_v(q, v), layout.to_v(q, a)))
-    tau, M = np.empty((states, ours.nv)), np.empty((states, ours.nv, ours.nv))
     Tau = np.empty((model.nv, states), order="F")
     columns = [np.ascontiguousarray(Q[:, i]) for i in range(states)]
 
@@ -36,17 +35,17 @@ def robot(name: str, states: int) -> None:
     inverse, forward, mass = ours.inverse_dynamics, ours.forward_dynamics, ours.mass_matrix
     compare(
         f"{name} inverse dynamics",
-        lambda: inverse(q, v, a, out=tau),
+        lambda: inverse(q, v, a),
         lambda: pin.rneaInParallel(1, pool, Q, V, A, Tau),
         states,
     )
     compare(
         f"{name} forward dynamics",
-        lambda: forward(q, v, a, out=tau),
+        lambda: forward(q, v, a),
         lambda: pin.abaInParallel(1, pool, Q, V, A, Tau),
         states,
     )
-    compare(f"{name} mass matrix", lambda: mass(q, out=M), crba, states)
+    compare(f"{name} mass matrix", lambda: mass(q), crba, states)
 
     q0, v0, a0 = q[0].copy(), v[0].copy(), a[0].copy()
     Q0, V0, A0 = Q[:, 0].copy(), V[:, 0].copy(), A[:, 0].copy()

@@ -44,14 +44,14 @@ def met(goal: bool) -> str:
 def seconds(
     call: Callable[[], Any], repeat: int = 1, clock: Callable[[], float] = time.process_time
 ) -> float:
-    """How long a call takes [s], the mean of `repeat`.
+    """How long `y = call()` takes [s], the mean of `repeat`; y holds each result until the next is there.
 
     By processor time of this process, so that other work of the machine does not count; where compilers or
     threads work for the call, by the clock `spent` or `time.perf_counter`.
     """
     start = clock()
     for _ in range(repeat):
-        call()
+        y = call()  # noqa: F841
     return (clock() - start) / repeat
 
 
