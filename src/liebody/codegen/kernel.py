@@ -56,7 +56,8 @@ class Kernel:
 
     `k.call` is the entry with the least latency (about 0.05 us above the computation itself). Small results
     are written into arrays of earlier calls that nothing refers to any more; in return `resize` in place,
-    which counts references, asks for `refcheck=False`.
+    which counts references, asks for `refcheck=False`. Results above 64 kB are new arrays in memory of
+    earlier ones (codegen/pool.py): at most 256 MB, or as much as such results hold, stays idle.
     `k.source` is C99 text, `k.operations` counts operations. Kernels follow IEEE 754 on NaN and infinity, and
     may be pickled.
 
