@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -753,20 +753,37 @@ class Plan:
                 tables.append(constant_table("real", f"fixed{k}", numbers))
             tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
-                statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width});"])
+                statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width}, past);"])
                 continue
             stores = []
             for i in starts if len(starts) <= UNROLLED else []:
                 values = (
                     f"fixed{k} + {i}" if i in constant else ", ".join(f"y0[{j}]" for j in places[i : i + L])
                 )
-                store = "if (!same) store_same" if i in constant else "store"
-                stores.append(f"{store}(row{k} + {i}, step{k}, {values});")
+                if i in constant:
+                    stores.append(f"if (!same) store_same(row{k} + {i}, step{k}, {values});")
+                elif i % L:  # what is left, in blocks of fewer columns
+                    stores += [
+                        f"store_{size}(row{k} + {j}, step{k}, "
+                        + ", ".join(f"y0[{place}]" for place in places[j : j + size])
+                        + ");"
+                        for j, size in _parts(width - width % L, width)
+                    ]
+                else:
+                    stores.append(f"store(row{k} + {i}, step{k}, {values});")
             tables.append(constant_table("int", f"at{k}", (~i if i in constant else i for i in starts)))
             fixed = f"fixed{k}" if constant else "0"
             whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
             statements.append([f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole])
         return tables, statements
+
+
+def _parts(first: int, end: int) -> Iterator[tuple[int, int]]:
+    """first <= j < end cut into runs (j, size) whose sizes are powers of two, the largest first."""
+    while first < end:
+        size = 1 << ((end - first).bit_length() - 1)
+        yield first, size
+        first += size
 
 
 def _entry(x: Any) -> Any:

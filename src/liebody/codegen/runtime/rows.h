@@ -27,16 +27,13 @@ INLINE void save(const T *x, int width, real *first, int64_t stride, int64_t row
 #define SWAP(d, i, j) \
     upper = SHUFFLE(a##i, a##j, EACH(UPPER_ROW_##d)), \
     a##j = SHUFFLE(a##i, a##j, EACH(LOWER_ROW_##d)), a##i = upper
-#if LANES == 2
-#define TRANSPOSE SWAP(1, 0, 1)
-#elif LANES == 4
-#define TRANSPOSE SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(2, 0, 2), SWAP(2, 1, 3)
-#elif LANES == 8
-#define TRANSPOSE \
+#define TRANSPOSE_1 (void)0
+#define TRANSPOSE_2 SWAP(1, 0, 1)
+#define TRANSPOSE_4 SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(2, 0, 2), SWAP(2, 1, 3)
+#define TRANSPOSE_8 \
     SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(1, 4, 5), SWAP(1, 6, 7), SWAP(2, 0, 2), SWAP(2, 1, 3), \
         SWAP(2, 4, 6), SWAP(2, 5, 7), SWAP(4, 0, 4), SWAP(4, 1, 5), SWAP(4, 2, 6), SWAP(4, 3, 7)
-#else
-#define TRANSPOSE \
+#define TRANSPOSE_16 \
     SWAP(1, 0, 1), SWAP(1, 2, 3), SWAP(1, 4, 5), SWAP(1, 6, 7), SWAP(1, 8, 9), SWAP(1, 10, 11), \
         SWAP(1, 12, 13), SWAP(1, 14, 15), SWAP(2, 0, 2), SWAP(2, 1, 3), SWAP(2, 4, 6), \
         SWAP(2, 5, 7), SWAP(2, 8, 10), SWAP(2, 9, 11), SWAP(2, 12, 14), SWAP(2, 13, 15), \
@@ -44,56 +41,243 @@ INLINE void save(const T *x, int width, real *first, int64_t stride, int64_t row
         SWAP(4, 9, 13), SWAP(4, 10, 14), SWAP(4, 11, 15), SWAP(8, 0, 8), SWAP(8, 1, 9), \
         SWAP(8, 2, 10), SWAP(8, 3, 11), SWAP(8, 4, 12), SWAP(8, 5, 13), SWAP(8, 6, 14), \
         SWAP(8, 7, 15)
-#endif
+#define OF_SIZE(name, size) OF_SIZE_(name, size)
+#define OF_SIZE_(name, size) name##size
 
-/* Blocks of LANES x LANES entries, transposed in registers. */
 #define VECTOR(i) a##i
 #define PARAMETER(i) T a##i
-INLINE void load_block(T *x, const real *const *row, int j) {
-#define READ(i) memcpy(&a##i, row[i] + j, sizeof(T))
 #define PUT(i) x[i] = a##i
-    T EACH(VECTOR), upper;
-    EACH(READ);
-    TRANSPOSE;
-    EACH(PUT);
-}
 
-INLINE void store(real *first, int64_t step, EACH(PARAMETER)) {
-#define WRITE(i) memcpy(first + i * step, &a##i, sizeof(T))
-    T upper;
-    TRANSPOSE;
-    EACH(WRITE);
-}
+/* Blocks of LANES rows and `size` columns, size <= LANES, transposed in registers: vector i holds
+   `size` numbers of each of the rows i, i + size, i + 2 size, ... one after the other. Transposing
+   all squares of `size` numbers at once makes the columns of them. What is left of rows behind the
+   last whole block is in blocks of ..., 4, 2, 1 columns: nothing beside the rows is read or
+   written. */
+typedef real V1;
+#define PIECES(size) \
+    typedef real V##size __attribute__((vector_size(size * sizeof(real)))); \
+    COLLECT_AND_SPREAD(size)
+#define COLLECT_AND_SPREAD(size) \
+    INLINE V##size collect_##size##_##size(const real *const *row, int j) { \
+        V##size v; \
+        memcpy(&v, row[0] + j, sizeof v); \
+        return v; \
+    } \
+    INLINE void spread_##size##_##size(real *first, int64_t step, V##size v) { \
+        (void)step; \
+        memcpy(first, &v, sizeof v); \
+    }
+COLLECT_AND_SPREAD(1)
+PIECES(2)
+
+/* Two halves of a vector, and the vector of two halves. */
+INLINE V2 join_2(V1 a, V1 b) { return (V2){a, b}; }
+INLINE V1 lower_2(V2 v) { return v[0]; }
+INLINE V1 upper_2(V2 v) { return v[1]; }
+#ifdef RESIZING_SHUFFLE
+#define LOWER_2(i) i
+#define LOWER_4(i) i
+#define LOWER_8(i) i
+#define LOWER_16(i) i
+#define UPPER_2(i) 2 + i
+#define UPPER_4(i) 4 + i
+#define UPPER_8(i) 8 + i
+#define OF_TWO(v, whole, half, a, b) v = SHUFFLE(a, b, UP_TO_##whole(LOWER_##whole))
+#define OF_ONE(a, half, v, part) a = SHUFFLE(v, v, UP_TO_##half(part##_##half))
+#else
+#define LOWER 0
+#define UPPER sizeof(a) / sizeof(real)
+#define OF_TWO(v, whole, half, a, b) \
+    UNROLL for (int l = 0; l < half; l++) \
+    v[l] = a[l], v[half + l] = b[l]
+#define OF_ONE(a, half, v, part) \
+    UNROLL for (int l = 0; l < half; l++) \
+    a[l] = v[part + l]
+#endif
+#define JOIN(whole, half, OF_TWO) \
+    INLINE V##whole join_##whole(V##half a, V##half b) { \
+        V##whole v = {0}; \
+        OF_TWO(v, whole, half, a, b); \
+        return v; \
+    } \
+    INLINE V##half lower_##whole(V##whole v) { \
+        V##half a = {0}; \
+        OF_ONE(a, half, v, LOWER); \
+        return a; \
+    } \
+    INLINE V##half upper_##whole(V##whole v) { \
+        V##half a = {0}; \
+        OF_ONE(a, half, v, UPPER); \
+        return a; \
+    }
+
+/* GCC has shuffles for joining halves; insertions take the second one from memory, and leave the
+   unit for shuffles free. */
+#define OF_TWO_16 OF_TWO
+#define OF_TWO_32 OF_TWO
+#define OF_TWO_64 OF_TWO
+#if defined(__AVX__) && !defined(__clang__)
+typedef double Bytes16 __attribute__((vector_size(16)));
+typedef double Bytes32 __attribute__((vector_size(32)));
+#undef OF_TWO_32
+#define OF_TWO_32(v, whole, half, a, b) \
+    v = (V##whole)__builtin_ia32_vinsertf128_pd256(__builtin_ia32_pd256_pd((Bytes16)a), \
+                                                   (Bytes16)b, 1)
+#endif
+#if defined(__AVX512F__) && !defined(__clang__)
+typedef double Bytes64 __attribute__((vector_size(64)));
+#undef OF_TWO_64
+#define OF_TWO_64(v, whole, half, a, b) \
+    v = (V##whole)__builtin_ia32_insertf64x4_mask(__builtin_ia32_pd512_256pd((Bytes32)a), \
+                                                  (Bytes32)b, 1, (Bytes64){0}, -1)
+#endif
+#if SINGLE
+#define JOIN_4 JOIN(4, 2, OF_TWO_16)
+#define JOIN_8 JOIN(8, 4, OF_TWO_32)
+#define JOIN_16 JOIN(16, 8, OF_TWO_64)
+#else
+#define JOIN_4 JOIN(4, 2, OF_TWO_32)
+#define JOIN_8 JOIN(8, 4, OF_TWO_64)
+#define JOIN_16 JOIN(16, 8, OF_TWO)
+#endif
+
+/* Vectors of `whole` numbers, `size` of each row. */
+#define HALVES(whole, half, size) \
+    INLINE V##whole collect_##whole##_##size(const real *const *row, int j) { \
+        return join_##whole(collect_##half##_##size(row, j), \
+                            collect_##half##_##size(row + half, j)); \
+    } \
+    INLINE void spread_##whole##_##size(real *first, int64_t step, V##whole v) { \
+        spread_##half##_##size(first, step, lower_##whole(v)); \
+        spread_##half##_##size(first + half * step, step, upper_##whole(v)); \
+    }
+HALVES(2, 1, 1)
+#if LANES >= 4
+PIECES(4)
+JOIN_4
+HALVES(4, 2, 1)
+HALVES(4, 2, 2)
+#endif
+#if LANES >= 8
+PIECES(8)
+JOIN_8
+HALVES(8, 4, 1)
+HALVES(8, 4, 2)
+HALVES(8, 4, 4)
+#endif
+#if LANES >= 16
+PIECES(16)
+JOIN_16
+HALVES(16, 8, 1)
+HALVES(16, 8, 2)
+HALVES(16, 8, 4)
+HALVES(16, 8, 8)
+#endif
+
+/* Blocks come in and go out; those of `size` columns from column j on. */
+#define COLLECT(i, size) a##i = OF_SIZE(OF_SIZE(collect_, LANES), _##size)(row + i, j)
+#define SPREAD(i, size) OF_SIZE(OF_SIZE(spread_, LANES), _##size)(first + i * step, step, a##i)
+#define BLOCKS(size) \
+    INLINE void load_##size(T *x, const real *const *row, int j) { \
+        T UP_TO_##size(VECTOR), upper; \
+        (void)upper; \
+        UP_TO_##size(COLLECT_##size); \
+        TRANSPOSE_##size; \
+        UP_TO_##size(PUT); \
+    } \
+    INLINE void store_##size(real *first, int64_t step, UP_TO_##size(PARAMETER)) { \
+        T upper; \
+        (void)upper; \
+        TRANSPOSE_##size; \
+        UP_TO_##size(SPREAD_##size); \
+    }
+#define COLLECT_1(i) COLLECT(i, 1)
+#define COLLECT_2(i) COLLECT(i, 2)
+#define COLLECT_4(i) COLLECT(i, 4)
+#define COLLECT_8(i) COLLECT(i, 8)
+#define COLLECT_16(i) COLLECT(i, 16)
+#define SPREAD_1(i) SPREAD(i, 1)
+#define SPREAD_2(i) SPREAD(i, 2)
+#define SPREAD_4(i) SPREAD(i, 4)
+#define SPREAD_8(i) SPREAD(i, 8)
+#define SPREAD_16(i) SPREAD(i, 16)
+BLOCKS(1)
+BLOCKS(2)
+#if LANES >= 4
+BLOCKS(4)
+#endif
+#if LANES >= 8
+BLOCKS(8)
+#endif
+#if LANES >= 16
+BLOCKS(16)
+#endif
+#define load_block OF_SIZE(load_, LANES)
+#define store OF_SIZE(store_, LANES)
+
+/* The columns of x[j], x[j + 1], ... that are left behind the whole blocks: fewer than LANES. */
+#if LANES >= 4
+#define LEFT_2(run) \
+    if (left & 2) run(2), j += 2
+#else
+#define LEFT_2(run)
+#endif
+#if LANES >= 8
+#define LEFT_4(run) \
+    if (left & 4) run(4), j += 4
+#else
+#define LEFT_4(run)
+#endif
+#if LANES >= 16
+#define LEFT_8(run) \
+    if (left & 8) run(8), j += 8
+#else
+#define LEFT_8(run)
+#endif
+#define IN_PARTS(run) \
+    LEFT_8(run); \
+    LEFT_4(run); \
+    LEFT_2(run); \
+    if (left & 1) run(1)
 
 /* Rows first .. first + rows - 1 of an array. */
 INLINE void load(T *x, int width, const real *first, int64_t stride, int64_t rows) {
+#define LOAD(size) load_##size(x + j, row, j)
     const real *row[LANES];
-    UNROLL for (int l = 0; l < LANES; l++)
-        row[l] = first + (l < rows ? l : rows - 1) * stride;
-    if (width < LANES) {
-        for (int j = 0; j < width; j++)
-            for (int l = 0; l < LANES; l++) x[j][l] = row[l][j];
+    const int left = width % LANES;
+    int j = 0;
+    if (!stride) { /* one row that all share */
+        for (; j < width; j++) x[j] = splat(first[j]);
         return;
     }
-    UNROLL for (int j = 0; j + LANES <= width; j += LANES)
+    if (width == 1 && stride == 1 && rows == LANES) {
+        memcpy(x, first, sizeof(T));
+        return;
+    }
+    UNROLL for (int l = 0; l < LANES; l++)
+        row[l] = first + (l < rows ? l : rows - 1) * stride;
+    UNROLL for (; j + LANES <= width; j += LANES)
         load_block(x + j, row, j);
-    if (width % LANES) load_block(x + width - LANES, row, width - LANES);
+    IN_PARTS(LOAD);
 }
 
 /* The inverse of load. */
 INLINE void save(const T *x, int width, real *first, int64_t stride, int64_t rows) {
 #define ENTRY(i) x[j + i]
-    if (width < LANES || rows < LANES) {
-        for (int j = 0; j < width; j++)
+#define SAVE(size) store_##size(first + j, stride, UP_TO_##size(ENTRY))
+    const int left = width % LANES;
+    int j = 0;
+    if (rows < LANES) {
+        for (; j < width; j++)
             for (int l = 0; l < rows; l++) first[l * stride + j] = x[j][l];
         return;
     }
-    int j = 0;
-    for (; j + LANES <= width; j += LANES) store(first + j, stride, EACH(ENTRY));
-    if (j < width) {
-        j = width - LANES;
-        store(first + j, stride, EACH(ENTRY));
+    if (width == 1 && stride == 1) {
+        memcpy(first, x, sizeof(T));
+        return;
     }
+    for (; j + LANES <= width; j += LANES) store(first + j, stride, EACH(ENTRY));
+    IN_PARTS(SAVE);
 }
 
 /* Results, of which entry j of a row is the vector at the distance from[j] in bytes from y. */
@@ -196,8 +380,20 @@ INLINE void copy_rows(real *first, int64_t step, const real *row, int64_t width,
         memcpy(first + l * step, row + l * width, width * sizeof(real));
 }
 
-INLINE void write_short(real *row, int64_t step, const T *y, const int64_t *from, int width) {
-    for (int j = 0; j < width; j++)
-        for (int l = 0; l < LANES; l++) row[l * step + j] = AT(from[j])[l];
+/* Rows shorter than a vector; those without gaps may go past the caches. */
+INLINE void write_short(real *row, int64_t step, const T *y, const int64_t *from, int width,
+                        int past) {
+#define OF_SHORT(i) AT(from[j + i])
+#define STORE_SHORT(size) store_##size(to + j, step, UP_TO_##size(OF_SHORT))
+    real block[LANES * LANES] __attribute__((aligned(64)));
+    const int left = width, together = past && step == width;
+    real *to = together ? block : row;
+    int j = 0;
+    if (width == 1 && step == 1) {
+        memcpy(row, &AT(from[0]), sizeof(T));
+        return;
+    }
+    IN_PARTS(STORE_SHORT);
+    if (together) write_row(row, block, LANES * width, past);
 }
 #endif
