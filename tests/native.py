@@ -14,30 +14,39 @@ LANES = (1, 2, 4, 8, 16)  # vectors wider than the processor's are compiled to s
 
 def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
     """The batch loop of `function` as a call on arrays (n, *shape): (status of `run`, list of results)."""
-    compiler = build.find_compiler()
-    sources = batch_units(function, lanes, single, guard or Guard(), units, piece)
-    library = build.library(build.Source(sources), compiler)
+    run = compiled_run(function, lanes, single, piece, guard, units)
     real = np.float32 if single else np.float64
 
     def call(*arrays):
         arrays = [np.ascontiguousarray(a, real) for a in arrays]
         n = len(arrays[0]) if arrays else 1
         results = [np.full((n, *y.shape), 7.0, real) for y in function.outputs.values()]
-        status = run(n, arrays, results)
-        return status, results
-
-    def run(n, arrays, results):
-        def pointers(xs):
-            return (ctypes.c_void_p * (len(xs) + 1))(*[x.ctypes.data for x in xs])
-
-        def strides(xs):
-            return (ctypes.c_long * (len(xs) + 1))(*[x[0].size if len(x) else 0 for x in xs])
-
-        library.run.restype = ctypes.c_long
-        library.run.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, ctypes.c_int]
-        return library.run(n, pointers(arrays), strides(arrays), pointers(results), strides(results), 0)
+        places = [[x.ctypes.data for x in xs] for xs in (arrays, results)]
+        steps = [[x[0].size if len(x) else 0 for x in xs] for xs in (arrays, results)]
+        return run(n, places[0], steps[0], places[1], steps[1]), results
 
     return call
+
+
+def compiled_run(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
+    """The function `run` itself, of runtime/batch.h: run(n, addresses, strides, addresses, strides)."""
+    sources = batch_units(function, lanes, single, guard or Guard(), units, piece)
+    library = build.library(build.Source(sources), build.find_compiler())
+    library.run.restype = ctypes.c_int64
+    library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
+
+    def run(n, places, steps, result_places, result_steps):
+        inputs, results = len(places) + 1, len(result_places) + 1
+        return library.run(
+            n,
+            (ctypes.c_void_p * inputs)(*places),
+            (ctypes.c_int64 * inputs)(*steps),
+            (ctypes.c_void_p * results)(*result_places),
+            (ctypes.c_int64 * results)(*result_steps),
+            0,
+        )
+
+    return run
 
 
 STRICT = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -fPIC -shared".split()

@@ -1,10 +1,16 @@
 """Generated C: elementary functions, every operation in random programs, pieces, and the readable C99."""
 
+import ctypes
+import mmap
+import os
+import traceback
+from itertools import product
+
 import mpmath
 import numpy as np
 import precise
 import pytest
-from native import LANES, compiled, compiled_c99
+from native import LANES, compiled, compiled_c99, compiled_run
 from programs import OPERANDS, assert_within, with_bounds
 
 from liebody import scalar
@@ -405,6 +411,72 @@ def test_results_past_the_caches_are_those_within(lanes, single, monkeypatch):
         for y, e in zip(results, expected, strict=True):
             np.testing.assert_array_equal(y, e)
             np.testing.assert_array_equal(np.signbit(y), np.signbit(e))
+
+
+def fenced(real, size, at_end):
+    """An array between pages that nobody may touch: it ends, or begins, at one of them."""
+    page, libc = mmap.PAGESIZE, ctypes.CDLL(None)
+    inside = max(-(-size * np.dtype(real).itemsize // page), 1) * page
+    memory = mmap.mmap(-1, inside + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for fence in (start, start + page + inside):
+        assert libc.mprotect(ctypes.c_void_p(fence), ctypes.c_size_t(page), 0) == 0
+    whole = np.frombuffer(memory, real, inside // np.dtype(real).itemsize, page)
+    return whole[len(whole) - size :] if at_end else whole[:size]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a crash is caught in a child process")
+@pytest.mark.parametrize("replaced", ["", "#define RESIZING_SHUFFLE"], ids=["", "no resizing shuffles"])
+@pytest.mark.parametrize(("lanes", "single"), [*FORMS, (2, False), (16, True)])
+@pytest.mark.many(3)
+def test_rows_of_every_width_come_in_and_go_out_and_nothing_beside_them(lanes, single, replaced, monkeypatch):
+    """Rows with and without gaps, backwards, one that all share; nothing else is read or written."""
+    runtime, real = printer.runtime, np.float32 if single else np.float64
+    monkeypatch.setattr(printer, "runtime", lambda name: runtime(name).replace(replaced or "\0", ""))
+    widths = [*range(1, 10), 15, 17]
+    function = trace(
+        lambda *x: tuple(y[::-1] * 2 for y in x), {f"x{k}": width for k, width in enumerate(widths)}, "f"
+    )
+    run = compiled_run(function, lanes, single)
+    rng = np.random.default_rng(0)
+
+    def check(n, gap_in, gap_out, at_end):
+        starts, strides, arrays, results, expected = [], [], [], [], []
+        for width in widths:
+            step = {"shared": 0, "backwards": -width}.get(gap_in, width + (gap_in == "gaps") * 3)
+            array = fenced(real, (n - 1) * abs(step) + width, at_end)
+            array[:] = rng.integers(-1000, 1000, array.size)
+            begin = (n - 1) * max(-step, 0)
+            rows = np.stack([array[begin + i * step :][:width] for i in range(n)])
+            arrays.append(array)
+            starts.append(array.ctypes.data + begin * array.itemsize)
+            strides.append(step)
+            expected.append(2 * rows[:, ::-1])
+            results.append(fenced(real, (n - 1) * (width + gap_out) + width, at_end))
+            results[-1][:] = np.nan
+        steps = [width + gap_out for width in widths]
+        assert run(n, starts, strides, [y.ctypes.data for y in results], steps) == 0
+        for y, e, step in zip(results, expected, steps, strict=True):
+            for i in range(n):
+                assert (y[i * step :][: e.shape[1]] == e[i]).all()
+                assert np.isnan(y[i * step + e.shape[1] : (i + 1) * step]).all()
+
+    def everything():
+        gaps = [("", 0), ("gaps", 2), ("shared", 0), ("backwards", 0), ("", 2)]
+        for (gap_in, gap_out), n, at_end in product(gaps, (1, lanes, 2 * lanes + 1), (True, False)):
+            check(n, gap_in, gap_out, at_end)
+
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            everything()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_more_results_than_a_stack_holds(lanes=8):
