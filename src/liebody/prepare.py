@@ -45,7 +45,7 @@ from .integrators import (
 from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
-from .texts import check_names
+from .texts import check_names, words_of
 
 MOST_STATES = 1000  # recorded by default
 MOST_ROWS = 10**9
@@ -397,7 +397,7 @@ class Efforts:
             traced = trace(efforts, {"t": (), "q": self.nq, "v": self.nv, **more}, "tau")
         except Exception as error:  # of the user's code, in which anything may refuse symbols
             told = getattr(error, "has_line", False)
-            why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
+            why = str(error) if told else f"tau cannot be traced, {words_of(error)}"
             cause = (told and error.__cause__) or error
             self.kind, self.called = "called", efforts
             try:

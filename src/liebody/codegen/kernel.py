@@ -18,6 +18,7 @@ import numpy as np
 from ..door import count, shape_of, short
 from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError
 from . import build, cache, entry
+from .entry import Described
 from .graph import Function, graph_of
 from .libraries import Libraries
 from .passes import length
@@ -214,7 +215,7 @@ class Kernel:
             return general
 
     @cached_property
-    def _described(self) -> entry.Described:
+    def _described(self) -> Described:
         """What the entry reads of this kernel."""
         return entry.described(self.inputs.values(), self.outputs.values(), FEW)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...door import refuse_text
 from ...errors import ShapeError
+from ...texts import message_of
 from ..graph import Expr, Function, Scalar
 from .c import identifier
 
@@ -175,7 +176,8 @@ def arrays_of(
                 with np.errstate(over="ignore"):
                     array = array.astype(dtype)
         except Exception as error:  # anything may be in the place of an array, with code of its own
-            raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {error}") from None
+            why = message_of(error)
+            raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {why}") from None
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:
             entries = f" of {', '.join(labels[key])}" if key in labels else ""
