@@ -384,6 +384,35 @@ def test_texts_that_no_file_can_hold_are_refused_as_our_errors(call, text, tmp_p
             assert "\0" not in str(error) and is_printable(str(error).replace("\n", ""))
 
 
+class Mute(Exception):
+    """An error whose message cannot be made."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+class Hostile:
+    """What raises it wherever it is read as an array."""
+
+    def __array__(self, *_, **__):
+        raise Mute
+
+
+def test_errors_of_users_objects_that_have_no_message_are_named_all_the_same():
+    for call in (lambda: ROBOT.mass_matrix(Hostile()), lambda: lb.simulate(ROBOT, Hostile(), **SHORT)):
+        with pytest.raises(LiebodyError, match="its message cannot be shown"):
+            call()
+
+    def tau(t, q, v):
+        if not isinstance(t, float):
+            raise Mute
+        return np.zeros(2)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert lb.simulate(ROBOT, [1.0, 0.5], tau=tau, **SHORT).q.shape == (3, 2)
+
+
 def test_homes_of_users_that_are_not_there_are_no_error_of_python():
     with pytest.raises(LiebodyError, match="a home folder that is not known"):
         lb.load("~no such user here/robot.urdf")

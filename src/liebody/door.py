@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .errors import ArgumentError, ConfigurationError, ShapeError, pass_on_signals
+from .texts import message_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {Integral: "a whole number", Real: "a number", bool: "True or False", str: "text", type(None): "None"}
@@ -103,7 +104,7 @@ def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
         return np.asarray(array, kind)
     except Exception as error:  # anything may be in the place of an array, with code of its own
         pass_on_signals(error)
-        raise ShapeError(f"{name} cannot be read as an array of numbers: {error}") from None
+        raise ShapeError(f"{name} cannot be read as an array of numbers: {message_of(error)}") from None
 
 
 def refuse_text(array: np.ndarray) -> None:

@@ -44,7 +44,7 @@ from .integrators import (
 from .linear import is_numeric
 from .robot import Robot
 from .scalar import Array
-from .texts import check_names
+from .texts import check_names, words_of
 
 DEFAULT_STEP = 1e-3  # [s]
 MOST_STATES = 1000  # recorded by default
@@ -415,7 +415,7 @@ class Efforts:
         except Exception as error:  # of the user's code, in which anything may refuse symbols
             pass_on_signals(error)
             told = getattr(error, "has_line", False)
-            why = str(error) if told else f"tau cannot be traced, {type(error).__name__}: {error}"
+            why = str(error) if told else f"tau cannot be traced, {words_of(error)}"
             cause = (told and error.__cause__) or error
             self.kind, self.called = "called", efforts
             try:

@@ -90,10 +90,14 @@ def short_ascii(value: Any, width: int = 60) -> str:
     return text if len(text) <= width else f"{text[:width]}..."
 
 
-def words_of(error: BaseException) -> str:
-    """The kind and message of an exception, also of one whose message cannot be made."""
+def message_of(error: BaseException) -> str:
+    """The message of an exception, also of one whose message cannot be made."""
     try:
-        message = str(error)
+        return shown(error, breaks=True)
     except BaseException:  # a user's class may raise anything here
-        message = "its message cannot be shown"
-    return shown(f"{type(error).__name__}: {message}", breaks=True)
+        return "its message cannot be shown"
+
+
+def words_of(error: BaseException) -> str:
+    """The kind and message of an exception."""
+    return f"{shown(type(error).__name__)}: {message_of(error)}"

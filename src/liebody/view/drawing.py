@@ -22,6 +22,7 @@ from ..dynamics import RigidBody, body_poses
 from ..errors import MissingPackage, ModelError, pass_on_signals
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
 from ..io.document import few
+from ..texts import message_of
 from .meshes import (
     Mesh,
     arrow,
@@ -284,7 +285,7 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
             return False
         except Exception as error:
             pass_on_signals(error)
-            missing.append(f"{shape.path.name} ({error})")
+            missing.append(f"{shape.path.name} ({message_of(error)})")
             continue
         files[shape.path] = parts
         placed = placement @ scaled(*shape.size)

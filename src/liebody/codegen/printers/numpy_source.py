@@ -20,6 +20,7 @@ import numpy as np
 
 from ...door import free_base, refuse_text
 from ...errors import ShapeError, pass_on_signals
+from ...texts import message_of
 from ..graph import Expr, Function, Scalar
 from .c import identifier
 
@@ -176,7 +177,8 @@ def arrays_of(
                     array = array.astype(dtype)
         except Exception as error:  # anything may be in the place of an array, with code of its own
             pass_on_signals(error)
-            raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {error}") from None
+            why = message_of(error)
+            raise ShapeError(f"{name}: {key} cannot be read as an array of {dtype}: {why}") from None
         axes = array.ndim - len(shape)
         if axes < 0 or array.shape[axes:] != shape:
             entries = f" of {', '.join(labels[key])}" if key in labels else ""
