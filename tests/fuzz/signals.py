@@ -184,11 +184,12 @@ def sweep() -> Any:
 
 folders: list[str] = []  # that are removed after each case
 new = itertools.count(1)
+CHAIN = lb.models.planar_chain(5).tree
 
 
 def first_trace() -> Any:
     """Products of arrays of symbols; NumPy does not take errors well within them."""
-    chain = lb.Robot(lb.models.planar_chain(5).tree)
+    chain = lb.Robot(CHAIN)
     return len(chain.kernel("forward_dynamics").function.nodes)
 
 
