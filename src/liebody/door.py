@@ -77,7 +77,8 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
     for name in names:
         try:
             said = eval(function.__annotations__[name], function.__globals__)
-        except (KeyError, NameError, TypeError):  # known to type checkers alone
+        except (KeyError, NameError, TypeError) as error:  # known to type checkers alone
+            pass_on_signals(error)
             continue
         parts = typing.get_args(said) if isinstance(said, types.UnionType) else (said,)
         kind = [typing.get_origin(part) or part for part in parts]
@@ -238,8 +239,8 @@ def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -
     except TypeError as error:
         taken = ", ".join(arguments)
         raise ArgumentError(f"{name} has to be a function of ({taken}){more}: {error}") from None
-    except ValueError:  # it does not tell what it takes
-        pass
+    except ValueError as error:  # it does not tell what it takes
+        pass_on_signals(error)
 
 
 def is_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:

@@ -216,7 +216,8 @@ def takes_parameters(function: Any) -> bool:
         return False
     try:
         arguments = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # it does not tell
+    except (TypeError, ValueError) as error:  # it does not tell
+        pass_on_signals(error)
         return False
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return sum(x.kind in places and x.default is x.empty for x in arguments) > 3

@@ -290,7 +290,7 @@ class _March(Sendable):
         B = np.zeros((n, b - a, self.rows, self.width * (1 + self.linear)))
         shares = self._shares[number] = np.zeros((n, b - a))
         kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
-        for h, jump in np.unique(kinds, axis=0):
+        for h, jump in sorted(set(map(tuple, kinds.tolist()))):
             k = np.flatnonzero((kinds == (h, jump)).all(axis=1))
             inputs, t = self._inputs(a + k), np.tile(self.t[a + k], n)
             y = Y[:, k].reshape(n * len(k), -1)

@@ -170,7 +170,8 @@ def simulate(
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
-    was reached. So does the KeyboardInterrupt of Ctrl-C, which ends a simulation at once.
+    was reached. So does the KeyboardInterrupt of Ctrl-C, which ends a simulation at once. What handlers of
+    other signals raise ends it, too.
 
     A `systems.HybridSystem` has a `simulate` method of its own, which is then called with the same options.
 

@@ -15,7 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..door import count, quaternion_remedy, shape_of, short
-from ..errors import CompilerError, ConfigurationError, GraphError, ModelError, ShapeError, suppress
+from ..errors import (
+    CompilerError,
+    ConfigurationError,
+    GraphError,
+    ModelError,
+    ShapeError,
+    pass_on_signals,
+    suppress,
+)
 from ..shared import cached_property
 from . import build, cache, entry, pool
 from .entry import Described
@@ -147,7 +155,8 @@ class Kernel:
     def _remembered(self) -> dict[str, Any] | None:
         try:
             known = json.loads(cache.recall(self._about, ".json") or "null") if self.recipe else None
-        except ValueError:
+        except ValueError as error:
+            pass_on_signals(error)
             return None
         return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
 
@@ -444,7 +453,8 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     """Whether a call without arguments is one that the function takes."""
     try:
         inspect.signature(function).bind()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        pass_on_signals(error)
         return False
     return True
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..bodies import Tree
 from ..codegen import Function, Guard, Kernel, Program, traced
 from ..codegen.kernel import data_type
-from ..errors import ModelError
+from ..errors import ModelError, pass_on_signals
 from ..scalar import Array
 from ..shared import cached_property
 
@@ -304,7 +304,8 @@ def _of_values(entry: Callable[..., Any], values: Array) -> Callable[..., Any]:
 def _is_hashable(key: Any) -> bool:
     try:
         hash(key)
-    except TypeError:
+    except TypeError as error:
+        pass_on_signals(error)
         return False
     return True
 
