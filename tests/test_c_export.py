@@ -235,14 +235,101 @@ def test_what_is_no_function_is_not_exported(functions, words, tmp_path):
         lb.export_c(tmp_path, "f", [], dtype="decimal")
 
 
+def test_headers_explain_what_a_function_takes_and_nothing_else(tmp_path):
+    robot = lb.load(
+        "revolute_hopper"
+    )  # on a free base, where wrenches and motions of what it stands on may be
+    names = [key for key, (algorithm, _) in kernels_of(type(robot)).items() if algorithm.is_complete]
+    names = [key for key in names if can_be(robot, key)]
+    header = robot.export_c(tmp_path, names)[1].read_text()
+    told = 0
+    for key in names:
+        algorithm, given = kernels_of(type(robot))[key]
+        (text,) = re.findall(rf"^/\* {key}\n.*?\*/", header, re.MULTILINE | re.DOTALL)
+        for name in algorithm.optional:
+            left_out = re.search(rf"^   without .*\b{name}\b", text, re.MULTILINE)
+            assert bool(left_out) == (name not in given), text
+            if name not in given:
+                assert not re.search(rf"^   {name}  ", text, re.MULTILINE), text
+                told += 1
+    assert told > 10
+
+
+CMAKE = pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+FIRMWARE = """
+cmake_minimum_required(VERSION 3.10)
+project(firmware C)
+ADDED
+add_library(controller controller.c)
+target_link_libraries(controller PRIVATE LIBRARIES)
+"""
+CONTROLLER = """
+#include "double_pendulum.h"
+#include "filter.h"
+void control(const double *q, double *tau) { double x; double_pendulum_gravity(q, tau); filter_f(q, &x); }
+"""
+
+
+def cmake(folder, *commands):
+    for command in commands:
+        done = subprocess.run(["cmake", *command.split()], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def exports(folder):
+    """Two exports, one beside the other, as they lie in a firmware."""
+    pendulum().export_c(folder / "double_pendulum", ["gravity", "forward_dynamics"])
+    lb.export_c(folder / "filter", "filter", [trace(lambda x: x[0] + x[1], {"x": 2}, "f")])
+    return "double_pendulum", "filter"
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+@CMAKE
 def test_cmake_builds_library_and_test(tmp_path):
     pendulum().export_c(tmp_path, ["gravity", "forward_dynamics"])
-    for command in ("cmake -S . -B build", "cmake --build build", "ctest --test-dir build"):
-        done = subprocess.run(command.split(), cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert "100% tests passed" in done.stdout
+    cmake(tmp_path, "-S . -B build", "--build build")
+    command = ["ctest", "--test-dir", "build"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and "100% tests passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.wide
+@CMAKE
+@pytest.mark.parametrize("cross", [True, False])
+def test_exports_are_parts_of_a_firmware_that_builds_no_program_of_theirs(cross, tmp_path):
+    names = exports(tmp_path)
+    added = "\n".join(f"add_subdirectory({name})" for name in names)
+    text = FIRMWARE.replace("ADDED", added).replace("LIBRARIES", " ".join(f"liebody::{x}" for x in names))
+    (tmp_path / "CMakeLists.txt").write_text(text)
+    (tmp_path / "controller.c").write_text(CONTROLLER)
+    bare = "-DCMAKE_SYSTEM_NAME=Generic -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY "
+    bare += "-DCMAKE_EXE_LINKER_FLAGS=-nostdlib"  # programs cannot be linked, as on a microcontroller
+    cmake(tmp_path, f"-S . -B build {bare if cross else ''}", "--build build")
+    assert len(list(tmp_path.glob("build/**/*liebody_*.a"))) == 2
+    assert not list(tmp_path.glob("build/**/*_test*"))
+    text = (tmp_path / "build" / "CMakeCache.txt").read_text()
+    assert not re.search(r"^CMAKE_BUILD_TYPE:.*Release", text, re.MULTILINE)  # the firmware's own choice
+
+
+@pytest.mark.wide
+@CMAKE
+def test_exports_are_installed_and_found(tmp_path):
+    names = exports(tmp_path)
+    for name in names:
+        cmake(
+            tmp_path / name,
+            "-S . -B build",
+            "--build build",
+            f"--install build --prefix {tmp_path / 'there'}",
+        )
+    firmware = tmp_path / "firmware"
+    firmware.mkdir()
+    found = "\n".join(f"find_package(liebody_{name} REQUIRED)" for name in names)
+    text = FIRMWARE.replace("ADDED", found).replace("LIBRARIES", " ".join(f"liebody::{x}" for x in names))
+    (firmware / "CMakeLists.txt").write_text(text)
+    (firmware / "controller.c").write_text(CONTROLLER)
+    shutil.rmtree(tmp_path / "double_pendulum")  # what was installed needs nothing else
+    cmake(firmware, f"-S . -B build -DCMAKE_PREFIX_PATH={tmp_path / 'there'}", "--build build")
 
 
 @pytest.mark.slow

@@ -311,6 +311,7 @@ def header(tmp_path, monkeypatch):
     before = liebody.jax._header()
     path = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     path.parent.mkdir(parents=True)
+    path.write_text(before)
     monkeypatch.setattr(liebody.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
 
     def change(function):

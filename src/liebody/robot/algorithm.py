@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
@@ -113,8 +113,13 @@ class Algorithm:
         """What the function says, without what a robot has itself, methods by their names."""
         methods = {f"`{x.function.__name__}`": f"`{x.name}`" for x in _algorithms(self.owner)}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
-        text = re.sub(rf"^({'|'.join(KNOWN)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
+        text = _without(text, KNOWN)
         return re.sub(r"`\w+`", lambda name: methods.get(name[0], name[0]), text)
+
+    def text_for(self, arrays: Collection[str]) -> str:
+        """`text` for a call with these arrays: optional ones that are not among them are not explained."""
+        absent = [name for name in self.optional if name not in arrays]
+        return _without(self.text, absent) + (f"\nwithout {', '.join(absent)}" if absent else "")
 
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
@@ -267,6 +272,13 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
     def is_ours(self) -> bool:
         """Whether the version of the library tells what the function does."""
         return self.function.__module__.startswith("liebody.")
+
+
+def _without(text: str, names: Collection[str]) -> str:
+    """A docstring without its entries for these arguments."""
+    if not names:
+        return text
+    return re.sub(rf"^({'|'.join(names)})  .*\n( .*\n)*", "", text, flags=re.MULTILINE)
 
 
 def _entry(owner: type, name: str) -> Algorithm:

@@ -389,7 +389,9 @@ class Robot(Algorithms, OfTree, Parametric):
         words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]
         values = zip(algorithm.options, algorithm.values(options), strict=True)
         said = "".join(f"\n{key} = {x!r}" for key, x in values)
-        return name or "_".join(words), Kernel(kernel.function, doc=f"{algorithm.text}{said}")
+        return name or "_".join(words), Kernel(
+            kernel.function, doc=f"{algorithm.text_for(kernel.inputs)}{said}"
+        )
 
     @property
     def _about(self) -> About:
