@@ -18,9 +18,14 @@ Pinocchio has nothing that corresponds to the lines of the mechanical connection
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
+from machine import absent
 from paired import SINGLE, alone, compare, main
 from robots import FILES, beside_pinocchio
+
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
 
 
 def robot(name: str, states: int) -> None:
