@@ -23,6 +23,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -202,14 +204,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--auto", default="python", help="the Python of the environment that has bifpy")
+    parser.add_argument("--auto", help="the Python of the environment that has bifpy")
     parser.add_argument("--only", choices=list(SYSTEMS), help="one of the systems")
     parser.add_argument("--judge", choices=list(SYSTEMS), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.judge:
         print(json.dumps(judge(given.judge, json.load(sys.stdin))))
         return 0
-    worst = max(compare(name, given.auto) for name in ([given.only] if given.only else SYSTEMS))
+    command = [given.auto, "-c", "import bifpy"]
+    if given.auto is None or not shutil.which(given.auto) or subprocess.run(command).returncode:
+        parser.error(
+            f"AUTO needs an environment of its own, and {given.auto or 'none'} was given:\n"
+            "    apt install gfortran make\n"
+            "    python -m venv auto && auto/bin/pip install bifpy\n"
+            "    python benchmarks/auto.py --auto auto/bin/python"
+        )
+    chosen = ["oscillator"] if os.environ.get("BENCHMARK_QUICK") else [*SYSTEMS]
+    worst = max(compare(name, given.auto) for name in ([given.only] if given.only else chosen))
     print(f"\nlargest difference {worst:.1e}, allowed {LIMIT:g}")
     return int(worst > LIMIT)
 

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import describe, spent
+from machine import absent, describe, spent, unless_quick
 
 import liebody as lb
 from liebody.codegen.build import find_compiler
@@ -275,7 +275,10 @@ class MuJoCo:
     """The same hopper in MuJoCo, its law and its loop in C."""
 
     def __init__(self, integrator: str = "RK4") -> None:
-        import mujoco
+        try:
+            import mujoco
+        except ModuleNotFoundError as error:
+            absent(error)
 
         compiler = find_compiler()
         if compiler is None:
@@ -493,10 +496,12 @@ def draw(found: Basin, end: np.ndarray, turned: np.ndarray, path: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--grid", type=int, default=128, help="starts along each axis of the map")
+    parser.add_argument(
+        "--grid", type=int, default=unless_quick(128, 4), help="starts along an axis of the map"
+    )
     parser.add_argument("--only", choices=("map", "steps", "race"), help="only a part")
-    parser.add_argument("--rounds", type=int, default=3, help="of the race")
-    parser.add_argument("--members", type=int, default=24, help="starts of the race")
+    parser.add_argument("--rounds", type=int, default=unless_quick(3, 1), help="of the race")
+    parser.add_argument("--members", type=int, default=unless_quick(24, 2), help="starts of the race")
     parser.add_argument("--workers", type=int, default=2, help="processes of the sweep")
     parser.add_argument("--store", help="folder of the map's results (Zarr), kept")
     parser.add_argument("--picture", default="basin.png", help="file of the picture; '' for none")

@@ -25,16 +25,20 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
-from machine import describe, met, seconds
+from machine import absent, describe, met, seconds, unless_quick
 from paired import HEADINGS, ROUNDS, compare
-from robots import FILES, beside_pinocchio
+from robots import CHOSEN, beside_pinocchio
 
 from liebody.errors import LiebodyError
 from liebody.robot import kernels_of
 
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
+
 BATCHES = (8, 64, 512)
-REPEAT = 500  # of one call, in a round
+REPEAT = unless_quick(500, 2)  # of one call, in a round
 ONE, VECTORS, FRAME, ABOVE = 3, 8, 0.6, 2  # goals: ratios, and microseconds
 
 
@@ -175,7 +179,7 @@ def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("pin", "numpy"))
     print(f"{'ns per state':28s} {HEADINGS}")
-    for name in chosen or list(FILES):
+    for name in chosen or CHOSEN:
         robot(name)
 
 

@@ -20,9 +20,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
+from machine import absent
 from paired import SINGLE, alone, compare, main
 from robots import FILES, beside_pinocchio
+
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
 
 
 def robot(name: str, states: int) -> None:

@@ -25,14 +25,18 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import pinocchio as pin
-from machine import describe, seconds, spent
+from machine import absent, describe, seconds, spent, unless_quick
 
 import liebody as lb
 from liebody.codegen import Program, passes
 from liebody.groups import SE3, Revolute
 
-STATES, ROUNDS = 256, 7
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
+
+STATES, ROUNDS = unless_quick((256, 7), (8, 1))
 LAST = {"frame": "link{}"}
 FUNCTIONS: dict[str, dict[str, str]] = {
     "poses": {},
@@ -118,11 +122,11 @@ def main() -> None:
         words.remove("functions")
         with tempfile.TemporaryDirectory() as empty:
             os.environ["LIEBODY_CACHE"] = empty
-            return functions([int(n) for n in words] or [100, 300, 1000])
+            return functions([int(n) for n in words] or unless_quick([100, 300, 1000], [10]))
     if "straight" in words:
         words.remove("straight")
         passes.REPEATED = 10**9
-    sizes = [int(n) for n in words] or [10, 30, 100, 300, 1000]
+    sizes = [int(n) for n in words] or unless_quick([10, 30, 100, 300, 1000], [10, 30])
     print(describe("pin", "numpy"))
     print(
         f"{'links':>6s} {'':17s} {'':5s} {'operat.':>9s} {'trace s':>8s} {'compile s':>10s} {'us/state':>9s} "

@@ -14,17 +14,21 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import mujoco
 import numpy as np
 from legs import CASES, loaded, mujoco_model
-from machine import describe
+from machine import absent, describe, unless_quick
 
 import liebody as lb
 from liebody.io.layouts import mujoco_layout
 from liebody.systems import Contact, JointPD, TimeStepping
 
-CASE, FRICTION, EVERY, T_END = CASES["anymal"], 0.8, 0.05, 1.0
-STEPS, THEIR_STEPS = (1e-3, 2.5e-4, 5e-5), (1e-3, 1e-4, 2e-5)
+try:
+    import mujoco
+except ModuleNotFoundError as error:
+    absent(error)
+
+CASE, FRICTION, EVERY, T_END = CASES["anymal"], 0.8, 0.05, unless_quick(1.0, 0.1)
+STEPS, THEIR_STEPS = unless_quick(((1e-3, 2.5e-4, 5e-5), (1e-3, 1e-4, 2e-5)), ((1e-3,), (1e-3, 1e-4)))
 
 
 def dropped() -> tuple[lb.Robot, np.ndarray]:

@@ -17,14 +17,14 @@ from functools import partial
 os.environ["LIEBODY_CACHE"] = tempfile.mkdtemp()  # every kernel is compiled
 
 import numpy as np
-from machine import describe, seconds, spent
+from machine import describe, seconds, spent, unless_quick
 
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.codegen import passes
 from liebody.groups import Free
 from liebody.systems import Contact, TimeStepping, time_stepping
 
-LONGEST, ROUNDS = 16, 5
+LONGEST, ROUNDS = 16, unless_quick(5, 1)
 Q, V = np.array([1, 0, 0, 0, 0, 0, 0.05]), np.array([0, 0, 0, 1.0, 0, 0])
 
 
@@ -53,7 +53,7 @@ def measured(system: TimeStepping) -> str:
 if __name__ == "__main__":
     print(describe())
     print(f"{'points':>6} {'':8} {'step':>9} {'text':>9} {'compile':>9} {'alone':>11} {'of 64':>11}")
-    for points in [int(x) for x in sys.argv[1:]] or [4, 16, 64]:
+    for points in [int(x) for x in sys.argv[1:]] or unless_quick([4, 16, 64], [4]):
         for name, many in (("straight", points), ("loops", 0)):
             if many <= LONGEST:
                 time_stepping.MANY = many

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 from legs import CASES, loaded
-from machine import describe
+from machine import describe, unless_quick
 
 from liebody.systems import Contact, JointPD, robot_system
 
-MEMBERS, STEPS = 16, (8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4)
+MEMBERS, STEPS = unless_quick((16, (8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4)), (2, (2e-3, 1e-3)))
 FLOORS = {  # stiffness, damping, steps of the hybrid contact, the last of which is exact
     "2e4 N/m": (2e4, 4e2, (4e-4, 2e-4, 1e-4, 5e-5, 1e-5)),
     "1e6 N/m": (1e6, 1e4, (4e-5, 2e-5, 1e-5, 5e-6, 2.5e-6)),
@@ -39,7 +39,8 @@ def measured(
     drives = JointPD(case.K, q[7:], case.D, gravity_compensation=False)
     floor = Contact(*robot.tree.frames, stiffness=stiffness, damping=damping, friction=0.8)
     system = robot_system(robot, drives, floor, ledger=False)
-    options: dict[str, Any] = {"t_end": 1.0, "record_every": 0.05, "events": 0, "threads": 1}
+    t_end = unless_quick(1.0, 0.1)
+    options: dict[str, Any] = {"t_end": t_end, "record_every": 0.05, "events": 0, "threads": 1}
 
     def run(**more: Any) -> tuple[float, np.ndarray]:
         q0 = np.tile(q, (MEMBERS, 1))

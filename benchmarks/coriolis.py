@@ -12,9 +12,14 @@ corresponds to the other lines; they are timed alone.
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
+from machine import absent
 from paired import SINGLE, alone, compare, main
 from robots import beside_pinocchio
+
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
 
 
 def robot(name: str, states: int) -> None:

@@ -18,12 +18,16 @@ import tempfile
 from functools import partial
 
 import numpy as np
-import pinocchio as pin
-from machine import seconds, spent
+from machine import absent, seconds, spent, unless_quick
 from paired import compare, main
 from robots import beside_pinocchio
 
-BATCHES, REPEAT = 8, 500
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
+
+BATCHES, REPEAT = unless_quick((8, 500), (1, 2))
 PRODUCTS = "jvp", "vjp", "hvp"
 
 

@@ -12,9 +12,14 @@ each, results allocated.
 from __future__ import annotations
 
 import numpy as np
-import pinocchio as pin
+from machine import absent
 from paired import SINGLE, compare, main
 from robots import beside_pinocchio
+
+try:
+    import pinocchio as pin
+except ModuleNotFoundError as error:
+    absent(error)
 
 
 def robot(name: str, states: int) -> None:

@@ -18,22 +18,26 @@ import statistics
 import time
 from collections.abc import Callable
 
-import exudyn as exu
-import mujoco
 import numpy as np
-from exudyn.itemInterface import (
-    Force,
-    MarkerBodyPosition,
-    NodeRigidBodyRotVecLG,
-    ObjectRigidBody,
-    SensorNode,
-)
-from machine import describe
+from machine import absent, describe, unless_quick
 
 import liebody as lb
 
+try:
+    import exudyn as exu
+    import mujoco
+    from exudyn.itemInterface import (
+        Force,
+        MarkerBodyPosition,
+        NodeRigidBodyRotVecLG,
+        ObjectRigidBody,
+        SensorNode,
+    )
+except ModuleNotFoundError as error:
+    absent(error)
+
 MASS, INERTIA, OMEGA, G, STEP = 15.0, (0.234375, 0.46875, 0.234375), (0.0, 150.0, -4.61538), 9.81, 1e-3
-SHORT, LONG, MEMBERS, ROUNDS = 2.0, 20.0, 1024, 7
+SHORT, LONG, MEMBERS, ROUNDS = unless_quick((2.0, 20.0, 1024, 7), (0.1, 0.2, 8, 1))
 REFERENCE = -106.163804143
 
 MJCF = f"""

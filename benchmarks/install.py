@@ -21,8 +21,10 @@ import time
 import venv
 from pathlib import Path
 
+from machine import unless_quick
+
 ROOT = Path(__file__).parents[1]
-PROCESSES = 11
+PROCESSES = unless_quick(11, 1)
 MOST_PACKAGES, MOST_MEGABYTES, LONGEST_IMPORT, LONGEST_START = 12, 200, 0.2, 20.0
 
 IMPORT = "import time; t = time.process_time(); import liebody{}; print(time.process_time() - t)"
@@ -74,9 +76,12 @@ def main() -> None:
         (library,) = (Path(folder) / "fresh" / "lib").glob("python*/site-packages")
         before, empty = packages(library), megabytes(library)
         pip = [python, "-m", "pip", "-q"]
-        subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, str(ROOT)], check=True)
+        if subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, str(ROOT)], check=False).returncode:
+            raise SystemExit("pip could not build the wheel: it needs an index of packages, such as PyPI")
         start = time.perf_counter()
-        subprocess.run([*pip, "install", *Path(folder).glob("liebody-*.whl")], check=True)
+        wheels = [str(file) for file in Path(folder).glob("liebody-*.whl")]
+        if subprocess.run([*pip, "install", *wheels], check=False).returncode:
+            raise SystemExit("pip could not install the wheel: it needs an index of packages, such as PyPI")
         installing = time.perf_counter() - start
         arrived = packages(library) - before
         size = megabytes(library) - empty

@@ -11,14 +11,18 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax
 import numpy as np
-from machine import describe, seconds
+from machine import absent, describe, seconds, unless_quick
 
 import liebody as lb
 import liebody.jax
 
-STATES, PAIRS = 1024, 500
+try:
+    import jax
+except ModuleNotFoundError as error:
+    absent(error)
+
+STATES, PAIRS = unless_quick((1024, 500), (64, 2))
 CALLS = {"inverse_dynamics": 3, "forward_dynamics": 3, "inverse_dynamics_derivatives": 3}
 
 

@@ -1,18 +1,42 @@
-"""What benchmarks share: what they ran on (processor, compiler, commit, versions), and their clocks."""
+"""What benchmarks share: what they ran on (processor, compiler, commit, versions), clocks, and short runs.
+
+    BENCHMARK_QUICK=1 python benchmarks/dynamics.py
+
+runs any of them with few rounds, robots and steps, to see that it works. Its numbers mean nothing then.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from liebody import __version__
 from liebody.codegen import build
+
+QUICK = bool(os.environ.get("BENCHMARK_QUICK"))
+Value = TypeVar("Value")
+
+
+def unless_quick(full: Value, quick: Value) -> Value:
+    """The second value in a short run, else the first."""
+    return quick if QUICK else full
+
+
+def absent(error: ModuleNotFoundError) -> NoReturn:
+    """End a script for which a package is not installed, and say so; raise the error in other programs."""
+    script = Path(getattr(sys.modules["__main__"], "__file__", None) or "")
+    if script.resolve().parent != Path(__file__).resolve().parent:
+        raise error
+    name = (error.name or str(error)).split(".")[0]
+    print(f"{name} is not installed here: pip install '.[bench]'. {script.name} measures nothing without it")
+    raise SystemExit(0)
 
 
 def describe(*packages: str) -> str:
@@ -32,8 +56,16 @@ def describe(*packages: str) -> str:
         _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]).strip()
         or "unknown"
     )
-    versions = ", ".join([f"liebody {__version__}", *(f"{p} {version(p)}" for p in packages)])
+    versions = ", ".join([f"liebody {__version__}", *(f"{p} {_version(p)}" for p in packages)])
+    versions += unless_quick("", " | a short run: its numbers mean nothing")
     return f"{cpu}, {lanes} lanes of float64 | {name} | commit {commit} | {versions}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def met(goal: bool) -> str:

@@ -26,17 +26,23 @@ import sys
 import warnings
 from typing import Any
 
-import mujoco
 import numpy as np
-from machine import describe, met, seconds
-from robots import FILES, path
+from machine import absent, describe, met, seconds, unless_quick
+from robots import CHOSEN, path
 
 import liebody as lb
 from liebody.io.layouts import mujoco_layout
 
+try:
+    import mujoco
+except ModuleNotFoundError as error:
+    absent(error)
+
 DT, CHECKED, AGREE = 1e-3, 20, 1e-7
-ROUNDS, MEMBERS, ONE, STEPS = 9, 256, 20_000, 200  # members; steps of one robot, and of each member
-THEIRS = 2000  # steps of MuJoCo in a round
+ROUNDS, MEMBERS, ONE, STEPS = unless_quick(
+    (9, 256, 20_000, 200), (1, 8, 200, 20)
+)  # members; steps of one robot, and of each member
+THEIRS = unless_quick(2000, 20)  # steps of MuJoCo in a round
 GOALS = {"ur5": (12, 92), "panda": (18, 134), "anymal": (6, 59), "talos": (7, 47)}
 NO = mujoco.mjtDisableBit
 
@@ -107,7 +113,7 @@ def main(chosen: list[str]) -> None:
     warnings.simplefilter("ignore")
     print(describe("mujoco", "numpy"))
     print(f"{'ns per step of a member':28s} {'liebody':>10s} {'mujoco':>10s} {'ratio':>8s}   [quartiles]")
-    for name in chosen or list(FILES):
+    for name in chosen or CHOSEN:
         measure(name, limits=False)
         measure(name, limits=True)
 

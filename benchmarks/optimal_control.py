@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,8 +28,10 @@ from typing import Any
 
 import numpy as np
 
-KNOTS, DT, ROUNDS = 100, 1e-2, 9
+QUICK = bool(os.environ.get("BENCHMARK_QUICK"))  # as in machine.py, which crocoddyl's environment lacks
+KNOTS, DT, ROUNDS = (10, 1e-2, 2) if QUICK else (100, 1e-2, 9)
 TOOLS = {"ur5": "ee_link", "panda": "panda_hand_tcp", "anymal": "LF_FOOT", "talos": "gripper_left_base_link"}
+PARTS = ["ur5", "solves"] if QUICK else [*TOOLS, "solves"]
 METHODS = {"euler": "semi-implicit-euler", "rk4": "rkmk4"}
 PANDA_START = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785, 0.02, 0.02]
 GOAL = np.array([[1.0, 0, 0, 0.4], [0, -1, 0, 0.2], [0, 0, -1, 0.5], [0, 0, 0, 1]])
@@ -281,12 +284,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("python", help="of the environment with crocoddyl")
-    parser.add_argument("parts", nargs="*", default=[*TOOLS, "solves"], help="robots, or solves")
+    parser.add_argument("python", nargs="?", help="of the environment with crocoddyl")
+    parser.add_argument("parts", nargs="*", default=PARTS, help="robots, or solves")
     chosen = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     from machine import describe
 
+    command = [chosen.python, "-c", "import crocoddyl, pinocchio"]
+    if chosen.python is None or not shutil.which(chosen.python) or subprocess.run(command).returncode:
+        parser.error(
+            f"crocoddyl needs an environment of its own, and {chosen.python or 'none'} was given:\n"
+            "    python -m venv crocoddyl && crocoddyl/bin/pip install crocoddyl==3.2.1 pin==4.0.0\n"
+            "    python benchmarks/optimal_control.py crocoddyl/bin/python"
+        )
     print(describe("numpy"))
     peer = Peer(chosen.python)
     names = [name for name in chosen.parts if name in TOOLS]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from machine import describe, met, seconds
+from machine import describe, met, seconds, unless_quick
 from robots import FILES
 
-BATCH, ROUNDS, SINGLE = 8192, 15, 20000
+BATCH, ROUNDS, SINGLE = unless_quick((8192, 15, 20000), (64, 2, 20))
 HEADINGS = f"{'liebody':>10s} {'pinocchio':>10s} {'ratio':>8s}   [quartiles]"
 
 
@@ -48,8 +48,8 @@ def main(
 ) -> None:
     """The command line of a script: robots, and the size of batches."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("robots", nargs="*", default=chosen)
-    parser.add_argument("--batch", type=int, default=batch, help="states in a batch")
+    parser.add_argument("robots", nargs="*", default=unless_quick(chosen, chosen[:1]))
+    parser.add_argument("--batch", type=int, default=unless_quick(batch, 8), help="states in a batch")
     given = parser.parse_args()
     print(describe("pin", "numpy"))
     print(f"{'ns per state':28s} {HEADINGS}")

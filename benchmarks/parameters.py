@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from machine import describe, seconds
+from machine import describe, seconds, unless_quick
 from robots import path
 
 import liebody as lb
 
-ARMS, STEPS, DT = 1000, 1000, 1e-3
+ARMS, STEPS, DT = *unless_quick((1000, 1000), (8, 100)), 1e-3
 LINK = "wrist_3_link"
 START = np.array([0.0, -0.4, 0.3, 0.0, 0.0, 0.0])
 
@@ -47,7 +47,7 @@ def single(robot: lb.Robot, D: float, as_parameter: bool) -> None:
         lb.simulate(robot, START, tau=lambda t, q, v: -D * v, **options)
 
 
-def call(function: Callable[[], Any], calls: int = 20_000) -> float:
+def call(function: Callable[[], Any], calls: int = unless_quick(20_000, 20)) -> float:
     function()
     return 1e6 * min(seconds(function, calls) for _ in range(7))
 

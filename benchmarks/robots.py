@@ -6,18 +6,24 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+from machine import absent, unless_quick
+
 FILES = {
     "ur5": ("ur_description/urdf/ur5_robot.urdf", False),
     "panda": ("panda_description/urdf/panda.urdf", False),
     "anymal": ("anymal_b_simple_description/robots/anymal.urdf", True),
     "talos": ("talos_data/robots/talos_reduced.urdf", True),
 }
+CHOSEN = unless_quick(tuple(FILES), ("ur5",))  # where no robot is named
 
 
 def path(name: str) -> tuple[Path, bool]:
     """The URDF of a robot, and whether its base floats."""
     file, floating = FILES[name]
-    package = distribution("example-robot-data")
+    try:
+        package = distribution("example-robot-data")
+    except ModuleNotFoundError as error:
+        absent(error)
     root = Path(str(package.locate_file("cmeel.prefix/share/example-robot-data/robots")))
     return root / file, floating
 

@@ -16,12 +16,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from machine import describe, seconds
+from machine import describe, seconds, unless_quick
 
 import liebody as lb
 from liebody.simulate import PassedLimits
 
-STEPS, ROUNDS = 1000, 15
+STEPS, ROUNDS = 1000, unless_quick(15, 1)
 
 
 def compare(members: int) -> None:

@@ -12,7 +12,7 @@ import statistics
 import sys
 
 import numpy as np
-from machine import describe, met, seconds
+from machine import describe, met, seconds, unless_quick
 from robots import path
 
 import liebody as lb
@@ -42,7 +42,7 @@ def compare(robot: lb.Robot, members: int, steps: int, rounds: int) -> None:
     print(f"{members:8d} {ours:18.3f} {loop:18.3f} {ratio:8.2f}{goals.get(members, '')}")
 
 
-def main(rounds: int = 7) -> None:
+def main(rounds: int = unless_quick(7, 1)) -> None:
     print(describe("numpy"))
     robot = lb.load(path("ur5")[0])
     print("\n members  stepper, us/step     loop, us/step    ratio   (per member)")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine import describe
+from machine import describe, unless_quick
 from matplotlib.figure import Figure
 
 import liebody as lb
@@ -44,7 +44,7 @@ STYLES = {
 }
 EXPLICIT = [name for name in STYLES if not is_mechanical(name)]
 ACCURACIES = (1e-3, 1e-6, 1e-9)
-LEVELS, ROUNDS = 6, 2
+LEVELS, ROUNDS = unless_quick((6, 2), (1, 1))
 PATIENCE = 4.0  # s; no steps shorter than those that take so long
 
 
@@ -60,7 +60,8 @@ class Benchmark(NamedTuple):
 
 def example(case: mueller_terze_runs.Example) -> Benchmark:
     place = mueller_terze_runs.setup(case, "auto")
-    schemes = {s.name.replace(" 0.9", ""): s for s in mueller_terze_runs.BASIC}
+    known = (*mueller_terze_runs.BASIC, *mueller_terze_runs.FURTHER)
+    schemes = {s.name.replace(" 0.9", ""): s for s in known}
 
     def run(method: str, h: float) -> tuple[float, float]:
         scheme, t_end = schemes[method], CHECK
