@@ -164,7 +164,8 @@ def positive(name: str, value: Any, unit: str = "", infinite: bool = False) -> f
     try:
         single = value.item() if getattr(value, "shape", None) == () else value
         number = float(single) if isinstance(single, (float, Real)) else math.nan
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError) as error:
+        pass_on_signals(error)
         number = math.nan
     if not 0 < number < math.inf and not (infinite and number == math.inf):
         raise IntegrationError(f"{name} is {value!r}, expected a positive number{unit}")

@@ -649,8 +649,8 @@ def undisturbed() -> Iterator[None]:
             yield
     finally:
         if collecting:
+            gc.enable()  # before anything else, which a signal may break off
             _undisturbed.discard(thread)
-            gc.enable()
 
 
 _undisturbed: set[int] = set()  # threads that have switched the search for garbage off

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError
+from ..errors import ModelError, ShapeError, pass_on_signals
 from ..scalar import Array
 from .base import LieGroup
 
@@ -93,7 +93,8 @@ class AdjointGroup(LieGroup):
 def _floats(value: Any, axes: int, what: str, shape: str) -> np.ndarray:
     try:
         array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        pass_on_signals(error)
         array = np.empty(0)
     if array.ndim != axes or not array.size:
         raise ShapeError(f"the {what} must be an array {shape} of numbers")
