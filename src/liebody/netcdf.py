@@ -26,7 +26,7 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 MOST_COMPRESSED = 1032
 """Bytes that one byte compressed by deflate can become, at most."""
 
-TEXT_AT_ONCE = 1 << 26
+TEXT_AT_ONCE = 1 << 28
 """Bytes of text that are read before their lengths are added up; an entry may be as long as the file."""
 
 
@@ -102,7 +102,7 @@ def _variables(file: Any, size: int, plain: bool) -> dict[str, np.ndarray]:
     total = sum(_checked_bytes(name, dataset, most, plain) for name, dataset in datasets.items())
     if total > most:
         raise _Refused(f"its arrays take {total} bytes, and it can hold {most}")
-    left = [most]
+    left = [size]  # texts lie in heaps of the file, which are not compressed
     return {shown(name): _values(name, dataset, size, left) for name, dataset in datasets.items()}
 
 

@@ -58,8 +58,8 @@ def link(random, file, name, folder):
     """A link in place of an array, or beside it."""
     name = random.choice([name, "force_new"])
     if name in file:
-        file.move(name, "kept")
-    targets = [h5py.SoftLink("/kept"), h5py.SoftLink("/" + name), h5py.SoftLink("/nowhere")]
+        file.move(name, f"kept{random.random()}")
+    targets = [h5py.SoftLink("/q"), h5py.SoftLink("/" + name), h5py.SoftLink("/nowhere")]
     targets += [h5py.ExternalLink(str(folder[0]) + ".h5", "/secret"), h5py.ExternalLink(folder[1], "/x")]
     file[name] = random.choice(targets)
 
@@ -187,8 +187,10 @@ def crafted(random, folder: Path, changes=CHANGES) -> Path:
     with h5py.File(path, "r+") as file:
         for _ in range(random.choice([1, 1, 2, 3])):
             change = random.choice(changes)
-            name = random.choice([n for n, x in file.items() if file.get(n, getlink=True) and x is not None])
-            if isinstance(file[name], h5py.Dataset):
+            name = random.choice(list(file))
+            if isinstance(file.get(name, getlink=True), h5py.HardLink) and isinstance(
+                file[name], h5py.Dataset
+            ):
                 change(random, file, name, (str(secret), str(pipe)))
         offset = int(file.attrs.get("_copy", 0))
     content = bytearray(path.read_bytes())
