@@ -157,7 +157,7 @@ def test_results_that_are_not_numbers_are_compared(tmp_path):
     assert self_test(paths, tmp_path).returncode == 1
 
 
-HOSTILE = "arm */ int x; /* \\ ??/ \u00e9\n#error"
+HOSTILE = "arm */ int x; /* \\ ??/ \u00e9 #error \\"  # line ends are refused before
 
 
 def test_names_of_a_description_stay_in_comments(tmp_path):
