@@ -30,7 +30,7 @@ TEXT_AT_ONCE = 1 << 28
 """Bytes of text that are read before their lengths are added up; an entry may be as long as the file."""
 
 
-class _Refused(LiebodyError):
+class _Refused(Exception):
     """Why a file is not read, in words that go on after its name."""
 
 

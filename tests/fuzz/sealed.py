@@ -135,10 +135,11 @@ def words(random, file, name, folder):
     """Control characters in labels, attributes and names of variables."""
     text = random.choice(HOSTILE)
     where = random.randrange(3)
-    if where == 0 and "coordinate" in file:
-        entries = [text, *file["coordinate"].asstr()[1:]]
-        if file["coordinate"].dtype.kind == "O":
-            file["coordinate"][:] = entries
+    labels = (
+        file.get("coordinate") if isinstance(file.get("coordinate", getlink=True), h5py.HardLink) else None
+    )
+    if where == 0 and isinstance(labels, h5py.Dataset) and labels.dtype.kind == "O" and labels.shape:
+        labels[0] = text
     elif where == 1:
         file.attrs[
             random.choice(["model", "method", "format", "source", "title", "note", "format_version"])
