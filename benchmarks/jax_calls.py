@@ -15,10 +15,11 @@ import numpy as np
 from machine import absent, describe, seconds, unless_quick
 
 import liebody as lb
-import liebody.jax
 
 try:
     import jax
+
+    import liebody.jax
 except ModuleNotFoundError as error:
     absent(error)
 
