@@ -278,7 +278,7 @@ def not_raised(found: Any) -> None:
         sys.__unraisablehook__(found)
 
 
-# `elsewhere`: clauses of the standard library for a ValueError, as in `inspect`, take a handler's for their own
+# `elsewhere`: clauses of the standard library for a ValueError take a handler's for their own
 def told(error: BaseException | None) -> str:
     return "".join(traceback.format_exception(error, limit=-6)) if error else ""
 
