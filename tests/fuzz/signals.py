@@ -259,7 +259,8 @@ def attack(name: str, kind: type[BaseException] | None, number: int, when: float
         swallowed.clear()
     elif kind is not None and came:
         assert error is not None, f"the {kind.__name__} has been swallowed"
-        assert type(error) is kind, f"{kind.__name__} came out as {words}"
+        elsewhere = isinstance(error.__context__, kind) and "liebody" not in words.split("File")[-1]
+        assert type(error) is kind or elsewhere, f"{kind.__name__} came out as {words}"
         assert ended - came[0] < PATIENCE, f"it took {ended - came[0]:.1f} s"
     else:
         assert error is None, f"without need there was {words}"
@@ -277,6 +278,7 @@ def not_raised(found: Any) -> None:
         sys.__unraisablehook__(found)
 
 
+# `elsewhere`: clauses of the standard library for a ValueError take a handler's for their own
 def told(error: BaseException | None) -> str:
     return "".join(traceback.format_exception(error, limit=-6)) if error else ""
 

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import inspect
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Set
@@ -133,19 +134,33 @@ def in_threads(
 
 @dataclass(frozen=True)
 class _Outside:
-    """A handler that runs when no function with one of these codes does; until then it is tried again."""
+    """A handler that runs when no function with one of these codes does.
+
+    Where one does, what called it from outside is traced: the handler runs at its next line. Where a debugger
+    traces already, the signal is sent again.
+    """
 
     handler: Any
     codes: Set[CodeType]
 
     def __call__(self, number: int, frame: Any) -> None:
-        at = frame
+        inside, at = None, frame
         while at is not None:
-            if at.f_code in self.codes:
-                _thread.start_new_thread(_again, (number,))
-                return
-            at = at.f_back
-        self.handler(number, frame)
+            inside, at = at if at.f_code in self.codes else inside, at.f_back
+        if inside is None:
+            self.handler(number, frame)
+        elif inside.f_back is None or sys.gettrace() is not None:
+            _thread.start_new_thread(_again, (number,))
+        else:
+            caller = inside.f_back
+
+            def at_next_line(frame: Any, event: str, argument: Any) -> None:
+                sys.settrace(None)
+                caller.f_trace = None
+                self.handler(number, frame)
+
+            caller.f_trace = at_next_line
+            sys.settrace(lambda *_: None)
 
 
 def _again(number: int) -> None:
