@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check coverage dist docs format test slow browser processors sanitize bench three wide
+.PHONY: check coverage dist docs format quick test slow browser processors sanitize bench three wide
 
 check:
 	$(PYTHON) -m ruff check .
@@ -26,6 +26,12 @@ format:
 
 test:
 	$(PYTHON) -m pytest -n logical
+
+QUICK = dynamics groups layers text lowest
+PACKAGES = build casadi cli gym imports jax layouts mjcf plot printers run sweep urdf view
+
+quick:  # laws of mechanics, and what uses other packages: in a few minutes, with whatever versions are installed
+	$(PYTHON) -m pytest -n logical $(patsubst %,tests/test_%.py,$(QUICK) $(PACKAGES))
 
 wide:  # what `test` leaves out, and CI runs as well
 	$(PYTHON) -m pytest -n logical -m "wide and not slow and not gpu and not browser"

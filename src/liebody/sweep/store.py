@@ -327,10 +327,13 @@ def open_store(path: Path) -> xarray.Dataset:
 
     with access(path, "read"):
         found = xarray.open_zarr(path, consolidated=False, chunks=None)
-        parts = {  # texts as objects, because `Dataset.where` knows no strings of NumPy
-            name: variable.astype(object) if variable.dtype.kind == "T" else variable
-            for name, variable in found.variables.items()
-        }
+        parts = dict(found.variables)
+        for name, variable in found.variables.items():
+            if variable.dtype.kind in "TO":
+                # Texts as objects: `Dataset.where` and `to_netcdf` know no strings of NumPy. Versions of
+                # xarray differ in where they say that values are such strings: in type or encoding.
+                texts = np.asarray(variable.values).astype(object)
+                parts[name] = xarray.Variable(variable.dims, texts, variable.attrs)
     variables = {name: parts[name] for name in json.loads(found.attrs["variables"])}
     return xarray.Dataset(variables, {name: parts[name] for name in found.coords}, found.attrs)
 
