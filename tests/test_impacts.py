@@ -8,8 +8,12 @@ import pytest
 import liebody as lb
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.codegen import libraries
+from liebody.errors import IntegrationError, ModelError
 from liebody.groups import Free, Planar, Prismatic
-from liebody.systems import Contact, TimeStepping, UnsolvedSteps
+from liebody.linear import factor
+from liebody.systems import Contact, TimeStepping, UnsolvedSteps, VariedSystem
+from liebody.systems.cones import Cone
+from liebody.systems.impacts import Bounce, ImpactRow, impact
 
 G, K, D, H = 9.81, 1e8, 1e5, 1e-3
 SIZE = np.array([0.4, 0.3, 0.2])
@@ -206,3 +210,35 @@ def test_bodies_that_do_not_touch_bounce_as_each_of_them_alone():
     np.testing.assert_allclose(run.v[:, 1, 3:], -0.6 * v_ball, rtol=1e-6)
     hit = rod.kinetic[:, 1] < rod.kinetic[:, 0] * (1 - 1e-6)
     assert hit.sum() > 20
+
+
+@pytest.mark.parametrize("sweeps", [1, 3])
+def test_impacts_of_any_mechanism_add_no_kinetic_energy(sweeps):
+    """For any inertia, points, e and friction, with sweeps that have not converged, too."""
+    rng, hit = np.random.default_rng(7), 0
+    for _ in range(30):
+        n, points = int(rng.integers(2, 9)), int(rng.integers(1, 5))
+        root = rng.normal(size=(n, n)) * 10.0 ** rng.uniform(-1, 1, n)
+        M, v = root @ root.T + 1e-3 * np.eye(n), 3 * rng.normal(size=n)
+        rows = []
+        for _ in range(points):
+            J, gap, e = rng.normal(size=(3, n)), max(0.0, rng.normal()), rng.uniform()
+            fast = float((J @ v)[0] < -0.05)
+            hits = fast * (rng.uniform() < 0.8)
+            bias = np.array([0.0 if hits else gap, 0, 0])
+            law = Cone(rng.uniform(0, 2))
+            rows.append(ImpactRow(J, bias, np.full(3, 1e-12), law, bounce=Bounce(hits, fast, e)))
+        after = v + np.asarray(impact(factor(M), v, rows, sweeps, 3).change, float)
+        before = v @ M @ v
+        assert after @ M @ after <= before * (1 + 1e-12)
+        hit += after @ M @ after < before * (1 - 1e-6)
+    assert hit > 10
+
+
+def test_derivatives_of_steps_are_refused():
+    rod = two_ended_rod(0.3)
+    for call in (VariedSystem, lambda system: lb.sensitivities(system, q0=[0, 1.0, 0], t_end=0.1, dt=H)):
+        with pytest.raises(ModelError, match="moves by time stepping; derivatives"):
+            call(rod)
+    with pytest.raises(IntegrationError, match="events, iterations and impacts, and is no straight code"):
+        lb.stepper(rod, dt=H, method="time-stepping").function()

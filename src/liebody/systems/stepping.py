@@ -10,7 +10,7 @@ import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
 from ..door import check_state, count, members_of
-from ..errors import SECONDS, positive
+from ..errors import SECONDS, IntegrationError, positive
 from ..integrators import Method
 from ..scalar import Array
 from .hybrid import Given, HybridSystem
@@ -154,6 +154,13 @@ class HybridStepper:
         reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
         self.system.judge(state._y, m.y)
         return HybridState(self, number, m.y, reasons, m.last)
+
+    def function(self, name: str = "step") -> Any:
+        """Raises IntegrationError: a step of a hybrid system is no traced function."""
+        raise IntegrationError(
+            f"a step of {self.system.name} may have events, iterations and impacts, and is no straight code; "
+            "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
+        )
 
     def _parameters(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
         given = self.system.fitted(given, self.dt)
