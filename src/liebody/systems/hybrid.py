@@ -379,6 +379,9 @@ class HybridSystem(Sendable):
         """Parameters for steps that have to end at multiples of an interval."""
         return dict(given)
 
+    def judge(self, before: Array, after: Array) -> None:
+        """Warn of what went wrong between two flat states of members, (n, point) each, of a stepper."""
+
     @checked
     @_by_method
     def simulate(

@@ -13,7 +13,8 @@ there was (Kane and Levinson 1985): where friction, different e, or limits g / h
     x = x_0 + s (x_e - x_0),    s <= 1 the largest for which x . (u- + u+) <= 0
 
 of x_0 with c = 0 and x_e as above: the e of all points is reduced by one factor. Without friction, and
-with one e of all points that touch, s = 1 (Glocker 2014).
+with one e of all points that touch, s = 1 (Glocker 2014). Bodies that neither joints, loops nor contacts
+between them join have impacts of their own, each with its own s.
 
 Glocker (2014), "Energetic consistency conditions for standard impacts, part II: Poisson-type inequality
 impact laws", Multibody System Dynamics 32; Moreau (1988), "Unilateral contact and dry friction in finite
@@ -85,15 +86,61 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     """
     none = np.zeros(len(v), int)
     problem = Problem.of(factors, v, none, rows)  # type: ignore[arg-type]
-    free = [rows[i] for i in problem.others]
     blocks = [b._replace(R=_giving(b)) if isinstance(b.law, Cone) else b for b in problem.blocks]
-    before = [problem.seen[i].before for i in problem.others]
-    at = [reached(block.Y) for block in blocks]
+    found = [np.zeros((2, len(row.bias)), int) for row in rows]
+    x = [np.zeros(len(block.R), int) for block in blocks]
+    y: Any = np.zeros(len(blocks[0].X) if blocks else 0, int)
+    residual: Any = 0.0
+    for group in _apart(blocks):
+        own = [problem.others[k] for k in group]
+        before = [problem.seen[i].before for i in own]
+        solved = _solved([blocks[k] for k in group], [rows[i] for i in own], before, sweeps, newton)
+        for k, i, impulse, both in zip(group, own, solved.x, solved.found, strict=True):
+            x[k], found[i] = impulse, both
+        y, residual = y + solved.y, maximum(residual, solved.residual)
+    pushes, change = problem.pushed(factors, none, x, y)
+    return Impact(pushes, found, residual, change)
 
-    starts = [_start(row, 0) for row in free]
+
+def _apart(blocks: Sequence[Block]) -> list[list[int]]:
+    """Groups of blocks whose impulses do not act on each other: those of bodies that nothing joins."""
+    groups: list[tuple[set[int], list[int]]] = []
+    for k, block in enumerate(blocks):
+        at, members = set(reached(block.X, block.Y)), [k]
+        joined = [group for group in groups if at & group[0]]
+        for group in joined:
+            at |= group[0]
+            members += group[1]
+        groups = [*(group for group in groups if group not in joined), (at, sorted(members))]
+    return [members for _, members in groups]
+
+
+class _Solution(NamedTuple):
+    """Impulses x of a group of blocks, y = X x, those without and with restitution, the largest defect."""
+
+    x: list[Array]
+    y: Array
+    found: list[Array]
+    residual: Any
+
+
+def _solved(
+    blocks: list[Block], rows: Sequence[ImpactRow], before: Sequence[Array], sweeps: int, newton: int
+) -> _Solution:
+    """The impact of a group of blocks, as the head of this module says; nothing where none of them hits.
+
+    before  J v of each block
+    """
+    bounces = [row.bounce.hits for row in rows if row.bounce is not None]
+    if not bounces:
+        none = [np.zeros(len(row.bias), int) for row in rows]
+        return _Solution(none, np.zeros(len(blocks[0].X), int), [np.stack([x, x]) for x in none], 0.0)
+    hits = functools.reduce(maximum, bounces) > 0
+    at = [reached(block.Y) for block in blocks]
+    starts = [_start(row, 0) for row in rows]
     x_0, y_0, residual = gauss_seidel(blocks, starts, sweeps, newton)
     second, starts = list(blocks), list(x_0)
-    for k, (row, block) in enumerate(zip(free, blocks, strict=True)):
+    for k, (row, block) in enumerate(zip(rows, blocks, strict=True)):
         if row.bounce is not None:
             b, starts[k] = _rebounding(block.b, before[k], block.Y[at[k]], y_0[at[k]], row.bounce, x_0[k])
             second[k] = block._replace(b=b)
@@ -108,17 +155,11 @@ def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, newto
     works_0, works_1, works_2, given_0, given_1 = (sum(terms) for terms in zip(*works, strict=True))
     share = _most(works_0, works_1, works_2)
     work = works_0 + share * (works_1 + share * works_2)
-    kept = _trimmed(work, given_0 + share * given_1)
-    hits = functools.reduce(maximum, (row.bounce.hits for row in free if row.bounce is not None)) > 0
-    kept = where(hits, kept, 0.0)
+    kept = where(hits, _trimmed(work, given_0 + share * given_1), 0.0)
     x = [kept * (x + share * (x_more - x)) for x, x_more in zip(x_0, x_e, strict=True)]
     y = kept * (y_0 + share * (y_e - y_0))
-
-    pushes, change = problem.pushed(factors, none, x, y)
-    found = [np.zeros((2, len(row.bias)), int) for row in rows]
-    for i, *both in zip(problem.others, x_0, x_e, strict=True):
-        found[i] = np.stack(both)
-    return Impact(pushes, found, where(hits, maximum(residual, rest), 0.0), change)
+    found = [np.stack(both) for both in zip(x_0, x_e, strict=True)]
+    return _Solution(x, y, found, where(hits, maximum(residual, rest), 0.0))
 
 
 @step

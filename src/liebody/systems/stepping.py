@@ -10,7 +10,7 @@ import numpy as np
 
 from ..codegen.march import RAN, REASONS, STOPPED, Settings
 from ..door import check_state, count, members_of
-from ..errors import SECONDS, positive
+from ..errors import SECONDS, IntegrationError, positive
 from ..integrators import Method
 from ..scalar import Array
 from .hybrid import Given, HybridSystem
@@ -141,7 +141,8 @@ class HybridStepper:
     def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
         """The state dt later; parameters that differ from the defaults are of their shape, or (..., *shape).
 
-        Members that stop, or cannot go on, end: see `HybridState.ends`.
+        Members that stop, or cannot go on, end: see `HybridState.ends`. `TimeStepping` with a tolerance warns
+        of steps that did not come to it (`systems.UnsolvedSteps`), and `state.memory.unsolved` counts them.
         """
         check_state(self, state, HybridState)
         u, number = self._parameters(parameters or {}, self.batch), state._number + 1
@@ -151,7 +152,15 @@ class HybridStepper:
         m.ends[state._reasons != RAN] = state.t, STOPPED
         self._flow.march(m, u, 2, self._settings, self.threads)
         reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
+        self.system.judge(state._y, m.y)
         return HybridState(self, number, m.y, reasons, m.last)
+
+    def function(self, name: str = "step") -> Any:
+        """Raises IntegrationError: a step of a hybrid system is no traced function."""
+        raise IntegrationError(
+            f"a step of {self.system.name} may have events, iterations and impacts, and is no straight code; "
+            "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
+        )
 
     def _parameters(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
         given = self.system.fitted(given, self.dt)

@@ -54,6 +54,7 @@ from .robot import Element, RobotSystem, State, full_name, one_by_one
 
 OPEN = 1e-3  # most that a loop may be open at the start, which the first step closes              [m, rad]
 MANY = 12  # points; of more, loops compile two to five times as soon, and their steps take 3 to 6 % longer
+SWEEPS, SWEEPS_OF_IMPACTS = 3, 8  # by default; without and with restitution
 REPEATS = 400  # of a step at most
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
@@ -67,13 +68,15 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
     robot, elements, gravity, actuated, ledger, outputs, name   as of `RobotSystem`
     step       length of a step, a parameter of the system; `dt` of `simulate` sets it                    [s]
-    sweeps     over all contacts in each step, forth and back in turn
+    sweeps     over all contacts in each step, forth and back in turn; default: 3, and 8 with restitution,
+               as an impact starts from no impulses of a step before
     newton     iterations for the multiplier of a point that slips; 0: projected Gauss-Seidel, which is
                cheaper and good on floors that give way; default: 3, and 8 with a tolerance
     clipped    whether the efforts of drives are kept within the joints' effort limits
     tolerance  steps are taken anew, from the forces that they found, until the residual is as small as this
                in all lanes, at most REPEATS times; None: once is enough. Members that do not come to it
-               are counted in the memory `unsolved`, and an UnsolvedSteps warning names them              [N]
+               are counted in the memory `unsolved`, and UnsolvedSteps warnings of runs and steppers name
+               them                                                                                       [N]
 
     `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, what drives give up at their limits
     (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
@@ -94,7 +97,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         robot: Any,
         *elements: Any,
         step: float = 1e-3,
-        sweeps: int = 3,
+        sweeps: int | None = None,
         newton: int | None = None,
         clipped: bool = False,
         tolerance: float | None = None,
@@ -102,12 +105,14 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     ) -> None:
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance, " of newtons")
         iterations = (3 if tolerance is None else 8) if newton is None else count("newton", newton, 0)
-        self.sweeps, self.newton, self.clipped = count("sweeps", sweeps), iterations, clipped
         made = [
             KINDS[type(x)](copy.deepcopy(x)) if type(x) in KINDS else x  # type: ignore[call-arg]
             for x in one_by_one(elements)
         ]
         self._bounces = any(isinstance(x, ContactImpulses) and x.rebounds for x in made)
+        few = SWEEPS_OF_IMPACTS if self._bounces else SWEEPS
+        self.sweeps = few if sweeps is None else count("sweeps", sweeps)
+        self.newton, self.clipped = iterations, clipped
         for element in made:
             if isinstance(element, ContactImpulses):
                 element.ledger = options.get("ledger", True)
@@ -330,19 +335,30 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         given = self.fitted(given, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
         run = super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=given, **options)
-        if self.tolerance is not None and self._replaced:
-            _warn_of_unsolved(run, self.tolerance)
+        if self._counts:
+            where_said = "run.memory['unsolved'] counts them, run.memory['residual'] says by how much"
+            self._warn(np.ravel(run.final.memory["unsolved"]), where_said)
         return run
 
+    @property
+    def _counts(self) -> bool:
+        """Whether its memory counts steps that did not come to the tolerance."""
+        return self.tolerance is not None and bool(self._replaced)
 
-def _warn_of_unsolved(run: HybridRun, tolerance: float) -> None:
-    steps = np.ravel(run.final.memory["unsolved"])
-    (members,) = np.nonzero(steps > 0.5)
-    if len(members):
-        which = f" of {len(members)} of {len(steps)} members" if len(steps) > 1 else ""
-        warn(
-            f"{steps.sum():.0f} steps{which} stayed above the tolerance of {tolerance:g} N after {REPEATS} "
-            "attempts; run.memory['unsolved'] counts them, run.memory['residual'] says by how much. Give "
-            "more sweeps or newton iterations, softer ground, or a larger tolerance",
-            UnsolvedSteps,
-        )
+    def judge(self, before: Array, after: Array) -> None:
+        if self._counts:
+            at = self._still.size + self.nq + self.nv + self._flowing.places["unsolved"].start
+            where_said = "state.memory.unsolved counts them, state.memory.residual says by how much"
+            self._warn(after[:, at] - before[:, at], where_said)
+
+    def _warn(self, unsolved: Array, where_said: str) -> None:
+        """unsolved (n,): how many steps of each member did not come to the tolerance."""
+        (members,) = np.nonzero(unsolved > 0.5)
+        if len(members):
+            which = f" of {len(members)} of {len(unsolved)} members" if len(unsolved) > 1 else ""
+            warn(
+                f"{unsolved.sum():.0f} steps{which} stayed above the tolerance of {self.tolerance:g} N after "
+                f"{REPEATS} attempts; {where_said}. Give more sweeps or newton iterations, softer ground, or "
+                "a larger tolerance",
+                UnsolvedSteps,
+            )
