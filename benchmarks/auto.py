@@ -214,9 +214,8 @@ def main() -> int:
     command = [given.auto, "-c", "import bifpy"]
     if given.auto is None or not shutil.which(given.auto) or subprocess.run(command).returncode:
         parser.error(
-            f"AUTO needs an environment of its own, and {given.auto or 'none'} was given:\n"
-            "    apt install gfortran make\n"
-            "    python -m venv auto && auto/bin/pip install bifpy\n"
+            f"bifpy needs an environment of its own, and {given.auto or 'none'} was given:\n"
+            "    python -m venv auto && auto/bin/pip install bifpy    # with gfortran and make of the system\n"
             "    python benchmarks/auto.py --auto auto/bin/python"
         )
     chosen = ["oscillator"] if os.environ.get("BENCHMARK_QUICK") else [*SYSTEMS]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text())
+SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "if __name__ ==" in path.read_text())
 PEERS = ("pinocchio", "mujoco", "exudyn", "jax")
 IN_ENVIRONMENTS = {
     "auto.py": "bifpy",
