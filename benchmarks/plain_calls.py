@@ -22,13 +22,16 @@ import time
 from typing import Any
 
 import numpy as np
-from machine import describe, met, seconds
+from machine import describe, met, seconds, unless_quick
 from robots import FILES, path
 
-BATCHES = (64, 512, 4096, 32768)
-FUNCTIONS = ("inverse_dynamics", "forward_dynamics", "mass_matrix", "poses", "inverse_dynamics_derivatives")
-ROUNDS = 21
-WORK = 1e-2  # seconds that a round takes at least, of each
+BATCHES = unless_quick((64, 512, 4096, 32768), (64,))
+FUNCTIONS = unless_quick(
+    ("inverse_dynamics", "forward_dynamics", "mass_matrix", "poses", "inverse_dynamics_derivatives"),
+    ("inverse_dynamics", "mass_matrix"),
+)
+ROUNDS = unless_quick(21, 2)
+WORK = unless_quick(1e-2, 1e-4)  # seconds that a round takes at least, of each
 LARGEST = 1 << 29  # bytes of results of a call above which it is left out: six such arrays are there
 GOAL = 1.15
 
