@@ -49,7 +49,8 @@ def compiled(folder: Path) -> None:
 
     os.environ["LIEBODY_CACHE"], cache._chosen = str(folder), None  # as in a process that begins
     build.find_compiler.cache_clear()
-    build.vector_bits.cache_clear()
+    for cached in (build._probe, build.vector_bits, build.check_numbers):
+        cached.cache_clear()
     entry._call.cache_clear()
     q = np.arange(3.0)
     f = Kernel(lambda: trace(lambda q: scalar.sin(q) + q[::-1], {"q": 3}, "f"), recipe="faults")
