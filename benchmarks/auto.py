@@ -215,7 +215,7 @@ def main() -> int:
     if given.auto is None or not shutil.which(given.auto) or subprocess.run(command).returncode:
         parser.error(
             f"bifpy needs an environment of its own, and {given.auto or 'none'} was given:\n"
-            "    python -m venv auto && auto/bin/pip install bifpy    # with gfortran and make of the system\n"
+            "    python -m venv auto && auto/bin/pip install bifpy  # with gfortran and make installed\n"
             "    python benchmarks/auto.py --auto auto/bin/python"
         )
     chosen = ["oscillator"] if os.environ.get("BENCHMARK_QUICK") else [*SYSTEMS]
