@@ -13,7 +13,7 @@ import pytest
 
 import liebody as lb
 from liebody import scalar
-from liebody.codegen import Program, build, loop, march, samples, shooting, trace
+from liebody.codegen import Program, build, interrupts, loop, march, samples, shooting, trace
 from liebody.codegen.printers.c import Guard, batch_units
 from liebody.codegen.printers.program import program_unit
 
@@ -236,6 +236,7 @@ def test_no_integer_has_the_size_of_long():
 def offsets():
     """(structure of C, field, its offset here) of what is passed between Python and C."""
     for made, name in [
+        (interrupts.Signals, "Signals"),
         (loop._Record, "Record"),
         (loop._Course, "Course"),
         (loop._March, "March"),
