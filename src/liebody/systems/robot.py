@@ -427,7 +427,7 @@ class RobotSystem(HybridSystem):
         checks = {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
         self.parameters.checks = {**self.mechanism.layout.checks, **checks}
 
-    @functools.cached_property
+    @cached_property
     def _tuples(self) -> list[tuple[Element, Any, Any]]:
         """Each element with the named tuples of its memory and of its parameters."""
         return [
