@@ -236,7 +236,7 @@ def test_no_integer_has_the_size_of_long():
 def offsets():
     """(structure of C, field, its offset here) of what is passed between Python and C."""
     for made, name in [
-        (interrupts.Signals, "Signals"),
+        (interrupts.CaughtSignals, "Signals"),
         (loop._Record, "Record"),
         (loop._Course, "Course"),
         (loop._March, "March"),

@@ -1,7 +1,7 @@
 """Signals during long calls: handlers of Python run meanwhile, and what they raise ends the call.
 
 Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops in
-C, which have no such instructions (`Signals`), and operators of symbols that NumPy calls (`outside_of`).
+C, which have no such instructions (`CaughtSignals`), and operators of symbols that NumPy calls (`outside_of`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Self
 SOON = 1e-3  # seconds until a handler is tried again
 
 
-class Signals(ctypes.Structure):
+class CaughtSignals(ctypes.Structure):
     """`Signals` of runtime/march.h, for the loops of one call.
 
     A loop has handlers run about every 20 ms. An exception that one raises, such as the KeyboardInterrupt of

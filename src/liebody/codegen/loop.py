@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from . import build
-from .interrupts import Signals
+from .interrupts import CaughtSignals
 from .libraries import Libraries
 from .march import Ensemble, Settings, Steps
 from .printers.march import Guards
@@ -118,7 +118,7 @@ class CompiledLoop:
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
         shares: list[Course] = []
         try:
-            signals = Signals.of_this_thread(waits=size < n)
+            signals = CaughtSignals.of_this_thread(waits=size < n)
             address = signals.address if signals else None
             arrays = y, record, failed, losses, nearest.rows
             for start in range(0, n, size):
@@ -149,7 +149,7 @@ class CompiledLoop:
         )  # fmt: skip
         given = u.in_c()
         try:
-            signals = Signals.of_this_thread(waits=threads > 1)
+            signals = CaughtSignals.of_this_thread(waits=threads > 1)
             control = _March(*fields, signals and signals.address)
 
             def go(_: int) -> None:
