@@ -1,7 +1,8 @@
 """Signals during long calls: handlers of Python run meanwhile, and what they raise ends the call.
 
-Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops in
-C, which have no such instructions (`CaughtSignals`), and operators of symbols that NumPy calls (`outside_of`).
+Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops
+in C, which have no such instructions (`CaughtSignals`), and operators of symbols that NumPy calls
+(`outside_of`).
 """
 
 from __future__ import annotations
