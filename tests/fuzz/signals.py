@@ -271,8 +271,9 @@ swallowed: list[Any] = []
 
 
 def not_raised(found: Any) -> None:
-    """Python does not raise what a handler raises in callbacks of weak references."""
-    if getattr(found.object, "__module__", None) in ("_weakrefset", "weakref"):
+    """Python does not raise what a handler raises in callbacks of weak references and garbage collection."""
+    weak = getattr(found.object, "__module__", None) in ("_weakrefset", "weakref")
+    if weak or found.object in gc.callbacks:
         swallowed.append(found.exc_type)
     else:
         sys.__unraisablehook__(found)
