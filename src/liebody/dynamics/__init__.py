@@ -92,13 +92,13 @@ from .forces import (
 )
 from .forward import forward_dynamics
 from .hamiltonian import (
-    HamiltonianForm,
     HamiltonianRates,
     hamiltonian,
     hamiltonian_dynamics,
     inverse_legendre_transform,
     legendre_transform,
 )
+from .hamiltonian_form import HamiltonianForm
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics, joint_wrenches
 from .kinematics import (
     body_poses,
@@ -128,7 +128,7 @@ from .momentum import (
     momentum_in_frame,
     momentum_rate_in_frame,
 )
-from .potential import Potential, gradient, tangents
+from .potential import Potential
 from .regressor import (
     BaseParameters,
     base_parameters,
@@ -229,7 +229,6 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "generalized_inverse",
-    "gradient",
     "gravity",
     "gravity_forces",
     "hamiltonian",
@@ -284,7 +283,6 @@ __all__ = [
     "rank_of",
     "roll_pitch_yaw_transformation",
     "structure_constants",
-    "tangents",
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",

@@ -6,27 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..codegen import Function, jacobian, trace
-from ..groups import LieGroup
+from ..groups import LieGroup, gradient
 from ..scalar import Array
 from .forces import Force
-
-
-def tangents(group: LieGroup) -> Function:
-    """E(q, u) (nq, dim), d(q exp u)/du, to be taken at u = 0: no series of exp is differentiated beyond."""
-    return jacobian(trace(group.integrate, {"q": group.nq, "u": group.dim}, "moved"), "u")
-
-
-def gradient(U: Callable[[Array], Any], group: LieGroup) -> Callable[[Array], Array]:
-    """q -> dU(q exp u)/du at u = 0, (dim,), on floats or symbols: U's graph, derived along the group.
-
-    U  takes coordinates q (nq,) of the group; made of NumPy operators and `liebody.scalar`
-    """
-    plain = jacobian(trace(U, {"q": group.nq}, "U"), "q", "reverse")
-    along, still = tangents(group), np.zeros(group.dim)
-    return lambda q: plain(q) @ along(q, still)
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,13 @@ from ..bodies import SpatialInertia, Tree
 from ..codegen import Function, jacobian, trace
 from ..door import array_of, checked, floats, number, quantities, quantity
 from ..errors import ConfigurationError, ModelError, ShapeError
-from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R
+from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R, gradient
 from ..linear import back_substitute, cross, factor, inverse, is_numeric, solve
 from ..scalar import Array, cos, sin
 from ..shared import cached_property
 from .energy import potential_energy
 from .inverse import FREE_FALL
 from .mass import mass_matrix
-from .potential import gradient
 
 Transformation = Callable[[Array], Array]
 

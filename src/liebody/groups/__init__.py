@@ -7,6 +7,7 @@
     se3           SE3
     product       Product, SO3xR3
     subgroups     the motion subgroups of SE(3), about any axis
+    along         gradients and derivatives along a group
     user          MatrixGroup, AdjointGroup: groups of one's own
     coefficients  the scalar functions of small and large angles
 
@@ -14,6 +15,7 @@ Operations and conventions side by side with the mathematics: docs/groups.md.
 """
 
 from . import subgroups
+from .along import gradient, tangents
 from .base import LieGroup
 from .product import Product, SO3xR3
 from .real import SO2, R, RealGroup
@@ -24,5 +26,5 @@ from .subgroups import *  # noqa: F403
 from .user import AdjointGroup, MatrixGroup
 
 __all__ = ["SE2", "SE3", "SO2", "SO3", "AdjointGroup", "LieGroup", "MatrixGroup", "Product", "R", "RealGroup"]
-__all__ += ["SO3xR3"]
+__all__ += ["SO3xR3", "gradient", "tangents"]
 __all__ += subgroups.__all__

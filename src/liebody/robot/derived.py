@@ -15,9 +15,8 @@ import numpy as np
 
 from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
 from ..door import checked, names
-from ..dynamics import tangents
 from ..errors import ModelError, ShapeError
-from ..groups import LieGroup
+from ..groups import LieGroup, tangents
 from ..scalar import Array
 
 PRODUCTS: dict[str | None, Callable[..., Function]] = {
