@@ -19,8 +19,9 @@ from liebody.constrained_run import ConstrainedRun
 from liebody.dynamics import JointFriction, JointSpring
 from liebody.errors import LiebodyError
 from liebody.groups import R, Revolute
+from liebody.hybrid_run import HybridRun
 from liebody.integrators import method_named
-from liebody.systems import HybridRun, HybridSystem, robot_system
+from liebody.systems import HybridSystem, robot_system
 
 Y, BAR = [0, 1, 0], SpatialInertia.box(1.0, [1.0, 0.3, 0.2], com=[0.5, 0, 0])
 

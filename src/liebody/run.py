@@ -501,7 +501,7 @@ class Run:
         if "equation" in found:  # so that the kind is among the subclasses
             import_module("liebody.constrained_run")
         elif "end_time" in found:
-            import_module("liebody.systems.hybrid")
+            import_module("liebody.hybrid_run")
         kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
         needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
         missing = [name for name in needed if name not in found]

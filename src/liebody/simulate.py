@@ -19,6 +19,7 @@ from .constrained_run import ConstrainedRun
 from .door import checked, count
 from .dynamics import Force, Mechanism, OpenTree, RigidBody
 from .errors import SECONDS, ArgumentError, IntegrationError, positive, warn
+from .hybrid_run import HybridRun
 from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .prepare import (
     ADVICE,
@@ -40,9 +41,9 @@ from .prepare import (
 )
 from .progress import Progress
 from .robot import Robot
-from .run import LATER, Run
+from .run import LATER, EventLog, Run
 from .scalar import Array
-from .systems import EventLog, HybridRun, HybridSystem
+from .systems import HybridSystem
 
 MOST_EVENTS = 100_000  # of a member that are kept
 FEW_STEPS = 1000  # of all members, which are taken without a look at the clock

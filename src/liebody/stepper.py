@@ -19,10 +19,11 @@ from .dynamics import Force, Mechanism
 from .errors import SECONDS, IntegrationError, ShapeError, positive
 from .integrators import MechanicalFlow, MechanicalMethod, Method
 from .robot import Robot
+from .run import EventLog
 from .scalar import Array
 from .shared import Spare
 from .simulate import FEW_STEPS, MOST_EVENTS
-from .systems import EventLog, HybridStepper, HybridSystem
+from .systems import HybridStepper, HybridSystem
 
 
 class StepperState:

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..door import floats, vector
 from ..errors import ConfigurationError, ShapeError, positive
+from ..hybrid_run import HybridRun
 from ..shared import cached_property
-from ..systems import HybridRun, HybridSystem
+from ..systems import HybridSystem
 from .shooting import Array, Events, GaitError, Point, Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale

@@ -26,9 +26,11 @@ from ..codegen import Kernel, trace
 from ..codegen.layout import FlatLayout
 from ..door import count
 from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
+from ..hybrid_run import HybridRun
 from ..linear import solve
+from ..run import EventLog
 from ..shared import cached_property
-from ..systems import EventLog, HybridRun, HybridSystem, VariedSystem
+from ..systems import HybridSystem, VariedSystem
 from ..systems.in_place import changed, changes
 from ..systems.variations import at_rest
 from .section import QUIET, from_section, varied

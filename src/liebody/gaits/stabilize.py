@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ConfigurationError, ShapeError
+from ..hybrid_run import HybridRun
 from ..shared import cached_property
-from ..systems import HybridRun, HybridSystem
+from ..systems import HybridSystem
 from ..systems.in_place import changes
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack

@@ -34,7 +34,7 @@ from .control import (
 )
 from .feet import PointFeet
 from .grounds import Boxes, Ground, HeightField
-from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, LostEvents
+from .hybrid import HybridSystem, LostEvents
 from .robot import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
 from .spheres import SphereContact
 from .stepping import HybridState, HybridStepper
@@ -48,14 +48,11 @@ __all__ = [
     "DecoupledImpedance",
     "Element",
     "EnergyRegulator",
-    "EventLog",
     "Fall",
     "Feedback",
     "Ground",
     "HeightField",
-    "HybridRun",
     "HybridState",
-    "HybridStates",
     "HybridStepper",
     "HybridSystem",
     "JointPD",

@@ -32,12 +32,14 @@ from ..door import floats, is_index, names, short
 from ..dynamics import FREE_FALL, Force, JointDamping, OpenTree
 from ..errors import SECONDS, ModelError, ShapeError, positive
 from ..groups import SE3
+from ..hybrid_run import HybridRun, HybridStates
 from ..integrators import Method
 from ..labels import labels
 from ..linear import cross, is_numeric, solve
+from ..run import EventLog
 from ..scalar import Array, maximum, sqrt, where
 from ..shared import cached_property
-from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem, dictionary_of
+from .hybrid import HybridSystem, dictionary_of
 
 
 def once(method: Callable[..., Any]) -> Callable[..., Any]:

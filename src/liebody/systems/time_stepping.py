@@ -33,11 +33,11 @@ from ..constrained import ClosedTree
 from ..door import count, floats, short
 from ..dynamics import JointDamping
 from ..errors import SECONDS, ConfigurationError, IntegrationError, ModelError, positive, warn
+from ..hybrid_run import HybridRun
 from ..integrators import Method, Tableau
 from ..linear import factor, inward
 from ..scalar import Array, clip, maximum, where
 from .flight import carried, in_free_fall, tumbling, turning
-from .hybrid import HybridRun
 from .impacts import Impact, impact
 from .impulses import (
     KINDS,

@@ -25,9 +25,11 @@ import numpy as np
 from ..codegen import Function, Kernel, jvp, trace
 from ..errors import ModelError
 from ..groups import LieGroup, Product, R
+from ..hybrid_run import HybridRun, HybridStates
+from ..run import EventLog
 from ..scalar import Array, absolute, where
 from ..shared import cached_property
-from .hybrid import EventLog, HybridRun, HybridStates, HybridSystem
+from .hybrid import HybridSystem
 from .in_place import InPlaceOf, changed
 
 OF_MEMORY, OF_STATE, OF_TIME = "variation_of_memory", "variation", "delay"

@@ -13,8 +13,10 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from liebody import Robot, dynamics, models, systems
+from liebody.hybrid_run import HybridRun
+from liebody.run import EventLog
 from liebody.scalar import arctan2, minimum, where
-from liebody.systems import Element, EventLog, HybridRun, RobotSystem, State
+from liebody.systems import Element, RobotSystem, State
 
 from ..compare import Array
 from .apexes import centre, leg

@@ -29,8 +29,9 @@ from liebody import Robot, dynamics, models, sample, systems
 from liebody.gaits import GaitError, PeriodicOrbit, StabilizedOrbit, periodic_orbit, stabilize
 from liebody.gaits import improve as improved
 from liebody.gaits import search as search_for
+from liebody.hybrid_run import HybridRun
 from liebody.scalar import sqrt, where
-from liebody.systems import Element, HybridRun, RobotSystem, State
+from liebody.systems import Element, RobotSystem, State
 
 from ..compare import Array
 from ..report import rows_of
