@@ -22,7 +22,7 @@ dist:  # sdist and wheel, twice, to the last byte the same; needs the packages b
 format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
-	clang-format -i src/liebody/codegen/runtime/*.h
+	clang-format -i src/liebody/compiler/runtime/*.h
 
 test:
 	$(PYTHON) -m pytest -n logical

@@ -65,14 +65,14 @@ def ours(name: str) -> dict[str, Any]:
     import numpy as np
 
     import liebody as lb
-    from liebody import scalar
+    from liebody import scalars
     from liebody.gaits import continuation, periodic_orbit, switch_branch
 
     case = SYSTEMS[name]
     omega, field = case["omega"], case["field"]
 
     def acceleration(t: Any, q: Any, v: Any, z: Any, p: Any) -> Any:
-        return np.array([field(q[0], v[0], scalar.cos(omega * t) if omega else 0.0, p.p)])
+        return np.array([field(q[0], v[0], scalars.cos(omega * t) if omega else 0.0, p.p)])
 
     system = lb.HybridSystem(lb.groups.R(1), acceleration, parameters={"p": case["first"]}, name=name)
     q, v, period = case["guess"]

@@ -42,9 +42,10 @@ import numpy as np
 from machine import absent, describe, spent, unless_quick
 
 import liebody as lb
-from liebody.codegen.build import find_compiler
+from liebody.compiler.native.build import find_compiler
+from liebody.contact import Contact
 from liebody.gaits import Attractor, Basin
-from liebody.systems import Apex, Contact, Fall, RobotSystem, controller_2, robot_system
+from liebody.hybrid import Apex, Fall, RobotSystem, controller_2, robot_system
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden" / "hopping.json"
 KNEE, HEIGHT, T_END = 1.7802, 0.3, 20.0  # of the knee and the base at the start; end             [rad, m, s]

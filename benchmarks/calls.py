@@ -29,7 +29,7 @@ from machine import absent, describe, met, seconds, unless_quick
 from paired import HEADINGS, ROUNDS, compare
 from robots import CHOSEN, beside_pinocchio
 
-from liebody.errors import LiebodyError
+from liebody.base.errors import LiebodyError
 from liebody.robot import kernels_of
 
 try:

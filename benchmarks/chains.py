@@ -28,7 +28,8 @@ import numpy as np
 from machine import absent, describe, seconds, spent, unless_quick
 
 import liebody as lb
-from liebody.codegen import Program, passes
+from liebody.compiler import Program
+from liebody.compiler.programs import passes
 from liebody.groups import SE3, Revolute
 
 try:

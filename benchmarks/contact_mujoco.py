@@ -19,8 +19,9 @@ from legs import CASES, loaded, mujoco_model
 from machine import absent, describe, unless_quick
 
 import liebody as lb
-from liebody.io.layouts import mujoco_layout
-from liebody.systems import Contact, JointPD, TimeStepping
+from liebody.contact import Contact, TimeStepping
+from liebody.hybrid import JointPD
+from liebody.io import mujoco_layout
 
 try:
     import mujoco

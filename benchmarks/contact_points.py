@@ -20,9 +20,9 @@ import numpy as np
 from machine import describe, seconds, spent, unless_quick
 
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.codegen import passes
+from liebody.compiler.programs import passes
+from liebody.contact import Contact, TimeStepping, time_stepping
 from liebody.groups import Free
-from liebody.systems import Contact, TimeStepping, time_stepping
 
 LONGEST, ROUNDS = 16, unless_quick(5, 1)
 Q, V = np.array([1, 0, 0, 0, 0, 0, 0.05]), np.array([0, 0, 0, 1.0, 0, 0])

@@ -19,7 +19,8 @@ import numpy as np
 from legs import CASES, loaded
 from machine import describe, unless_quick
 
-from liebody.systems import Contact, JointPD, robot_system
+from liebody.contact import Contact
+from liebody.hybrid import JointPD, robot_system
 
 MEMBERS, STEPS = unless_quick((16, (8e-3, 4e-3, 2e-3, 1e-3, 5e-4, 2.5e-4)), (2, (2e-3, 1e-3)))
 FLOORS = {  # stiffness, damping, steps of the hybrid contact, the last of which is exact

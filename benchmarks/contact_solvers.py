@@ -37,12 +37,13 @@ from legs import CASES, DT, HOLD, loaded
 from machine import describe, unless_quick
 
 import liebody as lb
-from liebody.codegen import Kernel, trace
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.linear import factor, inward, product, solve, symmetric
-from liebody.scalar import Array, maximum, sqrt, where
-from liebody.systems import Contact, JointPD, TimeStepping, impulses
-from liebody.systems.cones import TINY, Block, Cone, gauss_seidel
+from liebody.compiler import Kernel, trace
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.contact import Contact, TimeStepping, impulses
+from liebody.contact.cones import TINY, Block, Cone, gauss_seidel
+from liebody.hybrid import JointPD
+from liebody.scalars import Array, maximum, sqrt, where
+from liebody.scalars.linear import factor, inward, product, solve, symmetric
 
 MU, PROBLEMS, LONG = 0.8, unless_quick(4096, 64), 15_000
 FLOORS = {"2e4 N/m": (2e4, 4e2), "1e7 N/m": (1e7, 1e5)}

@@ -29,9 +29,8 @@ import numpy as np
 from machine import absent, describe, unless_quick
 
 from liebody import dynamics
-from liebody.errors import DescriptionError, ModelError
-from liebody.io import AssumedDynamics, DescribedTree, load_urdf
-from liebody.io.layouts import pinocchio_layout
+from liebody.base.errors import DescriptionError, ModelError
+from liebody.io import AssumedDynamics, DescribedTree, load_urdf, pinocchio_layout
 
 try:
     import pinocchio

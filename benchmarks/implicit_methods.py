@@ -21,9 +21,10 @@ import time
 import numpy as np
 from machine import describe, unless_quick
 
-from liebody.groups import SE3, SO3, Product, R, SO3xR3
+from liebody.groups import SE3, SO3, Product, R
+from liebody.groups.product import SO3xR3
 from liebody.integrators import Gauss, GeneralizedAlpha, HalfExplicit, RadauIIA, Variational, solve_ivp
-from liebody.linear import cross, skew
+from liebody.scalars.linear import cross, skew
 
 MASS, THETA, ARM = 15.0, np.diag([0.234375, 0.46875, 0.234375]), np.array([0.0, 1.0, 0.0])
 ABOUT_PIVOT = THETA - MASS * skew(ARM) @ skew(ARM)

@@ -19,7 +19,7 @@ import liebody as lb
 try:
     import jax
 
-    import liebody.jax
+    import liebody.interop.jax
 except ModuleNotFoundError as error:
     absent(error)
 
@@ -35,7 +35,7 @@ def main() -> None:
     print(describe("jax", "numpy"))
     jax.config.update("jax_enable_x64", True)
     rng, robot = np.random.default_rng(0), lb.load("puma560")
-    functions = liebody.jax.RobotFunctions(robot)
+    functions = liebody.interop.jax.RobotFunctions(robot)
     print(f"{robot.name}, {STATES} states   jit(vmap) [us]   batch [us]   ratio")
     for name, count in CALLS.items():
         arrays = rng.normal(size=(count, STATES, robot.nv))

@@ -30,8 +30,9 @@ from machine import absent, describe, unless_quick
 
 import liebody as lb
 from liebody.bodies import Frame
-from liebody.io.layouts import mujoco_layout
-from liebody.systems import Contact, HeightField, JointPD, TimeStepping
+from liebody.contact import Contact, HeightField, TimeStepping
+from liebody.hybrid import JointPD
+from liebody.io import mujoco_layout
 
 try:
     import mujoco

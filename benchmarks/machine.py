@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from liebody import __version__
-from liebody.codegen import build
+from liebody.compiler.native import build
 
 QUICK = bool(os.environ.get("BENCHMARK_QUICK"))
 Value = TypeVar("Value")

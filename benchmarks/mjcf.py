@@ -32,8 +32,9 @@ import numpy as np
 from machine import absent, unless_quick
 
 import liebody as lb
-from liebody import dynamics
-from liebody.groups import SO3, Free, Product, R, SO3xR3
+from liebody import dynamics, mechanisms
+from liebody.groups import SO3, Free, Product, R
+from liebody.groups.product import SO3xR3
 from liebody.io import DoubtfulInertia, MjcfTree, UnusedElements, load_mjcf, mujoco_layout
 
 try:
@@ -173,7 +174,7 @@ def moved_by_mujoco(model: Any, qpos: Array, qvel: Array, steps: int, t_end: flo
 def moved(tree: MjcfTree, start: tuple[Array, Array], steps: int, t_end: float, resisted: bool) -> Array:
     """q after each step, by liebody's method rkmk4."""
     robot, h = lb.Robot(tree, tree.gravity), t_end / steps
-    forces = (dynamics.JointSpring(),) if resisted else ()
+    forces = (mechanisms.JointSpring(),) if resisted else ()
     joints = {"armature", "damping"} if resisted else {"armature"}
     if not any(isinstance(body.joint.group, Free) for body in tree.bodies):
         options = {"t_end": t_end, "dt": h, "record_every": h, "progress": False}
@@ -182,7 +183,7 @@ def moved(tree: MjcfTree, start: tuple[Array, Array], steps: int, t_end: float, 
     # MuJoCo steps free bodies on SO(3) x R^3, so their velocities are (omega, dp/dt), not (omega, v)
     free = [b for b in tree.bodies if isinstance(b.joint.group, Free)]
     factors = [SO3xR3 if b in free else b.joint.group for b in tree.bodies if b.joint.dim]
-    laws = (*forces, dynamics.JointDamping()) if resisted else ()
+    laws = (*forces, mechanisms.JointDamping()) if resisted else ()
 
     def turned(q: Array, v: Array, way: int) -> Array:
         """Linear velocities of free bodies from their own axes to the world's (way 1), or back (-1)."""

@@ -31,7 +31,7 @@ from machine import absent, describe, met, seconds, unless_quick
 from robots import CHOSEN, path
 
 import liebody as lb
-from liebody.io.layouts import mujoco_layout
+from liebody.io import mujoco_layout
 
 try:
     import mujoco

@@ -188,7 +188,7 @@ def our_arm(file: str, floating: bool, tool: str, method: str, weights: tuple[fl
 
 def our_pendulum(file: str) -> tuple[Any, Any]:
     import liebody as lb
-    from liebody.scalar import cos, sin
+    from liebody.scalars import cos, sin
 
     robot = lb.load(file)
     weights = np.sqrt([1.0] * 4 + [0.1] * 2)

@@ -37,7 +37,7 @@ def beside_pinocchio(name: str) -> tuple[Any, Any, Any, Any]:
     import pinocchio as pin
 
     import liebody as lb
-    from liebody.io.layouts import pinocchio_layout
+    from liebody.io import pinocchio_layout
 
     file, floating = path(name)
     ours = lb.load(file, floating=floating, mimic=False)  # Pinocchio's default

@@ -19,7 +19,7 @@ import numpy as np
 from machine import describe, seconds, unless_quick
 
 import liebody as lb
-from liebody.simulate import PassedLimits
+from liebody.simulation.simulate import PassedLimits
 
 STEPS, ROUNDS = 1000, unless_quick(15, 1)
 

@@ -26,7 +26,7 @@ from machine import QUICK, describe, unless_quick
 from matplotlib.figure import Figure
 
 import liebody as lb
-from liebody.errors import IntegrationError
+from liebody.base.errors import IntegrationError
 from liebody.integrators import is_mechanical
 from liebody_studies.mueller_terze import runs as mueller_terze_runs
 from liebody_studies.mueller_terze.golden import CHECK

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 import liebody as lb
-from liebody.scalar import sin
+from liebody.scalars import sin
 
 DT, KNOTS, MOST = 0.01, 400, 12.0  # s, steps, N m
 UPRIGHT = np.array([np.pi, 0.0])

@@ -21,8 +21,10 @@ from pathlib import Path
 import numpy as np
 
 import liebody as lb
-from liebody.dynamics import SmoothContact, frame_pose, frame_twist
-from liebody.systems import Contact, Feedback, TimeStepping
+from liebody.contact import Contact, TimeStepping
+from liebody.dynamics import frame_pose, frame_twist
+from liebody.hybrid import Feedback
+from liebody.mechanisms import SmoothContact
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = tuple(f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH"))
@@ -136,7 +138,7 @@ def main(picture: str | None = None, iterations: int = 300) -> Jump:
         forces = [ground.force(T[:3, 3], u) for T, u in zip(poses, rates, strict=True)]
         return {"force": np.stack(forces), "height": np.stack([T[2, 3] for T in poses])}
 
-    seen = lb.codegen.Kernel(lb.codegen.trace(on_feet, {"q": robot.nq, "v": robot.nv}, "feet"))
+    seen = lb.compiler.Kernel(lb.compiler.trace(on_feet, {"q": robot.nq, "v": robot.nv}, "feet"))
     force, feet = seen(plan.q, plan.v)
     tau = plan.t[:-1], np.pad(plan.u, ((0, 0), (6, 0)))
     options = {"t_end": SECONDS, "dt": DT / 4, "record_every": DT, "forces": [ground], "joints": "ideal"}

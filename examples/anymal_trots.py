@@ -15,7 +15,8 @@ import warnings
 import numpy as np
 
 import liebody as lb
-from liebody.systems import Contact, JointPD, TimeStepping
+from liebody.contact import Contact, TimeStepping
+from liebody.hybrid import JointPD
 
 LEGS = ("LF", "RF", "LH", "RH")
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)  # the hind legs bend the other way

@@ -16,7 +16,8 @@ import warnings
 import numpy as np
 
 import liebody as lb
-from liebody.systems import Contact, HeightField, JointPD, TimeStepping
+from liebody.contact import Contact, HeightField, TimeStepping
+from liebody.hybrid import JointPD
 
 LEGS = ("LF", "RF", "LH", "RH")
 FEET = [f"{leg}_FOOT" for leg in LEGS]

@@ -26,7 +26,7 @@ def solve(robot):
     import casadi
 
     traced = lb.stepper(robot, dt=STEP).function()
-    step = lb.codegen.to_casadi_external(traced).map(KNOTS)
+    step = lb.compiler.to_casadi_external(traced).map(KNOTS)
     x, u = casadi.MX.sym("x", 4, KNOTS + 1), casadi.MX.sym("u", 1, KNOTS)
     efforts = casadi.vertcat(casadi.MX.zeros(1, KNOTS), u)
     q, v = step(casadi.MX.zeros(1, KNOTS), x[:2, :-1], x[2:, :-1], efforts)

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import liebody as lb
-from liebody import dynamics, scalar
-from liebody.codegen import Kernel, trace
+from liebody import dynamics, scalars
+from liebody.compiler import Kernel, trace
 
 Array = Any
 DT = 1e-3  # of the samples [s]
@@ -70,7 +70,11 @@ HITS = (
 def desired(t: Any) -> tuple[Array, Array, Array]:
     """q_d, v_d, a_d."""
     x = SPEED * t + PHASE
-    return AMPLITUDE * scalar.sin(x), AMPLITUDE * SPEED * scalar.cos(x), -AMPLITUDE * SPEED**2 * scalar.sin(x)
+    return (
+        AMPLITUDE * scalars.sin(x),
+        AMPLITUDE * SPEED * scalars.cos(x),
+        -AMPLITUDE * SPEED**2 * scalars.sin(x),
+    )
 
 
 def control(tree: lb.Tree) -> Any:
@@ -91,10 +95,10 @@ def external(tree: lb.Tree, hits: tuple[Hit, ...]) -> Any:
     def tau(t: Any, q: Array) -> Array:
         total = np.zeros(tree.nv, int)
         for hit in hits:
-            phase = scalar.minimum(scalar.maximum((t - hit.start) / hit.duration, 0.0), 1.0)
+            phase = scalars.minimum(scalars.maximum((t - hit.start) / hit.duration, 0.0), 1.0)
             wrench = np.concatenate([np.cross(hit.point, hit.force), hit.force])
             J = dynamics.frame_jacobian(tree, q, tree.bodies[hit.link - 1].name)
-            total = total + scalar.sin(np.pi * phase) * (J.T @ wrench)
+            total = total + scalars.sin(np.pi * phase) * (J.T @ wrench)
         return total
 
     return tau

@@ -16,8 +16,8 @@ import numpy as np
 
 import liebody as lb
 from liebody.gaits import continuation, floquet, periodic_orbit, switch_branch
-from liebody.linear import solve
-from liebody.scalar import cos, sin, where
+from liebody.scalars import cos, sin, where
+from liebody.scalars.linear import solve
 
 LEG, HIP, A, B, G = 5.0, 10.0, 0.5, 0.5, 9.81  # masses [kg]; foot to a leg's mass, that to the hip [m]
 L, MASSES = A + B, (LEG, HIP, LEG)

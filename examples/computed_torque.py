@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 import liebody as lb
-from liebody import dynamics, scalar
+from liebody import dynamics, scalars
 
 K, D = 400.0, 40.0  # critically damped, 20 rad/s
 AMPLITUDE = np.array([0.5, 0.4, -0.5, 0.3, 0.6, -0.4])
@@ -25,7 +25,7 @@ AMPLITUDE = np.array([0.5, 0.4, -0.5, 0.3, 0.6, -0.4])
 
 def reference(t):
     """Desired angles, velocities and accelerations."""
-    return AMPLITUDE * scalar.sin(t), AMPLITUDE * scalar.cos(t), -AMPLITUDE * scalar.sin(t)
+    return AMPLITUDE * scalars.sin(t), AMPLITUDE * scalars.cos(t), -AMPLITUDE * scalars.sin(t)
 
 
 def computed_torque(tree):

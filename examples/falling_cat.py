@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import liebody as lb
-from liebody import dynamics, scalar
+from liebody import dynamics, scalars
 from liebody.groups import SE3, SO3, Free, Spherical
 
 Array = Any
@@ -71,7 +71,7 @@ def spine(phi: Any, rate: Any = 0.0, rise: Any = 0.0) -> tuple[Array, Array, Arr
 
     The rotation is that about (0, cos phi, sin phi): a bend without torsion.
     """
-    c, s, C, S = scalar.cos(phi), scalar.sin(phi), np.cos(BEND), np.sin(BEND)
+    c, s, C, S = scalars.cos(phi), scalars.sin(phi), np.cos(BEND), np.sin(BEND)
     q = np.array([np.cos(BEND / 2), 0, np.sin(BEND / 2) * c, np.sin(BEND / 2) * s])
     along, across = np.array([C - 1, -S * s, S * c]), np.array([0, -S * c, -S * s])
     return q, rate * along, rise * along + rate**2 * across
@@ -79,7 +79,7 @@ def spine(phi: Any, rate: Any = 0.0, rise: Any = 0.0) -> tuple[Array, Array, Arr
 
 def muscles(t: Any, q: Array, v: Array) -> Array:
     """Efforts of the spine, for one loop by a quintic: My (what is wanted) + Cyx v_x + Cy q' + gy."""
-    s = scalar.minimum(t / DURATION, 1.0)
+    s = scalars.minimum(t / DURATION, 1.0)
     phi = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s**2)
     rate = 2 * np.pi * 30 * s**2 * (1 - s) ** 2 / DURATION
     rise = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / DURATION**2

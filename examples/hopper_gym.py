@@ -2,7 +2,7 @@
 
     python examples/hopper_gym.py [generations]
 
-`liebody.gym.Hopper` is a trunk on a leg with hip and knee. The policy is a = tanh(W s(o)) with 2 x 12
+`liebody.interop.gym.Hopper` is a trunk on a leg with hip and knee. The policy is a = tanh(W s(o)) with 2 x 12
 weights: of the observation o, of a clock of 2.5 Hz and of 1. In every generation 128 policies, drawn from a
 normal distribution, are tried from 2 starts each; mean and deviation are then those of the best 10 (the
 cross-entropy method). What is learnt is shown by one environment with another start.
@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-import liebody.gym
+import liebody.interop.gym
 
 POLICIES, STARTS, BEST, ACTIONS = 128, 2, 10, 200  # 200 actions are 2 s
 PERIOD = 40  # actions in a turn of the clock
@@ -46,7 +46,7 @@ def returns(envs, weights, seed):
 
 
 def main(generations: int = 30):
-    envs = liebody.gym.VectorEnv(liebody.gym.Hopper(ACTIONS), POLICIES * STARTS)
+    envs = liebody.interop.gym.VectorEnv(liebody.interop.gym.Hopper(ACTIONS), POLICIES * STARTS)
     rng, mean, deviation = np.random.default_rng(0), np.zeros((2, 12)), np.full((2, 12), 0.5)
     start, history = time.perf_counter(), []
     for generation in range(generations):
@@ -60,7 +60,7 @@ def main(generations: int = 30):
     seconds = time.perf_counter() - start
     print(f"{envs.num_envs * ACTIONS * generations / seconds:,.0f} actions of 10 ms a second")
 
-    env = liebody.gym.Env(liebody.gym.Hopper(ACTIONS))
+    env = liebody.interop.gym.Env(liebody.interop.gym.Hopper(ACTIONS))
     observation, _ = env.reset(seed=1234)
     heights, k, over = [], 0, False
     while not over:

@@ -23,7 +23,7 @@ import time
 import numpy as np
 
 import liebody as lb
-from liebody.scalar import cos, sin
+from liebody.scalars import cos, sin
 
 NOISE = 2e-4  # rad
 STEP = 1e-3  # of the coordinates, in difference quotients
@@ -33,7 +33,7 @@ UPPER = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # of matrices of inertia
 K, D = np.array([400, 600, 300, 30, 30, 30.0]), np.array([40, 60, 30, 3, 3, 3.0])
 FREQUENCIES = 2 * np.pi * np.array([0.21, 0.17, 0.29, 0.37, 0.43, 0.53])  # rad/s
 AMPLITUDES = np.array([0.9, 0.5, 0.5, 1.0, 0.9, 1.2])
-ROUTINE = {"t_end": 8.0, "dt": 2e-3, "record_every": 0.02, "forces": [lb.dynamics.JointFriction(v_s=0.05)]}
+ROUTINE = {"t_end": 8.0, "dt": 2e-3, "record_every": 0.02, "forces": [lb.mechanisms.JointFriction(v_s=0.05)]}
 
 
 def tau(t, q, v):

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import liebody as lb
-from liebody.scalar import where
-from liebody.systems import Contact, Element, JointPD, TimeStepping
+from liebody.contact import Contact, TimeStepping
+from liebody.hybrid import Element, JointPD
+from liebody.scalars import where
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 import liebody as lb
+from liebody.contact import PointFeet
 from liebody.gaits import continuation, floquet, search, stabilize
-from liebody.systems import Feedback, PointFeet, robot_system
+from liebody.hybrid import Feedback, robot_system
 
 robot = lb.load(Path(__file__).with_suffix(".urdf"))
 LEGS = (3, 5)  # where the hip of each is in q and v; the knee is next. Before: pitch, height, place

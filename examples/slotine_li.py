@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import liebody as lb
-from liebody import dynamics, linear, scalar
-from liebody.codegen import Kernel, trace
+from liebody import dynamics, scalars
+from liebody.compiler import Kernel, trace
 from liebody.groups import R
+from liebody.scalars import linear
 
 Array = Any
 SKEW, NOT_SKEW = "christoffel", "newton-euler"
@@ -49,7 +50,11 @@ class Run(NamedTuple):
 def desired(t: Any) -> tuple[Array, Array, Array]:
     """q_d, v_d, a_d."""
     x = SPEED * t + PHASE
-    return AMPLITUDE * scalar.sin(x), AMPLITUDE * SPEED * scalar.cos(x), -AMPLITUDE * SPEED**2 * scalar.sin(x)
+    return (
+        AMPLITUDE * scalars.sin(x),
+        AMPLITUDE * SPEED * scalars.cos(x),
+        -AMPLITUDE * SPEED**2 * scalars.sin(x),
+    )
 
 
 def unit_gain(robot: lb.Robot) -> Array:

@@ -14,7 +14,8 @@ import warnings
 import numpy as np
 
 import liebody as lb
-from liebody.systems import Boxes, Contact, JointPD, TimeStepping
+from liebody.contact import Boxes, Contact, TimeStepping
+from liebody.hybrid import JointPD
 
 LEGS = ("FL", "FR", "HL", "HR")
 FEET = [f"{leg}_FOOT" for leg in LEGS]

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import liebody as lb
-from liebody import dynamics, scalar
+from liebody import dynamics, scalars
 from liebody.groups import SE3
 
 Array = Any
@@ -57,11 +57,11 @@ class Flight(NamedTuple):
 
 def path(t: Any) -> tuple[Array, Array, Array]:
     """Where the hand is to be in the world, with velocity and acceleration: a circle, passed by a quintic."""
-    s = scalar.minimum(t / DURATION, 1.0)
+    s = scalars.minimum(t / DURATION, 1.0)
     angle = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s**2)
     rate = 2 * np.pi * 30 * s**2 * (1 - s) ** 2 / DURATION
     rise = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / DURATION**2
-    c, si = scalar.cos(angle), scalar.sin(angle)
+    c, si = scalars.cos(angle), scalars.sin(angle)
     inward, along = FORWARD * (1 - c) + SIDEWAYS * si, FORWARD * si + SIDEWAYS * c
     turning = FORWARD * c - SIDEWAYS * si
     return HAND[:3, 3] - RADIUS * inward, -RADIUS * rate * along, -RADIUS * (rise * along + rate**2 * turning)

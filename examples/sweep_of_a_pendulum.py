@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 import liebody as lb
-from liebody import scalar
+from liebody import scalars
 from liebody.groups import R
-from liebody.systems import HybridSystem
+from liebody.hybrid import HybridSystem
 
 Array = Any
 LENGTH, GRAVITY = 0.2, 9.81  # [m], [m/s2]
@@ -36,15 +36,15 @@ STEPS = 48  # of RK4 in a period of the pivot
 def turning(t: Any, frequency: Any, amplitude: Any) -> Any:
     """(g - acceleration of the pivot downwards) / l: the angular acceleration is this times sin(angle)."""
     w = 2 * np.pi * frequency
-    return (GRAVITY - amplitude * w**2 * scalar.cos(w * t)) / LENGTH
+    return (GRAVITY - amplitude * w**2 * scalars.cos(w * t)) / LENGTH
 
 
 PENDULUM = HybridSystem(
     R(1),
-    lambda t, q, v, z, p: turning(t, p.frequency, p.amplitude) * scalar.sin(q),
+    lambda t, q, v, z, p: turning(t, p.frequency, p.amplitude) * scalars.sin(q),
     parameters={"frequency": 20.0, "amplitude": 0.02},
     step=lambda t, q, v, z, p: 1 / (STEPS * p.frequency),
-    stop=lambda t, q, v, z, p: scalar.absolute(q[0]) - np.pi / 2,
+    stop=lambda t, q, v, z, p: scalars.absolute(q[0]) - np.pi / 2,
     name="pendulum",
 )
 

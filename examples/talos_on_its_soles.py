@@ -17,8 +17,9 @@ import numpy as np
 
 import liebody as lb
 from liebody.bodies import Frame
-from liebody.scalar import where
-from liebody.systems import Contact, Element, JointPD, TimeStepping
+from liebody.contact import Contact, TimeStepping
+from liebody.hybrid import Element, JointPD
+from liebody.scalars import where
 
 X, Y = (-0.09, 0.11), (-0.05, 0.05)  # of the points in a sole, m
 BENT = {"leg_left": (-0.4, 0.8, -0.4), "leg_right": (-0.4, 0.8, -0.4)}  # hip, knee, ankle

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import liebody as lb
-from liebody.scalar import cos, sin, sqrt
+from liebody.scalars import cos, sin, sqrt
 
 LENGTHS, HEIGHT, G = (0.6, 0.5), 1.0, 9.81  # of the rods and of the shoulder [m]; [m/s2]
 RELEASE, LIMIT, PRICE = 0.6, 4.0, 2e-3  # [s], [N m], [m/(N m)^2/s]

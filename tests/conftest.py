@@ -7,7 +7,7 @@ import signal
 import pytest
 from hypothesis import settings
 
-from liebody.codegen import build
+from liebody.compiler.native import build
 
 # Tracing and compiling make the first example slow; a failing example is printed so that it can be repeated.
 settings.register_profile("liebody", deadline=None, print_blob=True)

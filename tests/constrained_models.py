@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from liebody.bodies import Joint, SpatialInertia, Tree, TreeBuilder
-from liebody.constrained import System, SystemBuilder
 from liebody.groups import SE3, SO3, Revolute, Spherical
+from liebody.mechanisms.constrained import System, SystemBuilder
 
 BOX = SpatialInertia.box(2.7, [0.2, 0.1, 0.05])
 

@@ -6,8 +6,8 @@ import subprocess
 
 import numpy as np
 
-from liebody.codegen import build
-from liebody.codegen.printers.c import PIECE, Guard, batch_units, c99
+from liebody.compiler.native import build
+from liebody.compiler.printers.c import PIECE, Guard, batch_units, c99
 
 LANES = (1, 2, 4, 8, 16)  # vectors wider than the processor's are compiled to several
 

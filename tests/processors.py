@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from liebody.codegen.build import find_compiler
+from liebody.compiler.native.build import find_compiler
 
 TESTS = Path(__file__).parent
 SELECTED = [  # what computes, and compiles little
@@ -72,7 +72,7 @@ LEFT_OUT = [  # by how their names begin: slow ones, and those of sizes, memory 
 MARKS = "not slow and not gpu and not browser"
 REPORT = """
 import numpy._core._multiarray_umath as umath
-from liebody.codegen import build
+from liebody.compiler.native import build
 compiler = build.find_compiler()
 words = f"C for vectors of {build.vector_bits(compiler)} bits" if compiler else "no C compiler"
 features = [x for x in umath.__cpu_dispatch__ if umath.__cpu_features__[x]]

@@ -8,9 +8,10 @@ import precise
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from liebody.codegen.derivatives import PARTIALS
-from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr, trace
-from liebody.errors import GraphError
+from liebody.base.errors import GraphError
+from liebody.compiler import Expr, trace
+from liebody.compiler.graph.derivatives import PARTIALS
+from liebody.compiler.graph.graph import CONDITIONS, OPERATIONS
 
 INPUTS = 3
 TINY = 1e-290  # numbers of smaller sizes, and of larger ones than its inverse, are set aside

@@ -36,7 +36,7 @@ LEFT_OUT = [  # the sanitizer keeps what is freed, and takes a large address spa
     "test_pool.py::test_idle_memory_is_given_back_before_memory_runs_out",
 ]
 CAUGHT = """
-from liebody.codegen import build
+from liebody.compiler.native import build
 wrong = {
     "AddressSanitizer": "int a[2]; int f(int n) { int *volatile p = a; return p[n]; }",
     "runtime error: left shift": "int f(int n) { return -n << 3; }",

@@ -19,12 +19,9 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import door, dynamics, models
-from liebody.bodies import Joint, Mimic, SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import Kernel, trace
-from liebody.codegen.printers.casadi_source import to_casadi
-from liebody.codegen.printers.sympy_source import to_sympy
-from liebody.errors import (
+from liebody import dynamics, mechanisms, models
+from liebody.base import arguments
+from liebody.base.errors import (
     ArgumentError,
     ConfigurationError,
     DescriptionError,
@@ -35,9 +32,12 @@ from liebody.errors import (
     ShapeError,
     positive,
 )
+from liebody.bodies import Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from liebody.compiler import Kernel, to_casadi, trace
+from liebody.compiler.printers.sympy_source import to_sympy
 from liebody.groups import SE3, SO3, Free, Helical, Planar, Prismatic, Revolute, Spherical
 from liebody.io import load_urdf
-from liebody.simulate import PassedLimits
+from liebody.simulation.simulate import PassedLimits
 from liebody_studies import reproduce
 
 INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -529,35 +529,35 @@ PYTHON = {
         ["rows", "is 3", "0 to 5"],
     ),
     "stops that take no time": (
-        lambda: dynamics.JointLimits.stops(PUMA.tree, 0.0),
+        lambda: mechanisms.JointLimits.stops(PUMA.tree, 0.0),
         ModelError,
         ["contact is 0.0", "positive"],
     ),
     "buoyancy without a centre": (
-        lambda: dynamics.RigidBody(Free(), INERTIA, buoyancy=(1.0,)),
+        lambda: mechanisms.RigidBody(Free(), INERTIA, buoyancy=(1.0,)),
         ShapeError,
         ["buoyancy is (1.0,)", "centre (3,)"],
     ),
     "a velocity too short": (
-        lambda: dynamics.RigidBody(Free(), INERTIA).coriolis([1, 2]),
+        lambda: mechanisms.RigidBody(Free(), INERTIA).coriolis([1, 2]),
         ShapeError,
         ["v", "(2,)", "(6,)"],
     ),
-    "a fall of words": (lambda: dynamics.OpenTree(HOPPER, "down"), ShapeError, ["gravity", "'down'"]),
+    "a fall of words": (lambda: mechanisms.OpenTree(HOPPER, "down"), ShapeError, ["gravity", "'down'"]),
     "screws of words": (lambda: Tree.from_screws("a", "b", []), ShapeError, ["space_screws", "numbers"]),
     "a rank of a vector": (lambda: dynamics.rank_of([1, 2]), ShapeError, ["J", "(2,)", "(r, n)"]),
     "an ellipsoid of words": (
-        lambda: dynamics.ellipsoid_added_mass("abc", 1.0),
+        lambda: mechanisms.ellipsoid_added_mass("abc", 1.0),
         ShapeError,
         ["semi_axes", "numbers"],
     ),
     "a fluid lighter than nothing": (
-        lambda: dynamics.ellipsoid_added_mass((1, 2, 3), -1.0),
+        lambda: mechanisms.ellipsoid_added_mass((1, 2, 3), -1.0),
         ModelError,
         ["density", "-1.0", "zero or more"],
     ),
     "two angles": (
-        lambda: dynamics.roll_pitch_yaw_transformation([1, 2]),
+        lambda: mechanisms.roll_pitch_yaw_transformation([1, 2]),
         ShapeError,
         ["3 or 6 numbers", "not 2"],
     ),
@@ -630,10 +630,10 @@ def test_text_is_no_number_at_any_door(text):
     traced = trace(lambda x: 2 * x, {"x": 2}, "f")
     pair = [text if isinstance(text, (str, bytes)) else text.item(), 0.5]
     calls = [
-        lambda: door.number("x", text),
-        lambda: door.quantity("x", text),
-        lambda: door.floats("x", [pair, pair]),
-        lambda: door.vector("x", np.array(pair, object), 2),
+        lambda: arguments.number("x", text),
+        lambda: arguments.quantity("x", text),
+        lambda: arguments.floats("x", [pair, pair]),
+        lambda: arguments.vector("x", np.array(pair, object), 2),
         lambda: positive("x", text),
         lambda: traced(pair),
         lambda: Kernel(traced)(np.array(pair, object)),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from random_trees import JOINTS, random_inertia, random_placement, random_state, random_tree
 
-from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.bodies.tree import Tree
-from liebody.codegen import trace
+from liebody.base.errors import ArgumentError, ModelError, ShapeError
+from liebody.bodies import Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from liebody.compiler import trace
 from liebody.dynamics import (
     body_poses,
     frame_jacobian,
@@ -19,7 +19,6 @@ from liebody.dynamics import (
     mass_matrix,
     potential_energy,
 )
-from liebody.errors import ArgumentError, ModelError, ShapeError
 from liebody.groups import SE3, Fixed, Free, Helical, Prismatic, Revolute, Spherical
 
 BALL = SpatialInertia.sphere(1.0, 0.1)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from liebody.codegen import build, cache
-from liebody.errors import CompilerError
+from liebody.base.errors import CompilerError
+from liebody.compiler.native import build, cache
 
 COMPILER = build.find_compiler()
 PLAIN = shlex.join(x for x in COMPILER.command if not x.startswith("-m") or x == "-m") if COMPILER else ""
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler
 
 KERNEL = """
 import numpy as np
-from liebody import scalar
-from liebody.codegen import Kernel, trace
+from liebody import scalars
+from liebody.compiler import Kernel, trace
 traced = []
 def make():
     traced.append(1)
@@ -260,7 +260,7 @@ def test_the_cache_is_private(tmp_path, before):
         folder.chmod(before)
     tmp_path.chmod(0o755)
     python(
-        "from liebody.codegen import cache; assert cache.cache_folder().name == 'kernels'",
+        "from liebody.compiler import cache; assert cache.cache_folder().name == 'kernels'",
         tmp_path,
     )
     assert mode(folder) == 0o700
@@ -268,7 +268,7 @@ def test_the_cache_is_private(tmp_path, before):
 
 
 def test_without_the_variable_it_is_the_users_cache_folder(tmp_path):
-    code = "from liebody.codegen import cache; print(cache.cache_folder())"
+    code = "from liebody.compiler import cache; print(cache.cache_folder())"
     done = python(code, "", XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
     assert Path(done.stdout.strip()).is_relative_to(tmp_path)
 
@@ -284,7 +284,7 @@ def test_without_a_folder_of_its_own_a_process_uses_a_private_one_and_removes_it
     if not why:
         (tmp_path / "kernels").write_text("a file")
     code = """
-from liebody.codegen import cache
+from liebody.compiler.native import cache
 folder = cache.cache_folder()
 assert folder.stat().st_mode & 0o777 == 0o700
 assert list(folder.glob("*.so")), "it is used"
@@ -328,7 +328,7 @@ def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
     (folder / "gcc").write_text(f'#!/bin/sh\nexec {PLAIN} "$@"\n')
     for program in folder.iterdir():
         program.chmod(0o755)
-    code = kernel() + "from liebody.codegen import build; print(build.find_compiler().command)"
+    code = kernel() + "from liebody.compiler import build; print(build.find_compiler().command)"
     done = python(code, tmp_path, PATH=f"{folder}:{os.environ['PATH']}")
     assert str(folder / "gcc") in done.stdout
 
@@ -458,7 +458,7 @@ def test_nothing_of_the_working_folder_runs_as_the_compiler_of_the_wheel(trapped
     run = f"os.execv({program!r}, [{program!r}, *{options!r}, *sys.argv[2:]])\n"
     (wheel / "__main__.py").write_text(f"import os, sys\nos.environ['PATH'] = {os.environ['PATH']!r}\n{run}")
     paths = os.pathsep.join([str(Path(build.__file__).parents[2]), str(wheel.parent)])
-    code = kernel() + "from liebody.codegen import build; print(build.find_compiler().command)"
+    code = kernel() + "from liebody.compiler import build; print(build.find_compiler().command)"
     done = python(code, tmp_path, cwd=folder, PATH=str(folder / "nothing"), PYTHONPATH=paths)
     assert "ziglang" in done.stdout and not marker.exists()
 
@@ -469,8 +469,8 @@ importlib.util.find_spec = lambda name: None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
 CODE
-    from liebody.codegen import Flow
-    from liebody.codegen.libraries import MissingCompiler
+    from liebody.stepping import Flow
+    from liebody.compiler.native.libraries import MissingCompiler
     g = Kernel(trace(lambda q: 2 * q, {"q": 5}, "g"))
     np.testing.assert_array_equal(g(q, threads=3), 2 * q)
 (warning,) = caught
@@ -498,8 +498,8 @@ def test_the_compiler_of_the_ziglang_wheel_builds_kernels(tmp_path):
     code = (
         kernel()
         + """
-from liebody.codegen import build
-from liebody.codegen.printers.c import Guard, batch_units
+from liebody.compiler.native import build
+from liebody.compiler.printers.c import Guard, batch_units
 assert "ziglang" in build.find_compiler().command
 h = trace(lambda q: [q := scalar.sin(q) * q[::-1] for _ in range(40)][-1], {"q": 5}, "h")
 units = batch_units(h, 4, units=2, piece=100)
@@ -514,7 +514,7 @@ atol=1e-6)
 
 
 BITS = """
-from liebody.codegen import build
+from liebody.compiler.native import build
 compiler = build.find_compiler()
 bits = build.vector_bits(compiler)
 assert build.lanes(compiler) == bits // 64 and build.lanes(compiler, single=True) == bits // 32

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.codegen import Program, build, trace
+from liebody.compiler import Program, trace
+from liebody.compiler.native import build
 from liebody.robot import kernels_of
-from liebody.scalar import exp, maximum, minimum, sqrt
+from liebody.scalars import exp, maximum, minimum, sqrt
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 

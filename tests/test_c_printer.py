@@ -13,12 +13,13 @@ import pytest
 from native import LANES, compiled, compiled_c99, compiled_run
 from programs import OPERANDS, assert_within, with_bounds
 
-from liebody import scalar
-from liebody.codegen import build
-from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr, Function, Graph, trace
-from liebody.codegen.printers import c as printer
-from liebody.codegen.printers.c import Guard, c99, identifier, literal
-from liebody.errors import GraphError
+from liebody import scalars
+from liebody.base.errors import GraphError
+from liebody.compiler import Expr, Function, Graph, trace
+from liebody.compiler.graph.graph import CONDITIONS, OPERATIONS
+from liebody.compiler.native import build
+from liebody.compiler.printers import c as printer
+from liebody.compiler.printers.c import Guard, c99, identifier, literal
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -59,7 +60,7 @@ def arguments(real):
 
 @pytest.fixture(scope="module")
 def sine_and_cosine():
-    return trace(lambda x: (scalar.sin(x), scalar.cos(x)), {"x": ()})
+    return trace(lambda x: (scalars.sin(x), scalars.cos(x)), {"x": ()})
 
 
 @pytest.mark.parametrize("real", [np.float64, np.float32])
@@ -76,7 +77,7 @@ def test_sine_and_cosine_are_within_2_ulp_of_every_finite_argument_at_any_number
 
 @pytest.mark.parametrize("angles", [2, 4, 5, 11])
 def test_sines_and_cosines_of_several_angles_are_within_2_ulp_whichever_of_them_is_large(angles):
-    several = trace(lambda x: (scalar.sin(x), scalar.cos(x)), {"x": angles})
+    several = trace(lambda x: (scalars.sin(x), scalars.cos(x)), {"x": angles})
     x = np.random.default_rng(1).permutation(arguments(np.float64))
     x = x[: x.size // angles * angles].reshape(-1, angles)
     status, found = compiled(several)(x)
@@ -113,7 +114,7 @@ def test_compilers_without_shuffles_between_sizes_reduce_float32_the_same_way(si
 
 @pytest.fixture(scope="module")
 def angle():
-    return trace(lambda y, x: scalar.arctan2(y, x), {"y": (), "x": ()})
+    return trace(lambda y, x: scalars.arctan2(y, x), {"y": (), "x": ()})
 
 
 def points(real):
@@ -173,7 +174,7 @@ def decades(op, real):
 def test_these_functions_are_within_2_ulp_and_the_same_at_any_number_of_lanes(op, real):
     x = (decades(op, real), np.roll(decades(op, real), 1))[: len(OPERANDS[op])]
     exact = precise.values(op, *x)
-    f = trace(getattr(scalar, op), dict.fromkeys("xy"[: len(x)], ()), "f")
+    f = trace(getattr(scalars, op), dict.fromkeys("xy"[: len(x)], ()), "f")
     found = [compiled(f, lanes, real is np.float32)(*x)[1][0] for lanes in LANES]
     assert precise.units_off(found[0], exact).max() <= 2
     for y in found[1:]:
@@ -296,15 +297,18 @@ def certain(condition):
 
 def selected(x):
     """Closed forms beside series: shared by two selections, nested, with a cosine that is needed always."""
-    small, s = x[0] < 0.25, scalar.sqrt(scalar.absolute(x[0]) + 1)
-    closed = scalar.sin(s) / s, scalar.exp(scalar.where(x[1] < 0, scalar.log(s) * s + scalar.tan(s), s))
-    series = [scalar.where(small, polynomial, form) for polynomial, form in zip((x[1], x[2] * x[2]), closed)]
-    long = scalar.where(x[2] < 0, scalar.arctan2(x[0], x[1]) * scalar.exp(x[1]), series[0])
-    series += [scalar.where(small, x[1], scalar.cos(3 * s)), scalar.where(small, 0.5, scalar.sin(3 * s) / s)]
-    inner = scalar.where(small, scalar.exp(2 * x[1]), scalar.log(s) / 3)  # the same condition once more
-    series.append(scalar.where(small, x[0], inner * scalar.exp(x[2]) + scalar.exp(2 * x[1])))
+    small, s = x[0] < 0.25, scalars.sqrt(scalars.absolute(x[0]) + 1)
+    closed = scalars.sin(s) / s, scalars.exp(scalars.where(x[1] < 0, scalars.log(s) * s + scalars.tan(s), s))
+    series = [scalars.where(small, polynomial, form) for polynomial, form in zip((x[1], x[2] * x[2]), closed)]
+    long = scalars.where(x[2] < 0, scalars.arctan2(x[0], x[1]) * scalars.exp(x[1]), series[0])
+    series += [
+        scalars.where(small, x[1], scalars.cos(3 * s)),
+        scalars.where(small, 0.5, scalars.sin(3 * s) / s),
+    ]
+    inner = scalars.where(small, scalars.exp(2 * x[1]), scalars.log(s) / 3)  # the same condition once more
+    series.append(scalars.where(small, x[0], inner * scalars.exp(x[2]) + scalars.exp(2 * x[1])))
     return np.array(
-        [*series, long, scalar.cos(s), scalar.cos(x[1]) * scalar.where(small, scalar.sin(x[1]), 0)]
+        [*series, long, scalars.cos(s), scalars.cos(x[1]) * scalars.where(small, scalars.sin(x[1]), 0)]
     )
 
 
@@ -331,8 +335,8 @@ def test_what_no_lane_selects_is_skipped(lanes, piece):
 
 def test_selections_by_one_condition_may_be_nested():
     def nested(x):
-        inner = scalar.where(x[0] < 0, scalar.exp(scalar.sin(x[1])), x[2])
-        return scalar.where(x[0] < 0, scalar.tan(inner) + scalar.log(x[1]), x[2])
+        inner = scalars.where(x[0] < 0, scalars.exp(scalars.sin(x[1])), x[2])
+        return scalars.where(x[0] < 0, scalars.tan(inner) + scalars.log(x[1]), x[2])
 
     function = trace(nested, {"x": 3})
     x = np.random.default_rng(0).uniform(-1, 1, (40, 3)) + [0, 1.5, 0]
@@ -562,7 +566,7 @@ WORDS = [
 @pytest.mark.parametrize("piece", [printer.PIECE, 2])
 def test_arguments_may_have_names_that_mean_something_in_c(piece, tmp_path):
     def function(*x):
-        return {name: scalar.sin(a) * b + c for name, a, b, c in zip(WORDS, x, x[1:], x[2:])}
+        return {name: scalars.sin(a) * b + c for name, a, b, c in zip(WORDS, x, x[1:], x[2:])}
 
     traced = trace(function, dict.fromkeys(WORDS, 2), "f")
     x = np.random.default_rng(0).standard_normal((len(WORDS), 2))
@@ -573,7 +577,7 @@ def test_arguments_may_have_names_that_mean_something_in_c(piece, tmp_path):
 
 
 def test_a_function_may_have_the_name_of_one_in_math_h(tmp_path):
-    traced = trace(lambda x: scalar.exp(x), {"x": 2}, "exp")
+    traced = trace(lambda x: scalars.exp(x), {"x": 2}, "exp")
     assert c99(traced).startswith("void exp_(const double *x, double *exp_out)\n")
     np.testing.assert_allclose(compiled_c99(traced, tmp_path, "exp_")(np.ones(2)), [np.exp([1.0, 1.0])])
 

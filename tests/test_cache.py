@@ -16,9 +16,10 @@ import pytest
 from click.testing import CliRunner
 from test_build import KERNEL, leftovers, python
 
+from liebody.base.errors import CompilerError
 from liebody.cli import main
-from liebody.codegen import Kernel, build, cache, trace
-from liebody.errors import CompilerError
+from liebody.compiler import Kernel, trace
+from liebody.compiler.native import build, cache
 
 COMPILER = build.find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -187,7 +188,7 @@ def test_without_any_place_kernels_run_as_numpy_source(folder, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(cache.tempfile, "mkdtemp", nowhere)
-    monkeypatch.setattr("liebody.codegen.libraries._warned", False)
+    monkeypatch.setattr("liebody.compiler.native.libraries._warned", False)
     k = Kernel(trace(lambda q: q + 7, {"q": 2}, "f"))
     with pytest.warns(
         UserWarning, match="there is no space in .* and no temporary folder .* as NumPy source"
@@ -203,7 +204,7 @@ def test_without_a_folder_for_the_compiler_the_advice_is_to_make_room(folder, mo
     monkeypatch.setattr(build, "vector_bits", nowhere)
     monkeypatch.setattr(build, "REFUSALS", [])
     monkeypatch.setattr(build, "find_compiler", build.find_compiler.__wrapped__)
-    monkeypatch.setattr("liebody.codegen.libraries._warned", False)
+    monkeypatch.setattr("liebody.compiler.native.libraries._warned", False)
     np.testing.assert_array_equal(Kernel(trace(lambda q: q + 9, {"q": 2}, "f"))(np.ones(2)), 10)
     (said,) = (str(w.message) for w in recwarn)
     assert "no space" in said and "make room" in said and "install a C compiler" not in said
@@ -230,7 +231,7 @@ def test_notes_and_libraries_are_bound_to_their_keys(folder):
 
 def test_a_compile_that_was_killed_leaves_its_folder_to_the_next_one(folder, monkeypatch):
     code = (
-        "from liebody.codegen import cache; w = cache.workplace(); print(w.__enter__(), flush=True); input()"
+        "from liebody.compiler import cache; w = cache.workplace(); print(w.__enter__(), flush=True); input()"
     )
     environment = {**os.environ, "LIEBODY_CACHE": str(folder.parent)}
     process = subprocess.Popen(
@@ -358,7 +359,7 @@ def test_a_limit_that_is_no_size_is_refused(monkeypatch, text):
 
 
 RACE = """
-from liebody.codegen import build, cache
+from liebody.compiler.native import build, cache
 compiler = build.find_compiler()
 for i in range(40):
     k = i % 3
@@ -417,8 +418,8 @@ ctypes.WinDLL = lambda name: {"kernel32": kernel32}[name]
 sys.modules["msvcrt"] = types.SimpleNamespace(get_osfhandle=lambda handle: handle)
 
 import liebody as lb
-from liebody.codegen import cache
-from liebody.errors import SweepError
+from liebody.compiler.native import cache
+from liebody.base.errors import SweepError
 
 for _ in range(2):
     robot = lb.load("double_pendulum")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.codegen import build, to_casadi, to_casadi_external, trace
-from liebody.errors import CompilerError, GraphError, ModelError, ShapeError
-from liebody.scalar import cos, sin
+from liebody.base.errors import CompilerError, GraphError, ModelError, ShapeError
+from liebody.compiler import to_casadi, to_casadi_external, trace
+from liebody.compiler.native import build
+from liebody.scalars import cos, sin
 
 casadi = pytest.importorskip("casadi", reason="the test extra `casadi` is not installed")
 

@@ -12,12 +12,12 @@ import pytest
 import sympy as sp
 
 import liebody as lb
-from liebody.codegen.build import find_compiler
+from liebody.base.errors import ModelError, ShapeError
+from liebody.compiler.native.build import find_compiler
 from liebody.dynamics import Task
-from liebody.equations import shortest
-from liebody.equations.closed_forms import ALGORITHMS
-from liebody.errors import ModelError, ShapeError
 from liebody.robot.algorithm import shape
+from liebody.symbolic import shortest
+from liebody.symbolic.closed_forms import ALGORITHMS
 
 BIPED = """
 <robot name="biped">

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from liebody.codegen import jacobian, trace
+from liebody.compiler import jacobian, trace
 from liebody.groups import coefficients
 
 

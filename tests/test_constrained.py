@@ -10,12 +10,12 @@ from random_trees import JOINTS, random_state, random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import liebody as lb
-from liebody import dynamics, scalar
+from liebody import dynamics, scalars
 from liebody.bodies import SpatialInertia
-from liebody.codegen import Program
-from liebody.constrained import AbsoluteTree, Stabilization, SystemBuilder
-from liebody.constrained.elimination import PROXIMAL
+from liebody.compiler import Program
 from liebody.groups import SE3, SO3, Cylindrical, Helical, Prismatic, Revolute, Spherical
+from liebody.mechanisms.constrained import AbsoluteTree, Stabilization, SystemBuilder
+from liebody.mechanisms.constrained.elimination import PROXIMAL
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11
@@ -233,7 +233,7 @@ def everything() -> lb.System:
     builder.rod("rod", "a", "b", on_a=[0.1, 0, 0], on_b=[0, 0.05, 0])
     builder.joint("screw", Helical([0, 1, 0], 0.1), "a", "b", on_parent=[0.2, 0, 0])
     builder.point_on_curve(
-        "wire", lambda s: np.array([s, 0.5 * s * s, 0.1 * scalar.sin(3 * s)]), "c", start=0.3
+        "wire", lambda s: np.array([s, 0.5 * s * s, 0.1 * scalars.sin(3 * s)]), "c", start=0.3
     )
     builder.point_on_surface("bowl", lambda x: x @ x - 1.25, "d", [0, 0, 0.01])
     builder.spring("spring", "a", "c", [0.1, 0, 0], None, 10.0, 0.1, 0.3)
@@ -242,7 +242,7 @@ def everything() -> lb.System:
 
 
 def test_programs_compute_what_straight_lines_do(monkeypatch):
-    import liebody.constrained.system as module
+    import liebody.mechanisms.constrained.system as module
 
     rng, system = np.random.default_rng(0), everything()
     q = system.assemble()

@@ -7,10 +7,8 @@ import pytest
 from constrained_models import BOX, four_bar, heavy_top, pendulum
 
 import liebody as lb
-from liebody import scalar
-from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Stabilization, SystemBuilder
-from liebody.errors import (
+from liebody import scalars
+from liebody.base.errors import (
     ArgumentError,
     ConfigurationError,
     ConstraintError,
@@ -18,6 +16,7 @@ from liebody.errors import (
     IntegrationError,
     ModelError,
 )
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.groups import (
     SE3,
     SO3,
@@ -32,7 +31,15 @@ from liebody.groups import (
     Spherical,
 )
 from liebody.integrators import mechanical_method
-from liebody.simulate import SingularPosition
+from liebody.mechanisms.constrained import (
+    AbsoluteTree,
+    ClosedTree,
+    Closure,
+    Condition,
+    Stabilization,
+    SystemBuilder,
+)
+from liebody.simulation.simulate import SingularPosition
 from liebody_studies.multibody_benchmarks.models import bricard
 
 HINGE = Revolute([0, 1, 0])
@@ -245,7 +252,7 @@ def test_conditions_of_ones_own_are_what_joints_are():
 
 @pytest.mark.wide
 def test_rods_universal_joints_curves_and_surfaces_hold_and_do_no_work():
-    curve = lambda s: np.array([s, 0.5 * s * s, 0.1 * scalar.sin(3 * s)])  # noqa: E731
+    curve = lambda s: np.array([s, 0.5 * s * s, 0.1 * scalars.sin(3 * s)])  # noqa: E731
     builder = SystemBuilder("everything")
     builder.body("a", BOX, [0.1, 0, 0]).body("b", BOX, [0.3, 0, 0]).body("c", BOX, [0.3, 0.1, 0])
     builder.body("d", BOX, [0.0, -1.0, 0.5])
@@ -269,7 +276,7 @@ def test_drives_move_with_time():
     builder.joint("axle", Revolute([0, 0, 1]), "world", "wheel")
     builder.constraint(
         "motor",
-        lambda t, T: T[1, 0] * scalar.cos(t + t * t) - T[0, 0] * scalar.sin(t + t * t),
+        lambda t, T: T[1, 0] * scalars.cos(t + t * t) - T[0, 0] * scalars.sin(t + t * t),
         ["wheel"],
         timed=True,
     )
@@ -317,13 +324,13 @@ def closed_crank(*drives):
 
 def turning(t, T):
     """The crank at the angle 5 t + 0.3 sin(4 t): its Jacobian depends on time."""
-    angle = 5 * t + 0.3 * scalar.sin(4 * t)
-    return T[2, 0] * scalar.cos(angle) + T[0, 0] * scalar.sin(angle)
+    angle = 5 * t + 0.3 * scalars.sin(4 * t)
+    return T[2, 0] * scalars.cos(angle) + T[0, 0] * scalars.sin(angle)
 
 
 def angle_of(t, T):
     """The same up to half a turn, with a Jacobian that does not depend on time."""
-    return scalar.arctan2(-T[2, 0], T[0, 0]) - 5 * t - 0.3 * scalar.sin(4 * t)
+    return scalars.arctan2(-T[2, 0], T[0, 0]) - 5 * t - 0.3 * scalars.sin(4 * t)
 
 
 def motor():
@@ -332,7 +339,7 @@ def motor():
     builder.joint("axle", Revolute([0, 0, 1]), "world", "wheel")
 
     def drive(t, T):
-        return T[1, 0] * scalar.cos(t + t * t) - T[0, 0] * scalar.sin(t + t * t)
+        return T[1, 0] * scalars.cos(t + t * t) - T[0, 0] * scalars.sin(t + t * t)
 
     return builder.constraint("motor", drive, ["wheel"], timed=True).build()
 
@@ -397,7 +404,7 @@ def test_a_given_slip_works_on_its_body():
     """A blade pushed aside by 0.3 cos(2 t), from default velocities, at two attitudes in one ensemble."""
     builder = SystemBuilder("sleigh", gravity=(0, 0, 0)).body("sleigh", BOX)
     builder.joint("floor", Planar([0, 0, 1]), "world", "sleigh")
-    builder.knife_edge("blade", "sleigh", [0.2, 0, 0], slip=lambda t: 0.3 * scalar.cos(2 * t))
+    builder.knife_edge("blade", "sleigh", [0.2, 0, 0], slip=lambda t: 0.3 * scalars.cos(2 * t))
     system = builder.build()
     turned = system.configuration({"sleigh": SE3.exp(np.array([0, 0, 1.2, 0.1, 0.4, 0]))})
     q0 = np.stack([system.guess, turned])

@@ -5,11 +5,12 @@ import pytest
 
 import liebody as lb
 from liebody import models
+from liebody.base.errors import IntegrationError, ModelError, ShapeError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import IntegrationError, ModelError, ShapeError
+from liebody.contact import Contact, PointFeet, TimeStepping
 from liebody.groups import SE3, Free, Planar, SpatialTranslation
+from liebody.hybrid import Apex, Element, Fall, JointPD, robot_system
 from liebody.models.pendulums import UPRIGHT
-from liebody.systems import Apex, Contact, Element, Fall, JointPD, PointFeet, TimeStepping, robot_system
 
 MASS, G = 1.5, 9.81
 K, D = 2e3, 8.0

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from liebody import models
+from liebody.base.errors import LiebodyError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import LiebodyError
+from liebody.contact import Contact
 from liebody.groups import SE3, Free, Planar, Revolute, Spherical
-from liebody.robot import Robot
-from liebody.systems import (
-    Contact,
+from liebody.hybrid import (
     DecoupledImpedance,
     EnergyRegulator,
     Feedback,
@@ -22,6 +21,7 @@ from liebody.systems import (
     controller_2,
     robot_system,
 )
+from liebody.robot import Robot
 
 ROD = SpatialInertia.box(0.8, (0.06, 0.05, 0.4), com=(0, 0.01, -0.2))
 

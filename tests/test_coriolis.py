@@ -26,10 +26,10 @@ from random_trees import (
 
 import liebody as lb
 from liebody import dynamics as dyn
+from liebody.base.errors import LiebodyError, ModelError
 from liebody.bodies import Joint, TreeBuilder
-from liebody.codegen import jacobian, jvp, trace
+from liebody.compiler import jacobian, jvp, trace
 from liebody.dynamics.coriolis import FORMS, CoriolisForm
-from liebody.errors import LiebodyError, ModelError
 from liebody.groups import (
     SE3,
     Cylindrical,
@@ -41,8 +41,7 @@ from liebody.groups import (
     SpatialTranslation,
     Spherical,
 )
-from liebody.io import load_urdf
-from liebody.io.layouts import pinocchio_layout
+from liebody.io import load_urdf, pinocchio_layout
 
 coriolis = import_module("liebody.dynamics.coriolis")
 SKEW = ("christoffel", "ploen", "coadjoint", "feurstein")

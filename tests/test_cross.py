@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import scalar
-from liebody.codegen import Program, build, interrupts, loop, march, samples, shooting, trace
-from liebody.codegen.printers.c import Guard, batch_units
-from liebody.codegen.printers.program import program_unit
+from liebody import scalars
+from liebody.base import interrupts
+from liebody.compiler import Program, trace
+from liebody.compiler.native import build
+from liebody.compiler.printers.c import Guard, batch_units
+from liebody.compiler.printers.program import program_unit
+from liebody.stepping import loop, march, riccati, samples
 
 FLAGS = [flag for flag in build.FLAGS if not flag.startswith("-march")]
 ZIG = [sys.executable, "-m", "ziglang", "cc", "-target"]
@@ -94,7 +97,7 @@ def numbers(command):
 def test_elementary_functions_have_no_undefined_behaviour(lanes, single, tmp_path):
     """What C leaves undefined is a trap here: shifts into the sign, overflow, bad alignment."""
     names = ("sin", "cos", "tan", "exp", "absolute")
-    function = trace(lambda x: np.stack([getattr(scalar, f)(x[0]) for f in names]), {"x": 1}, "all")
+    function = trace(lambda x: np.stack([getattr(scalars, f)(x[0]) for f in names]), {"x": 1}, "all")
     x = np.concatenate([np.linspace(-12, 12, 49), [1e6, -1e6, 1e30, -1e30]])[:, None]
     (tmp_path / "all.c").write_text(batch_program(function, lanes, x, single))
     traps = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error", "-O1", "-std=gnu11", "-w"]
@@ -241,7 +244,7 @@ def offsets():
         (loop._Course, "Course"),
         (loop._March, "March"),
         (samples.SamplesInC, "Samples"),
-        (shooting._Call, "Shooting"),
+        (riccati._Call, "Shooting"),
     ]:
         for field, *_ in made._fields_:
             yield name, field, getattr(made, field).offset

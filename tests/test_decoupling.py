@@ -16,16 +16,16 @@ from scipy.integrate import solve_ivp
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody import scalar
+from liebody import scalars
+from liebody.base.errors import GraphError, ModelError, ShapeError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.codegen import Kernel, jvp, trace
+from liebody.compiler import Kernel, jvp, trace
+from liebody.dynamics import Task
 from liebody.dynamics import decoupling as dec
 from liebody.dynamics.coriolis import FORMS
-from liebody.dynamics.decoupling import Task
-from liebody.errors import GraphError, ModelError, ShapeError
 from liebody.groups import SE3, Planar, Prismatic, Revolute
 from liebody.io import load_urdf
-from liebody.linear import solve
+from liebody.scalars.linear import solve
 
 SKEW = [name for name, form in FORMS.items() if form.skew]
 
@@ -130,7 +130,7 @@ def a_map(tree, size, seed=0):
     rng = np.random.default_rng(seed)
     K, L = rng.normal(size=(2, size, size))
     w = rng.normal(size=(2, tree.nq))
-    return lambda q: 3 * np.eye(size) + 0.2 * K * scalar.sin(w[0] @ q) + 0.2 * L * scalar.cos(w[1] @ q)
+    return lambda q: 3 * np.eye(size) + 0.2 * K * scalars.sin(w[0] @ q) + 0.2 * L * scalars.cos(w[1] @ q)
 
 
 def choices(tree):
@@ -483,7 +483,7 @@ def tasks(tree):
         "hand",
         Task("hand", (3, 4, 5), "mixed"),
         Task("base" if tree.name == "floating" else tree.bodies[-1].name, (0, 2), "world"),
-        lambda q: rows * scalar.cos(q[-1]),
+        lambda q: rows * scalars.cos(q[-1]),
     ]
 
 

@@ -6,13 +6,13 @@ from random_trees import FEWER_MECHANISMS, MECHANISMS, WEIGHT, random_mechanism,
 
 import liebody as lb
 from liebody import dynamics as dyn
+from liebody.base.errors import ConfigurationError, ModelError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Program, jacobian, trace
+from liebody.compiler import Program, jacobian, trace
 from liebody.dynamics import derivatives
-from liebody.errors import ConfigurationError, ModelError
 from liebody.groups import Fixed, Free, Revolute
-from liebody.linear import skew
 from liebody.robot.algorithm import shape
+from liebody.scalars.linear import skew
 
 
 def close(actual, expected, gate):

@@ -12,18 +12,20 @@ from random_trees import JOINTS, WEIGHT, close, random_state, random_tree
 
 import liebody as lb
 from liebody import dynamics as dyn
+from liebody.base.errors import ArgumentError, GraphError, ModelError, ShapeError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.codegen import Expr, Function, build, trace
-from liebody.constrained import ClosedTree, Condition
+from liebody.compiler import Expr, Function, trace
+from liebody.compiler.native import build
+from liebody.contact import Contact
 from liebody.dynamics import derivatives
-from liebody.errors import ArgumentError, GraphError, ModelError, ShapeError
 from liebody.groups import Free, Spherical
-from liebody.io.layouts import pinocchio_layout
-from liebody.linear import skew
+from liebody.hybrid import robot_system
+from liebody.io import pinocchio_layout
+from liebody.mechanisms.constrained import ClosedTree, Condition
 from liebody.robot import kernels_of
 from liebody.robot.algorithm import CONFIGURATIONS
 from liebody.robot.derived import PLACES
-from liebody.systems import Contact, robot_system
+from liebody.scalars.linear import skew
 
 EPS = mpmath.mpf("1e-12")  # in 40 digits: differences of second order are right to about 1e-24
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import IntegrationError
 from liebody.bodies import SpatialInertia
-from liebody.codegen import build, libraries
-from liebody.errors import IntegrationError
+from liebody.compiler.native import build, libraries
 from liebody.groups import SE2, SE3, SO3, Product, R, Spherical
+from liebody.hybrid import HybridSystem
 from liebody.integrators import solve_ivp
-from liebody.simulate import CalledEfforts, DivergedMembers
-from liebody.systems import HybridSystem
+from liebody.simulation.simulate import CalledEfforts, DivergedMembers
 
 GROWING = Product(SO3, R(3))  # attitude and angular velocity
 START = np.array([1.0, 0, 0, 0, 1, 2, 3])

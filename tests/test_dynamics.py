@@ -16,9 +16,9 @@ from random_trees import (
 )
 
 from liebody import dynamics as dyn
+from liebody.base.errors import ModelError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.codegen import jvp, trace
-from liebody.errors import ModelError
+from liebody.compiler import jvp, trace
 from liebody.groups import (
     SE3,
     Cylindrical,

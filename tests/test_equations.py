@@ -25,20 +25,20 @@ from sympy.polys import factortools
 
 import liebody as lb
 from liebody import Joint, Robot, SpatialInertia, TreeBuilder
+from liebody.base.errors import ConfigurationError, LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.bodies import Mimic
 from liebody.cli import main
-from liebody.codegen import trace
-from liebody.codegen.build import find_compiler
+from liebody.compiler import trace
+from liebody.compiler.native.build import find_compiler
 from liebody.dynamics.coriolis import FORMS
-from liebody.equations import closed_forms, polynomials, shortest
-from liebody.equations.closed_forms import LongForm
-from liebody.equations.numbers import exact, exact_rotation, readable, recognized
-from liebody.equations.parameters import replaced, with_symbols
-from liebody.equations.polynomials import Ring
-from liebody.equations.sources import symbols_in
-from liebody.errors import ConfigurationError, LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
-from liebody.scalar import cos, exp, sin, where
+from liebody.scalars import cos, exp, sin, where
+from liebody.symbolic import closed_forms, polynomials, shortest
+from liebody.symbolic.closed_forms import LongForm
+from liebody.symbolic.numbers import exact, exact_rotation, readable, recognized
+from liebody.symbolic.parameters import replaced, with_symbols
+from liebody.symbolic.polynomials import Ring
+from liebody.symbolic.sources import symbols_in
 
 OUTPUTS = ("M", "C", "g", "kinetic", "potential", "tau")
 UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])

@@ -5,12 +5,12 @@ import pytest
 from constrained_models import four_bar
 
 import liebody as lb
-from liebody import scalar
+from liebody import scalars
+from liebody.base.errors import IntegrationError, ShapeError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import build, libraries
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure
-from liebody.errors import IntegrationError, ShapeError
+from liebody.compiler.native import build, libraries
 from liebody.groups import Prismatic, R, Revolute
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Closure
 
 G = 9.81
 FIXED = ["rkmk4", "cf4", "rkmk8", "half-explicit4", "radau5", "gauss4", "variational", "generalized-alpha"]
@@ -107,7 +107,7 @@ def test_dead_points_of_a_four_bar_are_those_of_its_triangles(coordinates, metho
     closed = ClosedTree(four_bar(), [Closure("C", Revolute([0, 1, 0]), "end", "tip")])
     q = closed.assemble(np.array([-1.0, 0.5, -2.0]))
     v = closed.consistent_velocities(q, np.array([9.0, 0, 0]), hold=["A"])
-    system, along = closed, lambda q: (scalar.sin(q[1]), scalar.cos(q[0]))
+    system, along = closed, lambda q: (scalars.sin(q[1]), scalars.cos(q[0]))
     if coordinates == "absolute":
         absolute = AbsoluteTree(closed.tree, [Closure("C", Revolute([0, 1, 0]), "end", "tip")])
         system = absolute.system
@@ -151,7 +151,7 @@ def test_members_of_an_ensemble_have_events_of_their_own(way):
 
 def test_events_that_cannot_be_are_refused():
     robot, options = lb.load("double_pendulum"), {"t_end": 0.1, "dt": 0.01}
-    with pytest.raises(IntegrationError, match=r"cannot be traced.*liebody.scalar"):
+    with pytest.raises(IntegrationError, match=r"cannot be traced.*liebody.scalars"):
         lb.simulate(robot, events={"e": lambda t, q, v: float(q[0])}, **options)
     with pytest.raises(ShapeError, match=r"event e returned shape \(2,\)"):
         lb.simulate(robot, events={"e": lambda t, q, v: q}, **options)

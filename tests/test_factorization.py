@@ -16,10 +16,10 @@ from random_trees import (
 )
 
 from liebody import dynamics as dyn
+from liebody.base.errors import ModelError
 from liebody.bodies import TreeBuilder
-from liebody.codegen import jvp, trace
+from liebody.compiler import jvp, trace
 from liebody.dynamics.coriolis import FORMS, body_forms
-from liebody.errors import ModelError
 from liebody.groups import SE3
 
 tight = functools.partial(close, gate=1e-13)

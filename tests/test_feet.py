@@ -5,10 +5,11 @@ import pytest
 from found import load_example
 
 from liebody import dynamics
+from liebody.base.errors import ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import ModelError
+from liebody.contact import PointFeet, TimeStepping
 from liebody.groups import PlanarTranslation, Revolute
-from liebody.systems import PointFeet, TimeStepping, robot_system
+from liebody.hybrid import robot_system
 
 FEET = ("left foot", "right foot")
 

@@ -6,13 +6,15 @@ import itertools
 import numpy as np
 import pytest
 
-from liebody import scalar
-from liebody.codegen import Flow, Samples, build, cache, libraries, together, trace
-from liebody.codegen.march import Ensemble, Settings
-from liebody.codegen.recurrence import _flow, recurrence
+from liebody import scalars
+from liebody.compiler import trace
+from liebody.compiler.native import build, cache, libraries
 from liebody.groups import SO3, Product, R
 from liebody.integrators import coefficients, method_named, solve_ivp
 from liebody.integrators.rkmk import advance
+from liebody.stepping import Flow, Samples, together
+from liebody.stepping.march import Ensemble, Settings
+from liebody.stepping.recurrence import _flow, recurrence
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
 INERTIA = np.array([1.0, 2.0, 2.5])
@@ -21,7 +23,7 @@ METHODS = ["rkmk1", "rkmk4", "rkmk45", "cf3", "cf4", "crouch-grossman3"]
 
 def field(t, y, u):
     w = y[4:]
-    torque = u - 0.1 * w + np.array([0, 0, 0.3]) * scalar.sin(3.0 * t)
+    torque = u - 0.1 * w + np.array([0, 0, 0.3]) * scalars.sin(3.0 * t)
     return np.concatenate([w, (torque - np.cross(w, INERTIA * w)) / INERTIA])
 
 

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import LiebodyError, ModelError, ShapeError
 from liebody.bodies import Joint, SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import Program, jacobian, trace
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, System, SystemBuilder, system
-from liebody.constrained.maximal import joint_coordinates
-from liebody.dynamics import (
+from liebody.compiler import Program, jacobian, trace
+from liebody.dynamics import bias_forces, body_poses, body_twists, mass_matrix
+from liebody.groups import Planar, Prismatic, Revolute, Spherical
+from liebody.hybrid import robot_system
+from liebody.integrators import mechanical_method
+from liebody.mechanisms import (
     Force,
     FrameForce,
     JointDamping,
@@ -26,16 +29,18 @@ from liebody.dynamics import (
     OpenTree,
     Potential,
     SmoothContact,
-    bias_forces,
-    body_poses,
-    body_twists,
-    mass_matrix,
 )
-from liebody.errors import LiebodyError, ModelError, ShapeError
-from liebody.groups import Planar, Prismatic, Revolute, Spherical
-from liebody.integrators import mechanical_method
-from liebody.scalar import absolute, tanh
-from liebody.systems import robot_system
+from liebody.mechanisms.constrained import (
+    AbsoluteTree,
+    ClosedTree,
+    Closure,
+    Condition,
+    System,
+    SystemBuilder,
+    system,
+)
+from liebody.mechanisms.constrained.maximal import joint_coordinates
+from liebody.scalars import absolute, tanh
 
 BAR = SpatialInertia.box(1.0, [1.0, 0.3, 0.2], com=[0.5, 0, 0])
 Y = [0, 1, 0]

@@ -6,8 +6,11 @@ from random_trees import WEIGHT, random_mechanism, random_state, random_tree
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody.codegen import jvp, trace
-from liebody.dynamics import (
+from liebody import mechanisms
+from liebody.base.errors import ModelError
+from liebody.compiler import jvp, trace
+from liebody.groups import SE3, SO3, Free, Planar, Schoenflies, Spherical
+from liebody.mechanisms import (
     BoltzmannHamel,
     HamiltonianForm,
     JointDamping,
@@ -15,10 +18,8 @@ from liebody.dynamics import (
     Potential,
     RigidBody,
 )
-from liebody.errors import ModelError
-from liebody.groups import SE3, SO3, Free, Planar, Schoenflies, Spherical
-from liebody.linear import inverse
-from liebody.scalar import arctan2, cos, sin
+from liebody.scalars import arctan2, cos, sin
+from liebody.scalars.linear import inverse
 
 
 @pytest.fixture(params=["every-joint", "every-joint-floating", "floating-with-followers"], scope="module")
@@ -149,7 +150,7 @@ def test_potentials_of_pose_and_joints_act_in_every_mechanism():
         return U(tree.bodies[0].pose(q), q[7])
 
     q, v, _ = random_state(np.random.default_rng(4), tree)
-    absolute = lb.constrained.AbsoluteTree(tree)
+    absolute = lb.mechanisms.constrained.AbsoluteTree(tree)
     Q, V = absolute.to_system(q, v)
 
     offsets = [SE3.inverse(b.offset) for b in absolute.system.bodies]
@@ -238,7 +239,7 @@ def test_boltzmann_hamel_equations_of_a_tree_are_its_equations_of_motion(joints,
     def S(x):
         return np.eye(n) + K * sin(x)[None, :] + np.diag(0.1 * x * x)
 
-    own = dyn.exponential_transformation(tree.group)
+    own = mechanisms.exponential_transformation(tree.group)
     made = BoltzmannHamel.of_tree(tree, q0, S if quasi else None, WEIGHT)
     for x in (np.zeros(n), 0.3 * rng.normal(size=n)):
         q = tree.group.integrate(q0, x)

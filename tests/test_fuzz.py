@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.codegen import build
-from liebody.errors import ArgumentError, LiebodyError
+from liebody.base.errors import ArgumentError, LiebodyError
+from liebody.compiler.native import build
 
 FUZZ = Path(__file__).parent / "fuzz"
 sys.path.insert(0, str(FUZZ))

@@ -13,8 +13,8 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import liebody as lb
-from liebody import scalar
-from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody import scalars
+from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.gaits import (
     GaitError,
     UnreachedPrecision,
@@ -30,7 +30,7 @@ from liebody.gaits import (
     switch_branch,
 )
 from liebody.groups import SO3, R
-from liebody.systems import HybridSystem
+from liebody.hybrid import HybridSystem
 
 PERIOD = 6.6632868593231301896996820305  # of van der Pol's oscillator with mu = 1
 STEPS = {"dt": 0.01, "method": "rkmk8"}
@@ -106,7 +106,7 @@ BRANCH_POINTS = {  # z'' + z' = ..., with z = 0 and another curve through it at 
     "pitchfork": lambda a, z: a * z - z**3,
     "subcritical pitchfork": lambda a, z: a * z + z**3,
     "transcritical": lambda a, z: a * z - z**2,
-    "oblique": lambda a, z: (z - scalar.sin(3 * a)) * (a - z),
+    "oblique": lambda a, z: (z - scalars.sin(3 * a)) * (a - z),
 }
 
 
@@ -159,12 +159,12 @@ def test_a_pitchfork_is_found_from_the_branch_that_ends_there():
 def test_a_branch_point_is_found_among_equations_that_depend_on_each_other():
     """An oscillator without losses beside it: its energy, which is kept, is given by a condition."""
     system = HybridSystem(
-        R(2), lambda t, q, v, z, p: np.array([-scalar.sin(q[0]), p.a * q[1] - q[1] ** 3 - v[1]]),
+        R(2), lambda t, q, v, z, p: np.array([-scalars.sin(q[0]), p.a * q[1] - q[1] ** 3 - v[1]]),
         parameters={"a": -0.05}, name="pendulum",
     )  # fmt: skip
     orbit = periodic_orbit(
         system, [1.0, 0], [0.0, 0], period=6.7,
-        conditions=lambda q, v, T, s, p: [v[0] ** 2 / 2 + np.cos(1.0) - scalar.cos(q[0])], **STEPS,
+        conditions=lambda q, v, T, s, p: [v[0] ** 2 / 2 + np.cos(1.0) - scalars.cos(q[0])], **STEPS,
     )  # fmt: skip
     assert len(orbit.shot.residual) > orbit.shooting.size - 1
     (found,) = continuation(orbit, "a", step=0.02, bounds=(-0.1, 0.1), precision=1e-8).bifurcations
@@ -202,7 +202,8 @@ def symmetry_is_lost(low, high):
 
 def test_a_driven_pendulum_loses_its_symmetry_where_half_a_period_says():
     system = HybridSystem(
-        R(1), lambda t, q, v, z, p: np.array([-0.5 * v[0] - scalar.sin(q[0]) + p.A * scalar.cos(2 * t / 3)]),
+        R(1),
+        lambda t, q, v, z, p: np.array([-0.5 * v[0] - scalars.sin(q[0]) + p.A * scalars.cos(2 * t / 3)]),
         parameters={"A": 0.9}, name="pendulum",
     )  # fmt: skip
     options = {"period": lambda p: 3 * np.pi, "dt": 0.02, "method": "rkmk8", "tolerance": 1e-11}
@@ -236,14 +237,14 @@ def ball_on_a_table():
     """A ball that bounces on a table at height a sin(omega t - 1); the state at t = 0 is in flight."""
 
     def update(t, q, v, z, p, events):
-        speed = p.a * OMEGA * scalar.cos(OMEGA * t - 1)
-        return q, np.array([scalar.where(events.table < 0, (1 + p.e) * speed - p.e * v[0], v[0])]), z
+        speed = p.a * OMEGA * scalars.cos(OMEGA * t - 1)
+        return q, np.array([scalars.where(events.table < 0, (1 + p.e) * speed - p.e * v[0], v[0])]), z
 
     return HybridSystem(
         R(1),
         lambda t, q, v, z, p: np.array([-9.81]),
         parameters={"a": 0.1, "e": REST},
-        guards=lambda t, q, v, z, p: {"table": q[0] - p.a * scalar.sin(OMEGA * t - 1)},
+        guards=lambda t, q, v, z, p: {"table": q[0] - p.a * scalars.sin(OMEGA * t - 1)},
         directions={"table": -1},
         update=update,
         name="ball",
@@ -343,10 +344,10 @@ def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
     """
 
     def update(t, q, v, z, p, events):
-        return q, np.array([scalar.where(events.line > 0, -restitution * v[0], v[0])]), z
+        return q, np.array([scalars.where(events.line > 0, -restitution * v[0], v[0])]), z
 
     system = HybridSystem(
-        R(1), lambda t, q, v, z, p: np.array([p.f * scalar.cos(t) - 0.2 * v[0] - 4 * q[0]]),
+        R(1), lambda t, q, v, z, p: np.array([p.f * scalars.cos(t) - 0.2 * v[0] - 4 * q[0]]),
         parameters={"f": 2.5}, guards=lambda t, q, v, z, p: {"line": q[0] - 1}, directions={"line": 1},
         update=update if restitution else None, name="oscillator",
     )  # fmt: skip
@@ -366,7 +367,7 @@ def test_grazing_is_found_where_the_amplitude_reaches_the_line(restitution):
 def test_the_response_of_an_oscillator_turns_twice_though_steps_must_be_short():
     """Duffing's, q'' + 0.2 q' + q + q^3 = f cos 2 t; the folds are those of AUTO-07p (benchmarks/auto.py)."""
     system = HybridSystem(
-        R(1), lambda t, q, v, z, p: np.array([-0.2 * v[0] - q[0] - q[0] ** 3 + p.f * scalar.cos(2 * t)]),
+        R(1), lambda t, q, v, z, p: np.array([-0.2 * v[0] - q[0] - q[0] ** 3 + p.f * scalars.cos(2 * t)]),
         parameters={"f": 2.0}, name="Duffing",
     )  # fmt: skip
     orbit = periodic_orbit(system, [-0.77], [0.2], period=lambda p: np.pi, **STEPS)
@@ -383,9 +384,9 @@ def test_events_that_change_places_are_found_where_they_do():
     level, lag, at = 0.5, np.arctan2(0.2, 3), 2.5
     strikes = lag - np.arccos(level * abs(3 + 0.2j) / at)
     system = HybridSystem(
-        R(1), lambda t, q, v, z, p: np.array([p.f * scalar.cos(t) - 0.2 * v[0] - 4 * q[0]]),
+        R(1), lambda t, q, v, z, p: np.array([p.f * scalars.cos(t) - 0.2 * v[0] - 4 * q[0]]),
         parameters={"f": 2.4}, directions={"line": 1, "clock": 1}, name="oscillator",
-        guards=lambda t, q, v, z, p: {"line": q[0] - level, "clock": scalar.sin(t - strikes)},
+        guards=lambda t, q, v, z, p: {"line": q[0] - level, "clock": scalars.sin(t - strikes)},
     )  # fmt: skip
     orbit = periodic_orbit(system, [0.8], [0.0], period=lambda p: 2 * np.pi, **STEPS)
     (found,) = continuation(orbit, "f", step=0.1, bounds=(2.2, 2.8), precision=1e-6).bifurcations
@@ -461,7 +462,7 @@ def spring_leg():
 
     def leg(q, z):
         r = q - np.array([z.foot, 0.0])
-        return r, scalar.sqrt(r @ r)
+        return r, scalars.sqrt(r @ r)
 
     def field(t, q, v, z, p):
         r, length = leg(q, z)
@@ -470,15 +471,15 @@ def spring_leg():
     def guards(t, q, v, z, p):
         _, length = leg(q, z)
         return {
-            "down": scalar.where(z.stance > 0.5, 1.0, q[1] - LENGTH * scalar.sin(p.angle)),
-            "up": scalar.where(z.stance > 0.5, length - LENGTH, -1.0),
-            "apex": scalar.where(z.stance > 0.5, -1.0, v[1]),
+            "down": scalars.where(z.stance > 0.5, 1.0, q[1] - LENGTH * scalars.sin(p.angle)),
+            "up": scalars.where(z.stance > 0.5, length - LENGTH, -1.0),
+            "apex": scalars.where(z.stance > 0.5, -1.0, v[1]),
         }
 
     def update(t, q, v, z, p, events):
         down, up = events.down < 0, events.up > 0
-        foot = scalar.where(down, q[0] + LENGTH * scalar.cos(p.angle), z.foot)
-        return z._replace(stance=scalar.where(down, 1.0, scalar.where(up, 0.0, z.stance)), foot=foot)
+        foot = scalars.where(down, q[0] + LENGTH * scalars.cos(p.angle), z.foot)
+        return z._replace(stance=scalars.where(down, 1.0, scalars.where(up, 0.0, z.stance)), foot=foot)
 
     return HybridSystem(
         R(2), field, memory={"stance": 0.0, "foot": 0.0}, parameters={"k": 2e4, "angle": np.radians(68.0)},
@@ -850,11 +851,11 @@ def test_what_a_system_remembers_in_secret_is_found_out():
 
     def update(t, q, v, z, p, events):
         hit = events.wall < 0
-        rest = scalar.where(z.odd > 0.5, 0.5, 1.0)
+        rest = scalars.where(z.odd > 0.5, 0.5, 1.0)
         return (
             q,
-            np.array([scalar.where(hit, -rest * v[0], v[0])]),
-            z._replace(odd=scalar.where(hit, 1.0, z.odd)),
+            np.array([scalars.where(hit, -rest * v[0], v[0])]),
+            z._replace(odd=scalars.where(hit, 1.0, z.odd)),
         )
 
     ball = HybridSystem(

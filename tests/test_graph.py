@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from programs import INPUTS, OPERANDS, assert_within, points, programs, traced, with_bounds
 
-from liebody import codegen, scalar
-from liebody.codegen import Function, Graph, jacobian, jvp, trace, vjp
-from liebody.codegen.derivatives import PARTIALS
-from liebody.codegen.graph import CONDITIONS, OPERATIONS, Expr
-from liebody.errors import ArgumentError, GraphError, ShapeError
-from liebody.linear import solve
+from liebody import compiler, scalars
+from liebody.base.errors import ArgumentError, GraphError, ShapeError
+from liebody.compiler import Expr, Function, Graph, jacobian, jvp, trace, vjp
+from liebody.compiler.graph.derivatives import PARTIALS
+from liebody.compiler.graph.graph import CONDITIONS, OPERATIONS
+from liebody.scalars.linear import solve
 
 NUMBERS = sorted(set(OPERATIONS) - CONDITIONS)
 
@@ -115,8 +115,8 @@ FOLDS = {
 
 @pytest.mark.parametrize(("written", "folded"), FOLDS.items(), ids=FOLDS)
 def test_expressions_fold(written, folded, xyz):
-    names = {name: getattr(scalar, name) for name in ("sin", "cos", "tan", "sqrt", "absolute", "arctan2")}
-    names |= {name: getattr(scalar, name) for name in ("minimum", "maximum", "where")}
+    names = {name: getattr(scalars, name) for name in ("sin", "cos", "tan", "sqrt", "absolute", "arctan2")}
+    names |= {name: getattr(scalars, name) for name in ("minimum", "maximum", "where")}
     names |= dict(zip("xyz", xyz, strict=True), np=np)
     expected, actual = eval(folded, names), eval(written, names)
     assert type(actual) is type(expected)
@@ -126,7 +126,7 @@ def test_expressions_fold(written, folded, xyz):
 def test_equal_operations_are_the_same_node(xyz):
     x, y, _ = xyz
     assert x * y + 1 is y * x + 1
-    assert scalar.sin(xyz)[1] is np.sin(y)
+    assert scalars.sin(xyz)[1] is np.sin(y)
     assert len({x * y, y * x, x + y}) == 2
 
 
@@ -164,7 +164,7 @@ def test_arrays_of_floats_meet_symbols_entry_by_entry(name):
 
 
 def rotation_z(q):
-    c, s = scalar.cos(q), scalar.sin(q)
+    c, s = scalars.cos(q), scalars.sin(q)
     return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
 
 
@@ -186,7 +186,7 @@ def rotation_z(q):
         (lambda x, y: np.cross(x, y), {"x": 3, "y": 3}, {"mul": 6, "sub": 3}),
         (lambda x, y: np.cross(x, y) + np.cross(y, x), {"x": 3, "y": 3}, {}),
         (lambda x: x**8, {"x": ()}, {"mul": 3}),
-        (lambda x: (scalar.exp(x), x + 1)[1], {"x": ()}, {"add": 1}),
+        (lambda x: (scalars.exp(x), x + 1)[1], {"x": ()}, {"add": 1}),
     ],
 )
 def test_only_the_operations_that_are_needed_are_there(function, shapes, expected):
@@ -212,9 +212,9 @@ def test_nothing_that_is_zero_in_structure_survives_whatever_the_other_factor():
         lambda x, y: x < y,
         lambda x, y: x == y,
         lambda x, y: -x * y,
-        lambda x, y: scalar.arctan2(x, y),
-        lambda x, y: scalar.minimum(x, y),
-        lambda x, y: scalar.where(x < 0, 1, y),
+        lambda x, y: scalars.arctan2(x, y),
+        lambda x, y: scalars.minimum(x, y),
+        lambda x, y: scalars.where(x < 0, 1, y),
         lambda x, y: (x < 0) & (y < 0),
         lambda x, y: (x < 0) | (y < 0),
         lambda x, y: (x < 0) ^ (y < 0),
@@ -251,7 +251,7 @@ def test_an_output_of_another_trace_is_refused():
         (lambda x: x * 2j, "a complex .*meets the symbol"),
         (lambda x: x * np.complex128(2j), "a complex128 .*meets the symbol"),
         (lambda x: x + None, "a NoneType .*meets the symbol"),
-        (lambda x: scalar.where(x, 1, 2), "number .* is used as a condition"),
+        (lambda x: scalars.where(x, 1, 2), "number .* is used as a condition"),
         (lambda x: (x < 0) & x, "number .* is used as a condition"),
         (lambda x: x | (x < 0), "number .* is used as a condition"),
         (lambda x: ~x, "number .* is used as a condition"),
@@ -275,13 +275,13 @@ def steeply(x):
         (
             lambda x: np.linalg.solve(np.diag(x), x),
             "np.linalg.solve(np.diag(x), x)",
-            "liebody.linear.solve(A, b)",
+            "liebody.scalars.linear.solve(A, b)",
         ),
         (lambda x: steeply(2 * x), "return np.log1p(x)", "log1p"),
         (lambda x: x[0].real, "x[0].real", "'real'"),
     ],
 )
-@pytest.mark.parametrize("by", [trace, codegen.traced], ids=["trace", "traced"])
+@pytest.mark.parametrize("by", [trace, compiler.traced], ids=["trace", "traced"])
 def test_a_refusal_names_the_operation_and_the_users_line(use, line, operation, by):
     with pytest.raises(GraphError) as refusal:
         by(use, {"x": 2}, "mine")
@@ -340,10 +340,10 @@ AS_NUMBERS = {
     "c and x": lambda c, x: c and x,
     "not c": lambda c, x: not c,
     "if c": lambda c, x: 1 if c else 2,
-    "sin(c)": lambda c, x: scalar.sin(c),
-    "minimum(c, x)": lambda c, x: scalar.minimum(c, x),
-    "arctan2(1, c)": lambda c, x: scalar.arctan2(1, c),
-    "where(c, c, x)": lambda c, x: scalar.where(c, c, x),
+    "sin(c)": lambda c, x: scalars.sin(c),
+    "minimum(c, x)": lambda c, x: scalars.minimum(c, x),
+    "arctan2(1, c)": lambda c, x: scalars.arctan2(1, c),
+    "where(c, c, x)": lambda c, x: scalars.where(c, c, x),
     "-[c]": lambda c, x: -np.array([c]),
     "[c] * [x]": lambda c, x: np.array([c]) * np.array([x]),
     "sum([x, c])": lambda c, x: np.array([x, c]).sum(),
@@ -382,7 +382,7 @@ def test_inputs_and_outputs_have_names_and_shapes():
     assert trace(lambda x: x, {"x": 2}).name == "function"
 
 
-@pytest.mark.parametrize("made", [trace, codegen.traced, lambda f, shapes: codegen.Program("f", shapes)])
+@pytest.mark.parametrize("made", [trace, compiler.traced, lambda f, shapes: compiler.Program("f", shapes)])
 def test_shapes_are_whole_numbers_of_any_type(made):
     f = made(lambda a: 2.0 * a, {"a": np.int64(3)})
     assert f.inputs["a"].shape == (3,)
@@ -410,7 +410,7 @@ def test_symbols_meet_nan_without_a_warning_of_numpy():
 
     def meet(x):
         pairs = (x, np.nan), (np.nan, x), (x, np.full(3, np.nan))
-        chosen = [scalar.where(x[0] < y, y, 1.0) for y in (x[1], np.nan)]
+        chosen = [scalars.where(x[0] < y, y, 1.0) for y in (x[1], np.nan)]
         return np.concatenate([*(f(*pair) for f in functions for pair in pairs), chosen])
 
     for _ in range(20):  # Python compares otherwise after some calls
@@ -439,14 +439,14 @@ def test_calling_inlines_into_another_trace(program, x):
 
 
 def test_calling_with_numbers_for_some_inputs_folds_them():
-    f = trace(lambda x, y: (x * y + scalar.where(y < 1, x, y), scalar.sin(y)), {"x": (), "y": ()})
+    f = trace(lambda x, y: (x * y + scalars.where(y < 1, x, y), scalars.sin(y)), {"x": (), "y": ()})
     g = trace(lambda x: f(x, 0), {"x": ()})
     assert not g.operations
     assert g(5.0) == (5.0, 0.0)
 
 
 def test_calling_with_expressions_substitutes_and_shares():
-    norm = trace(lambda x: scalar.sqrt(x @ x), {"x": 2}, name="norm")
+    norm = trace(lambda x: scalars.sqrt(x @ x), {"x": 2}, name="norm")
     f = trace(lambda x, y: norm(x - y) + 2 * norm(x - y), {"x": 2, "y": 2})
     assert dict(f.operations) == {"sub": 2, "mul": 3, "add": 2, "sqrt": 1}
     assert f([4.0, 1.0], [1.0, 5.0]) == 15.0
@@ -454,7 +454,7 @@ def test_calling_with_expressions_substitutes_and_shares():
 
 def test_selection_and_comparisons():
     def function(x, y):
-        return scalar.where((x < y) & ~(y == 2), x, scalar.where((x >= 3) | (y != 2), y, -1))
+        return scalars.where((x < y) & ~(y == 2), x, scalars.where((x >= 3) | (y != 2), y, -1))
 
     f = trace(function, {"x": (), "y": ()})
     for x, y in itertools.product([1.0, 2.0, 3.0], repeat=2):
@@ -464,7 +464,7 @@ def test_selection_and_comparisons():
 
 def test_the_interpreter_follows_ieee_754():
     f = trace(
-        lambda x: np.array([1 / x, x / (x + x), scalar.sqrt(x - 1), scalar.log(x), scalar.minimum(x, 1)]),
+        lambda x: np.array([1 / x, x / (x + x), scalars.sqrt(x - 1), scalars.log(x), scalars.minimum(x, 1)]),
         {"x": ()},
     )
     np.testing.assert_array_equal(f(0), [np.inf, np.nan, np.nan, -np.inf, 0])
@@ -606,7 +606,7 @@ def test_derivatives_of_outputs_that_are_inputs_or_occur_twice():
 
 
 def test_second_derivatives():
-    f = trace(lambda x: scalar.sin(x[0]) * x[1] ** 3, {"x": 2}, name="f")
+    f = trace(lambda x: scalars.sin(x[0]) * x[1] ** 3, {"x": 2}, name="f")
     hessian = jacobian(jacobian(f, "x"), "x")
     x, y = 0.3, 1.7
     expected = [[-np.sin(x) * y**3, 3 * np.cos(x) * y**2], [3 * np.cos(x) * y**2, 6 * np.sin(x) * y]]
@@ -614,7 +614,7 @@ def test_second_derivatives():
 
 
 def test_jacobians_share_what_the_function_computes():
-    f = trace(lambda x: scalar.exp(scalar.sin(x)), {"x": ()})
+    f = trace(lambda x: scalars.exp(scalars.sin(x)), {"x": ()})
     assert dict(jacobian(f, "x").operations) == {"sin": 1, "cos": 1, "exp": 1, "mul": 1}
 
 
@@ -622,19 +622,19 @@ KINKS = [
     # function, point, derivative of the branch that is taken
     (lambda x: abs(x), 0.0, 1.0),
     (lambda x: abs(x), -2.0, -1.0),
-    (lambda x: scalar.minimum(2 * x, 3 * x), 0.0, 3.0),
-    (lambda x: scalar.maximum(2 * x, 3 * x), 0.0, 3.0),
-    (lambda x: scalar.minimum(2 * x, 3 * x), -1.0, 3.0),
-    (lambda x: scalar.maximum(2 * x, 3 * x), -1.0, 2.0),
-    (lambda x: scalar.minimum(x, 1), 1.0, 0.0),
-    (lambda x: scalar.minimum(1, x), 1.0, 1.0),
-    (lambda x: scalar.maximum(3 * x, 2 * x), 0.0, 2.0),
-    (lambda x: scalar.clip(x, -1, 1), 0.5, 1.0),
-    (lambda x: scalar.clip(x, -1, 1), 3.0, 0.0),
-    (lambda x: scalar.sign(x) * x, -2.0, -1.0),
-    (lambda x: scalar.sign(x) + scalar.floor(x), 0.0, 0.0),
-    (lambda x: scalar.where(x < 0, 2 * x, 3 * x), 0.0, 3.0),
-    (lambda x: scalar.where(x <= 0, 2 * x, 3 * x), 0.0, 2.0),
+    (lambda x: scalars.minimum(2 * x, 3 * x), 0.0, 3.0),
+    (lambda x: scalars.maximum(2 * x, 3 * x), 0.0, 3.0),
+    (lambda x: scalars.minimum(2 * x, 3 * x), -1.0, 3.0),
+    (lambda x: scalars.maximum(2 * x, 3 * x), -1.0, 2.0),
+    (lambda x: scalars.minimum(x, 1), 1.0, 0.0),
+    (lambda x: scalars.minimum(1, x), 1.0, 1.0),
+    (lambda x: scalars.maximum(3 * x, 2 * x), 0.0, 2.0),
+    (lambda x: scalars.clip(x, -1, 1), 0.5, 1.0),
+    (lambda x: scalars.clip(x, -1, 1), 3.0, 0.0),
+    (lambda x: scalars.sign(x) * x, -2.0, -1.0),
+    (lambda x: scalars.sign(x) + scalars.floor(x), 0.0, 0.0),
+    (lambda x: scalars.where(x < 0, 2 * x, 3 * x), 0.0, 3.0),
+    (lambda x: scalars.where(x <= 0, 2 * x, 3 * x), 0.0, 2.0),
 ]
 
 
@@ -645,7 +645,7 @@ def test_at_a_kink_the_derivative_is_that_of_the_branch_taken(function, x, expec
 
 
 def test_forward_mode_keeps_the_infinite_slope_of_a_branch_not_taken_out():
-    f = trace(lambda x: scalar.where(x > 0, scalar.sqrt(x), x), {"x": ()})
+    f = trace(lambda x: scalars.where(x > 0, scalars.sqrt(x), x), {"x": ()})
     assert jacobian(f, "x", "forward")(0.0) == 1.0
     assert np.isnan(jacobian(f, "x", "reverse")(0.0))  # as documented
 

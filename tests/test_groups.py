@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liebody.codegen import jacobian, trace
-from liebody.errors import ConfigurationError, LiebodyError, LogarithmError, ModelError, ShapeError
+from liebody.base.errors import ConfigurationError, LiebodyError, LogarithmError, ModelError, ShapeError
+from liebody.compiler import jacobian, trace
 from liebody.groups import (
     SE2,
     SE3,
@@ -35,11 +35,11 @@ from liebody.groups import (
     R,
     Revolute,
     Schoenflies,
-    SO3xR3,
     SpatialTranslation,
     Spherical,
 )
 from liebody.groups.base import TAKEN
+from liebody.groups.product import SO3xR3
 
 AXIS, POINT = (1.0, -2.0, 0.5), (0.3, -0.2, 0.7)
 X, Y, Z = np.eye(3)

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import ShapeError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import ShapeError
+from liebody.contact import Boxes, HeightField
 from liebody.groups import Free, Prismatic
-from liebody.systems import Boxes, HeightField
 
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
 
-import liebody.gym  # noqa: E402
+import liebody.interop.gym  # noqa: E402
 
 MODES = [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED]
-NAME = "liebody.gym:liebody/Hopper-v0"
+NAME = "liebody.interop.gym:liebody/Hopper-v0"
 
 
 @pytest.fixture(scope="module")
 def task():
-    return liebody.gym.Hopper(horizon=25)
+    return liebody.interop.gym.Hopper(horizon=25)
 
 
 def test_gymnasium_has_nothing_to_say_about_an_environment():
@@ -36,8 +36,8 @@ def test_gymnasium_has_nothing_to_say_about_an_environment():
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_members_of_a_vector_are_single_environments(task, mode):
     n = 6
-    ours = liebody.gym.VectorEnv(task, n, mode)
-    theirs = SyncVectorEnv([lambda: liebody.gym.Env(task)] * n, autoreset_mode=mode)
+    ours = liebody.interop.gym.VectorEnv(task, n, mode)
+    theirs = SyncVectorEnv([lambda: liebody.interop.gym.Env(task)] * n, autoreset_mode=mode)
     assert ours.metadata["autoreset_mode"] is theirs.metadata["autoreset_mode"] is mode
     assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
     rng, ended = np.random.default_rng(0), np.zeros(2, int)
@@ -76,7 +76,7 @@ def test_256_environments_by_name():
 
 def test_a_trunk_at_rest_that_lets_go_of_nothing_stands_for_a_while(task):
     """With the crouch as target the drives carry the weight: the hip sinks by less than 2 cm in 0.1 s."""
-    env = liebody.gym.Env(task)
+    env = liebody.interop.gym.Env(task)
     first, _ = env.reset(seed=0)
     for _ in range(10):
         observation, *_ = env.step(np.zeros(2, np.float32))
@@ -84,7 +84,7 @@ def test_a_trunk_at_rest_that_lets_go_of_nothing_stands_for_a_while(task):
 
 
 def test_observations_are_what_the_robot_says(task):
-    robot, env = lb.models.two_joint_hopper(), liebody.gym.Env(task)
+    robot, env = lb.models.two_joint_hopper(), liebody.interop.gym.Env(task)
     env.reset(seed=1)
     for _ in range(5):
         observation, *_ = env.step(np.array([0.5, -0.5], np.float32))
@@ -98,7 +98,7 @@ def test_observations_are_what_the_robot_says(task):
 
 
 def test_what_an_environment_cannot_take_is_refused(task):
-    envs = liebody.gym.VectorEnv(task, 3, "Disabled")
+    envs = liebody.interop.gym.VectorEnv(task, 3, "Disabled")
     envs.reset(seed=0)
     with pytest.raises(ShapeError, match=r"reset_mask.*3 truth values"):
         envs.reset(options={"reset_mask": np.ones(2, bool)})
@@ -128,7 +128,7 @@ def walker():
 
 def test_a_walker_on_steps_begins_over_them_and_not_within(walker):
     steps = Boxes.steps(rise=0.1, run=0.3, count=4, start=-0.5)
-    task = liebody.gym.Walker(**{**walker, "ground": steps})
+    task = liebody.interop.gym.Walker(**{**walker, "ground": steps})
     rng, robot, inside = np.random.default_rng(0), walker["robot"], 0
     for q, _ in (task.begin(rng) for _ in range(50)):
         q[7:] = walker["pose"]  # joints vary at the start
@@ -141,7 +141,7 @@ def test_a_walker_on_steps_begins_over_them_and_not_within(walker):
 
 @pytest.mark.wide
 def test_a_walker_by_name_is_an_environment_and_4096_are_a_vector(walker):
-    name = "liebody.gym:liebody/Walker-v0"
+    name = "liebody.interop.gym:liebody/Walker-v0"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(gymnasium.make(name, **walker).unwrapped)
@@ -156,8 +156,8 @@ def test_a_walker_by_name_is_an_environment_and_4096_are_a_vector(walker):
 
 @pytest.mark.wide
 def test_a_walker_on_random_ground_stands_and_its_members_are_single_environments(walker):
-    task = liebody.gym.Walker(**walker)
-    envs, one = liebody.gym.VectorEnv(task, 5), liebody.gym.Env(task)
+    task = liebody.interop.gym.Walker(**walker)
+    envs, one = liebody.interop.gym.VectorEnv(task, 5), liebody.interop.gym.Env(task)
     ours, _ = envs.reset(seed=3)
     theirs, _ = one.reset(seed=4)
     np.testing.assert_array_equal(ours[1], theirs)

@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 
 from liebody import models
-from liebody.errors import ShapeError
-from liebody.systems import (
-    Apex,
-    Contact,
-    Fall,
-    controller_1,
-    controller_2,
-    controller_3,
-    robot_system,
-)
+from liebody.base.errors import ShapeError
+from liebody.contact import Contact
+from liebody.hybrid import Apex, Fall, controller_1, controller_2, controller_3, robot_system
 
 # Touch-downs, apexes, and states there, by another program: located events, steps of 2e-6 s in contact
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "hopping.json").read_text())

@@ -13,11 +13,11 @@ import pytest
 
 import liebody as lb
 from liebody import LiebodyError, Run
+from liebody.base.digests import LENGTH, MARK
+from liebody.base.texts import digest, is_printable, shown
 from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.bodies.labels import Labels
 from liebody.groups import Revolute
-from liebody.labels import Labels
-from liebody.seal import LENGTH, MARK
-from liebody.texts import digest, is_printable, shown
 
 ESCAPES = ["\x1b[31m", "\x1b]0;title\x07", "\0", "\r", "\n", "\x9b2J", "\u202e", "\ud800", "\u2028"]
 
@@ -188,7 +188,7 @@ def arm(*frames):
 @pytest.mark.parametrize("text", ESCAPES)
 def test_names_that_cannot_be_printed_are_refused_where_they_come_in(text):
     bad, body = f"a{text}b", SpatialInertia.rod(1.0, 0.5)
-    pendulum, constrained = lb.models.double_pendulum(), lb.constrained
+    pendulum, constrained = lb.models.double_pendulum(), lb.mechanisms.constrained
     doors = {
         "tree": lambda: TreeBuilder(bad),
         "body": lambda: TreeBuilder().add(bad, Revolute([0, 1, 0]), body),

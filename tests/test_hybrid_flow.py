@@ -5,11 +5,12 @@ import functools
 import numpy as np
 import pytest
 
-from liebody import scalar
-from liebody.codegen import build, libraries, trace
-from liebody.codegen.hybrid import HybridFlow
-from liebody.codegen.march import NO_STEP, NOT_FINITE, RAN, STOPPED, TOO_MANY, Settings
+from liebody import scalars
+from liebody.compiler import trace
+from liebody.compiler.native import build, libraries
 from liebody.integrators import coefficients, method_named
+from liebody.stepping.hybrid import HybridFlow
+from liebody.stepping.march import NO_STEP, NOT_FINITE, RAN, STOPPED, TOO_MANY, Settings
 
 
 def make(
@@ -87,7 +88,7 @@ def fall(t, y, u):
 
 def bounce(t, y, u, e):
     hit = e[0] < 0
-    return np.array([y[0] + scalar.where(hit, 1.0, 0.0), y[1], scalar.where(hit, -u[0] * y[2], y[2])])
+    return np.array([y[0] + scalars.where(hit, 1.0, 0.0), y[1], scalars.where(hit, -u[0] * y[2], y[2])])
 
 
 def ball(step=0.03, **options):
@@ -134,8 +135,8 @@ def test_a_log_grows_with_its_events(way, chunks):
     """Members with none, a few and hundreds of events; a limit keeps the first ones of each."""
     flow = make(
         lambda t, y, u: np.array([1.0, 1.0]),
-        lambda t, y, u: [scalar.sin(u[0] * y[1])],
-        lambda t, y, u, e: np.array([y[0] + scalar.absolute(e[0]), *y[1:]]),
+        lambda t, y, u: [scalars.sin(u[0] * y[1])],
+        lambda t, y, u, e: np.array([y[0] + scalars.absolute(e[0]), *y[1:]]),
         lambda t, y, u: 0.01,
     )
     rates = np.array([[0.1], [3.0], [40.0], [100.0], [7.0]])
@@ -190,7 +191,9 @@ def test_bounces_without_end_pass(way):
     """
 
     def step(t, y, u):  # shorter than the flight that this energy is good for
-        return scalar.minimum(0.03, 0.02 * scalar.sqrt(y[2] * y[2] + 20 * scalar.maximum(y[1], 0.0)) + 1e-8)
+        return scalars.minimum(
+            0.03, 0.02 * scalars.sqrt(y[2] * y[2] + 20 * scalars.maximum(y[1], 0.0)) + 1e-8
+        )
 
     rest = 3 * np.sqrt(0.2)
     flow = make(fall, lambda t, y, u: [y[1]], bounce, step, directions=[-1])
@@ -216,10 +219,10 @@ def test_events_at_the_ends_of_steps(way):
 
 def test_memory_changes_at_events_and_is_kept_between(way):
     def field(t, y, u):
-        return np.array([scalar.where(y[0] > 0.5, u[0], -u[0]), 1.0])
+        return np.array([scalars.where(y[0] > 0.5, u[0], -u[0]), 1.0])
 
     def switch(t, y, u, e):
-        on = scalar.where(e[0] > 0, 0.0, scalar.where(e[1] < 0, 1.0, y[0]))
+        on = scalars.where(e[0] > 0, 0.0, scalars.where(e[1] < 0, 1.0, y[0]))
         return np.array([on, y[1], y[2]])
 
     heater = make(
@@ -242,7 +245,7 @@ def test_of_two_events_in_a_step_the_earlier_comes_first(way):
 
     def mark(t, y, u, e):
         return np.array(
-            [scalar.where(e[0] > 0, 10 * y[0] + 1, scalar.where(e[1] > 0, 10 * y[0] + 2, y[0])), *y[1:]]
+            [scalars.where(e[0] > 0, 10 * y[0] + 1, scalars.where(e[1] > 0, 10 * y[0] + 2, y[0])), *y[1:]]
         )
 
     flow = make(field, lambda t, y, u: [y[1] - u[0], y[1] - u[1]], mark, lambda t, y, u: 1.0, parameters=2)
@@ -256,10 +259,10 @@ def test_the_order_survives_events(method):
     """A pendulum y'' = -sin y in a wall: order by slope of the state after several located impacts."""
 
     def field(t, y, u):
-        return np.array([y[2], -scalar.sin(y[1])])
+        return np.array([y[2], -scalars.sin(y[1])])
 
     def wall(t, y, u, e):
-        return np.array([y[0], y[1], scalar.where(e[0] > 0, -0.9 * y[2], y[2])])
+        return np.array([y[0], y[1], scalars.where(e[0] > 0, -0.9 * y[2], y[2])])
 
     ends = []
     for k in range(4):
@@ -279,7 +282,7 @@ def test_a_member_that_stops_or_fails_says_when_and_why_and_the_others_go_on(way
         field,
         lambda t, y, u: [y[1] - 1e9],
         lambda t, y, u, e: y,
-        lambda t, y, u: scalar.where(y[2] < u[1], 0.01, -1.0),
+        lambda t, y, u: scalars.where(y[2] < u[1], 0.01, -1.0),
         stop=lambda t, y, u: y[2] - u[2],
         parameters=3,
     )
@@ -304,19 +307,19 @@ def test_what_becomes_of_members_among_bouncing_ones(way, tolerance):
     """
 
     def field(t, y, u):  # u = (restitution, gain, time of the NaN, time of the last step)
-        return np.array([y[2], -10.0 + u[1] * y[2] * y[2] * y[2] + 1e-300 * scalar.sqrt(u[2] - y[3]), 1.0])
+        return np.array([y[2], -10.0 + u[1] * y[2] * y[2] * y[2] + 1e-300 * scalars.sqrt(u[2] - y[3]), 1.0])
 
     def hit(t, y, u, e):
         down = (e[0] < 0) & (u[0] > 0)
         return np.array(
-            [y[0] + scalar.where(down, 1.0, 0.0), y[1], scalar.where(down, -u[0] * y[2], y[2]), y[3]]
+            [y[0] + scalars.where(down, 1.0, 0.0), y[1], scalars.where(down, -u[0] * y[2], y[2]), y[3]]
         )
 
     flow = make(
         field,
         lambda t, y, u: [y[1]],
         hit,
-        lambda t, y, u: scalar.where(t < u[3], 0.01, 0.0),
+        lambda t, y, u: scalars.where(t < u[3], 0.01, 0.0),
         stop=lambda t, y, u: -0.5 - y[1],
         point=3,
         parameters=4,

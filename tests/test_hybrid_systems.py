@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import models, scalar
-from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody import models, scalars
+from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.contact import Contact, TimeStepping
 from liebody.groups import SO3, Product, R
-from liebody.systems import (
-    Contact,
-    Fall,
-    HybridSystem,
-    JointPD,
-    LostEvents,
-    TimeStepping,
-    controller_2,
-    robot_system,
-)
+from liebody.hybrid import Fall, HybridSystem, JointPD, LostEvents, controller_2, robot_system
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 
@@ -27,7 +19,7 @@ def ball(**options):
     """A ball on a viscoelastic floor, with drag; the floor remembers how often it was hit."""
 
     def force(q, v, z, p):
-        return z.touching * scalar.maximum(-p.stiffness * q[0] - p.damping * v[0], 0.0)
+        return z.touching * scalars.maximum(-p.stiffness * q[0] - p.damping * v[0], 0.0)
 
     def field(t, q, v, z, p):
         return np.array([(force(q, v, z, p) - p.drag * v[0]) / p.mass - 9.81])
@@ -35,8 +27,8 @@ def ball(**options):
     def update(t, q, v, z, p, happened):
         hit, left = happened.floor < 0, happened.floor > 0
         return z._replace(
-            touching=scalar.where(hit, 1.0, scalar.where(left, 0.0, z.touching)),
-            hits=z.hits + scalar.where(hit, 1.0, 0.0),
+            touching=scalars.where(hit, 1.0, scalars.where(left, 0.0, z.touching)),
+            hits=z.hits + scalars.where(hit, 1.0, 0.0),
         )
 
     parts = {
@@ -45,7 +37,7 @@ def ball(**options):
         "guards": lambda t, q, v, z, p: {"floor": q[0], "apex": v[0]},
         "directions": {"apex": -1},
         "update": update,
-        "step": lambda t, q, v, z, p: scalar.where(z.touching > 0.5, 1e-4, 1e-3),
+        "step": lambda t, q, v, z, p: scalars.where(z.touching > 0.5, 1e-4, 1e-3),
         "powers": lambda t, q, v, z, p: {"floor": force(q, v, z, p) * v[0], "drag": -p.drag * v[0] ** 2},
         "outputs": lambda t, q, v, z, p: {
             "energy": p.mass * (v[0] ** 2 / 2 + 9.81 * q[0]),
@@ -153,8 +145,8 @@ def test_a_jump_may_change_position_and_velocity():
     def wrap(t, q, v, z, p, happened):
         over = happened.edge > 0
         return (
-            np.array([scalar.where(over, q[0] - 1.0, q[0])]),
-            np.array([scalar.where(over, 2 * v[0], v[0])]),
+            np.array([scalars.where(over, q[0] - 1.0, q[0])]),
+            np.array([scalars.where(over, 2 * v[0], v[0])]),
             z,
         )
 

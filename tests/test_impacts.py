@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import IntegrationError, ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.codegen import libraries
-from liebody.errors import IntegrationError, ModelError
+from liebody.compiler.native import libraries
+from liebody.contact import Contact, TimeStepping, UnsolvedSteps
+from liebody.contact.cones import Cone
+from liebody.contact.impacts import Bounce, ImpactRow, impact
 from liebody.groups import Free, Planar, Prismatic
-from liebody.linear import factor
-from liebody.systems import Contact, TimeStepping, UnsolvedSteps, VariedSystem
-from liebody.systems.cones import Cone
-from liebody.systems.impacts import Bounce, ImpactRow, impact
+from liebody.hybrid import VariedSystem
+from liebody.scalars.linear import factor
 
 G, K, D, H = 9.81, 1e8, 1e5, 1e-3
 SIZE = np.array([0.4, 0.3, 0.2])
@@ -132,7 +133,7 @@ def test_an_elastic_body_keeps_its_energy_over_many_bounces():
     assert -1e-13 < lost[hits[1:]].min() and lost[hits[1:]].max() < 5e-9  # points give way by 1e-9
 
 
-@pytest.mark.filterwarnings("ignore::liebody.systems.UnsolvedSteps")
+@pytest.mark.filterwarnings("ignore::liebody.contact.UnsolvedSteps")
 def test_a_block_on_four_corners_bounces_without_gaining_energy():
     points = [(-0.1, -0.1, -0.05), (-0.1, 0.1, -0.05), (0.1, -0.1, -0.05), (0.1, 0.1, -0.05)]
     tree = body(Free(), points, SpatialInertia.box(2.0, (0.2, 0.2, 0.1)))

@@ -16,26 +16,34 @@ import scipy.special
 import test_integrators as explicit
 
 import liebody as lb
-from liebody import scalar
-from liebody.codegen import Samples, build, implicit, libraries
-from liebody.codegen import envelope as elimination
-from liebody.codegen.envelope import envelope, ordering, solve
-from liebody.codegen.implicit import ImplicitFlow, Phase
-from liebody.codegen.march import Ensemble, Settings
-from liebody.errors import IntegrationError, ShapeError
-from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, SO3xR3, Spherical
-from liebody.integrators import retractions
-from liebody.integrators.collocation import Collocation, Gauss, RadauIIA
-from liebody.integrators.commutator_free import CommutatorFree
-from liebody.integrators.generalized_alpha import GeneralizedAlpha
-from liebody.integrators.half_explicit import HalfExplicit
-from liebody.integrators.implicit_tableaux import DATA, ImplicitTableau, Surd, implicit_tableau
-from liebody.integrators.ivp import solve_ivp
-from liebody.integrators.mechanics import MechanicalEquations
-from liebody.integrators.methods import MECHANICAL, is_mechanical, mechanical_method
-from liebody.integrators.tableaux import Tableau
-from liebody.integrators.variational import Variational
-from liebody.linear import cross
+from liebody import scalars
+from liebody.base.errors import IntegrationError, ShapeError
+from liebody.compiler.native import build, libraries
+from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, Spherical
+from liebody.groups.product import SO3xR3
+from liebody.integrators import (
+    Collocation,
+    CommutatorFree,
+    Gauss,
+    GeneralizedAlpha,
+    HalfExplicit,
+    ImplicitTableau,
+    MechanicalEquations,
+    RadauIIA,
+    Tableau,
+    Variational,
+    is_mechanical,
+    mechanical_method,
+    retractions,
+    solve_ivp,
+)
+from liebody.integrators.implicit_tableaux import DATA, Surd, implicit_tableau
+from liebody.integrators.methods import MECHANICAL
+from liebody.scalars.linear import cross
+from liebody.stepping import ImplicitFlow, Phase, Samples, implicit
+from liebody.stepping import banded as elimination
+from liebody.stepping.banded import envelope, ordering, solve
+from liebody.stepping.march import Ensemble, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -284,19 +292,19 @@ CART = Product(R(1), SO2, SO2)
 
 def cart_mass(q):
     _, a, b = q
-    c, s = scalar.cos(a), scalar.cos(a + b)
+    c, s = scalars.cos(a), scalars.cos(a + b)
     rows = [
         [4.0, 2 * c + 0.5 * s, 0.5 * s],
-        [2 * c + 0.5 * s, 2.5 + scalar.cos(b), 0.5 + 0.5 * scalar.cos(b)],
-        [0.5 * s, 0.5 + 0.5 * scalar.cos(b), 0.5],
+        [2 * c + 0.5 * s, 2.5 + scalars.cos(b), 0.5 + 0.5 * scalars.cos(b)],
+        [0.5 * s, 0.5 + 0.5 * scalars.cos(b), 0.5],
     ]
     return np.array(rows)
 
 
 def cart_forces(t, q, v, u):
     x, a, b = q
-    f = np.array([-3 * x, -9 * scalar.sin(a) - 3 * scalar.sin(a + b), -3 * scalar.sin(a + b)])
-    return f - 0.1 * v + np.array([0, u[0], u[1]]) * scalar.cos(t)
+    f = np.array([-3 * x, -9 * scalars.sin(a) - 3 * scalars.sin(a + b), -3 * scalars.sin(a + b)])
+    return f - 0.1 * v + np.array([0, u[0], u[1]]) * scalars.cos(t)
 
 
 CART_START = np.array([0.1, 0.4, -0.3]), np.array([0.5, -1.0, 2.0])
@@ -474,7 +482,7 @@ def test_efforts_under_error_control_are_those_of_the_time(way):
 
 def test_a_member_that_cannot_go_on_under_error_control_says_why(way):
     """x'' = -sqrt(x) comes to x = 0."""
-    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalar.sqrt(q))
+    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalars.sqrt(q))
     motion = flow.run([[4.0], [0.02], [9.0]], [[0.0], [0.0], [0.0]], 1.0, rtol=1e-4, atol=1e-6)
     assert motion.failed[0] == 0 == motion.failed[2] and motion.failed[1] > 1
     fall = np.sqrt(3) / 2 * 0.02**0.25 * scipy.special.beta(2 / 3, 1 / 2) * 2 / 3
@@ -728,7 +736,7 @@ def test_radau_lands_on_a_stiff_damped_contact():
 
     def contact(t, q, v, u):
         depth = -q[2]
-        force = scalar.where(depth > 0, 1e8 * depth * scalar.maximum(1 - 0.5 * v[2], 0.0), 0.0)
+        force = scalars.where(depth > 0, 1e8 * depth * scalars.maximum(1 - 0.5 * v[2], 0.0), 0.0)
         return np.array([0, 0, force - 9.81])
 
     def falling(t, x):
@@ -1009,7 +1017,7 @@ def test_sparse_systems_are_solved_with_pivots_of_their_own(way, members):
 
 def test_a_member_whose_step_cannot_be_solved_is_marked_and_the_others_go_on(way):
     """x'' = -sqrt(x) ends at x = 0, and another member spins too fast for its step."""
-    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalar.sqrt(q))
+    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalars.sqrt(q))
     y = np.array([[1.0, 0], [4.0, 0], [0.001, 0], [9.0, 0], [5.0, 0]])
     record, last, failed, losses = advance(flow, y, steps=6, every=2, h=0.1)
     lost = round(losses[2, 0] / 0.1)  # the step that could not be taken
@@ -1040,7 +1048,7 @@ def test_constraints_that_become_singular_on_the_way_are_reported_with_time_and_
 
 
 def test_a_lost_motion_says_when_and_why():
-    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalar.sqrt(q))
+    flow = Gauss(2).flow(R(1), np.eye(1), lambda t, q, v, u: -scalars.sqrt(q))
     with pytest.raises(IntegrationError, match=r"the step at t = 0\.\d+ s cannot be taken: "):
         flow.run([0.02], [0.0], 1.0, 0.1)
     flow = RadauIIA(3).flow(SO3, np.diag([1.0, 2.0, 3.0]))

@@ -19,10 +19,10 @@ import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liebody.codegen import trace
-from liebody.codegen.march import locate
-from liebody.errors import ArgumentError, ConfigurationError, IntegrationError, ShapeError
-from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
+from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ShapeError
+from liebody.compiler import trace
+from liebody.groups import SE2, SE3, SO2, SO3, Product, R
+from liebody.groups.product import SO3xR3
 from liebody.integrators import (
     CommutatorFree,
     Tableau,
@@ -33,6 +33,7 @@ from liebody.integrators import (
     tableau,
 )
 from liebody.integrators.tableaux import DATA, density, rooted_trees, stage_weights
+from liebody.stepping.march import locate
 
 METHODS = list(DATA)
 EMBEDDED = [name for name in METHODS if tableau(name).embedded_order is not None]

@@ -15,9 +15,9 @@ import pytest
 from test_hybrid_systems import ball
 
 import liebody as lb
-from liebody import door
-from liebody.codegen import build, interrupts
-from liebody.errors import IntegrationError, ShapeError
+from liebody.base import arguments, interrupts
+from liebody.base.errors import IntegrationError, ShapeError
+from liebody.compiler.native import build
 from liebody.groups import SO3, Revolute
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -252,8 +252,8 @@ DOORS = {
     "a batch": lambda x: ROBOT.kernel("mass_matrix").general(x, threads=2),
     "g0": lambda x: lb.solve_ivp(lambda t, y: np.zeros(3), (0.0, 1.0), x, SO3),
     "an axis": Revolute,
-    "members": lambda x: door.members("x", x, "numbers"),
-    "entries": lambda x: door.quantities("x", entries(x), (1,)),
+    "members": lambda x: arguments.members("x", x, "numbers"),
+    "entries": lambda x: arguments.quantities("x", entries(x), (1,)),
 }
 
 
@@ -269,7 +269,7 @@ def test_no_door_takes_the_error_of_a_handler_for_one_of_its_argument(name):
     with handled(late):
         with pytest.raises(Late):
             DOORS[name](Signalling())
-        with pytest.raises((ShapeError, lb.errors.ArgumentError)):
+        with pytest.raises((ShapeError, lb.base.errors.ArgumentError)):
             DOORS[name](Signalling(RuntimeError("no array of this")))
 
 

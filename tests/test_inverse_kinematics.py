@@ -8,11 +8,13 @@ from found import description
 from random_trees import random_tree
 
 import liebody as lb
+from liebody.base.errors import ConfigurationError, ModelError, ShapeError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.errors import ConfigurationError, ModelError, ShapeError
 from liebody.groups import SE3, Cylindrical, Free, Helical, Prismatic, Revolute, Spherical
 
-inverse_kinematics = import_module("liebody.inverse_kinematics")  # the module, which has the function's name
+inverse_kinematics = import_module(
+    "liebody.control.inverse_kinematics"
+)  # the module, which has the function's name
 ROD = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
 Z = [0, 0, 1]
 

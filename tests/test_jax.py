@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.codegen import trace
-from liebody.errors import ArgumentError, CompilerError, ModelError, ShapeError
-from liebody.scalar import sin
+from liebody.base.errors import ArgumentError, CompilerError, ModelError, ShapeError
+from liebody.compiler import trace
+from liebody.scalars import sin
 
 jax = pytest.importorskip("jax", reason="the test extra `jax` is not installed")
 import jax.numpy as jnp  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
-import liebody.jax  # noqa: E402
+import liebody.interop.jax  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 STATES = np.random.default_rng(0).normal(size=(3, 7, 2))
@@ -32,7 +32,7 @@ def robot():
 
 @pytest.fixture(scope="module")
 def arm(robot):
-    return liebody.jax.RobotFunctions(robot)
+    return liebody.interop.jax.RobotFunctions(robot)
 
 
 @pytest.mark.parametrize("leads", [((), (), ()), ((7,), (7,), (7,)), ((7,), (), (1,)), ((2, 7), (7,), ())])
@@ -66,7 +66,7 @@ def test_jacobians_forward_and_reverse_are_those_of_the_robot(robot, arm):
 
 
 def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
-    first, second = (liebody.jax.RobotFunctions(lb.models.double_pendulum()) for _ in range(2))
+    first, second = (liebody.interop.jax.RobotFunctions(lb.models.double_pendulum()) for _ in range(2))
     Q = np.random.default_rng(3).normal(size=(100, 2))
     one, many = jax.jit(first.bias), jax.jit(second.bias)
     expected = robot.bias(Q, Q)
@@ -80,7 +80,7 @@ def test_equal_robots_share_kernels_whatever_loops_each_has_asked_for(robot):
 def test_the_size_of_a_batch_alone_decides_its_digits(robot):
     """The same rows, jitted before a large batch has loaded the loop over lanes, and after."""
     Q = np.random.default_rng(4).normal(size=(100, 2))
-    bias = jax.jit(liebody.jax.RobotFunctions(lb.models.double_pendulum()).bias)
+    bias = jax.jit(liebody.interop.jax.RobotFunctions(lb.models.double_pendulum()).bias)
     sizes = [2, 7, 8, 40]
     before = {n: np.asarray(bias(Q[:n], Q[:n])) for n in sizes}
     bias(Q, Q)
@@ -123,7 +123,11 @@ def test_what_is_pulled_back_may_be_transposed_again(robot, arm):
 @pytest.mark.wide
 def test_derivatives_along_the_group_are_those_of_exponentials(robot):
     ball = lb.models.spherical_pendulum()
-    arm, at, u = liebody.jax.RobotFunctions(ball), ball.random(0), np.array([0.3, -0.2, 0.5])[: ball.nv]
+    arm, at, u = (
+        liebody.interop.jax.RobotFunctions(ball),
+        ball.random(0),
+        np.array([0.3, -0.2, 0.5])[: ball.nv],
+    )
     found = jax.grad(lambda u: arm.potential_energy(arm.integrate(at, u)))(jnp.zeros(ball.nv))
     assert ball.nq == 4
     np.testing.assert_allclose(found, ball.gravity(at), atol=1e-13)
@@ -141,7 +145,7 @@ def test_parameters_have_derivatives(robot, arm):
     slope = energy(2.0) - energy(1.0)  # it is linear in a mass
     assert abs(jax.grad(energy)(1.5) - slope) < 1e-14
     free = robot.with_parameters(name)
-    packed = liebody.jax.RobotFunctions(free)
+    packed = liebody.interop.jax.RobotFunctions(free)
     assert abs(jax.grad(lambda p: packed.kinetic_energy(q, v, parameters=p))(jnp.ones(1))[0] - slope) < 1e-14
     assert packed.kinetic_energy(q, v) == free.kinetic_energy(q, v)
     with pytest.raises(ModelError, match="no parameter"):
@@ -153,13 +157,15 @@ def test_named_results_options_and_users_functions_are_taken(robot, arm):
     found = arm.pose(q, frame="link2")
     np.testing.assert_allclose(found, robot.pose(q, frame="link2"), atol=1e-15)
     assert len(arm.inverse_dynamics_derivatives(q, v, tau)) == 3
-    law = liebody.jax.function(trace(lambda q, k: robot.gravity(q) - k * sin(q), {"q": 2, "k": ()}, "law"))
+    law = liebody.interop.jax.function(
+        trace(lambda q, k: robot.gravity(q) - k * sin(q), {"q": 2, "k": ()}, "law")
+    )
     np.testing.assert_allclose(jax.jacobian(law, 1)(q, 2.0), -np.sin(q), atol=1e-15)
 
 
 @pytest.mark.wide
 def test_steps_are_those_of_simulate_and_have_tangents_and_adjoints(robot):
-    step = liebody.jax.StepFunction(robot, dt=1e-2)
+    step = liebody.interop.jax.StepFunction(robot, dt=1e-2)
     run = lb.simulate(robot, q, v, t_end=0.2, dt=1e-2, method="rkmk4")
     Q, V = jax.jit(lambda q, v: step.simulate(q, v, steps=20))(q, v)
     np.testing.assert_allclose(np.hstack([Q, V]), np.hstack([run.q, run.v]), atol=1e-13)
@@ -195,7 +201,7 @@ def test_a_simulation_is_one_call_with_tangents_and_adjoints(robot):
 
     def end(q0, v0, efforts, mass):
         options = {"parameters": {"link2.mass": mass}, "running": lambda t, q, v, u: u @ v, **RUN}
-        q, v, work = liebody.jax.simulate(robot, q0, v0, (TIMES, efforts), **options)
+        q, v, work = liebody.interop.jax.simulate(robot, q0, v0, (TIMES, efforts), **options)
         return jnp.concatenate([q[1:].ravel(), v[-1], work[-1:]])
 
     at = q, v, np.random.default_rng(2).normal(size=(5, 2)), 1.3
@@ -215,7 +221,7 @@ def test_a_simulation_is_one_call_with_tangents_and_adjoints(robot):
 @pytest.mark.wide
 def test_steps_have_second_derivatives_through_a_simulation(robot):
     """Of the end by the first state: symmetric, and as differences of gradients are."""
-    step = liebody.jax.StepFunction(robot, dt=1e-2, method="euler")
+    step = liebody.interop.jax.StepFunction(robot, dt=1e-2, method="euler")
 
     def end(x):
         Q, V = step.simulate(x[:2], x[2:], steps=3)
@@ -230,7 +236,7 @@ def test_steps_have_second_derivatives_through_a_simulation(robot):
 @pytest.mark.wide
 def test_simulations_are_mapped_and_share_what_members_share(robot):
     def height(q0, torque):
-        return liebody.jax.simulate(robot, q0, v, torque, **RUN)[0][-1, 1]
+        return liebody.interop.jax.simulate(robot, q0, v, torque, **RUN)[0][-1, 1]
 
     one = jax.vmap(jax.grad(height, argnums=(0, 1)), in_axes=(0, None))(STATES[0], tau)
     for k in (0, 6):
@@ -241,7 +247,7 @@ def test_simulations_are_mapped_and_share_what_members_share(robot):
 
 
 def height_of_all(robot, torque):
-    return liebody.jax.simulate(robot, STATES[0], v, torque, **RUN)[0][:, -1, 1]
+    return liebody.interop.jax.simulate(robot, STATES[0], v, torque, **RUN)[0][:, -1, 1]
 
 
 @pytest.mark.wide
@@ -251,14 +257,14 @@ def test_coordinates_of_simulations_that_are_quaternions_are_differentiated_as_u
 
     def end(q0, v0):
         options = {"t_end": 0.1, "dt": 0.02, "method": "cf4"}
-        return liebody.jax.simulate(ball, q0 / jnp.linalg.norm(q0), v0, **options)[0][-1]
+        return liebody.interop.jax.simulate(ball, q0 / jnp.linalg.norm(q0), v0, **options)[0][-1]
 
     check_grads(end, (start, rate), order=1, modes=("fwd", "rev"), rtol=1e-5)
 
 
 @pytest.mark.wide
 def test_members_of_a_simulation_may_differ_in_parameters_alone(robot):
-    step = liebody.jax.StepFunction(robot.with_parameters("link2.mass"), dt=1e-2)
+    step = liebody.interop.jax.StepFunction(robot.with_parameters("link2.mass"), dt=1e-2)
     masses, options = np.array([1.0, 2.0]), {"steps": 2}
     q, _ = step.simulate(np.ones(2), np.zeros(2), parameters={"link2.mass": masses}, **options)
     for k, mass in enumerate(masses):
@@ -269,7 +275,10 @@ def test_members_of_a_simulation_may_differ_in_parameters_alone(robot):
 @pytest.mark.wide
 def test_members_of_a_simulation_may_differ_in_efforts_alone(robot):
     """As many motions as there are efforts, from one state; each is that of its efforts alone."""
-    step, tau = liebody.jax.StepFunction(robot, dt=1e-2), np.random.default_rng(3).normal(size=(4, 3, 2))
+    step, tau = (
+        liebody.interop.jax.StepFunction(robot, dt=1e-2),
+        np.random.default_rng(3).normal(size=(4, 3, 2)),
+    )
     q, v = step.simulate(np.zeros(2), np.zeros(2), tau, steps=4)
     assert q.shape == v.shape == (5, 3, 2)
     for k in range(3):
@@ -288,7 +297,7 @@ def test_functions_of_a_robot_can_be_copied_and_pickled(arm):
 
 def test_what_cannot_be_taken_is_said(arm, monkeypatch):
     with pytest.raises(ArgumentError, match="robot is 'ur5', expected Robot"):
-        liebody.jax.RobotFunctions("ur5")
+        liebody.interop.jax.RobotFunctions("ur5")
     with pytest.raises(ShapeError, match=r"q has shape \(3,\), expected \(2,\)"):
         arm.gravity(np.ones(3))
     with pytest.raises(ShapeError, match="do not broadcast"):
@@ -300,7 +309,7 @@ def test_what_cannot_be_taken_is_said(arm, monkeypatch):
     with pytest.raises(TypeError, match="missing"):
         arm.kinetic_energy(q)
     assert np.isnan(arm.kinetic_energy(q, np.array([np.nan, 0.0])))
-    monkeypatch.setattr(liebody.jax.build, "find_compiler", lambda: None)
+    monkeypatch.setattr(liebody.interop.jax.build, "find_compiler", lambda: None)
     with pytest.raises(CompilerError, match="no C compiler"):
         arm.center_of_mass(q)
 
@@ -308,15 +317,15 @@ def test_what_cannot_be_taken_is_said(arm, monkeypatch):
 @pytest.fixture
 def header(tmp_path, monkeypatch):
     """A call that changes the header of XLA's interface, of a copy which is used from then on."""
-    before = liebody.jax._header()
+    before = liebody.interop.jax._header()
     path = tmp_path / "xla" / "ffi" / "api" / "c_api.h"
     path.parent.mkdir(parents=True)
     path.write_text(before)
-    monkeypatch.setattr(liebody.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(liebody.interop.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
 
     def change(function):
         path.write_text(function(before))
-        monkeypatch.setattr(liebody.jax, "_header", lambda: path.read_text())
+        monkeypatch.setattr(liebody.interop.jax, "_header", lambda: path.read_text())
 
     return change
 
@@ -335,7 +344,7 @@ def test_types_that_a_new_version_of_the_interface_renames_and_extends_are_follo
         return added
 
     header(newer)
-    library = liebody.jax.handler("newer", ((2,),), ((2,),))
+    library = liebody.interop.jax.handler("newer", ((2,),), ((2,),))
     assert library.handle and library.use_loops
 
 
@@ -344,21 +353,21 @@ def test_an_unknown_interface_is_named_and_not_taken_for_a_missing_compiler(head
     with pytest.raises(
         CompilerError, match=r"headers of XLA in .* are not as .* pip install \"jax=="
     ) as caught:
-        liebody.jax.handler("unknown", ((2,),), ((2,),))
+        liebody.interop.jax.handler("unknown", ((2,),), ((2,),))
     assert "unknown type name" in str(caught.value) and "install a C compiler" not in str(caught.value)
     header(lambda text: "#include <xla/of_another_version.h>\n" + text)
     with pytest.raises(CompilerError, match=r"of_another_version.h[^$]*headers of XLA in"):
-        liebody.jax.handler("missing", ((2,),), ((2,),))
+        liebody.interop.jax.handler("missing", ((2,),), ((2,),))
 
 
 def test_a_missing_interface_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(liebody.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(liebody.interop.jax.jax.ffi, "include_dir", lambda: str(tmp_path))
     with pytest.raises(CompilerError, match=r"c_api.h cannot be read: .* jax [\d.]+ works"):
-        liebody.jax._header.__wrapped__()
+        liebody.interop.jax._header.__wrapped__()
 
 
 def test_what_was_compiled_with_one_interface_is_not_used_with_another(robot, header):
-    function = liebody.jax.Compiled.of(robot.kernel("gravity"))
+    function = liebody.interop.jax.Compiled.of(robot.kernel("gravity"))
     first = function.target(np.dtype(float), 1)
     header(lambda text: text + "/* newer */")
     assert function.target(np.dtype(float), 1) != first

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import DescriptionError, IntegrationError, LiebodyError, ModelError
 from liebody.bodies import JOINT_KINDS, Joint, SpatialInertia, TreeBuilder
-from liebody.constrained import AbsoluteTree, ClosedTree, Condition, SystemBuilder
-from liebody.dynamics import JointDamping, JointFriction, JointLimits, JointSpring, OpenTree
-from liebody.errors import DescriptionError, IntegrationError, LiebodyError, ModelError
 from liebody.groups import Prismatic, Revolute
 from liebody.io import load_urdf
-from liebody.simulate import PassedLimits, mechanism_of
+from liebody.mechanisms import JointDamping, JointFriction, JointLimits, JointSpring, OpenTree
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Condition, SystemBuilder
+from liebody.simulation.simulate import PassedLimits, mechanism_of
 
 BOX = SpatialInertia.box(2.0, [0.5, 0.2, 0.1], com=[0.25, 0, 0])
 METHODS = ("rkmk4", "rkmk45", "radau5", "generalized-alpha", "variational")

@@ -18,16 +18,17 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import scalar
-from liebody.codegen import Guard, Kernel, Program, build, entry, libraries, trace
-from liebody.errors import ArgumentError, ConfigurationError, GraphError, ModelError, ShapeError
+from liebody import scalars
+from liebody.base.errors import ArgumentError, ConfigurationError, GraphError, ModelError, ShapeError
+from liebody.compiler import Guard, Kernel, Program, trace
+from liebody.compiler.native import build, entry, libraries
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
 
 def function(m, x, s):
     """A matrix, a vector and a scalar in; a matrix with constants, a vector and a scalar out."""
-    y = scalar.sin(x) @ m * s
+    y = scalars.sin(x) @ m * s
     return {"A": np.block([[m, np.zeros((3, 1), int)], [y[None, :], np.ones((1, 1))]]), "y": y, "e": y @ y}
 
 
@@ -267,7 +268,7 @@ def test_a_thread_without_memory_is_not_lost_among_others():
 
 @needs_compiler
 def test_batches_release_the_interpreter_lock():
-    f = Kernel(trace(lambda x: scalar.exp(scalar.exp(scalar.sin(x))), {"x": 40}, "slow"))
+    f = Kernel(trace(lambda x: scalars.exp(scalars.exp(scalars.sin(x))), {"x": 40}, "slow"))
     x, out = np.random.default_rng(0).standard_normal((40_000, 40)), np.empty((40_000, 40))
     f(x, out=out)
     ticks, running = [], threading.Event()
@@ -694,7 +695,8 @@ def run_in_a_process(text):
 SMALL_KERNELS = """
 import gc, itertools, os, shutil, sys, tempfile
 import numpy as np
-from liebody.codegen import Kernel, cache, trace
+from liebody.compiler import Kernel, trace
+from liebody.compiler.native import cache
 
 function = trace(lambda x: np.sin(x) * 3.0, {"x": 3}, "f")
 folder, numbers, opened, always = tempfile.mkdtemp(), itertools.count(), cache._load, 0
@@ -820,7 +822,9 @@ def test_the_size_of_a_batch_alone_decides_its_digits(way):
     """Whatever was computed before: each batch by a kernel of its own, and all by one, up and down."""
     kind = np.float32 if way == "float32" else np.float64
     x = np.random.default_rng(0).normal(size=(130, 3)).astype(kind)
-    function = trace(lambda x: np.array([x @ x * x[0] + x[1] * x[2], scalar.sin(x[0] * x[1])]), {"x": 3}, "f")
+    function = trace(
+        lambda x: np.array([x @ x * x[0] + x[1] * x[2], scalars.sin(x[0] * x[1])]), {"x": 3}, "f"
+    )
 
     def computed(f, n):
         if way == "buffer":
@@ -905,7 +909,7 @@ def test_kernels_are_pickled_by_what_they_are_made_of():
 
     def deep(x, y):
         for _ in range(3000):
-            x = scalar.sin(x) + 0.5
+            x = scalars.sin(x) + 0.5
         return {"a": x[::-1] * 2, "b": np.stack([x, [1.0, 0.0]])}
 
     kernels = {

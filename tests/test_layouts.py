@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from liebody import dynamics
+from liebody.base.errors import ModelError, ShapeError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.errors import ModelError, ShapeError
 from liebody.groups import (
     SE3,
     Free,
@@ -17,7 +17,7 @@ from liebody.groups import (
     SpatialTranslation,
     Spherical,
 )
-from liebody.io.layouts import mujoco_layout, pinocchio_layout
+from liebody.io import mujoco_layout, pinocchio_layout
 
 pinocchio = pytest.importorskip("pinocchio", reason="the test extra `pin` is not installed")
 mujoco = pytest.importorskip("mujoco", reason="the test extra `mujoco` is not installed")

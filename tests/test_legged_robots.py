@@ -8,10 +8,11 @@ from legged import FEET, legged, small_state
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody.codegen.printers.sympy_source import from_sympy
-from liebody.constrained import AbsoluteTree, ClosedTree, KnifeEdge, Rolling
-from liebody.dynamics import HamiltonianForm, Task
+from liebody.compiler.printers.sympy_source import from_sympy
+from liebody.dynamics import Task
 from liebody.groups import SE3
+from liebody.mechanisms import HamiltonianForm
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, KnifeEdge, Rolling
 
 WEIGHT = dyn.FREE_FALL
 STEP = 1e-5  # of central differences, whose error is about 1e-10

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liebody.codegen import jacobian, trace
-from liebody.errors import ConfigurationError, ShapeError
-from liebody.linear import back_substitute, cross, factor, inverse, is_numeric, skew, solve, symmetric
+from liebody.base.errors import ConfigurationError, ShapeError
+from liebody.compiler import jacobian, trace
+from liebody.scalars.linear import back_substitute, cross, factor, inverse, is_numeric, skew, solve, symmetric
 
 
 def positive_definite(rng, n, decades):

@@ -7,10 +7,10 @@ from random_trees import WEIGHT, random_state, random_tree
 from test_derivatives import along
 
 import liebody as lb
-from liebody.constrained import ClosedTree, Condition, KnifeEdge, SystemBuilder
-from liebody.dynamics import JointSpring
-from liebody.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.groups import Planar, Prismatic, Revolute, Spherical
+from liebody.mechanisms import JointSpring
+from liebody.mechanisms.constrained import ClosedTree, Condition, KnifeEdge, SystemBuilder
 
 TREES = {
     "ball": ["spherical"],

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody import dynamics
+from liebody import dynamics, mechanisms
+from liebody.base.errors import DescriptionError, MissingPackage, ModelError, ShapeError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.cli import main
-from liebody.constrained import ClosedTree
-from liebody.errors import DescriptionError, MissingPackage, ModelError, ShapeError
 from liebody.groups import Prismatic, Revolute
 from liebody.io import OpenLoops, UnusedElements, load_mjcf, mujoco_layout
 from liebody.io.report import report
+from liebody.mechanisms.constrained import ClosedTree
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import mjcf
@@ -166,7 +166,7 @@ def test_springs_and_damping_are_mujocos_passive_forces(name):
         q, v = tree.group.integrate(tree.reference, 0.3 * rng.normal(size=tree.nv)), rng.normal(size=tree.nv)
         data.qpos, data.qvel = layout.to_q(q), layout.to_v(q, v)
         mujoco.mj_forward(model, data)
-        laws = dynamics.JointSpring(), dynamics.JointDamping()
+        laws = mechanisms.JointSpring(), mechanisms.JointDamping()
         ours = sum(np.asarray(law.on_tree(tree, 0.0, q, v), float) for law in laws)
         np.testing.assert_allclose(layout.to_effort(q, ours), data.qfrc_passive, atol=1e-13)
 
@@ -175,7 +175,7 @@ def test_springs_of_joints_act_where_they_are_asked_for():
     body = SpatialInertia(1.0, rotational=np.ones(3))
     tree = TreeBuilder().add("a", Joint("x", Prismatic([1, 0, 0]), stiffness=4.0, rest=0.5), body)
     tree = tree.add("b", Joint("phi", Revolute([0, 0, 1])), body).build()
-    own, given = dynamics.JointSpring(), dynamics.JointSpring({"x": 4.0}, {"x": 0.5})
+    own, given = mechanisms.JointSpring(), mechanisms.JointSpring({"x": 4.0}, {"x": 0.5})
     q = np.array([0.2, 1.0])
     assert own.on_tree(tree, 0, q, q).tolist() == given.on_tree(tree, 0, q, q).tolist() == [1.2, 0]
     run = lb.simulate(lb.Robot(tree, (0, 0, 0)), t_end=1.0, dt=1e-2, forces=[own])
@@ -493,11 +493,11 @@ def test_what_is_used_is_not_named():
 
 
 def test_contacts_that_do_not_act_are_named_with_what_makes_them(tmp_path):
-    words = "contact of geoms (1); liebody.systems.Contact.of_collisions"
+    words = "contact of geoms (1); liebody.contact.Contact.of_collisions"
     with pytest.warns(UnusedElements, match=re.escape(words)):
         robot = lb.load(model_of(""))
     assert words in str(report(robot.tree))
-    assert len(lb.systems.Contact.of_collisions(robot, friction=0.5)) == 1
+    assert len(lb.contact.Contact.of_collisions(robot, friction=0.5)) == 1
 
 
 @since_4

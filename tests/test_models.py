@@ -12,9 +12,9 @@ from scipy.integrate import solve_ivp
 
 import liebody as lb
 from liebody import dynamics, models
+from liebody.base.errors import DescriptionError, LiebodyError, ModelError
 from liebody.cli import main
-from liebody.codegen import trace
-from liebody.errors import DescriptionError, LiebodyError, ModelError
+from liebody.compiler import trace
 
 MODELS = {
     "double_pendulum": models.double_pendulum,

@@ -13,23 +13,13 @@ from random_trees import JOINTS, random_inertia, random_placement, random_state
 
 import liebody as lb
 from liebody import dynamics as dyn
+from liebody.base.errors import ConfigurationError, ModelError, ShapeError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.codegen import jvp, trace
+from liebody.compiler import jvp, trace
 from liebody.dynamics import MovingFrame
-from liebody.errors import ConfigurationError, ModelError, ShapeError
-from liebody.groups import (
-    SE2,
-    SE3,
-    Cylindrical,
-    Fixed,
-    Free,
-    Planar,
-    Prismatic,
-    Revolute,
-    Spherical,
-)
-from liebody.linear import solve
-from liebody.scalar import cos, sin
+from liebody.groups import SE2, SE3, Cylindrical, Fixed, Free, Planar, Prismatic, Revolute, Spherical
+from liebody.scalars import cos, sin
+from liebody.scalars.linear import solve
 
 BASES = ["free", "planar", "spherical", "schoenflies", "planar-helical", "cylindrical"]
 BASES += ["spatial-translation", "planar-translation"]
@@ -1128,7 +1118,7 @@ def test_pinocchio_agrees_on_real_robots(name):
     pin = pytest.importorskip("pinocchio")
     from found import descriptions
 
-    from liebody.io.layouts import pinocchio_layout
+    from liebody.io import pinocchio_layout
 
     tree = real(name)
     file = next(f for f in descriptions() if f.stem == {"anymal": "anymal", "talos": "talos_reduced"}[name])

@@ -14,12 +14,12 @@ from test_derivatives import along
 from test_linearize import TREES, close, robot_of
 
 import liebody as lb
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.codegen.shooting import ShootingPasses
-from liebody.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
-from liebody.optimal_control import BrokenConstraints
-from liebody.optimal_control import problem as problem_module
-from liebody.scalar import cos, sin, sqrt
+from liebody.base.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.control.optimal import BrokenConstraints
+from liebody.control.optimal import problem as problem_module
+from liebody.scalars import cos, sin, sqrt
+from liebody.stepping.riccati import ShootingPasses
 
 EULER = "semi-implicit-euler"
 GOAL = np.array([1.0, -0.5])
@@ -136,7 +136,7 @@ def test_directions_of_a_knot_in_loops_are_those_of_its_straight_line(method, mo
     for long in (0, 10**9):
         monkeypatch.setattr(problem_module, "LONG", long)
         problem = lb.optimal_control(robot, stage=lambda q, v, u: np.concatenate([u, q, v * v]), **options)
-        assert isinstance(problem.knot.function, lb.codegen.Program) == (long == 0)
+        assert isinstance(problem.knot.function, lb.compiler.Program) == (long == 0)
         found.append(model(problem, q, v, u[:1], robot.integrate(q, 0.1 * v), v + 1))
     for one, other in zip(*found, strict=True):
         close(one, other, 1e-13)

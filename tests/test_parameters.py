@@ -12,10 +12,7 @@ from random_trees import close, random_inertia, random_tree
 
 import liebody as lb
 from liebody import dynamics
-from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Program, build
-from liebody.equations.parameters import with_symbols
-from liebody.errors import (
+from liebody.base.errors import (
     ConfigurationError,
     IntegrationError,
     LiebodyError,
@@ -23,9 +20,13 @@ from liebody.errors import (
     ShapeError,
     UnknownName,
 )
+from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.compiler import Program
+from liebody.compiler.native import build
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
-from liebody.simulate import CalledEfforts
+from liebody.simulation.simulate import CalledEfforts
+from liebody.symbolic.parameters import with_symbols
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 JOINTS = ["free", "revolute", "prismatic", "spherical", "helical", "revolute"]
@@ -175,9 +176,9 @@ def test_loops_over_steps_have_parameters_as_straight_lines_have(tree, name, mon
     assert values.keys() == robot.parameters.keys()
     free = robot.with_parameters(*robot.parameters)
     options = {"frame": "frame-1"} if name == "pose" else {}
-    monkeypatch.setattr("liebody.codegen.passes.LONG", 10**9)
+    monkeypatch.setattr("liebody.compiler.programs.passes.LONG", 10**9)
     straight = free.kernel(name, **options).function
-    monkeypatch.setattr("liebody.codegen.passes.LONG", 0)
+    monkeypatch.setattr("liebody.compiler.programs.passes.LONG", 0)
     looped = (
         robot.with_parameters(*reversed([*robot.parameters]), {"own": 1.0}).kernel(name, **options).function
     )
@@ -215,9 +216,9 @@ def arm():
 def count_of_runs(monkeypatch):
     """How often the compiler is run, and functions are traced."""
     compiled, traced = [], []
-    library, on_symbols = build.library, lb.codegen.graph.run_on_symbols
+    library, on_symbols = build.library, lb.compiler.graph.graph.run_on_symbols
     monkeypatch.setattr(build, "library", lambda *given: compiled.append(1) or library(*given))
-    for module in (lb.codegen.graph, lb.codegen.steps):
+    for module in (lb.compiler.graph.graph, lb.compiler.programs.repeats):
         monkeypatch.setattr(module, "run_on_symbols", lambda *given: traced.append(1) or on_symbols(*given))
     return compiled, traced
 
@@ -247,7 +248,7 @@ def test_single_calls_and_batches_of_a_robot_with_parameters_go_through_the_entr
     robot = arm.with_parameters("gravity")
     q = np.zeros((3, 6))
     robot.gravity(q), robot.pose(q[0], arm.tree.bodies[-1].name)
-    monkeypatch.setattr(lb.codegen.Kernel, "general", lambda *given, **options: pytest.fail("the long way"))
+    monkeypatch.setattr(lb.compiler.Kernel, "general", lambda *given, **options: pytest.fail("the long way"))
     robot.entries.clear()
     for kernel in robot.kernels.values():
         vars(kernel).pop("call", None)
@@ -622,7 +623,7 @@ def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
     with pytest.raises(ModelError, match=r"of member 1 is -1\.0 kg"):
         lb.simulate(pendulum, parameters={"arm.mass": [1.0, -1.0]}, **options)
     with pytest.raises(IntegrationError, match="has no parameters"):
-        lb.simulate(lb.dynamics.OpenTree(pendulum.tree), parameters={"arm.mass": 1.0}, **options)
+        lb.simulate(lb.mechanisms.OpenTree(pendulum.tree), parameters={"arm.mass": 1.0}, **options)
 
 
 # -- hybrid systems, sweeps, equations, C -------------------------------------------------------------------
@@ -630,8 +631,8 @@ def test_names_of_simulations_that_nobody_knows_are_refused(pendulum):
 
 def dropped(robot, **options):
     """A monopod that is dropped on its leg, which a spring holds."""
-    elements = lb.systems.Contact("foot"), lb.systems.JointPD(K=[500.0], q_des=[0.3], D=[2.0])
-    return lb.systems.robot_system(robot, *elements, **options)
+    elements = lb.contact.Contact("foot"), lb.hybrid.JointPD(K=[500.0], q_des=[0.3], D=[2.0])
+    return lb.hybrid.robot_system(robot, *elements, **options)
 
 
 @pytest.fixture(scope="module")
@@ -667,7 +668,7 @@ def test_a_sweep_takes_parameters_of_a_robot_and_gains(pendulum, tmp_path):
     assert store.q.shape[:2] == (3, 2) and store.q.dims[:2] == ("arm.mass", "K_p")
     given = {"arm.mass": 2.0, "K_p": 3.0, "K_d": 0.1}
     close(store.q[2, 1], lb.simulate(pendulum, None, parameters=given, **options).q, 1e-12)
-    with pytest.raises(lb.errors.SweepError, match="nothing depends on 'K_p'"):
+    with pytest.raises(lb.base.errors.SweepError, match="nothing depends on 'K_p'"):
         lb.sweep(pendulum, axes, tmp_path / "t", workers=0, t_end=0.1, dt=0.01)
 
 

@@ -9,11 +9,11 @@ import pytest
 from random_trees import close, random_inertia
 
 import liebody as lb
+from liebody.base.errors import ConfigurationError, IntegrationError, ModelError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import build
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, SystemBuilder
-from liebody.errors import ConfigurationError, IntegrationError, ModelError
+from liebody.compiler.native import build
 from liebody.groups import Revolute, Spherical
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Closure, SystemBuilder
 
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 SHORT = {"t_end": 0.1, "dt": 0.01}

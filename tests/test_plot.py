@@ -16,12 +16,11 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 import liebody as lb
 from liebody import models
-from liebody.errors import LiebodyError
-from liebody.gaits.basin import Basin
-from liebody.gaits.continuation import Branch
-from liebody.labels import labels
-from liebody.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
-from liebody.run import Run
+from liebody.base.errors import LiebodyError
+from liebody.bodies.labels import labels
+from liebody.gaits import Basin, Branch
+from liebody.runs import Run
+from liebody.view.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
 
 
 def a_run(tree, batch=(), nt=20):

@@ -11,7 +11,8 @@ import threading
 import numpy as np
 import pytest
 
-from liebody.codegen import Kernel, build, pool, trace
+from liebody.compiler import Kernel, trace
+from liebody.compiler.native import build, pool
 
 COMPILER = build.find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -67,7 +68,7 @@ def test_large_results_cost_no_page_faults(rows):
     source = f"""
         import resource
         import numpy as np
-        from liebody.codegen import Kernel, trace
+        from liebody.compiler import Kernel, trace
         f = Kernel(trace(lambda x: (2 * x, 3 * x, 4 * x), {{"x": 5}}, "f"))
         x = np.ones(({rows}, 5))
         for i in range(30):
@@ -195,7 +196,7 @@ def test_children_of_a_fork_go_on_whatever_other_threads_do():
     source = """
         import os, threading, warnings
         import numpy as np
-        from liebody.codegen import Kernel, trace
+        from liebody.compiler import Kernel, trace
         warnings.simplefilter("ignore", DeprecationWarning)
         f = Kernel(trace(lambda x: 2 * x, {"x": 5}, "f"))
         x = np.ones((20_000, 5))
@@ -227,7 +228,7 @@ def test_results_may_outlive_everything_else():
     source = """
         import sys, threading, time
         import numpy as np
-        from liebody.codegen import Kernel, trace
+        from liebody.compiler import Kernel, trace
         f = Kernel(trace(lambda x: 2 * x, {"x": 5}, "f"))
         x = np.ones((20_000, 5))
         class Late:
@@ -252,7 +253,8 @@ def test_idle_memory_is_given_back_before_memory_runs_out():
     source = """
         import resource
         import numpy as np
-        from liebody.codegen import Kernel, build, pool, trace
+        from liebody.compiler import Kernel, trace
+        from liebody.compiler.native import build, pool
         f = Kernel(trace(lambda x: 2 * x, {"x": 5}, "f"))
         x = np.ones((1_000_000, 5))
         held = [f(x) for _ in range(6)]

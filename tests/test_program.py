@@ -9,28 +9,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from liebody import scalar
-from liebody.codegen import (
-    Flow,
-    Function,
-    Guard,
-    Kernel,
-    Program,
-    Samples,
-    build,
-    cache,
-    hoisting,
-    libraries,
-    trace,
-)
-from liebody.codegen.march import Ensemble, Settings
-from liebody.codegen.printers.explicit import FlowFunctions, explicit_source
-from liebody.codegen.printers.program import callable_c99, program_unit
-from liebody.codegen.program import Call
-from liebody.codegen.schedule import Schedule
-from liebody.errors import ConfigurationError, GraphError, ShapeError
+from liebody import scalars
+from liebody.base.errors import ConfigurationError, GraphError, ShapeError
+from liebody.compiler import Function, Guard, Kernel, Program, trace
+from liebody.compiler.native import build, cache, libraries
+from liebody.compiler.printers.program import callable_c99, program_unit
+from liebody.compiler.programs import hoisting
+from liebody.compiler.programs.program import Call
+from liebody.compiler.programs.schedule import Schedule
 from liebody.groups import SO3, Product
 from liebody.integrators import coefficients, tableau
+from liebody.stepping import Flow, Samples
+from liebody.stepping.march import Ensemble, Settings
+from liebody.stepping.print_explicit import FlowFunctions, explicit_source
 
 ADD = trace(lambda a, b: a + b, {"a": (), "b": ()}, "add")
 LINK = trace(  # pose and turning of a link, from those of the one before
@@ -65,7 +56,7 @@ def scattered(n=7, seed=1):
     program = Program("scattered", {"t": (), "x": (n, 3), "s": 2})
     t, x, s = (program.cells(key) for key in "txs")
     mix = trace(
-        lambda t, a, b, c, k: (scalar.sin(t) * a + k * b, c * (a @ b)),
+        lambda t, a, b, c, k: (scalars.sin(t) * a + k * b, c * (a @ b)),
         {"t": (), "a": 3, "b": 3, "c": (), "k": 3},
         "mix",
     )
@@ -83,7 +74,7 @@ def in_turns(n=17, seed=4):
     rng = np.random.default_rng(seed)
     order = rng.permutation([0] * n + [1] * (n - 5))
     program = Program("turns", {"x": n, "y": (n - 5, 2)})
-    one = trace(lambda s, x, k: scalar.sin(s) + k * x, {"s": (), "x": (), "k": ()}, "one")
+    one = trace(lambda s, x, k: scalars.sin(s) + k * x, {"s": (), "x": (), "k": ()}, "one")
     two = trace(lambda s, y: (s * y[0] + y[1], y[::-1] * s), {"s": (), "y": 2}, "two")
     s = program.empty(len(order) + 1)
     program.apply(ADD, program.cells("x")[0], 1.0, into=s[0])
@@ -350,9 +341,9 @@ def test_mistakes_are_named(wrong, error, words):
 # -- loops that passes share ---------------------------------------------------------------------------------
 
 MIX = trace(
-    lambda a, b, k: (np.array([a - k * b, a * b]), scalar.sin(a) + b), dict.fromkeys("abk", ()), "mix"
+    lambda a, b, k: (np.array([a - k * b, a * b]), scalars.sin(a) + b), dict.fromkeys("abk", ()), "mix"
 )
-STEP = trace(lambda s, a: scalar.sin(s + a) - 0.3 * a, dict.fromkeys("sa", ()), "step")
+STEP = trace(lambda s, a: scalars.sin(s + a) - 0.3 * a, dict.fromkeys("sa", ()), "step")
 
 
 def turned(x, rng):
@@ -545,7 +536,7 @@ POINT = 4 * BODIES
 def programs(springs=True):
     """A ring of bodies that turn: field, advance and pull of velocities (no state of momenta)."""
     joined = trace(
-        lambda t, q, next_, u: u + scalar.sin(t) * next_[1:] * q[0] - 0.2 * q[1:],
+        lambda t, q, next_, u: u + scalars.sin(t) * next_[1:] * q[0] - 0.2 * q[1:],
         {"t": (), "q": 4, "next": 4, "u": 3},
         "joined",
     )
@@ -645,7 +636,7 @@ def test_what_follows_a_step_sees_its_end(way, n, controlled, linear):
 def test_a_state_lost_after_a_step_is_marked(way):
     parts = programs()
     lost = trace(
-        lambda t, y, u: y * scalar.where(t > 0.31, np.nan, 1.0), {"t": (), "y": POINT, "u": 3}, "lost"
+        lambda t, y, u: y * scalars.where(t > 0.31, np.nan, 1.0), {"t": (), "y": POINT, "u": 3}, "lost"
     )
     for controlled in (False, True):
         f = make([*parts[:3], lost], after=True)
@@ -695,8 +686,8 @@ def test_what_is_hoisted_out_of_a_loop_changes_no_result():
     """Results of the loop that are constants, inputs, or common; a common condition."""
 
     def along(x, d):
-        common = scalar.sin(x[0]) * x
-        moved = scalar.where(x[1] > 0, common[:2] * d[0], d - common[0])
+        common = scalars.sin(x[0]) * x
+        moved = scalars.where(x[1] > 0, common[:2] * d[0], d - common[0])
         for _ in range(3):
             moved = moved * moved + common[1]
         return {"common": common, "moved": np.concatenate([moved, d, [2.0, x[2], common[0]]])}

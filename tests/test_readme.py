@@ -108,7 +108,7 @@ def commands(text: str) -> list[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 @pytest.mark.wide
-@pytest.mark.filterwarnings("error::liebody.simulate.PassedLimits")
+@pytest.mark.filterwarnings("error::liebody.simulation.simulate.PassedLimits")
 def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, monkeypatch):
     for package in NEEDS.get(document.name, ()):
         pytest.importorskip(package, reason=f"the test extra `{package}` is not installed")
@@ -154,7 +154,7 @@ def test_files_that_documents_name_exist(document):
     "path", ["dynamics/rolled.py", "tests/rolled.py", "runtime/march.h", "flows/", "march.h"]
 )
 def test_files_that_do_not_exist_are_seen(path):
-    assert missing_files(f"The step is printed by `codegen/flow.py`, and `{path}` knows it.") == [path]
+    assert missing_files(f"The step is printed by `stepping/flow.py`, and `{path}` knows it.") == [path]
 
 
 def parts_of(group):

@@ -17,13 +17,13 @@ from test_steps import repeated_tree
 
 import liebody as lb
 from liebody import dynamics as dyn
+from liebody.base.errors import ModelError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.codegen import Program, trace
+from liebody.compiler import Program, trace
 from liebody.dynamics import regressor
 from liebody.dynamics.coriolis import body_forms
-from liebody.errors import ModelError
 from liebody.groups import SE3, Free, Prismatic, Revolute
-from liebody.linear import skew
+from liebody.scalars.linear import skew
 
 
 @pytest.fixture(params=FEWER_MECHANISMS, scope="module")

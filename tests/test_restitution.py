@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from liebody.base.errors import ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.errors import ModelError
+from liebody.contact import Contact, SphereContact, TimeStepping
 from liebody.groups import Planar, Prismatic
-from liebody.systems import Contact, SphereContact, TimeStepping, robot_system
+from liebody.hybrid import robot_system
 
 G, HEIGHT = 9.81, 0.5
 

@@ -13,15 +13,14 @@ import xarray
 from constrained_models import three_bar
 
 import liebody as lb
+from liebody.base.errors import LiebodyError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.constrained import AbsoluteTree
-from liebody.constrained_run import ConstrainedRun
-from liebody.dynamics import JointFriction, JointSpring
-from liebody.errors import LiebodyError
 from liebody.groups import R, Revolute
-from liebody.hybrid_run import HybridRun
+from liebody.hybrid import HybridSystem, robot_system
 from liebody.integrators import method_named
-from liebody.systems import HybridSystem, robot_system
+from liebody.mechanisms import JointFriction, JointSpring
+from liebody.mechanisms.constrained import AbsoluteTree
+from liebody.runs import ConstrainedRun, HybridRun
 
 Y, BAR = [0, 1, 0], SpatialInertia.box(1.0, [1.0, 0.3, 0.2], com=[0.5, 0, 0])
 

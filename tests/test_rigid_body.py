@@ -11,19 +11,9 @@ import sympy
 
 import liebody as lb
 from liebody import SpatialInertia, TreeBuilder, rigid_body_equations
-from liebody.codegen import Kernel, jacobian, trace
-from liebody.dynamics import (
-    BoltzmannHamel,
-    RigidBody,
-    SelectedMotions,
-    ellipsoid_added_mass,
-    exponential_transformation,
-    forward_dynamics,
-    gravity_forces,
-    roll_pitch_yaw_transformation,
-    structure_constants,
-)
-from liebody.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
+from liebody.base.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
+from liebody.compiler import Kernel, jacobian, trace
+from liebody.dynamics import forward_dynamics, gravity_forces
 from liebody.groups import (
     SE2,
     SE3,
@@ -43,12 +33,21 @@ from liebody.groups import (
     R,
     Revolute,
     Schoenflies,
-    SO3xR3,
     SpatialTranslation,
     Spherical,
 )
-from liebody.linear import skew
-from liebody.rigid_body_equations import boltzmann_hamel_equations
+from liebody.groups.product import SO3xR3
+from liebody.mechanisms import (
+    BoltzmannHamel,
+    RigidBody,
+    SelectedMotions,
+    ellipsoid_added_mass,
+    exponential_transformation,
+    roll_pitch_yaw_transformation,
+    structure_constants,
+)
+from liebody.scalars.linear import skew
+from liebody.symbolic.rigid_body import boltzmann_hamel_equations
 
 X, Z, SLANTED, POINT = (1, 0, 0), (0, 0, 1), (1, -2, 0.5), (0.3, -0.2, 0.5)
 
@@ -380,7 +379,7 @@ def test_a_potential_and_a_transformation_of_ones_own():
 
     Its C v has the centrifugal and the Coriolis term.
     """
-    from liebody.scalar import cos
+    from liebody.scalars import cos
 
     def S(x):
         return np.array([[1, 0], [0, x[0]]])

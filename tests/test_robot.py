@@ -14,10 +14,11 @@ from random_trees import JOINTS, random_tree
 
 import liebody as lb
 from liebody import dynamics
+from liebody.base.arguments import OFF_UNIT
+from liebody.base.errors import ArgumentError, ConfigurationError, GraphError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Kernel, Program, build, jacobian, trace
-from liebody.door import OFF_UNIT
-from liebody.errors import ArgumentError, ConfigurationError, GraphError
+from liebody.compiler import Kernel, Program, jacobian, trace
+from liebody.compiler.native import build
 from liebody.groups import SE3, R, Revolute
 from liebody.robot import kernels_of
 
@@ -401,7 +402,7 @@ def test_the_non_zeros_of_a_star_are_its_blocks():
 def test_a_second_process_finds_the_kernel_without_tracing(tmp_path):
     script = """
 import sys, numpy as np, liebody as lb
-from liebody.codegen import build
+from liebody.compiler.native import build
 from liebody.robot import algorithm
 if sys.argv[1] == "second":
     def forbidden(*args, **kwargs):
@@ -572,8 +573,8 @@ def test_methods_of_a_robot_are_traced_behind_every_door():
         return robot.gravity(q) - 0.5 * v
 
     run = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-3)
-    feedback = lb.systems.Feedback(lambda s, p: hold(s.t, s.q, s.v))
-    hybrid = lb.systems.robot_system(robot, feedback, step=1e-3).simulate(q, t_end=0.2)
+    feedback = lb.hybrid.Feedback(lambda s, p: hold(s.t, s.q, s.v))
+    hybrid = lb.hybrid.robot_system(robot, feedback, step=1e-3).simulate(q, t_end=0.2)
     implicit = lb.simulate(robot, q, tau=hold, t_end=0.2, dt=1e-2, method="radau5")
     for found in (run.q, hybrid.q, implicit.q):
         np.testing.assert_allclose(found, np.broadcast_to(q, found.shape), atol=1e-12)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import xarray
 
+from liebody.base.errors import LiebodyError, ShapeError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.errors import LiebodyError, ShapeError
+from liebody.bodies.labels import Labels, labels
 from liebody.groups import (
     Cylindrical,
     Fixed,
@@ -23,8 +24,7 @@ from liebody.groups import (
     SpatialTranslation,
     Spherical,
 )
-from liebody.labels import Labels, labels
-from liebody.run import Run
+from liebody.runs import Run
 
 INERTIA = SpatialInertia.box(1.0, [0.2, 0.3, 0.4])
 EVERY_JOINT = [

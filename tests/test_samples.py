@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import liebody as lb
+from liebody.base.errors import IntegrationError
 from liebody.bodies import SpatialInertia
-from liebody.codegen import Samples, build, libraries
-from liebody.codegen.samples import equidistant
-from liebody.constrained import SystemBuilder
-from liebody.errors import IntegrationError
+from liebody.compiler.native import build, libraries
 from liebody.groups import R, Revolute
-from liebody.scalar import absolute
-from liebody.systems import HybridSystem
+from liebody.hybrid import HybridSystem
+from liebody.mechanisms.constrained import SystemBuilder
+from liebody.scalars import absolute
+from liebody.stepping import Samples
+from liebody.stepping.samples import equidistant
 
 ORDERS = {
     "rkmk4": 4,

@@ -11,12 +11,13 @@ from test_linearize import closed_four_bar, hanging_body, sleigh
 from test_variations import bouncing
 
 import liebody as lb
-from liebody.codegen import libraries, recurrence
-from liebody.dynamics import JointDamping
-from liebody.errors import IntegrationError, ModelError, ShapeError
+from liebody.base.errors import IntegrationError, ModelError, ShapeError
+from liebody.compiler.native import libraries
 from liebody.groups import Prismatic, R, Revolute
-from liebody.simulate import CalledEfforts
-from liebody.systems import HybridSystem
+from liebody.hybrid import HybridSystem
+from liebody.mechanisms import JointDamping
+from liebody.simulation.simulate import CalledEfforts
+from liebody.stepping import recurrence
 
 PENDULUM = lb.load("double_pendulum")
 Q0, V0 = np.array([0.4, -0.9]), np.array([0.2, 0.5])
@@ -208,7 +209,7 @@ def test_long_motions_are_differentiated_from_checkpoints(monkeypatch):
     made = lambda: lb.sensitivities(PENDULUM, **STATE, tau=(TIMES, TAU), running=effort, **SHORT)  # noqa: E731
     whole = made()
     assert np.isfinite(whole.gradient()[0])
-    monkeypatch.setattr(sys.modules["liebody.sensitivities"], "SEGMENT", 3 * 80 * 5 * (5 + 2))
+    monkeypatch.setattr(sys.modules["liebody.simulation.sensitivities"], "SEGMENT", 3 * 80 * 5 * (5 + 2))
     parts = made()
     assert len(whole._motion.segments) == 1 and len(parts._motion.segments) == 7
     for a, b in (

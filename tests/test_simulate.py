@@ -17,12 +17,12 @@ from random_trees import random_tree
 from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import liebody as lb
-from liebody import scalar
+from liebody import scalars
+from liebody.base.errors import GraphError, ModelError
 from liebody.bodies import Joint, TreeBuilder
-from liebody.errors import GraphError, ModelError
 from liebody.groups import SO3, Fixed, Revolute, Spherical
-from liebody.io.layouts import pinocchio_layout
-from liebody.simulate import CalledEfforts, DivergedMembers
+from liebody.io import pinocchio_layout
+from liebody.simulation.simulate import CalledEfforts, DivergedMembers
 
 STEPS = 100_000
 
@@ -178,7 +178,7 @@ def test_feedback_that_traces_is_compiled_and_any_other_is_called():
     q0 = robot.random(0)
 
     def damper(t, q, v):
-        return -3.0 * v - 10.0 * scalar.sin(q) * (1 + t)
+        return -3.0 * v - 10.0 * scalars.sin(q) * (1 + t)
 
     def opaque(t, q, v):
         return damper(float(t), np.array(q, float), np.array(v, float))
@@ -385,7 +385,7 @@ def test_a_member_that_diverges_does_not_stop_the_others():
     q0 = np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.0]])
     with pytest.warns(DivergedMembers, match=r"1 of 3 members.*\(1,\)"):
         run = lb.simulate(
-            robot, q0, t_end=0.5, dt=1e-2, tau=lambda t, q, v: 1e6 * v * scalar.where(q[0] > 0.2, 1.0, 0.0)
+            robot, q0, t_end=0.5, dt=1e-2, tau=lambda t, q, v: 1e6 * v * scalars.where(q[0] > 0.2, 1.0, 0.0)
         )
     assert np.isnan(run.q[1, -1]).all()
     assert np.isfinite(run.q[[0, 2]]).all()
@@ -544,7 +544,7 @@ class Upper(Spherical):
 
     def normalize(self, q):
         q = super().normalize(q)
-        return scalar.where(q[0] < 0, -q, q)
+        return scalars.where(q[0] < 0, -q, q)
 
 
 def test_simulations_start_from_the_normal_form_of_users_groups():
@@ -571,7 +571,7 @@ def test_initial_states_are_given_by_the_names_of_joints():
         lb.stepper(robot, dt=1e-3).start(named, {"joint3": 1.0}).y, given_state(given)
     )
     np.testing.assert_array_equal(robot.view(named).scene.poses, robot.view(q).scene.poses)
-    hybrid = lb.systems.robot_system(robot, step=1e-3)
+    hybrid = lb.hybrid.robot_system(robot, step=1e-3)
     np.testing.assert_array_equal(hybrid.simulate(named, t_end=0.01).q, hybrid.simulate(q, t_end=0.01).q)
     many = robot.configuration({"joint3": [0.1, 0.2, 0.3], "bus": [1, 0, 0, 0, 5, 6, 7]})
     assert many.shape == (3, robot.nq)

@@ -7,13 +7,13 @@ import pytest
 from constrained_models import chain, floating, four_bar, heavy_top, pendulum, three_bar
 
 import liebody as lb
+from liebody.base.errors import IntegrationError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import build, libraries
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, SystemBuilder
-from liebody.constrained_run import ConstrainedRun
-from liebody.errors import IntegrationError
+from liebody.compiler.native import build, libraries
 from liebody.groups import Revolute
-from liebody.simulate import SingularPosition
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Closure, SystemBuilder
+from liebody.runs import ConstrainedRun
+from liebody.simulation.simulate import SingularPosition
 from liebody_studies.multibody_benchmarks.models import four_bars, four_bars_reference
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import liebody as lb
-from liebody.constrained_run import ConstrainedRun
 from liebody.dynamics.kinematics import REPRESENTATIONS
+from liebody.runs import ConstrainedRun
 
 SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))

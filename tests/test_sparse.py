@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from liebody import scalar
+from liebody import scalars
+from liebody.base.errors import IntegrationError, ShapeError
 from liebody.bodies import SpatialInertia
-from liebody.codegen import Program, trace, traced
-from liebody.codegen.passes import length
-from liebody.codegen.sparse import derivative, differentiable, sparse_jacobian
-from liebody.constrained import SystemBuilder
-from liebody.errors import IntegrationError, ShapeError
-from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
+from liebody.compiler import Program, trace, traced
+from liebody.compiler.programs.passes import length
+from liebody.compiler.programs.sparse import derivative, differentiable, sparse_jacobian
+from liebody.groups import SE3, SO3, Product, Spherical
+from liebody.groups.product import SO3xR3
 from liebody.integrators import GeneralizedAlpha, MechanicalEquations, RadauIIA, Variational
+from liebody.mechanisms.constrained import SystemBuilder
 
 HALF = np.array([0, 0, 0.5])
 
@@ -30,9 +31,9 @@ def coupled(x, p):
     """Neighbours in a row, in an expression with every kind of operation of mechanics."""
     n = len(x)
     left, right = np.concatenate([[0.3], x[:-1]]), np.concatenate([x[1:], [p[0]]])
-    product = 2.5 * x * left - scalar.sin(right) / (2 + p[1] * x * x)
-    roots = scalar.sqrt(1 + product * product)
-    return np.array([scalar.where(y < 0.1, a, b) + k for k, y, a, b in zip(range(n), x, product, roots)])
+    product = 2.5 * x * left - scalars.sin(right) / (2 + p[1] * x * x)
+    roots = scalars.sqrt(1 + product * product)
+    return np.array([scalars.where(y < 0.1, a, b) + k for k, y, a, b in zip(range(n), x, product, roots)])
 
 
 def test_the_derivative_of_a_program_is_that_of_its_straight_line():

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.errors import ModelError
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.contact import Contact, SphereContact, TimeStepping, time_stepping
+from liebody.contact.spheres import closest
 from liebody.groups import SE3, SO3, Free
-from liebody.systems import Contact, SphereContact, State, TimeStepping, time_stepping
-from liebody.systems.spheres import closest
+from liebody.hybrid import State
 
 
 def exact_distance(p, d, q, e):

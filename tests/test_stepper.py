@@ -5,8 +5,8 @@ import pytest
 from random_trees import random_inertia, random_tree
 
 import liebody as lb
-from liebody.codegen import build
-from liebody.errors import IntegrationError, LiebodyError, ShapeError
+from liebody.base.errors import IntegrationError, LiebodyError, ShapeError
+from liebody.compiler.native import build
 from liebody.groups import Prismatic, Revolute, Spherical
 
 STEPS, DT = 40, 2e-3
@@ -94,7 +94,7 @@ def test_constrained_systems_keep_their_constraints(method):
     assert np.abs(system.measure(state.q)[0]).max() < 1e-6
 
 
-class Swelling(lb.dynamics.JointForce):
+class Swelling(lb.mechanisms.JointForce):
     """tau = 1 + t in every joint."""
 
     def effort(self, t, x, v):
@@ -132,7 +132,7 @@ def test_forces_act_in_steps():
     tree = lb.TreeBuilder("slide")
     tree.add("body", lb.Joint("joint", Prismatic([1, 0, 0])), random_inertia(np.random.default_rng(0)))
     robot = lb.Robot(tree.build())
-    force = lb.dynamics.JointSpring(stiffness=30.0)
+    force = lb.mechanisms.JointSpring(stiffness=30.0)
     sim = lb.stepper(robot, dt=DT, forces=[force])
     state = sim.step(sim.start([0.2]), steps=50)
     run = lb.simulate(robot, [0.2], t_end=50 * DT, dt=DT, forces=[force])

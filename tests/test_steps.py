@@ -12,13 +12,14 @@ from random_trees import JOINTS, random_inertia, random_placement, random_state,
 
 import liebody as lb
 from liebody import dynamics
-from liebody.codegen import Function, Kernel, Program, passes, step, trace, traced
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.codegen.schedule import Schedule
-from liebody.dynamics import mechanism
-from liebody.errors import GraphError
+from liebody.base.errors import GraphError
+from liebody.compiler import Function, Kernel, Program, repeated, trace, traced
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.compiler.programs import passes
+from liebody.compiler.programs.schedule import Schedule
 from liebody.groups import SE3, Fixed, Free, Prismatic, Revolute, Spherical
-from liebody.scalar import where
+from liebody.mechanisms import contract
+from liebody.scalars import where
 
 GRAVITY = (0.3, -1.0, -9.0)
 
@@ -113,7 +114,7 @@ def repeated_tree(n, seed=0, branching=0.0):
 # -- steps by themselves -------------------------------------------------------------------------------------
 
 
-@step
+@repeated
 def turned(x, factor, c):
     return factor * x + c, x - c
 
@@ -190,9 +191,10 @@ def test_a_straight_line_that_is_given_up_leaves_memory_in_order():
     script = """
 import gc
 import numpy as np
-from liebody.codegen import passes, step, steps, traced
+from liebody.compiler.programs import passes, repeats
+from liebody.compiler import repeated, traced
 
-@step
+@repeated
 def turned(R, x):
     return R @ x
 
@@ -212,7 +214,7 @@ for steps.LONGEST in range(12, 112):
 
 
 def test_a_step_that_returns_a_condition_is_refused():
-    @step
+    @repeated
     def compared(x):
         return x < 1
 
@@ -235,11 +237,11 @@ def test_conditions_between_steps_belong_to_what_takes_them(always):
 def test_steps_that_are_named_become_loops_with_straight_lines_between_them():
     """The other step is part of a line; a condition of the first line is computed again in the second."""
 
-    @step
+    @repeated
     def near(x, y):
         return x * y + 1
 
-    @step
+    @repeated
     def far(x):
         return np.sin(x) / 3
 
@@ -402,7 +404,7 @@ def test_simulations_take_loops(monkeypatch):
     v = np.random.default_rng(7).normal(size=tree.nv)
     for least in (0, 10**9):
         monkeypatch.setattr(passes, "LONG", least)
-        monkeypatch.setattr(mechanism, "LONG_POINT", least)
+        monkeypatch.setattr(contract, "LONG_POINT", least)
         monkeypatch.setattr(lb.Robot, "recipe", lambda *_: None)
         robot = lb.Robot(tree)
         runs.append(lb.simulate(robot, v0=v, t_end=0.02, dt=1e-3))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from liebody.errors import IntegrationError
+from liebody.base.errors import IntegrationError
 from liebody.gaits import floquet
 from liebody_studies import STUDIES
 from liebody_studies.feurstein_hopping import apexes, beyond, gaits, pictures, thesis

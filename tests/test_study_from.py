@@ -15,10 +15,10 @@ import sympy
 from click.testing import CliRunner
 
 import liebody_studies
+from liebody.base.errors import LiebodyError
 from liebody.cli import main
-from liebody.dynamics import RigidBody
-from liebody.errors import LiebodyError
 from liebody.groups import SE3, SO3
+from liebody.mechanisms import RigidBody
 from liebody_studies import STUDIES, reproduce
 from liebody_studies.command import reproduce as reproduce_command
 from liebody_studies.formulas import Typesetter

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import liebody as lb
-from liebody.constrained import ClosedTree, System
+from liebody.mechanisms.constrained import ClosedTree, System
 from liebody_studies.command import reproduce
 from liebody_studies.multibody_benchmarks import models as mb
 from liebody_studies.multibody_benchmarks import page

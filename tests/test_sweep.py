@@ -22,7 +22,7 @@ import zarr
 from test_hybrid_systems import ball
 
 import liebody as lb
-from liebody.errors import LiebodyError, ShapeError, SweepError
+from liebody.base.errors import LiebodyError, ShapeError, SweepError
 from liebody.groups import Spherical
 from liebody.sweep import DamagedStore, FailedChunks, workers
 from liebody.sweep.identity import parts

@@ -6,10 +6,10 @@ from random_trees import random_inertia, random_placement, random_state, random_
 
 import liebody as lb
 from liebody import dynamics as dyn
-from liebody.codegen import jacobian, trace
-from liebody.dynamics import FrameForce, JointSpring
-from liebody.errors import ModelError
+from liebody.base.errors import ModelError
+from liebody.compiler import jacobian, trace
 from liebody.groups import Free, Planar, Prismatic, Revolute, Spherical
+from liebody.mechanisms import FrameForce, JointSpring
 
 
 def top(**inertia):

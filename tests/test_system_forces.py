@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import ArgumentError, ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.constrained import SystemBuilder
-from liebody.dynamics import Bushing
-from liebody.errors import ArgumentError, ModelError
 from liebody.groups import SE3, SO3, Free, Prismatic, Revolute, Spherical
+from liebody.mechanisms import Bushing
+from liebody.mechanisms.constrained import SystemBuilder
 
 BRICK = SpatialInertia(2.0, [0.1, -0.05, 0.2], np.diag([0.3, 0.4, 0.5]))
 PLACE = SE3.motion(SO3.exp(np.array([0.3, -0.2, 0.4])), np.array([0.5, 0.1, -0.2]))
@@ -18,7 +18,7 @@ TWIST = np.array([0.7, -1.1, 0.4, 0.2, 0.6, -0.3])
 K, D, K_R, D_R = (40.0, 60.0, 90.0), (1.0, 2.0, 0.5), (7.0, 9.0, 4.0), (0.1, 0.2, 0.3)
 
 
-def hung(**numbers) -> lb.constrained.System:
+def hung(**numbers) -> lb.mechanisms.constrained.System:
     """A brick in a bushing on the world, the frames of which lie anywhere on both."""
     made = SystemBuilder("hung", gravity=(0, 0, -9.81)).body("brick", BRICK)
     on = SE3.motion(SO3.exp(np.array([0.1, 0.5, -0.3])), np.array([0.05, 0.1, 0.0]))
@@ -145,7 +145,7 @@ def test_a_wrench_with_a_potential_keeps_the_energy_of_a_run():
 # -- accelerations and reactions -----------------------------------------------------------------------------
 
 
-def swinging() -> tuple[lb.constrained.System, np.ndarray, np.ndarray]:
+def swinging() -> tuple[lb.mechanisms.constrained.System, np.ndarray, np.ndarray]:
     """A brick on a hinge with a spring and a damper, one on SE(3); a second one on a ball joint at it."""
     made = SystemBuilder("swinging").body("a", BRICK).body("b", BRICK)
     made.joint("hinge", Revolute([0, 1, 0]), "world", "a", on_child=[-0.4, 0, 0.1], damping=0.8)
@@ -159,7 +159,7 @@ def swinging() -> tuple[lb.constrained.System, np.ndarray, np.ndarray]:
 
 def test_world_accelerations_are_second_derivatives_of_the_motion():
     system, q, v = swinging()
-    assert {b.group for b in system.bodies} == {SE3, lb.groups.SO3xR3}
+    assert {b.group for b in system.bodies} == {SE3, lb.groups.product.SO3xR3}
     h = 1e-4
     run = lb.simulate(system, q, v, t_end=2 * h, dt=h, method="rkmk4", stabilization="none")
     poses, twists = system.poses(run.q), system.twists(run.q, run.v)

@@ -15,9 +15,9 @@ from random_trees import random_tree
 
 import liebody as lb
 from liebody import dynamics
+from liebody.base.errors import ModelError
 from liebody.bodies import Frame
-from liebody.codegen import build
-from liebody.errors import ModelError
+from liebody.compiler.native import build
 from liebody.robot import Algorithm, kernels_of
 from liebody.robot.reference import STUB, page, stub
 

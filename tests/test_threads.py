@@ -17,10 +17,10 @@ import pytest
 from test_hybrid_systems import ball
 
 import liebody as lb
-from liebody import systems
-from liebody.codegen import libraries
-from liebody.errors import ArgumentError
-from liebody.shared import cached_property
+from liebody import contact
+from liebody.base.concurrency import cached_property
+from liebody.base.errors import ArgumentError
+from liebody.compiler.native import libraries
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 
@@ -125,8 +125,8 @@ def steppers():
     yield lambda: (lb.stepper(robot, dt=2e-3, parameters={mass: [1.0, 2.0]}), [0.1, -0.2], np.ones(2))
     yield lambda: (lb.stepper(threads.closed_loop(), dt=1e-3), None, [0.4])
     q0 = [0.0, 0.0, 0.23, -0.35, 0.7]
-    foot = systems.Contact("foot", stiffness=1e4, damping=1e2, friction=0.8)
-    yield lambda: (lb.stepper(systems.TimeStepping(threads.leg(), foot), dt=2e-3), q0, None)
+    foot = contact.Contact("foot", stiffness=1e4, damping=1e2, friction=0.8)
+    yield lambda: (lb.stepper(contact.TimeStepping(threads.leg(), foot), dt=2e-3), q0, None)
 
 
 def level(t, q, v):
@@ -198,7 +198,7 @@ FORKS = """
 import os, signal, sys, threading, time, warnings
 import numpy as np
 import liebody as lb
-from liebody.codegen import Kernel, trace
+from liebody.compiler import Kernel, trace
 
 warnings.simplefilter("ignore")  # newer versions of Python warn of forks beside threads
 new = iter(range(10**9))

@@ -11,26 +11,19 @@ import pytest
 from found import description
 
 import liebody as lb
+from liebody.base.errors import ArgumentError, IntegrationError, ModelError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Function, Program, libraries, passes
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.dynamics import JointFriction, JointLimits
-from liebody.errors import ArgumentError, IntegrationError, ModelError
+from liebody.compiler import Function, Program
+from liebody.compiler.native import libraries
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.compiler.programs import passes
+from liebody.contact import Boxes, Contact, HeightField, SphereContact, TimeStepping, time_stepping
+from liebody.contact.cones import Block, Bounds, Cone, formed, gauss_seidel
+from liebody.contact.grounds import tangents
+from liebody.contact.time_stepping import EULER
 from liebody.groups import Free, Planar, Prismatic, Revolute, SpatialTranslation
-from liebody.systems import (
-    Boxes,
-    Contact,
-    Feedback,
-    HeightField,
-    JointPD,
-    SphereContact,
-    TimeStepping,
-    robot_system,
-    time_stepping,
-)
-from liebody.systems.cones import Block, Bounds, Cone, formed, gauss_seidel
-from liebody.systems.grounds import tangents
-from liebody.systems.time_stepping import EULER
+from liebody.hybrid import Feedback, JointPD, robot_system
+from liebody.mechanisms import JointFriction, JointLimits
 
 G, MASS, RADIUS = 9.81, 2.0, 0.1
 SLOPE = 0.3  # rad

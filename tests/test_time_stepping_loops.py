@@ -7,15 +7,16 @@ import pytest
 from constrained_models import four_bar
 
 import liebody as lb
+from liebody.base.errors import ConfigurationError, ModelError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.codegen import Function, Program
-from liebody.codegen.printers.numpy_source import compile_numpy
-from liebody.constrained import ClosedTree, Closure
-from liebody.dynamics import FrameForce, JointSpring
-from liebody.errors import ConfigurationError, ModelError
+from liebody.compiler import Function, Program
+from liebody.compiler.printers.numpy_source import compile_numpy
+from liebody.contact import Contact, TimeStepping, time_stepping
 from liebody.groups import Prismatic, Revolute
-from liebody.scalar import maximum, where
-from liebody.systems import Contact, JointPD, TimeStepping, robot_system, time_stepping
+from liebody.hybrid import JointPD, robot_system
+from liebody.mechanisms import FrameForce, JointSpring
+from liebody.mechanisms.constrained import ClosedTree, Closure
+from liebody.scalars import maximum, where
 
 G = 9.81
 TRUNK, ROD, SOLE, LENGTH = 5.0, 0.5, 0.3, 0.4  # kg, kg, kg, m

@@ -8,11 +8,10 @@ import pytest
 from found import descriptions
 
 from liebody import dynamics
+from liebody.base.errors import DescriptionError, ModelError
 from liebody.bodies import Mimic, SpatialInertia
-from liebody.errors import DescriptionError, ModelError
 from liebody.groups import Fixed, Free, Planar, Prismatic, Revolute
-from liebody.io import DoubtfulInertia, UnusedElements, load_urdf, read_urdf
-from liebody.io.layouts import pinocchio_layout
+from liebody.io import DoubtfulInertia, UnusedElements, load_urdf, pinocchio_layout, read_urdf
 
 
 def link(name, mass=1.0, xyz="0 0 0", rpy="0 0 0", inertia=(1, 1, 1, 0, 0, 0), rest=""):

@@ -10,11 +10,11 @@ import pytest
 from constrained_models import four_bar
 
 import liebody as lb
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure
+from liebody.base.errors import DescriptionError
 from liebody.dynamics import body_poses
-from liebody.errors import DescriptionError
 from liebody.groups import SO3, Revolute
 from liebody.io import LoopConstraint, OpenLoops, load_urdf
+from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Closure
 
 
 def link(name: str, length: float) -> str:

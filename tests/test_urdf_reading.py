@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody.base.errors import DescriptionError, ModelError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.dynamics import mass_matrix
-from liebody.errors import DescriptionError, ModelError
 from liebody.groups import Free, Prismatic, Revolute
 from liebody.io import AssumedDynamics, UnusedElements, load_urdf, read_urdf
 from liebody.io.meshes import read_stl

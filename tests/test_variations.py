@@ -4,19 +4,11 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody import gaits, models, scalar
-from liebody.errors import ModelError
+from liebody import gaits, models, scalars
+from liebody.base.errors import ModelError
+from liebody.contact import Contact, TimeStepping
 from liebody.groups import SO3, R
-from liebody.systems import (
-    Apex,
-    Contact,
-    HybridSystem,
-    JointPD,
-    TimeStepping,
-    VariedSystem,
-    controller_2,
-    robot_system,
-)
+from liebody.hybrid import Apex, HybridSystem, JointPD, VariedSystem, controller_2, robot_system
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 START = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
@@ -65,8 +57,8 @@ def bouncing():
         hit = happened.wall < 0
         return (
             q,
-            np.array([scalar.where(hit, -p.restitution * v[0], v[0])]),
-            z._replace(last=scalar.where(hit, t, z.last)),
+            np.array([scalars.where(hit, -p.restitution * v[0], v[0])]),
+            z._replace(last=scalars.where(hit, t, z.last)),
         )
 
     return HybridSystem(
@@ -195,7 +187,7 @@ def test_an_update_that_changes_what_flows_is_differentiated():
         rates=lambda t, q, v, z, p: {"heat": v[0] + 0.3},
         guards=lambda t, q, v, z, p: {"line": q[0] - 0.5},
         update=lambda t, q, v, z, p, e: z._replace(
-            heat=scalar.where(e.line < 0, 0.5 * z.heat + 0.1 * t * q[0], z.heat)
+            heat=scalars.where(e.line < 0, 0.5 * z.heat + 0.1 * t * q[0], z.heat)
         ),
         step=lambda t, q, v, z, p: 2e-3,
     )

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.constrained import (
+from liebody.base.errors import ConfigurationError, ConstraintError, IntegrationError, ModelError
+from liebody.groups import SE3, SO3, Free, Planar, Prismatic, Revolute
+from liebody.mechanisms.constrained import (
     ClosedTree,
     Condition,
     KnifeEdge,
@@ -13,9 +15,7 @@ from liebody.constrained import (
     SystemBuilder,
     VelocityCondition,
 )
-from liebody.errors import ConfigurationError, ConstraintError, IntegrationError, ModelError
-from liebody.groups import SE3, SO3, Free, Planar, Prismatic, Revolute
-from liebody.scalar import cos, sin
+from liebody.scalars import cos, sin
 
 FLAT = Planar((0, 0, 1))
 EXACT = {"dt": 1e-3, "method": "rkmk8"}

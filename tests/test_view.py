@@ -23,13 +23,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 
 import liebody as lb
+from liebody.base.errors import LiebodyError, MissingPackage, ModelError, ShapeError
 from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.bodies.labels import labels
 from liebody.cli import main
-from liebody.constrained import ClosedTree, Closure
-from liebody.errors import LiebodyError, MissingPackage, ModelError, ShapeError
+from liebody.contact import Boxes, Contact, HeightField, TimeStepping
 from liebody.groups import SO3, Free, Prismatic, Product, R, Revolute
-from liebody.labels import labels
-from liebody.systems import Boxes, Contact, HeightField, TimeStepping, robot_system
+from liebody.hybrid import robot_system
+from liebody.mechanisms.constrained import ClosedTree, Closure
 from liebody.view import ViewWarning, view
 from liebody.view.drawing import drawing_of, with_at_most
 from liebody.view.meshes import (
@@ -461,7 +462,7 @@ def test_a_bar_counts_the_frames_of_a_film_that_takes_long(tmp_path, monkeypatch
         assert re.search(r"100%.*4/4 .* frames/s\]", said(path, **film, progress=True))
         assert said(path, **film) == said(path, on=terminal, **film, progress=False) == ""
     assert said("run.gif", on=terminal, **film) == ""  # it has not taken a second
-    monkeypatch.setattr("liebody.progress.DELAY", 1e-9)
+    monkeypatch.setattr("liebody.base.progress.DELAY", 1e-9)
     assert "4/4" in said("run.gif", on=terminal, **film)
     assert said("run.png", width=64, progress=True) == said("run.html", progress=True) == ""
 

@@ -13,10 +13,9 @@ import pytest
 from random_trees import random_inertia, random_placement, random_tree
 
 import liebody as lb
-from liebody import dynamics
+from liebody import dynamics, mechanisms
+from liebody.base.errors import ModelError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
-from liebody.constrained import ClosedTree, Closure, Condition
-from liebody.errors import ModelError
 from liebody.groups import (
     SE3,
     SO3,
@@ -32,6 +31,7 @@ from liebody.groups import (
 )
 from liebody.io import MjcfTree, load_mjcf, load_urdf
 from liebody.io.writing import mjcf_of, urdf_of
+from liebody.mechanisms.constrained import ClosedTree, Closure, Condition
 
 BODY = SpatialInertia(2.0, [0.1, -0.2, 0.3], [[0.3, 0.01, 0.02], [0.01, 0.25, 0.03], [0.02, 0.03, 0.2]])
 WEIGHT = (0.3, -0.2, -9.81)
@@ -165,7 +165,9 @@ def test_models_read_from_mjcf_are_the_same_again():
         u = rng.normal(size=len(robot.tree.actuators))
         expected = robot.tree.actuation(q, v, u)
         np.testing.assert_allclose(other.tree.actuation(q, v, u), expected, atol=1e-12)
-        expected, found = (dynamics.JointSpring().on_tree(tree, 0, q, v) for tree in (robot.tree, other.tree))
+        expected, found = (
+            mechanisms.JointSpring().on_tree(tree, 0, q, v) for tree in (robot.tree, other.tree)
+        )
         np.testing.assert_allclose(found.astype(float), expected.astype(float), atol=1e-13)
 
 
@@ -279,7 +281,7 @@ def test_what_cannot_be_said_is_refused(form, tree, words):
 
 
 def test_symbols_and_conditions_are_refused():
-    from liebody.codegen import trace
+    from liebody.compiler import trace
 
     def written(m):
         with pytest.raises(ModelError, match="symbols for numbers"):

@@ -7,8 +7,8 @@
     run = lb.simulate(robot, q, v, t_end=1.0, dt=1e-3)
 
 `load` reads a robot, `Robot` holds its equations of motion, `simulate` integrates them on the configuration
-manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`, `dynamics`
-and `codegen` are the parts they are made of.
+manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`,
+`dynamics` and `compiler` are some of the parts they are made of; docs/architecture.md is the map of all.
 
 Each name is imported when it is first asked for: a program loads what it uses.
 """
@@ -21,38 +21,44 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run time
     from . import (
         bodies,
-        codegen,
-        constrained,
+        compiler,
+        contact,
+        control,
         dynamics,
-        errors,
         gaits,
         groups,
+        hybrid,
         integrators,
+        interop,
         io,
+        mechanisms,
         models,
-        scalar,
-        systems,
+        runs,
+        scalars,
+        stepping,
+        symbolic,
     )
+    from .base import errors
+    from .base.errors import LiebodyError
     from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
-    from .constrained import System, SystemBuilder
-    from .dynamics import RigidBody
-    from .equations import equations
-    from .errors import LiebodyError
+    from .control.inverse_kinematics import InverseKinematics, inverse_kinematics
+    from .control.optimal import OptimalControl, OptimalPlan, optimal_control
+    from .hybrid import HybridSystem
     from .integrators import solve_ivp
-    from .inverse_kinematics import InverseKinematics, inverse_kinematics
     from .io.c_export import export_c
-    from .linearize import Linearization, linearize, lqr
-    from .loading import load
-    from .optimal_control import OptimalControl, OptimalPlan, optimal_control
-    from .rigid_body_equations import boltzmann_hamel_equations, rigid_body_equations
+    from .mechanisms import RigidBody
+    from .mechanisms.constrained import System, SystemBuilder
+    from .models.loading import load
     from .robot import Robot, derivatives
-    from .run import Run
-    from .sensitivities import sensitivities
-    from .simulate import SingularPosition, simulate
-    from .stepper import stepper
+    from .runs import Run
+    from .simulation.linearize import Linearization, linearize, lqr
+    from .simulation.sensitivities import sensitivities
+    from .simulation.simulate import SingularPosition, simulate
+    from .simulation.stepper import stepper
+    from .simulation.symmetries import symmetries
     from .sweep import Sample, sample, sweep
-    from .symmetries import symmetries
-    from .systems import HybridSystem
+    from .symbolic import equations
+    from .symbolic.rigid_body import boltzmann_hamel_equations, rigid_body_equations
     from .view import view
 
 __version__ = "0.2.0"
@@ -77,8 +83,9 @@ __all__ = [
     "TreeBuilder",
     "bodies",
     "boltzmann_hamel_equations",
-    "codegen",
-    "constrained",
+    "compiler",
+    "contact",
+    "control",
     "derivatives",
     "dynamics",
     "equations",
@@ -86,48 +93,54 @@ __all__ = [
     "export_c",
     "gaits",
     "groups",
+    "hybrid",
     "integrators",
+    "interop",
     "inverse_kinematics",
     "io",
     "linearize",
     "load",
     "lqr",
+    "mechanisms",
     "models",
     "optimal_control",
     "rigid_body_equations",
+    "runs",
     "sample",
-    "scalar",
+    "scalars",
     "sensitivities",
     "simulate",
     "solve_ivp",
     "stepper",
+    "stepping",
     "sweep",
+    "symbolic",
     "symmetries",
-    "systems",
     "view",
 ]
 
 _HOMES = {
+    "base": ("errors",),
+    "base.errors": ("LiebodyError",),
     "bodies": ("Joint", "SpatialInertia", "Tree", "TreeBuilder"),
-    "constrained": ("System", "SystemBuilder"),
-    "dynamics": ("RigidBody",),
-    "equations": ("equations",),
-    "errors": ("LiebodyError",),
+    "control.inverse_kinematics": ("InverseKinematics", "inverse_kinematics"),
+    "control.optimal": ("OptimalControl", "OptimalPlan", "optimal_control"),
+    "hybrid": ("HybridSystem",),
     "integrators": ("solve_ivp",),
-    "inverse_kinematics": ("InverseKinematics", "inverse_kinematics"),
     "io.c_export": ("export_c",),
-    "linearize": ("Linearization", "linearize", "lqr"),
-    "loading": ("load",),
-    "optimal_control": ("OptimalControl", "OptimalPlan", "optimal_control"),
-    "rigid_body_equations": ("boltzmann_hamel_equations", "rigid_body_equations"),
+    "mechanisms": ("RigidBody",),
+    "mechanisms.constrained": ("System", "SystemBuilder"),
+    "models.loading": ("load",),
     "robot": ("Robot", "derivatives"),
-    "run": ("Run",),
-    "sensitivities": ("sensitivities",),
-    "simulate": ("SingularPosition", "simulate"),
-    "stepper": ("stepper",),
+    "runs": ("Run",),
+    "simulation.linearize": ("Linearization", "linearize", "lqr"),
+    "simulation.sensitivities": ("sensitivities",),
+    "simulation.simulate": ("SingularPosition", "simulate"),
+    "simulation.stepper": ("stepper",),
+    "simulation.symmetries": ("symmetries",),
     "sweep": ("Sample", "sample", "sweep"),
-    "symmetries": ("symmetries",),
-    "systems": ("HybridSystem",),
+    "symbolic": ("equations",),
+    "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
     "view": ("view",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

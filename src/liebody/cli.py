@@ -20,20 +20,21 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from . import models
+from .base.arguments import free_base
+from .base.errors import LiebodyError, counted, pass_on_signals, require
 from .bodies import JOINT_KINDS
-from .codegen import cache
-from .door import free_base
-from .equations import equations
-from .errors import LiebodyError, counted, pass_on_signals, require
+from .bodies.labels import Labels, labels
+from .compiler.native import cache
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
-from .labels import Labels, labels
-from .loading import described, load
-from .prepare import DEFAULT_STEP, method_of
+from .models.loading import described, load
 from .robot import Robot, kernels_of
-from .run import VIEWS, Run
-from .scalar import Array
-from .simulate import simulate
+from .runs import Run
+from .runs.run import VIEWS
+from .scalars import Array
+from .simulation.setup import DEFAULT_STEP, method_of
+from .simulation.simulate import simulate
+from .symbolic import equations
 from .view import require_for, view
 
 HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
@@ -193,7 +194,7 @@ def demo(out: Path) -> None:
     neighbours of it at once, as lanes of one loop.
     """
     require("pictures", "matplotlib", extra="plot")
-    from .plot import plot_motion
+    from .view.plot import plot_motion
 
     out.mkdir(parents=True, exist_ok=True)
     robot = models.double_pendulum(spherical=True)

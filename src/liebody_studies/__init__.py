@@ -11,7 +11,7 @@ import importlib
 import inspect
 from pathlib import Path
 
-from liebody.errors import LiebodyError, require
+from liebody.base.errors import LiebodyError, require
 
 STUDIES = {
     "feurstein-2021-hopping": "feurstein_hopping",

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from liebody.bodies import SpatialInertia, Tree
-from liebody.codegen import jvp, trace
+from liebody.compiler import jvp, trace
 from liebody.groups import SE3, SO3
-from liebody.scalar import Array as Array  # also for the studies
+from liebody.scalars import Array as Array  # also for the studies
 
 
 def apart(x: Any, y: Any) -> float:

@@ -20,9 +20,9 @@ import numpy as np
 from campaign import main
 
 import liebody as lb
-from liebody.errors import LiebodyError
+from liebody.base.errors import LiebodyError
 from liebody.groups import SE3, SO3, Helical, R, Revolute
-from liebody.run import Run
+from liebody.runs import Run
 
 ROBOT = lb.models.double_pendulum()
 FREE = lb.models.free_rigid_body()

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from campaign import main
 
 import liebody as lb
-from liebody.errors import LiebodyError
+from liebody.base.errors import LiebodyError
 
 CORPUS = Path(__file__).parent / "corpus"
 WORDS = ["", "0", "-1", "1e999", "nan", "inf", "1 2", "1 2 3", "x", "revolute", "0 0 0", "-0", "1e-320"]

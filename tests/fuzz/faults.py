@@ -44,8 +44,9 @@ class Plan(ctypes.Structure):
 
 def compiled(folder: Path) -> None:
     """A kernel that is compiled, or found."""
-    from liebody import scalar
-    from liebody.codegen import Kernel, build, cache, entry, trace
+    from liebody import scalars
+    from liebody.compiler import Kernel, trace
+    from liebody.compiler.native import build, cache, entry
 
     os.environ["LIEBODY_CACHE"], cache._chosen = str(folder), None  # as in a process that begins
     build.find_compiler.cache_clear()
@@ -53,13 +54,13 @@ def compiled(folder: Path) -> None:
         cached.cache_clear()
     entry._call.cache_clear()
     q = np.arange(3.0)
-    f = Kernel(lambda: trace(lambda q: scalar.sin(q) + q[::-1], {"q": 3}, "f"), recipe="faults")
+    f = Kernel(lambda: trace(lambda q: scalars.sin(q) + q[::-1], {"q": 3}, "f"), recipe="faults")
     np.testing.assert_allclose(f(q), np.sin(q) + q[::-1], rtol=1e-14)
 
 
 def nothing_left(folder: Path) -> None:
     """What was left behind goes as it goes with the next compile."""
-    from liebody.codegen import cache
+    from liebody.compiler.native import cache
 
     os.environ["LIEBODY_CACHE"], cache._chosen = str(folder), None
     cache.prune(10**12)
@@ -114,7 +115,7 @@ def forked(function: Callable[[Path], None], folder: Path) -> int:
     if not child:
         status = WRONG
         try:
-            from liebody.errors import LiebodyError
+            from liebody.base.errors import LiebodyError
 
             try:
                 with warnings.catch_warnings():
@@ -152,7 +153,7 @@ def walk(job: str, happening: str, plan: Plan, step: int = 1) -> tuple[int, list
 
 def started(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """This script in a process that has faults.c before the C library."""
-    from liebody.codegen.build import find_compiler
+    from liebody.compiler.native.build import find_compiler
 
     compiler = find_compiler()
     assert compiler is not None

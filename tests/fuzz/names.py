@@ -15,8 +15,8 @@ import numpy as np
 from campaign import main
 
 import liebody as lb
+from liebody.base.errors import LiebodyError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.errors import LiebodyError
 from liebody.groups import Prismatic, Revolute
 
 SIGNS = ["\0", "\x1b[31m", "\n", "\r", "\t", "\x7f", "\x9b", "\u202e", "\u2028", "\ud800", "\udcff", "\ufeff"]

@@ -17,7 +17,7 @@ import numpy as np
 from campaign import damages, main
 
 import liebody as lb
-from liebody.errors import LiebodyError
+from liebody.base.errors import LiebodyError
 
 PATIENCE = 2  # seconds for HDF5
 

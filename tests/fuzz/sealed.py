@@ -24,8 +24,8 @@ from campaign import main
 from results import whole
 
 import liebody as lb
-from liebody.errors import LiebodyError
-from liebody.seal import LENGTH, MARK
+from liebody.base.digests import LENGTH, MARK
+from liebody.base.errors import LiebodyError
 
 PATIENCE = 10  # seconds
 MEMORY = 4 << 30  # bytes of address space beside what is there

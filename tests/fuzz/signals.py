@@ -28,7 +28,8 @@ from campaign import main
 
 import liebody as lb
 from liebody import gaits
-from liebody.codegen import Kernel, build, trace
+from liebody.compiler import Kernel, trace
+from liebody.compiler.native import build
 from liebody.groups import SO3
 
 PATIENCE = 2.0  # seconds within which an exception has to come out, on a machine that does other things, too
@@ -111,8 +112,8 @@ def hybrid() -> Callable[[], Any]:
 
 @functools.cache
 def time_stepping() -> Callable[[], Any]:
-    foot = lb.systems.Contact("foot", stiffness=1e4, damping=1e2, friction=0.8)
-    system, q = lb.systems.TimeStepping(threads.leg(), foot), np.array([0.0, 0.0, 0.23, -0.35, 0.7])
+    foot = lb.contact.Contact("foot", stiffness=1e4, damping=1e2, friction=0.8)
+    system, q = lb.contact.TimeStepping(threads.leg(), foot), np.array([0.0, 0.0, 0.23, -0.35, 0.7])
     return lambda: system.simulate(q, t_end=1.0, dt=1e-3, record_every=1.0).q
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from campaign import damages, main
 
 import liebody as lb
-from liebody.errors import SweepError
+from liebody.base.errors import SweepError
 
 AXES = {"x": np.arange(6.0), "z": np.arange(4.0)}
 OWN = {"outputs": {"y": (), "curve": ("time",)}, "coords": {"time": np.arange(3.0)}}

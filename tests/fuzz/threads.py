@@ -19,11 +19,12 @@ import numpy as np
 from campaign import main
 
 import liebody as lb
-from liebody import gaits, scalar
-from liebody.constrained import AbsoluteTree
-from liebody.dynamics import RigidBody
+from liebody import gaits, scalars
+from liebody.contact import Contact, TimeStepping
 from liebody.groups import SO3, R, Revolute
-from liebody.systems import Contact, HybridSystem, JointPD, TimeStepping, robot_system
+from liebody.hybrid import HybridSystem, JointPD, robot_system
+from liebody.mechanisms import RigidBody
+from liebody.mechanisms.constrained import AbsoluteTree
 
 THREADS, INPUTS = 8, 8
 Call = Callable[[int], Any]
@@ -119,7 +120,7 @@ def a_buffer() -> Call:
 
 @shared
 def a_traced_function() -> Call:
-    kernel = lb.codegen.Kernel(lambda: lb.codegen.trace(lambda x: np.sin(x) @ x, {"x": 4}, "f"))
+    kernel = lb.compiler.Kernel(lambda: lb.compiler.trace(lambda x: np.sin(x) @ x, {"x": 4}, "f"))
     return lambda i: kernel(rng(i).normal(size=(20, 4)))
 
 
@@ -336,7 +337,7 @@ def a_stepper_that_is_copied_and_sent() -> Call:
 
 @shared
 def the_function_of_a_stepper() -> Call:
-    kernel = lb.codegen.Kernel(lb.stepper(lb.models.double_pendulum(), dt=2e-3).function())
+    kernel = lb.compiler.Kernel(lb.stepper(lb.models.double_pendulum(), dt=2e-3).function())
     return lambda i: kernel(0.0, *state(2, i), [0.1, 0.2])
 
 
@@ -348,8 +349,8 @@ def bouncing_ball() -> HybridSystem:
         hit = happened.floor < 0
         return (
             q,
-            np.array([scalar.where(hit, -p.e * v[0], v[0])]),
-            z._replace(hits=z.hits + scalar.where(hit, 1.0, 0.0)),
+            np.array([scalars.where(hit, -p.e * v[0], v[0])]),
+            z._replace(hits=z.hits + scalars.where(hit, 1.0, 0.0)),
         )
 
     return HybridSystem(
@@ -521,11 +522,11 @@ def continuation() -> Call:
 def functions_of_jax() -> Call:
     import jax
 
-    import liebody.jax
+    import liebody.interop.jax
 
     jax.config.update("jax_enable_x64", True)
     robot = lb.models.double_pendulum()
-    f = jax.jit(liebody.jax.function(robot.kernel("forward_dynamics")))
+    f = jax.jit(liebody.interop.jax.function(robot.kernel("forward_dynamics")))
     return lambda i: np.asarray(f(*state(2, i), np.ones(2)))
 
 
@@ -537,12 +538,12 @@ def functions_of_casadi() -> Call:
 
 def an_environment() -> Call:
     """An environment is one episode: threads have one each, of one task."""
-    import liebody.gym
+    import liebody.interop.gym
 
-    task = liebody.gym.Hopper()
+    task = liebody.interop.gym.Hopper()
 
     def call(i: int) -> Any:
-        env, rewards = liebody.gym.Env(task), []
+        env, rewards = liebody.interop.gym.Env(task), []
         env.reset(seed=i)
         for _ in range(3):
             rewards.append(env.step(np.full(2, 0.1 * i, np.float32))[:2])

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..door import floats, number, quantities, quantity, short
-from ..errors import ArgumentError, ModelError, ShapeError, counted
-from ..linear import cross, is_numeric, is_zero, skew, symmetric
-from ..scalar import Array
+from ..base.arguments import floats, number, quantities, quantity, short
+from ..base.errors import ArgumentError, ModelError, ShapeError, counted
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric, is_zero, skew, symmetric
 
 SAME_CORNER = 1e-5
 """Corners of a surface that are this near, of its extent, are one; files of meshes round to 1e-7."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..door import members, quantities, quantity, short
-from ..errors import ModelError
+from ..base.arguments import members, quantities, quantity, short
+from ..base.errors import ModelError
+from ..base.texts import check_name
 from ..groups import MotionSubgroup
-from ..linear import is_numeric
-from ..scalar import Array
-from ..texts import check_name
+from ..scalars import Array
+from ..scalars.linear import is_numeric
 
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
@@ -86,9 +86,9 @@ class Joint:
     velocity_limit  [rad/s, m/s]
     effort_limit    [N m, N]
     damping         effort opposing motion, per velocity; acts where an algorithm is asked for it
-    friction        dry friction; acts where `dynamics.JointFriction` is among the forces       [N m, N]
+    friction        dry friction; acts where `mechanisms.JointFriction` is among the forces       [N m, N]
     armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
-    stiffness       of a spring; acts where `dynamics.JointSpring` is among the forces   [N m/rad, N/m]
+    stiffness       of a spring; acts where `mechanisms.JointSpring` is among the forces   [N m/rad, N/m]
     rest            where that spring is relaxed                                   [rad, m]
     mimic           the joint this one follows; it then has no coordinate of its own
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.layout import word_of
-from ..codegen.printers.sympy_source import from_sympy
-from ..door import OFF_UNIT
-from ..errors import ModelError
+from ..base.arguments import OFF_UNIT
+from ..base.errors import ModelError
+from ..compiler.printers.sympy_source import from_sympy
+from ..compiler.programs.layout import word_of
 from ..groups import SE3, SO3, Prismatic, Revolute
-from ..linear import is_numeric
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import is_numeric
 from .inertia import SpatialInertia
 from .joints import NOT_NEGATIVE, Joint
 from .tree import Body, Tree

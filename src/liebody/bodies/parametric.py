@@ -9,13 +9,13 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..codegen import Guard
-from ..codegen.graph import graph_of
-from ..codegen.layout import FlatLayout, Named, ensemble_of, word_of
-from ..door import short
-from ..errors import ArgumentError, ModelError, ShapeError
-from ..scalar import Array
-from ..shared import cached_property
+from ..base.arguments import short
+from ..base.concurrency import cached_property
+from ..base.errors import ArgumentError, ModelError, ShapeError
+from ..compiler import Guard
+from ..compiler.graph.graph import graph_of
+from ..compiler.programs.layout import FlatLayout, Named, ensemble_of, word_of
+from ..scalars import Array
 from .parameters import Parameter
 
 NO_SYMBOLS: Mapping[str, Any] = {}

@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..door import array_of, checked, floats
-from ..errors import ModelError, ShapeError, counted, known
+from ..base.arguments import array_of, checked, floats
+from ..base.concurrency import cached_property
+from ..base.errors import ModelError, ShapeError, counted, known
+from ..base.texts import check_name
 from ..groups import SE3, Helical, MotionSubgroup, Prismatic, Product, Revolute
-from ..linear import is_numeric
-from ..scalar import Array
-from ..shared import cached_property
-from ..texts import check_name
+from ..scalars import Array
+from ..scalars.linear import is_numeric
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds
 

@@ -60,10 +60,7 @@ from .decoupling import (
     velocity_from_decoupled,
     velocity_from_external_internal,
 )
-from .derivatives import (
-    forward_dynamics_derivatives,
-    inverse_dynamics_derivatives,
-)
+from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from .energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -71,25 +68,7 @@ from .energy import (
     kinetic_energy,
     potential_energy,
 )
-from .factorization import (
-    Factorization,
-    factorization,
-    jacobian_mass_matrix,
-    jacobian_mass_matrix_derivative,
-)
-from .forces import (
-    Bushing,
-    Force,
-    FrameForce,
-    JointDamping,
-    JointForce,
-    JointFriction,
-    JointLimits,
-    JointSpring,
-    Limits,
-    SmoothContact,
-    joint_laws,
-)
+from .factorization import Factorization, factorization, jacobian_mass_matrix, jacobian_mass_matrix_derivative
 from .forward import forward_dynamics
 from .hamiltonian import (
     HamiltonianRates,
@@ -98,7 +77,6 @@ from .hamiltonian import (
     inverse_legendre_transform,
     legendre_transform,
 )
-from .hamiltonian_form import HamiltonianForm
 from .inverse import FREE_FALL, bias_forces, gravity_forces, inverse_dynamics, joint_wrenches
 from .kinematics import (
     body_poses,
@@ -110,7 +88,6 @@ from .kinematics import (
     frame_twist,
 )
 from .mass import mass_matrix, mass_matrix_pattern
-from .mechanism import Mechanism, OpenTree
 from .momentum import (
     BaseBlocks,
     MovingFrame,
@@ -128,22 +105,12 @@ from .momentum import (
     momentum_in_frame,
     momentum_rate_in_frame,
 )
-from .potential import Potential
 from .regressor import (
     BaseParameters,
     base_parameters,
     inertial_parameters,
     inverse_dynamics_regressor,
     passive_regressor,
-)
-from .rigid_body import (
-    BoltzmannHamel,
-    RigidBody,
-    SelectedMotions,
-    ellipsoid_added_mass,
-    exponential_transformation,
-    roll_pitch_yaw_transformation,
-    structure_constants,
 )
 
 # By the names of the methods of `Robot`; the longer names are older.
@@ -156,30 +123,13 @@ __all__ = [
     "INVERSES",
     "BaseBlocks",
     "BaseParameters",
-    "BoltzmannHamel",
-    "Bushing",
     "Decoupled",
     "Factorization",
-    "Force",
-    "FrameForce",
-    "HamiltonianForm",
     "HamiltonianRates",
     "Holonomy",
     "Integrability",
     "InternalRank",
-    "JointDamping",
-    "JointForce",
-    "JointFriction",
-    "JointLimits",
-    "JointSpring",
-    "Limits",
-    "Mechanism",
     "MovingFrame",
-    "OpenTree",
-    "Potential",
-    "RigidBody",
-    "SelectedMotions",
-    "SmoothContact",
     "Task",
     "acceleration",
     "base_blocks",
@@ -214,8 +164,6 @@ __all__ = [
     "difference",
     "efforts_from_decoupled",
     "efforts_from_external_internal",
-    "ellipsoid_added_mass",
-    "exponential_transformation",
     "external_internal_efforts",
     "external_internal_velocity",
     "external_jacobian",
@@ -254,7 +202,6 @@ __all__ = [
     "jacobian_mass_matrix_derivative",
     "jacobian_rate",
     "joint_group",
-    "joint_laws",
     "joint_wrenches",
     "kinetic_energy",
     "legendre_transform",
@@ -281,8 +228,6 @@ __all__ = [
     "poses",
     "potential_energy",
     "rank_of",
-    "roll_pitch_yaw_transformation",
-    "structure_constants",
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",

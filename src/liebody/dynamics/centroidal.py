@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import ShapeError
 from ..bodies import Body, Frame, Joint, Moments, SpatialInertia, Tree
-from ..codegen import step
-from ..errors import ShapeError
+from ..compiler import repeated
 from ..groups import SE3, Free
-from ..linear import cross, solve
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross, solve
 from .coriolis import rate_of_inertia
 from .energy import total_mass
 from .inverse import inverse_dynamics
@@ -92,7 +92,7 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     return _as_matrix(summed(tree.nv, columns), nv)
 
 
-@step
+@repeated
 def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
     """The momentum of all that a joint carries; that of the root carries the whole `mass`, others None."""
     R, p = pose
@@ -123,7 +123,7 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     return _as_matrix(summed(tree.nv, columns), nv)
 
 
-@step
+@repeated
 def _column_rate(pose: Pair, J: Moments, rate: Any, twist: Pair, S: Array, slide: Array, mass: Any) -> Pair:
     """How a `_column` changes, while the centre of mass moves with `slide` in the root's frame."""
     (R, p), w, u = pose, S[:3], S[3:] if mass is None else REST

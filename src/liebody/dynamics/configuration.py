@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..bodies import Tree
-from ..scalar import Array
+from ..scalars import Array
 
 
 def integrate(tree: Tree, q: Array, v: Array) -> Array:

@@ -31,13 +31,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.arguments import count, floats, members
+from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..bodies import Moments, Tree
-from ..door import count, floats, members
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..groups import Product
 from ..integrators import solve_ivp
-from ..linear import cross, is_numeric, skew
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric, skew
 from .coriolis import cross_moment, mass_matrix_derivative
 from .momentum import (
     base_dofs,

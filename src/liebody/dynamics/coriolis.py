@@ -31,12 +31,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.errors import ModelError
 from ..bodies import Body, Moments, Tree
-from ..codegen import step
-from ..errors import ModelError
+from ..compiler import repeated
 from ..groups import SE3
-from ..linear import cross, skew, symmetric
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross, skew, symmetric
 from .inverse import FREE_FALL, joint_efforts, rate_of_turning, vector_of_skew_part
 from .joint_space import JointMatrix, JointVector, armature
 from .recursions import composites, gather, operators, transformations, twists_of
@@ -394,7 +394,7 @@ class Points(NamedTuple):
     U: Array
 
 
-@step
+@repeated
 def _next_points(
     T: Transformation, S: Array, rates: tuple[Array, ...], parent: Points, wrench: Any, *given: Any
 ) -> tuple[Points, Any]:
@@ -462,18 +462,18 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     return efforts.array()
 
 
-@step
+@repeated
 def _with_momentum(moments: Moments, V: Pair, n: Array, f: Array) -> Pair:
     return plus(moments.times(*V), (n, f))
 
 
-@step
+@repeated
 def _turned_on_joint(S: Array, twist: Pair, momentum: Pair, k: Array) -> Array:
     n, f = _turning(twist, *momentum)
     return on_joint(S, n + k, f)
 
 
-@step
+@repeated
 def _added_momentum(
     T: Transformation, F_parent: Pair, k_parent: Array, F: Pair, k: Array
 ) -> tuple[Pair, Array]:
@@ -531,7 +531,7 @@ class _Wrenches(NamedTuple):
     backward: list[Pair]
 
 
-@step
+@repeated
 def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
     columns = halves(S)
     return _Wrenches(
@@ -541,12 +541,12 @@ def _wrenches(S: Array, moments: Moments, rate: Operator, V: Pair) -> _Wrenches:
     )
 
 
-@step
+@repeated
 def _wrenches_out(T: Transformation, wrenches: _Wrenches) -> _Wrenches:
     return _Wrenches(*([T.wrench_out(*F) for F in x] for x in wrenches))
 
 
-@step
+@repeated
 def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
     """S^T F (k, number) of the momenta, forward, turned momenta and backward."""
     turning = [_turning(V, *F) for F in wrenches.momenta]
@@ -554,12 +554,12 @@ def _products(S: Array, V: Pair, wrenches: _Wrenches) -> tuple[Array, ...]:
     return tuple(powers(halves(S), x) for x in columns)
 
 
-@step
+@repeated
 def _twist_into(T: Transformation, w: Array, u: Array) -> Pair:
     return T.twist_into(w, u)
 
 
-@step
+@repeated
 def _product(a: Array, b: Array) -> Any:
     return a @ b
 
@@ -580,7 +580,7 @@ def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
 
 
-_cross_moment = step(cross_moment)
+_cross_moment = repeated(cross_moment)
 
 
 def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:

@@ -22,7 +22,7 @@ of T, never by differences.
     a Task         J_int, if square     the task's internal velocity
     T              (n, n), or function  as above
 
-Functions of q are made of NumPy operators and liebody.scalar, so that their graph can be differentiated.
+Functions of q are made of NumPy operators and liebody.scalars, so that their graph can be differentiated.
 c has the axes of the base joint's fixed frame. A base that cannot translate, or not in all directions, has c
 as close to the centre of mass as its group can move it: for a ball joint, at the joint, and "momentum" is the
 angular momentum about that point.
@@ -38,12 +38,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.arguments import floats, members
+from ..base.errors import GraphError, ModelError, ShapeError
 from ..bodies import Tree
-from ..codegen import jvp, trace
-from ..door import floats, members
-from ..errors import GraphError, ModelError, ShapeError
-from ..linear import back_substitute, factor, is_numeric, outward, square, symmetric
-from ..scalar import Array, sqrt, where
+from ..compiler import jvp, trace
+from ..scalars import Array, sqrt, where
+from ..scalars.linear import back_substitute, factor, is_numeric, outward, square, symmetric
 from .coriolis import mass_and_coriolis, mass_matrix_derivative
 from .inverse import FREE_FALL, gravity_forces
 from .kinematics import REPRESENTATIONS, frame_jacobian, frame_jacobian_rate
@@ -655,7 +655,7 @@ def _rate_of_graph(tree: Tree, function: Callable[[Array], Array], q: Array, v: 
     except (GraphError, TypeError, AttributeError) as error:
         raise GraphError(
             f"{name} cannot be differentiated, its function does not run on symbols: {error}. Use NumPy "
-            "operators and liebody.scalar, or give a pair of functions T(q), dT/dt(q, v)"
+            "operators and liebody.scalars, or give a pair of functions T(q), dT/dt(q, v)"
         ) from None
     moved = trace(lambda q, v, s: tree.group.integrate(q, s * v), {"q": tree.nq, "v": tree.nv, "s": ()}, "q")
     return jvp(graph, "q")(q, jvp(moved, "s")(q, v, 0.0, 1.0))

@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..codegen import Function, Program, step, trace
-from ..codegen.program import Cells
-from ..linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
-from ..scalar import Array
+from ..compiler import Function, Program, repeated, trace
+from ..compiler.programs.program import Cells
+from ..scalars import Array
+from ..scalars.linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from .coriolis import Flux, flux_of
 from .inverse import FREE_FALL, Rates, bias_forces, motions, rate_of_turning, world_rates
 from .joint_space import JointMatrix
@@ -281,7 +281,7 @@ def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
     return flux_of(moments, 2 * w, 2 * u)
 
 
-@step
+@repeated
 def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) -> tuple[Pair, Rates]:
     """Twist and rates of what carries a joint, in the frame of the body behind it."""
     w, alpha = T.into(parent.w), T.into(parent.alpha)
@@ -289,7 +289,7 @@ def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) 
     return (w, twist[1] - S[3:] @ v), Rates(w, alpha, acc, rate_of_turning(w, alpha))
 
 
-@step
+@repeated
 def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Moving:
     """As A = (alpha, acc - omega x v), psi2 is (U s_w, U s_v + acc x s_w + 2 v x psi1_w)."""
     U, acc, twice = rates.U, rates.acc, 2 * carrier[1]
@@ -302,7 +302,7 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
     return _Moving(turns, second, phi)
 
 
-@step
+@repeated
 def _own(
     S: Array, moments: Moments, flux: Flux, wrench: Pair, moving: _Moving
 ) -> tuple[_Carried, tuple[Array, ...]]:
@@ -320,7 +320,7 @@ def _own(
     return _Carried(by_q, by_v, momenta, backward), blocks
 
 
-@step
+@repeated
 def _next(
     T: Transformation, carried: _Carried, S: Array, moving: _Moving
 ) -> tuple[_Carried, tuple[tuple[Array, ...], tuple[Array, ...]]]:

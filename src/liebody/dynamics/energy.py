@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import ModelError
 from ..bodies import Moments, Tree
-from ..codegen import step
-from ..errors import ModelError
-from ..linear import cross, is_numeric
-from ..scalar import Array
+from ..compiler import repeated
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric
 from .inverse import FREE_FALL
 from .recursions import HOME, poses_after, transformations, twists_of
 from .spatial import REST, Pair, Transformation, next_twist, transformation
@@ -33,7 +33,7 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     return total
 
 
-@step
+@repeated
 def _kinetic_energy(
     T: Transformation, S: Array, moments: Moments, armature: Array, v: Array, parent: Pair, before: Any
 ) -> tuple[Pair, Any]:
@@ -76,13 +76,13 @@ def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
     return p[0] / total_mass(tree)
 
 
-@step
+@repeated
 def _linear_momentum(moments: Moments, twist: Pair) -> Array:
     """m u + w x h, in the body's axes."""
     return moments.m * twist[1] + cross(twist[0], moments.h)
 
 
-@step
+@repeated
 def _turned_out(T: Transformation, x: Array, parent: Array) -> Array:
     return parent + T.out(x)
 
@@ -112,7 +112,7 @@ def total_mass(tree: Tree) -> Any:
     return tree.mass
 
 
-@step
+@repeated
 def _momentum_by(R: Array, m: Any, h: Array, S: Array) -> Array:
     """The linear momentum, in the world, of what moves with the twist S as one rigid body."""
     return R @ (m * S[3:] + cross(S[:3], h))
@@ -130,7 +130,7 @@ def _first_moments(tree: Tree, T: list[Any]) -> Iterator[tuple[int, Any, Array]]
     yield 0, m[0], h[0]
 
 
-@step
+@repeated
 def _moment_out(T: Transformation, m: Any, h: Array, parent: Array) -> Array:
     """The parent's first moment, with the h of a mass m about the parent's frame and in its axes."""
     return parent + (T.out(h) + m * T.p)

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.concurrency import cached_property
 from ..bodies import Tree
 from ..groups import SE3
 from ..groups.base import block_diagonal
-from ..scalar import Array
-from ..shared import cached_property
+from ..scalars import Array
 from .coriolis import coriolis_form
 from .inverse import FREE_FALL
 from .joint_space import armature

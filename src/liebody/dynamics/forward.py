@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..codegen import step
-from ..linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
-from ..scalar import Array
+from ..compiler import repeated
+from ..scalars import Array
+from ..scalars.linear import back_substitute, cross, factor, is_numeric, skew, solve, symmetric
 from .inverse import FREE_FALL, bias_forces, world_rates
 from .mass import mass_matrix
 from .spatial import Pair, Transformation, on_joint, transformation
@@ -89,7 +89,7 @@ class Articulated(NamedTuple):
     f: Array
 
 
-@step
+@repeated
 def _velocity_terms(
     T: Transformation, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
 ) -> tuple[Array, Pair, Pair]:
@@ -105,7 +105,7 @@ def _velocity_terms(
     return w, c, (cross(w, I @ w) - applied[:3], cross(w, cross(w, h)) - applied[3:])
 
 
-@step
+@repeated
 def _inward(
     T: Transformation, S: Array, armature: Array, body: Articulated, c: Pair, tau: Array, damping: Array,
     v: Array, parent: Articulated | None,
@@ -129,7 +129,7 @@ def _inward(
     return (gain, drive), Articulated(*(x + y for x, y in zip(parent, handed, strict=True)))
 
 
-@step
+@repeated
 def _acceleration(T: Transformation, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
     """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
     gain, drive = solution

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..bodies import Tree
-from ..scalar import Array
+from ..scalars import Array
 from .coriolis import coriolis_transpose_times
 from .energy import potential_energy
 from .forward import forward_dynamics

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..codegen import step
-from ..linear import cross
-from ..scalar import Array
+from ..compiler import repeated
+from ..scalars import Array
+from ..scalars.linear import cross
 from .joint_space import JointVector
 from .recursions import gather
 from .spatial import REST, Pair, Transformation, added_wrench, on_joint, transformation
@@ -144,7 +144,7 @@ def motions(
     return T, rates, F
 
 
-@step
+@repeated
 def _outward(
     T: Transformation, S: Array, moments: Moments, v: Array, a: Array, parent: Rates, applied: Array
 ) -> tuple[Rates, Pair]:
@@ -177,7 +177,7 @@ def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, da
     return tau.array()
 
 
-@step
+@repeated
 def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
     """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
     return on_joint(S, *wrench) + armature * a + damping * v

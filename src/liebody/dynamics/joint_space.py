@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Body, Tree
-from ..linear import symmetric
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import symmetric
 
 
 class JointVector:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import ModelError
 from ..bodies import Body, Frame, Tree
-from ..codegen import step
-from ..errors import ModelError
+from ..compiler import repeated
 from ..groups import SE3
-from ..linear import cross
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross
 from .recursions import HOME, poses_after, summed, transformations, twists_of
 from .spatial import REST, Pair, Transformation, next_rate, next_twist, transformation
 
@@ -45,7 +45,7 @@ def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
     return SE3.motion(*pose)
 
 
-@step
+@repeated
 def _pose_out(T: Transformation, R: Array, p: Array) -> Pair:
     """(R, p) of a frame in the parent, from that in the body."""
     own, _ = HOME
@@ -124,14 +124,14 @@ def frame_jacobian_rate(
     return _assemble(tree, q, frame, rates, representation)
 
 
-@step
+@repeated
 def _relative_twist(R: Array, p: Array, twist: Pair, frame: Pair) -> Pair:
     """Ad(T^-1) V_i - V_f."""
     w, u = _into(R, p, twist)
     return w - frame[0], u - frame[1]
 
 
-@step
+@repeated
 def _column_rate(relative: Pair, column: Pair, frame: Pair, representation: str) -> Pair:
     """The rate of a column, in the frame's axes, of what is represented."""
     (w, u), (x, y), (w_f, u_f) = relative, column, frame
@@ -146,7 +146,7 @@ def _frame(tree: Tree, frame: str | Frame) -> Frame:
     return frame if isinstance(frame, Frame) else tree.frame(frame)
 
 
-@step
+@repeated
 def _into(R: Array, p: Array, V: Pair) -> Pair:
     """Ad(T^-1) V."""
     w, u = V
@@ -183,7 +183,7 @@ def _representation(tree: Tree, q: Array, frame: Frame, representation: str) -> 
     return lambda V: _seen_from_the_world(T, V, representation)
 
 
-@step
+@repeated
 def _seen_from_the_world(T: Array, V: Pair, representation: str) -> Array:
     (R, p), (w, u) = SE3.parts(T), V
     w, u = R @ w, R @ u

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..base.errors import ModelError
 from ..bodies import Moments, Tree
-from ..codegen import step
-from ..errors import ModelError
-from ..scalar import Array
+from ..compiler import repeated
+from ..scalars import Array
 from .joint_space import JointMatrix
 from .recursions import transformations
 from .spatial import Pair, Transformation, added, halves, powers
@@ -62,14 +62,14 @@ def mass_matrix_pattern(tree: Tree) -> tuple[Array, Array]:
     return rows, columns
 
 
-@step
+@repeated
 def _own_block(moments: Moments, S: Array, armature: Array) -> tuple[list[Pair], Array]:
     """The wrenches F that move a composite body along the columns of S, and S^T F with the rotors."""
     wrenches = [moments.times(*s) for s in halves(S)]
     return wrenches, powers(halves(S), wrenches) + np.diag(armature)
 
 
-@step
+@repeated
 def _next_block(T: Transformation, wrenches: list[Pair], S: Array) -> tuple[list[Pair], Array]:
     """The wrenches, carried to the parent's frame, and S^T F with its joint."""
     wrenches = [T.wrench_out(*F) for F in wrenches]

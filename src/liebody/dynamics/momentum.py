@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.errors import ModelError, ShapeError, counted
 from ..bodies import Body, Frame, Moments, Tree
-from ..codegen import step
-from ..errors import ModelError, ShapeError, counted
+from ..compiler import repeated
 from ..groups import SE3, Free
-from ..linear import cross, is_numeric, solve, symmetric
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric, solve, symmetric
 from .centroidal import about_center, momentum_at_base
 from .energy import center_of_mass, center_of_mass_velocity
 from .kinematics import frame_jacobian, frame_jacobian_rate
@@ -291,7 +291,7 @@ def columns_in_base(tree: Tree, T: list[Any], composite: list[Moments]) -> list[
     return summed(tree.nv, columns)
 
 
-@step
+@repeated
 def _momentum_in_base(pose: Pair, moments: Moments, S: Array) -> Pair:
     R, p = pose
     n, f = moments.times(S[:3], S[3:])

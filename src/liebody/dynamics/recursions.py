@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..bodies import Moments, Tree
-from ..codegen import step
-from ..scalar import Array
+from ..compiler import repeated
+from ..scalars import Array
 from .spatial import REST, Pair, added, next_pose, next_twist, plus, transformation
 
 HOME = np.eye(3, dtype=int), REST  # (R, p) of the frame in which poses are told
@@ -55,7 +55,7 @@ def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = Non
     return gather(tree, T, list(tree.base_moments if moments is None else moments))
 
 
-@step
+@repeated
 def _operator_of(operator: Callable[[Moments, Array, Array], Any], moments: Moments, V: Pair) -> Any:
     return operator(moments, *V)
 

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.arguments import count
+from ..base.errors import ModelError
 from ..bodies import Moments, Tree
-from ..codegen import Function, Program, step, trace, traced
-from ..codegen.printers.numpy_source import compile_numpy
-from ..door import count
-from ..errors import ModelError
-from ..linear import cross, is_numeric, is_zero
-from ..scalar import Array
+from ..compiler import Function, Program, repeated, trace, traced
+from ..compiler.printers.numpy_source import compile_numpy
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric, is_zero
 from .coriolis import Points, coriolis_form, reference_wrenches
 from .inverse import FREE_FALL, vector_of_skew_part
 from .recursions import HOME, poses_after, transformations, twists_of
@@ -152,7 +152,7 @@ def regressor_by_blocks(
     return program
 
 
-@step
+@repeated
 def _turned(R: Array, columns: Array) -> Array:
     """R of both halves of vectors (6, k)."""
     return np.concatenate([R @ columns[:3], R @ columns[3:]])
@@ -245,7 +245,7 @@ def _by_joints(
     return np.array(columns, int), K[columns]
 
 
-@step
+@repeated
 def _own_rows(S: Array, wrenches: Array) -> Array:
     return S.T @ wrenches
 
@@ -301,7 +301,7 @@ def _columns_of_points(points: Points) -> Array:
     return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
 
 
-@step
+@repeated
 def _columns_of_form(operator: Any, V: Pair, V_r: Pair, A_r: Pair) -> Array:
     taken = (plus(x.times(*A_r), operator(x, *V).times(*V_r)) for x in UNIT_MOMENTS)
     return _columns([*taken])

@@ -2,7 +2,7 @@
 
 Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is
 structurally zero vanishes when traced. What recursions over bodies have in common is marked as steps, which
-become loops where trees are long (`codegen.steps`).
+become loops where trees are long (`compiler.programs.repeats`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bodies import Body
-from ..codegen import step
+from ..compiler import repeated
 from ..groups import MotionSubgroup
-from ..linear import cross, is_numeric, skew, symmetric
-from ..scalar import Array
+from ..scalars import Array
+from ..scalars.linear import cross, is_numeric, skew, symmetric
 
 Pair = tuple[Array, Array]  # a twist (omega, v) or a wrench (n, f)
 REST = np.zeros(3, int)
@@ -97,7 +97,7 @@ def transformation(body: Body, q: Array) -> Transformation:
     return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
 
 
-@step
+@repeated
 def _transformation(placement: Array, group: MotionSubgroup, q: Array) -> Transformation:
     return _moved(placement, group.pose(q))
 
@@ -109,7 +109,7 @@ def _moved(placement: Array, joint: Array) -> Transformation:
     return Transformation(tuple(turns), placement[:3, 3] + placement[:3, :3] @ joint[:3, 3])
 
 
-@step
+@repeated
 def next_twist(T: Transformation, S: Array, v: Array, parent: Pair) -> Pair:
     """Ad(T^-1) V_parent + S v: the twist of a body from its parent's."""
     w, u = T.twist_into(*parent)
@@ -117,26 +117,26 @@ def next_twist(T: Transformation, S: Array, v: Array, parent: Pair) -> Pair:
     return w + V[:3], u + V[3:]
 
 
-@step
+@repeated
 def next_rate(T: Transformation, S: Array, v: Array, a: Array, V: Pair, parent: Pair) -> Pair:
     """Ad(T^-1) A_parent + S a + ad_V S v: how the twist V of a body changes, from its parent's rate."""
     own = S @ v
     return plus(next_twist(T, S, a, parent), bracket(V, (own[:3], own[3:])))
 
 
-@step
+@repeated
 def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
     """(R, p) of a body in the frame in which they are its parent's."""
     return T.rotation_after(R), p + R @ T.p
 
 
-@step
+@repeated
 def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
     """The parent's wrench, and that of a body with it."""
     return plus(parent, T.wrench_out(*wrench))
 
 
-@step
+@repeated
 def added(T: Transformation, parent: Any, body: Any) -> Any:
     """The parent's moments, or another such operator, and those of a body with them."""
     return parent.plus(body.out(T))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import ConfigurationError
+from ..base.errors import ConfigurationError
 from ..sweep import sweep
 from .shooting import Array, Shooting
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import ConfigurationError, positive, warn
+from ..base.errors import ConfigurationError, positive, warn
 from .branch_point import branch_point
 from .floquet import floquet
 from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier

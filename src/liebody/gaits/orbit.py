@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..door import floats, vector
-from ..errors import ConfigurationError, ShapeError, positive
-from ..hybrid_run import HybridRun
-from ..shared import cached_property
-from ..systems import HybridSystem
+from ..base.arguments import floats, vector
+from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, ShapeError, positive
+from ..hybrid import HybridSystem
+from ..runs import HybridRun
 from .shooting import Array, Events, GaitError, Point, Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale
@@ -200,7 +200,7 @@ def periodic_orbit(
 ) -> PeriodicOrbit:
     """The periodic orbit of a hybrid system next to a guess, by Newton's method with exact derivatives.
 
-    system      a HybridSystem, such as that of a robot (`systems.robot_system`), with or without events
+    system      a HybridSystem, such as that of a robot (`hybrid.robot_system`), with or without events
     q0, v0      a guess of its start, (nq,), (nv,); v0: at rest
     period      a guess of the period [s]; or a function of the parameters that is the period, for systems
                 that are driven in time: `lambda p: 2 * pi / p.frequency`

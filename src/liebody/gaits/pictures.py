@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from ..errors import ConfigurationError
-from ..picture import Picture
+from ..base.errors import ConfigurationError
+from ..view.picture import Picture
 
 MARKS = {"fold": "s", "branch point": "P", "flip": "D", "Neimark-Sacker": "o"}
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#6f4fa0", "#4d4d4d")

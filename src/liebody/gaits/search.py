@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..door import count
-from ..errors import ConfigurationError
+from ..base.arguments import count
+from ..base.errors import ConfigurationError
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
 from .shooting import Array, GaitError, Shooting
 

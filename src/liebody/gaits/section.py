@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..scalar import where
-from ..systems import HybridSystem, VariedSystem
-from ..systems.in_place import InPlaceOf, changed
+from ..hybrid import HybridSystem, VariedSystem
+from ..hybrid.in_place import InPlaceOf, changed
+from ..scalars import where
 
 QUIET = "quiet_at_start"
 HELD, LAST, GAIN, AIM_Q, AIM_V = "held", "last_return", "feedback_gain", "feedback_q", "feedback_v"

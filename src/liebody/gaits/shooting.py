@@ -6,7 +6,7 @@ unknowns are the nodes, the period T, the shift s along symmetries, and paramete
     q: log((q_i+1)^-1 phi_q(y_i)) = 0,    v: phi_v(y_i) - v_i+1 = 0,     y_m = h(s) y_0,  h(s) = exp(s_j xi_j)
 
 A segment ends at its part of the period, or where it returns to a section, whose time follows from the start.
-Derivatives are those of the flow, saltation at events included (`systems.VariedSystem`), or differences.
+Derivatives are those of the flow, saltation at events included (`hybrid.VariedSystem`), or differences.
 Newton's method takes the smallest change that solves the linear equations, so that neither the place along
 the orbit nor that along a symmetry has to be fixed by a condition (Deuflhard 1984).
 
@@ -22,17 +22,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen import Kernel, trace
-from ..codegen.layout import FlatLayout
-from ..door import count
-from ..errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
-from ..hybrid_run import HybridRun
-from ..linear import solve
-from ..run import EventLog
-from ..shared import cached_property
-from ..systems import HybridSystem, VariedSystem
-from ..systems.in_place import changed, changes
-from ..systems.variations import at_rest
+from ..base.arguments import count
+from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
+from ..compiler import Kernel, trace
+from ..compiler.programs.layout import FlatLayout
+from ..hybrid import HybridSystem, VariedSystem
+from ..hybrid.in_place import changed, changes
+from ..hybrid.variations import at_rest
+from ..runs import EventLog, HybridRun
+from ..scalars.linear import solve
 from .section import QUIET, from_section, varied
 
 Array = Any

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigurationError, ShapeError
-from ..hybrid_run import HybridRun
-from ..shared import cached_property
-from ..systems import HybridSystem
-from ..systems.in_place import changes
+from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, ShapeError
+from ..hybrid import HybridSystem
+from ..hybrid.in_place import changes
+from ..runs import HybridRun
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
 from .shooting import Array, GaitError

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, jacobian, trace
-from ..scalar import Array
+from ..compiler import Function, jacobian, trace
+from ..scalars import Array
 from .base import LieGroup
 
 
@@ -20,7 +20,7 @@ def tangents(group: LieGroup) -> Function:
 def gradient(U: Callable[[Array], Any], group: LieGroup) -> Callable[[Array], Array]:
     """q -> dU(q exp u)/du at u = 0, (dim,), on floats or symbols: U's graph, derived along the group.
 
-    U  takes coordinates q (nq,) of the group; made of NumPy operators and `liebody.scalar`
+    U  takes coordinates q (nq,) of the group; made of NumPy operators and `liebody.scalars`
     """
     plain = jacobian(trace(U, {"q": group.nq}, "U"), "q", "reverse")
     along, still = tangents(group), np.zeros(group.dim)

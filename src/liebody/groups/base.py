@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, trace
-from ..codegen.derivatives import jacobian
-from ..door import OFF_UNIT, array_of, quantities, quaternion_remedy
-from ..errors import ConfigurationError, LogarithmError, ShapeError
-from ..linear import inverse, is_numeric
-from ..scalar import Array, Coordinates, GroupElement
-from ..shared import cached_property
+from ..base.arguments import OFF_UNIT, array_of, quantities, quaternion_remedy
+from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, LogarithmError, ShapeError
+from ..compiler import Function, jacobian, trace
+from ..scalars import Array, Coordinates, GroupElement
+from ..scalars.linear import inverse, is_numeric
 
 TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), coordinates q (nq,), numbers s
     **dict.fromkeys(("inverse", "log", "vee", "Ad", "coordinates"), "g"),

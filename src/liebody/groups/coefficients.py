@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import factorial, pi
 from typing import Any
 
-from ..scalar import Array, arctan2, cos, sin, sqrt, where
+from ..scalars import Array, arctan2, cos, sin, sqrt, where
 
 SWITCH = 2.0  # in theta^2, up to which the series below have converged to 1e-17
 

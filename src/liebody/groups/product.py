@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import step
-from ..errors import ShapeError
-from ..scalar import Array, Coordinates, GroupElement
-from ..shared import cached_property
+from ..base.concurrency import cached_property
+from ..base.errors import ShapeError
+from ..compiler import repeated
+from ..scalars import Array, Coordinates, GroupElement
 from .base import LieGroup, block_diagonal
 from .real import R, RealGroup
 from .so3 import SO3
@@ -52,7 +52,7 @@ def _plainly(factor: LieGroup, operation: str, *arrays: Array) -> Array:
     return getattr(factor, operation)(*arrays)
 
 
-_of_one = step(_plainly)
+_of_one = repeated(_plainly)
 
 
 class Product(LieGroup):

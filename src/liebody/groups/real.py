@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
+from ..base.errors import ShapeError
+from ..scalars import Array, Coordinates, GroupElement, arctan2, cos, sin
 from .base import LieGroup, random_angles
 
 

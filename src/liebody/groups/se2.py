@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..scalar import Array, Coordinates, GroupElement, arctan2, cos, sin
+from ..scalars import Array, Coordinates, GroupElement, arctan2, cos, sin
 from . import coefficients
 from .base import LieGroup, random_angles
 

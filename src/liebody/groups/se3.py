@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..linear import cross
-from ..scalar import Array, Coordinates, GroupElement
+from ..scalars import Array, Coordinates, GroupElement
+from ..scalars.linear import cross
 from . import coefficients
 from .base import LieGroup
 from .so3 import (

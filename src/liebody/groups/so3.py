@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..linear import cross, skew
-from ..scalar import Array, Coordinates, GroupElement, absolute, sqrt, where
+from ..scalars import Array, Coordinates, GroupElement, absolute, sqrt, where
+from ..scalars.linear import cross, skew
 from . import coefficients
 from .base import LieGroup
 

@@ -16,9 +16,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError, pass_on_signals
-from ..linear import cross, is_numeric, skew
-from ..scalar import Array, Coordinates, GroupElement, cos, sin
+from ..base.errors import ModelError, ShapeError, pass_on_signals
+from ..scalars import Array, Coordinates, GroupElement, cos, sin
+from ..scalars.linear import cross, is_numeric, skew
 from .base import LieGroup, random_angles
 from .product import Product
 from .real import R, RealGroup

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ModelError, ShapeError, pass_on_signals
-from ..scalar import Array
+from ..base.errors import ModelError, ShapeError, pass_on_signals
+from ..scalars import Array
 from .base import LieGroup
 
 

@@ -32,13 +32,14 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.flow import combination
-from ..codegen.implicit import Control, ImplicitFlow, Phase
-from ..errors import IntegrationError
+from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError
 from ..groups import LieGroup
-from ..linear import product
-from ..scalar import Array, absolute, maximum
-from ..shared import cached_property
+from ..scalars import Array, absolute, maximum
+from ..scalars.linear import product
+from ..stepping import ImplicitFlow, Phase
+from ..stepping.flow import combination
+from ..stepping.implicit import Control
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components

@@ -25,8 +25,8 @@ from functools import cache
 from math import factorial, prod
 from typing import Any, ClassVar
 
-from ..errors import IntegrationError
-from ..shared import cached_property
+from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError
 from .tableaux import ROUNDED, Entry, fraction, is_rounded, misses, nonzero
 
 Word = tuple[Any, ...]  # of ordered trees, each of them the word of the trees that hang from its root

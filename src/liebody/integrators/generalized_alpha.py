@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import Control, Memory, Phase
-from ..errors import IntegrationError
-from ..scalar import Array, absolute, maximum
+from ..base.errors import IntegrationError
+from ..scalars import Array, absolute, maximum
+from ..stepping import Phase
+from ..stepping.implicit import Control, Memory
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import Phase
-from ..errors import IntegrationError
-from ..scalar import Array
+from ..base.errors import IntegrationError
+from ..scalars import Array
+from ..stepping import Phase
 from .implicit_tableaux import implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import IntegrationError
+from ..base.errors import IntegrationError
 from .tableaux import ButcherTableau, dot, printed
 
 TERM = re.compile(r"([+-]?)(\d+(?:/\d+)?)?(r?)")

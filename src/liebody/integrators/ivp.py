@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
-from ..codegen.samples import Samples
-from ..door import checked, floats, members, number, short
-from ..errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
-from ..groups import LieGroup, Product
-from ..groups.real import RealGroup
-from ..shared import cached_property
+from ..base.arguments import checked, floats, members, number, short
+from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
+from ..groups import LieGroup, Product, RealGroup
+from ..stepping import Samples
+from ..stepping.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from .collocation import Collocation
 from .methods import FieldMethod, field_method
 from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components

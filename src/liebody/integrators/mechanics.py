@@ -25,21 +25,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen import Program, step
-from ..codegen.derivatives import forward, jacobian
-from ..codegen.envelope import solve as solve_sparse
-from ..codegen.graph import Function, live, trace, undisturbed
-from ..codegen.implicit import ImplicitFlow, Phase
-from ..codegen.march import REASONS, Ensemble, Settings
-from ..codegen.passes import objects
-from ..codegen.printers.numpy_source import compile_numpy
-from ..codegen.sparse import derivative, traced_to_differentiate
-from ..errors import IntegrationError, ShapeError
+from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError, ShapeError
+from ..compiler import Function, Program, jacobian, repeated, trace
+from ..compiler.graph.derivatives import forward
+from ..compiler.graph.graph import live, undisturbed
+from ..compiler.printers.numpy_source import compile_numpy
+from ..compiler.programs.passes import objects
+from ..compiler.programs.sparse import derivative, traced_to_differentiate
 from ..groups import LieGroup
 from ..groups.product import slices
-from ..linear import back_substitute, factor, is_numeric, is_zero, product, solve
-from ..scalar import Array
-from ..shared import cached_property
+from ..scalars import Array
+from ..scalars.linear import back_substitute, factor, is_numeric, is_zero, product, solve
+from ..stepping import ImplicitFlow, Phase
+from ..stepping.banded import solve as solve_sparse
+from ..stepping.march import REASONS, Ensemble, Settings
 
 PROXIMAL = 1e-6
 REFINEMENTS = 3  # of the proximal point method
@@ -398,7 +398,7 @@ class MechanicalEquations:
         return soften
 
 
-@step
+@repeated
 def _own_shifts(pairs: list[tuple[Array, Array]]) -> Array:
     """eps d for rows of J with these blocks, each beside that of M^-1 for its columns."""
     return _shifts(sum((J * product(inverse, J.T).T).sum(axis=1) for J, inverse in pairs))
@@ -409,12 +409,12 @@ def _shifts(d: Array) -> Array:
     return PROXIMAL * (d + FLOOR * sum(d) / len(d))
 
 
-@step
+@repeated
 def _coadjoint(group: LieGroup, p: Array, v: Array) -> Array:
     return product(group.coad(p), v)
 
 
-@step
+@repeated
 def _bracket(group: LieGroup, u: Array, w: Array) -> Array:
     return product(group.ad(u), w)
 
@@ -432,7 +432,7 @@ def _product(A: Blocks, x: Array, rows: int, transposed: bool = False) -> Array:
     return np.array(sums)
 
 
-@step
+@repeated
 def _added(before: Array, A: Array, x: Array, transposed: bool) -> Array:
     return before + product(A.T if transposed else A, x)
 

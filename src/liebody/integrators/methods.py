@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from ..errors import IntegrationError, known
+from ..base.errors import IntegrationError, known
 from . import commutator_free, tableaux
 from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree

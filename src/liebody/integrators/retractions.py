@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..codegen import step
+from ..compiler import repeated
 from ..groups import SE3, SO3, LieGroup, Product
 from ..groups.se3 import SE3Group
 from ..groups.so3 import SO3Group, quaternion_product, quaternion_rotate
-from ..linear import cross, product
-from ..scalar import Array, sqrt
+from ..scalars import Array, sqrt
+from ..scalars.linear import cross, product
 
 
 class Exponential:
@@ -93,7 +93,7 @@ class Cayley(Exponential):
 RETRACTIONS: dict[str, type[Exponential]] = {"exp": Exponential, "cay": Cayley}
 
 
-@step
+@repeated
 def _dual(kind: type[Exponential], group: LieGroup, operation: str, u: Array, p: Array) -> Array:
     return product(getattr(kind(group), operation)(u).T, p)
 

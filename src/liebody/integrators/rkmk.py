@@ -19,12 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..codegen.flow import combination, stages
-from ..codegen.printers.explicit import Coefficients
-from ..errors import IntegrationError
-from ..groups import LieGroup, Product
-from ..groups.real import SO2, RealGroup
-from ..scalar import Array
+from ..base.errors import IntegrationError
+from ..groups import SO2, LieGroup, Product, RealGroup
+from ..scalars import Array
+from ..stepping.flow import combination, stages
+from ..stepping.print_explicit import Coefficients
 from .commutator_free import CommutatorFree
 from .tableaux import Tableau, tableau
 

@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import IntegrationError
-from ..shared import cached_property
+from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError
 
 RootedTree = tuple[Any, ...]  # the sorted tuple of the trees that hang from its root; () is one node
 Weights = dict[RootedTree, list[Any]]  # exact numbers, one for each stage

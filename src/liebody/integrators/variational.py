@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.implicit import Phase
-from ..errors import IntegrationError
-from ..linear import product
-from ..scalar import Array
+from ..base.errors import IntegrationError
+from ..scalars import Array
+from ..scalars.linear import product
+from ..stepping import Phase
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 from .retractions import RETRACTIONS
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen import Function, Kernel, Program
-from ..codegen.build import digest, runtime
-from ..codegen.cache import version
-from ..codegen.kernel import data_type
-from ..codegen.printers.c import c99_names, constant_table, identifier, literal
-from ..codegen.printers.program import callable_c99
-from ..door import checked, short
-from ..errors import ArgumentError, LiebodyError, pass_on_signals
-from ..scalar import Array
-from ..texts import path_of
+from ..base.arguments import checked, short
+from ..base.errors import ArgumentError, LiebodyError, pass_on_signals
+from ..base.texts import path_of
+from ..compiler import Function, Kernel, Program
+from ..compiler.native.build import digest, runtime
+from ..compiler.native.cache import version
+from ..compiler.native.kernel import data_type
+from ..compiler.printers.c import c99_names, constant_table, identifier, literal
+from ..compiler.printers.program import callable_c99
+from ..scalars import Array
 
 STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
@@ -62,7 +62,7 @@ def export_c(
 ) -> list[Path]:
     """Write C99 source of traced functions to `folder`: for a filter, an observer, a controller, a model.
 
-        lb.export_c("out", "filter", [lb.codegen.trace(step, {"x": 2, "y": (), "gain": ()}, "step")])
+        lb.export_c("out", "filter", [lb.compiler.trace(step, {"x": 2, "y": (), "gain": ()}, "step")])
 
     name       is the prefix of what C sees; what C does not allow in names is replaced by _
     functions  kernels, functions or programs; pairs of a name in C and such; or a mapping from names to such

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
-from ..errors import DescriptionError, pass_on_signals
+from ..base.errors import DescriptionError, pass_on_signals
 
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""

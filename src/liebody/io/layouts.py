@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.arguments import vectors
+from ..base.errors import ModelError
 from ..bodies import Body, Tree
 from ..bodies.tree import OfTree
-from ..door import vectors
-from ..errors import ModelError
 from ..groups import Free, Helical, Planar, Prismatic, Revolute, SpatialTranslation, Spherical
 from ..groups.so3 import rotations
-from ..scalar import Array
+from ..scalars import Array
 
 
 class _Form(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import ModelError, pass_on_signals
+from ..base.errors import ModelError, pass_on_signals
 from .document import quoted
 
 HEADER = 84  # bytes before the first triangle of a binary STL: a comment of 80, and the number of triangles

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
 from ..bodies.tree import check_option
-from ..constrained import Closure
 from ..dynamics import FREE_FALL
-from ..errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
-from ..scalar import Array, maximum, minimum
+from ..mechanisms.constrained import Closure
+from ..scalars import Array, maximum, minimum
 from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
 from .mjcf_limits import check_limits
@@ -79,7 +79,7 @@ DISABLED = "CONSTRAINT EQUALITY FRICTIONLOSS LIMIT PASSIVE SPRING DAMPER ACTUATI
 """What <flag> can switch off in MuJoCo, and acts here nevertheless (mjtDisableBit)."""
 
 GEOMS_TOUCH = "contact of geoms"
-CONTACTS = "liebody.systems.Contact.of_collisions(robot) makes contacts with the ground of them"
+CONTACTS = "liebody.contact.Contact.of_collisions(robot) makes contacts with the ground of them"
 """What is counted where geoms can touch each other in MuJoCo, and the remedy."""
 
 WATCHING = ("camera", "light", "sensor", "skin")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import DescriptionError
+from ..base.errors import DescriptionError
 from .document import XmlElement, quoted, read_document
 
 MOST_ELEMENTS = 200_000

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.errors import counted
 from ..bodies import Body, Joint, Tree
 from ..dynamics import body_poses, center_of_mass, mass_matrix
-from ..errors import counted
 from ..groups import Free, Revolute
-from ..linear import is_numeric
+from ..scalars.linear import is_numeric
 from .document import counts, listed
 from .mjcf import CONTACTS, GEOMS_TOUCH, UNLIMITED
 from .urdf import DescribedTree

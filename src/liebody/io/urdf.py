@@ -22,7 +22,7 @@ Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
   drake:gear_ratio N (or mechanicalReduction) of an <actuator> in a <transmission> give its joint the armature
   N^2 J. All transmissions are kept in `Description.transmissions`; none has backlash.
 * An extension: <constraint> closes loops, as proposed for urdfdom (github.com/ros/urdfdom/pull/264). The tree
-  stays as it is; its `closures` are what `constrained.ClosedTree` takes.
+  stays as it is; its `closures` are what `mechanisms.constrained.ClosedTree` takes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from ..base.errors import DescriptionError, ModelError, counted, warn
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..bodies.tree import check_option
-from ..constrained import Closure, Condition
-from ..errors import DescriptionError, ModelError, counted, warn
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
+from ..mechanisms.constrained import Closure, Condition
 from .document import EXPAND, XmlElement, counts, few, listed, new_name, quoted, read_document
 from .meshes import read_stl
 

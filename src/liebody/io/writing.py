@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..base.errors import ModelError
 from ..bodies import WORLD, Body, Frame, Joint, SpatialInertia, Tree
-from ..constrained import Closure
-from ..errors import ModelError
 from ..groups import (
     SE3,
     SO3,
@@ -29,8 +28,9 @@ from ..groups import (
     SpatialTranslation,
     Spherical,
 )
-from ..linear import is_numeric
-from ..scalar import Array
+from ..mechanisms.constrained import Closure
+from ..scalars import Array
+from ..scalars.linear import is_numeric
 from .document import LONGEST_NAME, NAME_SIGNS, is_name, new_name, quoted
 from .mjcf import UNLIMITED, MjcfTree
 from .urdf import JOINTS, LOOPS, MOMENTS

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import quantities, quantity
 from ..bodies import Joint, SpatialInertia, Tree, TreeBuilder
-from ..door import quantities, quantity
 from ..groups import Planar, Prismatic, Revolute
-from ..scalar import Array
+from ..scalars import Array
 from .model import model
 from .pendulums import UPRIGHT
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+from ..base.arguments import checked
 from ..bodies import Tree
-from ..door import checked
 from ..robot import GRAVITY, Robot
 
 P = ParamSpec("P")

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import count, quantities, quantity
 from ..bodies import WORLD, SpatialInertia, Tree, TreeBuilder
-from ..door import count, quantities, quantity
 from ..groups import Revolute, Spherical
-from ..scalar import Array
+from ..scalars import Array
 from .model import model
 
 UPRIGHT = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1]])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..bodies import SpatialInertia, Tree, TreeBuilder
 from ..groups import Free, Spherical
-from ..scalar import Array
+from ..scalars import Array
 from .model import model
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.concurrency import cached_property
+from ..base.errors import ModelError, pass_on_signals
 from ..bodies import Tree
-from ..codegen import Function, Guard, Kernel, Program, traced
-from ..codegen.kernel import data_type
-from ..errors import ModelError, pass_on_signals
-from ..scalar import Array
-from ..shared import cached_property
+from ..compiler import Function, Guard, Kernel, Program, traced
+from ..compiler.native.kernel import data_type
+from ..scalars import Array
 
 if TYPE_CHECKING:
     from .robot import Robot

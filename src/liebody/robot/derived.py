@@ -13,11 +13,12 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..codegen import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
-from ..door import checked, names
-from ..errors import ModelError, ShapeError
-from ..groups import LieGroup, tangents
-from ..scalar import Array
+from ..base.arguments import checked, names
+from ..base.errors import ModelError, ShapeError
+from ..compiler import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
+from ..groups import LieGroup
+from ..groups.along import tangents
+from ..scalars import Array
 
 PRODUCTS: dict[str | None, Callable[..., Function]] = {
     None: lambda function, wrt, along: jacobian(function, wrt, None, along),

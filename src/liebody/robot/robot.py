@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from .. import dynamics
-from ..bodies import Parameter, Parametric, parameters_of, symbols_of, with_values
+from ..base.arguments import checked, count, floats, names
+from ..base.errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
+from ..base.texts import path_of
+from ..bodies import Parameter, Parametric, Tree, parameters_of, symbols_of, with_values
+from ..bodies.labels import labels
 from ..bodies.parametric import key_of
-from ..bodies.tree import OfTree, Tree
-from ..codegen import Function, Kernel, Program, to_casadi, to_casadi_external
-from ..codegen.build import digest
-from ..codegen.kernel import data_type
-from ..codegen.layout import FlatLayout, word_of
-from ..door import checked, count, floats, names
-from ..errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
+from ..bodies.tree import OfTree
+from ..compiler import Function, Kernel, Program, to_casadi, to_casadi_external
+from ..compiler.native.build import digest
+from ..compiler.native.kernel import data_type
+from ..compiler.programs.layout import FlatLayout, word_of
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
-from ..labels import labels
-from ..linear import is_numeric, matvec
-from ..scalar import Array
-from ..texts import path_of
+from ..scalars import Array
+from ..scalars.linear import is_numeric, matvec
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .table import Algorithms
@@ -359,7 +359,7 @@ class Robot(Algorithms, OfTree, Parametric):
     ) -> list[Path]:
         """Write C99 source of functions to `folder`: source, header, self-test and a file for CMake.
 
-            law = lb.codegen.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
+            law = lb.compiler.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
             robot.export_c("out", ["gravity", ("jacobian", {"frame": "tool0"}), law])
 
         functions  names of calls; pairs of a name and options; traced functions and kernels, as derivatives,

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.cache import version
-from ..door import checked, names
-from ..dynamics import Mechanism
-from ..errors import SweepError, require, warn
-from ..progress import Progress
+from ..base.arguments import checked, names
+from ..base.errors import SweepError, require, warn
+from ..base.progress import Progress
+from ..base.texts import path_of
+from ..compiler.native.cache import version
+from ..hybrid import HybridSystem
+from ..mechanisms import Mechanism
 from ..robot import Robot
-from ..systems import HybridSystem
-from ..texts import path_of
 from . import identity as identities
 from . import workers as crews
 from .inventory import locks, repair, verify

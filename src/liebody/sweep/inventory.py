@@ -22,9 +22,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..door import checked
-from ..errors import SweepError, pass_on_signals
-from ..texts import check_name, digest, path_of, shown
+from ..base.arguments import checked
+from ..base.errors import SweepError, pass_on_signals
+from ..base.texts import check_name, digest, path_of, shown
 
 DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
 PLACE = re.compile(r"\d+(\.\d+)*", re.ASCII).fullmatch  # of a chunk: the name of its record

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..base.errors import SweepError
 from ..bodies import Parametric
-from ..errors import SweepError
-from ..prepare import takes_parameters
-from ..simulate import DivergedMembers, simulate
-from ..systems import HybridSystem
+from ..hybrid import HybridSystem
+from ..simulation.setup import takes_parameters
+from ..simulation.simulate import DivergedMembers, simulate
 from .space import numbered
 from .store import Results, WrongResults
 

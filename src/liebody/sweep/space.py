@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..codegen.layout import Named
-from ..door import array_of, checked, count, floats
-from ..errors import ShapeError, SweepError, require
+from ..base.arguments import array_of, checked, count, floats
+from ..base.errors import ShapeError, SweepError, require
+from ..compiler.programs.layout import Named
 
 MOST_IN_A_CHUNK = 512
 FEWEST_CHUNKS = 16

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..door import short
-from ..errors import SweepError, known, pass_on_signals, warn
-from ..texts import shown, words_of
+from ..base.arguments import short
+from ..base.errors import SweepError, known, pass_on_signals, warn
+from ..base.texts import shown, words_of
 from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
 from .space import Space, numbered
 

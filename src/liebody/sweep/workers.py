@@ -19,8 +19,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SweepError, handlers_of, pass_on_signals, suppress
-from ..texts import shown, words_of
+from ..base.errors import SweepError, handlers_of, pass_on_signals, suppress
+from ..base.texts import shown, words_of
 from .store import Failure, Outcome, Results, WrongResults
 
 if TYPE_CHECKING:

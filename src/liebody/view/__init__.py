@@ -18,10 +18,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..door import checked, count
-from ..errors import ArgumentError, LiebodyError, pass_on_signals, require, warn
-from ..shared import cached_property
-from ..texts import path_of
+from ..base.arguments import checked, count
+from ..base.concurrency import cached_property
+from ..base.errors import ArgumentError, LiebodyError, pass_on_signals, require, warn
+from ..base.texts import path_of
 from .meshes import ViewWarning
 from .page import cell_of, page_of
 from .scene import Scene, scene_of

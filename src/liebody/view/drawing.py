@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.errors import MissingPackage, ModelError, pass_on_signals
+from ..base.texts import message_of
 from ..bodies import SpatialInertia, Tree
-from ..codegen import Kernel, traced
-from ..constrained import ClosedTree, System
-from ..constrained.constraints import Constraint, Distance
-from ..dynamics import RigidBody, body_poses
-from ..errors import MissingPackage, ModelError, pass_on_signals
-from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
+from ..compiler import Kernel, traced
+from ..dynamics import body_poses
+from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product
+from ..groups.product import SO3xR3
 from ..io.document import few
-from ..texts import message_of
+from ..mechanisms import RigidBody
+from ..mechanisms.constrained import ClosedTree, System
+from ..mechanisms.constrained.constraints import Constraint, Distance
 from .meshes import (
     Mesh,
     arrow,

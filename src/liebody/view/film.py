@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..door import count, number
-from ..door import names as listed
-from ..errors import SECONDS, LiebodyError, known, positive, require
-from ..progress import Progress
+from ..base.arguments import count, number
+from ..base.arguments import names as listed
+from ..base.errors import SECONDS, LiebodyError, known, positive, require
+from ..base.progress import Progress
 from .drawing import JOINT, LAYERS, along_axis, with_at_most
 from .meshes import WELD, Mesh, arrow, cylinder, divided, normals, welded
 from .scene import OPENING, Scene
@@ -88,7 +88,7 @@ def _sample(scene: Scene, at: float | None) -> int:
 def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -> Any:
     """The picture as a figure of matplotlib, with names in columns beside it; as `View.figure` says."""
     require("pictures with names", "matplotlib", "PIL", extra="view")
-    from ..picture import Picture
+    from .picture import Picture
 
     painter = _Painter(scene, **looks)
     painter.away *= ROOM

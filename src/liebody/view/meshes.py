@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import LiebodyError, require
+from ..base.errors import LiebodyError, require
 
 Array = Any
 AROUND = 28  # facets of a body of revolution

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import floats, names
+from ..base.concurrency import cached_property
+from ..base.errors import ModelError, ShapeError
 from ..bodies import Parametric, Tree, parameters_of, with_values
-from ..codegen import Kernel, traced
-from ..codegen.layout import FlatLayout
-from ..door import floats, names
+from ..bodies.labels import labels_of
+from ..compiler import Kernel, traced
+from ..compiler.programs.layout import FlatLayout
 from ..dynamics import body_poses
-from ..errors import ModelError, ShapeError
-from ..labels import labels_of
-from ..linear import matvec
-from ..shared import cached_property
+from ..scalars.linear import matvec
 from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from liebody import Robot
-from liebody.run import EventLog
+from liebody.runs import EventLog
 
 from ..compare import Array
 

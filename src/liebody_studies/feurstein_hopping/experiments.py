@@ -12,11 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from liebody import Robot, dynamics, models, systems
-from liebody.hybrid_run import HybridRun
-from liebody.run import EventLog
-from liebody.scalar import arctan2, minimum, where
-from liebody.systems import Element, RobotSystem, State
+from liebody import Robot, contact, dynamics, hybrid, models
+from liebody.hybrid import Element, RobotSystem, State
+from liebody.runs import EventLog, HybridRun
+from liebody.scalars import arctan2, minimum, where
 
 from ..compare import Array
 from .apexes import centre, leg
@@ -92,20 +91,18 @@ def system(hopper: str, ledger: bool = True, strides: bool = False, corners: boo
     derivatives need it.
     """
     gains = PRISMATIC if hopper.startswith("prismatic") else REVOLUTE
-    floor = systems.Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
+    floor = contact.Contact("foot", settling=0.05, corners=corners, impact=2e-4 if ledger else None)
     if hopper.endswith("radial"):
-        control = systems.controller_1("foot", **{name: x for name, x in gains.items() if name != "K_p"})
+        control = hybrid.controller_1("foot", **{name: x for name, x in gains.items() if name != "K_p"})
     else:
-        control = (systems.controller_3 if hopper.endswith("locked") else systems.controller_2)(
-            "foot", **gains
-        )
+        control = (hybrid.controller_3 if hopper.endswith("locked") else hybrid.controller_2)("foot", **gains)
     if hopper.endswith("swung"):
-        control = (*control, systems.PolarSpring("foot", 0.0, acts="flight", name="swing"))
+        control = (*control, hybrid.PolarSpring("foot", 0.0, acts="flight", name="swing"))
     more: list[Element] = [Strides()] if strides else []
-    parts = (control, floor, systems.Apex(), systems.Fall(0.03), more)
+    parts = (control, floor, hybrid.Apex(), hybrid.Fall(0.03), more)
     name = hopper.replace(" ", "_")
     outputs = _signals if ledger else None
-    return systems.robot_system(robot(hopper), *parts, ledger=ledger, outputs=outputs, name=f"{name}_study")
+    return hybrid.robot_system(robot(hopper), *parts, ledger=ledger, outputs=outputs, name=f"{name}_study")
 
 
 class Strides(Element):

@@ -25,13 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from liebody import Robot, dynamics, models, sample, systems
+from liebody import Robot, contact, dynamics, hybrid, models, sample
 from liebody.gaits import GaitError, PeriodicOrbit, StabilizedOrbit, periodic_orbit, stabilize
 from liebody.gaits import improve as improved
 from liebody.gaits import search as search_for
-from liebody.hybrid_run import HybridRun
-from liebody.scalar import sqrt, where
-from liebody.systems import Element, RobotSystem, State
+from liebody.hybrid import Element, RobotSystem, State
+from liebody.runs import HybridRun
+from liebody.scalars import sqrt, where
 
 from ..compare import Array
 from ..report import rows_of
@@ -100,10 +100,10 @@ def robot(joints: int) -> Robot:
 @functools.cache
 def system(joints: int, corners: bool = False) -> RobotSystem:
     """The hopper and its floor, with works and signals; corners of the floor's force as events or not."""
-    floor = systems.Contact("foot", damping=DAMPING, settling=0.05, friction=FRICTION, corners=corners)
-    parts = PushingLeg("foot", joints), floor, systems.Apex(), systems.Fall(0.1)
+    floor = contact.Contact("foot", damping=DAMPING, settling=0.05, friction=FRICTION, corners=corners)
+    parts = PushingLeg("foot", joints), floor, hybrid.Apex(), hybrid.Fall(0.1)
     name = f"pushing_leg_{joints}"
-    return systems.robot_system(robot(joints), *parts, actuated=JOINTS[joints], outputs=_signals, name=name)
+    return hybrid.robot_system(robot(joints), *parts, actuated=JOINTS[joints], outputs=_signals, name=name)
 
 
 def _signals(s: State) -> dict[str, Any]:

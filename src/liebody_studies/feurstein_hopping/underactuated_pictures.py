@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patches import Circle
 
 from liebody.gaits import PeriodicOrbit, StabilizedOrbit
-from liebody.hybrid_run import HybridRun
+from liebody.runs import HybridRun
 
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, INK, RED

@@ -9,9 +9,9 @@ import numpy as np
 
 from liebody import dynamics
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.codegen import jacobian, jvp, trace
+from liebody.compiler import jacobian, jvp, trace
 from liebody.groups import SE3, Prismatic, Revolute, Spherical
-from liebody.linear import cross, skew, solve
+from liebody.scalars.linear import cross, skew, solve
 
 from ..compare import Array, along, apart, left, random_inertia, random_pose
 from ..report import Check, Correction, checks_of, corrections_of

@@ -9,10 +9,10 @@ import numpy as np
 
 from liebody import Robot, dynamics, models, simulate
 from liebody.bodies import Tree
-from liebody.codegen import Kernel, trace
+from liebody.compiler import Kernel, trace
 from liebody.groups import Product, R
 from liebody.integrators import solve_ivp
-from liebody.linear import solve
+from liebody.scalars.linear import solve
 
 from ..compare import Array, along, left
 from .robots import EXACT, hopper, many_joints_tree, planar_2r, plane_tree, quadruped, space_tree

@@ -10,10 +10,10 @@ import numpy as np
 
 from liebody import dynamics
 from liebody.bodies import SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import jacobian, jvp, trace
+from liebody.compiler import jacobian, jvp, trace
 from liebody.dynamics import floating_base
 from liebody.groups import SE2, SE3, Cylindrical, Free, Helical, Planar, Prismatic, Revolute, Spherical
-from liebody.linear import solve
+from liebody.scalars.linear import solve
 
 from ..compare import Array, along, apart, left, random_inertia, random_pose
 

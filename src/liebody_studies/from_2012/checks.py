@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from liebody.base.errors import ModelError
 from liebody.bodies import SpatialInertia
-from liebody.codegen import jacobian, trace
-from liebody.dynamics import BoltzmannHamel, RigidBody, SelectedMotions, exponential_transformation
-from liebody.errors import ModelError
+from liebody.compiler import jacobian, trace
 from liebody.groups import SE2, SE3, SO3, LieGroup, Planar
-from liebody.linear import skew
-from liebody.scalar import cos, sin
+from liebody.mechanisms import BoltzmannHamel, RigidBody, SelectedMotions, exponential_transformation
+from liebody.scalars import cos, sin
+from liebody.scalars.linear import skew
 
 from ..compare import Array
 from ..report import EXACT, Check, Correction, checks_of, corrections_of

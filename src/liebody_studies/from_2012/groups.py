@@ -10,9 +10,9 @@ import sympy
 
 from liebody import boltzmann_hamel_equations, rigid_body_equations
 from liebody import groups as lie
-from liebody.codegen import jvp, trace
-from liebody.dynamics import BoltzmannHamel, RigidBody, exponential_transformation
+from liebody.compiler import jvp, trace
 from liebody.groups import SE3, LieGroup
+from liebody.mechanisms import BoltzmannHamel, RigidBody, exponential_transformation
 
 from ..compare import Array
 from ..report import rows_of

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import sympy
 
-from liebody import dynamics, rigid_body_equations
+from liebody import mechanisms, rigid_body_equations
 from liebody.bodies import SpatialInertia
-from liebody.dynamics import BoltzmannHamel, RigidBody
 from liebody.groups import SE3, SO3, LieGroup, R
 from liebody.integrators import solve_ivp
+from liebody.mechanisms import BoltzmannHamel, RigidBody
 
 from ..compare import Array
 from .checks import duindam_stramigioli_2008
@@ -84,8 +84,8 @@ def roll_pitch_yaw_accuracy() -> tuple[Array, dict[str, list[float]]]:
     M, v = random_matrix(rng, 3), rng.standard_normal(3)
     truth = SO3.coad(M @ v)
     size = np.abs(truth).max()
-    angles = BoltzmannHamel(dynamics.roll_pitch_yaw_transformation, M)
-    group = BoltzmannHamel(dynamics.exponential_transformation(SO3), M)
+    angles = BoltzmannHamel(mechanisms.roll_pitch_yaw_transformation, M)
+    group = BoltzmannHamel(mechanisms.exponential_transformation(SO3), M)
     deltas = np.logspace(0, -9, 28)
     error: dict[str, list[float]] = {"angles": [], "group": []}
     for delta in deltas:
@@ -104,7 +104,7 @@ def roll_pitch_yaw_motion() -> tuple[Array, dict[str, list[int]], dict[str, list
     """
     top = RigidBody(SO3, np.diag([0.2, 0.5, 0.4]))
     on_group = top.vector_field()
-    angles = BoltzmannHamel(dynamics.roll_pitch_yaw_transformation, top.mass_matrix)
+    angles = BoltzmannHamel(mechanisms.roll_pitch_yaw_transformation, top.mass_matrix)
 
     def in_angles(t: float, x: Array) -> Array:
         return np.r_[angles.rates(x[:3], x[3:]), top.acceleration(x[3:])]
@@ -165,7 +165,7 @@ def fluid(semi_axes: Sequence[float] = (1.0, 0.35, 0.35), density: float = 1000.
     a = np.asarray(semi_axes, dtype=float)
     mass = 4 / 3 * math.pi * density * a.prod()
     I = mass / 5 * np.array([a[1] ** 2 + a[2] ** 2, a[2] ** 2 + a[0] ** 2, a[0] ** 2 + a[1] ** 2])
-    water = dynamics.ellipsoid_added_mass(semi_axes, density)
+    water = mechanisms.ellipsoid_added_mass(semi_axes, density)
     dry, lift = SpatialInertia(mass, rotational=I), (mass, np.zeros(3))
     body = RigidBody(SE3, dry, added_mass=water, buoyancy=lift)
     M = body.mass_matrix

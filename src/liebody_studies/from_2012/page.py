@@ -14,9 +14,9 @@ import numpy as np
 import sympy
 from matplotlib import pyplot
 
-from liebody import boltzmann_hamel_equations, dynamics, rigid_body_equations
-from liebody.dynamics import BoltzmannHamel, RigidBody
+from liebody import boltzmann_hamel_equations, mechanisms, rigid_body_equations
 from liebody.groups import SE3, Planar, Spherical
+from liebody.mechanisms import BoltzmannHamel, RigidBody
 
 from ..drawing import BLUE, GREEN, INK, RED, plain
 from ..report import APART, EXACT, Report, Verdict
@@ -75,10 +75,10 @@ def transformation_row(row: Row, rng: np.random.Generator) -> list[Any]:
     """A row of table 2: S and C at a random point, by closed forms and series."""
     group, n = row.group, row.group.dim
     phi, M, v = rng.standard_normal(n), random_matrix(rng, n), rng.standard_normal(n)
-    S = dynamics.exponential_transformation(group)(phi)
+    S = mechanisms.exponential_transformation(group)(phi)
     exact = max(off(S, groups.derivative_of_exp(group, phi)), 0.0)
-    series = off(dynamics.exponential_transformation(group, terms=25)(phi), S)
-    C = BoltzmannHamel(dynamics.exponential_transformation(group), M).coriolis(phi, v)
+    series = off(mechanisms.exponential_transformation(group, terms=25)(phi), S)
+    C = BoltzmannHamel(mechanisms.exponential_transformation(group), M).coriolis(phi, v)
     coriolis = off(C, group.coad(M @ v))
     tilde = row.name in ("$SE(3)$", r"$\mathcal{X}(z)$")
     verdict: Any = "not in the paper"
@@ -131,7 +131,7 @@ def counter_example() -> dict[str, Any]:
 
 def roll_pitch_yaw() -> dict[str, Any]:
     """Three angles beside the group, towards their pole."""
-    S, moments = dynamics.roll_pitch_yaw_transformation, sympy.symbols("I_x I_y I_z", positive=True)
+    S, moments = mechanisms.roll_pitch_yaw_transformation, sympy.symbols("I_x I_y I_z", positive=True)
     angles, rates = ["phi", "theta", "psi"], ["p", "q", "r"]
     e = boltzmann_hamel_equations(S, sympy.diag(*moments), coordinates=angles, velocities=rates)
     delta, error = motions.roll_pitch_yaw_accuracy()

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from liebody import groups, simulate
-from liebody.constrained import SystemBuilder, stabilization
 from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import solve_ivp
-from liebody.linear import skew
+from liebody.mechanisms.constrained import SystemBuilder, stabilization
+from liebody.scalars.linear import skew
 
 from ..compare import Array
 from . import runs

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from liebody import Robot, integrators, simulate
+from liebody.base.errors import IntegrationError
 from liebody.bodies import SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import Flow, together, trace
-from liebody.constrained import ClosedTree, Closure, System, SystemBuilder, stabilization
+from liebody.compiler import trace
 from liebody.dynamics import body_poses
-from liebody.errors import IntegrationError
 from liebody.groups import SE3, SO3, Free, Product, R, Spherical
-from liebody.linear import cross, skew, solve
-from liebody.scalar import cos, sin, sqrt
+from liebody.mechanisms.constrained import ClosedTree, Closure, System, SystemBuilder, stabilization
+from liebody.scalars import cos, sin, sqrt
+from liebody.scalars.linear import cross, skew, solve
+from liebody.stepping import Flow, together
 
 from ..compare import Array
 

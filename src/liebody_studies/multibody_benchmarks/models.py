@@ -10,10 +10,17 @@ from scipy.integrate import solve_ivp
 
 from liebody import Robot, Run
 from liebody.bodies import WORLD, Joint, SpatialInertia, Tree, TreeBuilder
-from liebody.constrained import AbsoluteTree, ClosedTree, Closure, Condition, Constrained, SystemBuilder
 from liebody.dynamics import body_poses
 from liebody.groups import SE3, SO3, Prismatic, Revolute, Spherical
-from liebody.scalar import cos, sin, sqrt
+from liebody.mechanisms.constrained import (
+    AbsoluteTree,
+    ClosedTree,
+    Closure,
+    Condition,
+    Constrained,
+    SystemBuilder,
+)
+from liebody.scalars import cos, sin, sqrt
 
 from ..compare import Array
 from ..report import rows_of

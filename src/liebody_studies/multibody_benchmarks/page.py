@@ -18,9 +18,9 @@ import numpy as np
 from matplotlib import pyplot
 
 from liebody import Robot, Run, SingularPosition, simulate
-from liebody.constrained import ClosedTree
+from liebody.base.errors import IntegrationError
 from liebody.dynamics import body_poses
-from liebody.errors import IntegrationError
+from liebody.mechanisms.constrained import ClosedTree
 
 from ..compare import Array
 from ..drawing import AMBER, BLUE, GREEN, GREY, RED, beside, plain

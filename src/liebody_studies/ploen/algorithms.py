@@ -9,10 +9,10 @@ import numpy as np
 
 from liebody import dynamics, groups, models
 from liebody.bodies import SpatialInertia, Tree, TreeBuilder
-from liebody.codegen import jacobian, jvp, trace
+from liebody.compiler import jacobian, jvp, trace
 from liebody.dynamics import Factorization
 from liebody.groups import SE3
-from liebody.linear import cross, skew
+from liebody.scalars.linear import cross, skew
 
 from .. import compare
 from ..compare import Array, along, random_inertia, random_pose

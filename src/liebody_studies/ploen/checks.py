@@ -10,7 +10,7 @@ from liebody import dynamics
 from liebody.bodies import SpatialInertia, Tree
 from liebody.dynamics import factorization
 from liebody.groups import SE3
-from liebody.linear import cross, skew
+from liebody.scalars.linear import cross, skew
 
 from ..compare import Array, along, apart, random_pose, skewness
 from ..report import Check, Correction, checks_of, corrections_of

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from liebody import dynamics, models
 from liebody.dynamics import factorization
-from liebody.linear import skew
+from liebody.scalars.linear import skew
 
 from ..compare import Array, apart, skewness
 from ..drawing import AMBER, BLUE, GREEN, INK, RED, bars, plain

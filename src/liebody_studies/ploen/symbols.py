@@ -11,9 +11,9 @@ import sympy
 
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.dynamics import Factorization
-from liebody.equations import equations, shortest
 from liebody.groups import SE3, Revolute
-from liebody.linear import cross
+from liebody.scalars.linear import cross
+from liebody.symbolic import equations, shortest
 
 from ..compare import Array
 from .algorithms import SKEW, J_printed, ad_printed, ad_star_printed, block_diagonal, body_matrix
@@ -57,7 +57,7 @@ class SymbolicArm:
     factors   S, G, Gamma, J, ...
     q, v      angles and their rates
     inertias  of the two links
-    equations of the same arm by `liebody.equations`
+    equations of the same arm by `liebody.symbolic`
     """
 
     factors: Factorization

@@ -16,9 +16,9 @@ import sympy
 
 from liebody import dynamics
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.equations import equations, shortest
 from liebody.groups import SE3, SO3, Revolute
-from liebody.linear import cross, skew
+from liebody.scalars.linear import cross, skew
+from liebody.symbolic import equations, shortest
 
 from .. import compare
 from ..compare import Array, apart
@@ -232,7 +232,7 @@ class PlanarArm:
     """Two links in a plane, in symbols: length l1, centres of mass at r1, r2, moments I1, I2 about them.
 
     links      (R, p, z, b, m, I) of the notes, as `recursion` takes them
-    equations  of the same arm by `liebody.equations`
+    equations  of the same arm by `liebody.symbolic`
     """
 
     links: list[tuple[Any, ...]]

@@ -1,0 +1,10 @@
+"""What every room uses. The modules:
+
+arguments    checks of what a user's call comes with
+errors       the errors and warnings of liebody, and how optional packages are asked for
+texts        names, paths and texts that come from elsewhere
+digests      files that say whether they are whole
+concurrency  what threads and forked processes share: locks, cached properties, spare buffers
+interrupts   signals and their handlers while C code runs
+progress     progress bars
+"""

@@ -1,0 +1,41 @@
+"""From NumPy functions to compiled kernels: tracing, derivatives, printers, build, calls on batches.
+
+The folders:
+
+
+graph/     the expression graph of a trace, and derivatives
+programs/  passes of small functions over one memory: what repeats becomes loops
+printers/  C, NumPy, SymPy, CasADi
+native/    compiled libraries: built, kept, found, called
+runtime/   all C text
+
+This package knows operations, not mechanics.
+"""
+
+from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
+from .graph.graph import Expr, Function, Graph, trace
+from .native.casadi_external import to_casadi_external
+from .native.kernel import Buffer, Guard, Kernel
+from .printers.casadi_source import to_casadi
+from .programs.program import Program
+from .programs.repeats import repeated, traced
+
+__all__ = [
+    "Buffer",
+    "Expr",
+    "Function",
+    "Graph",
+    "Guard",
+    "Kernel",
+    "Program",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "repeated",
+    "to_casadi",
+    "to_casadi_external",
+    "trace",
+    "traced",
+    "vjp",
+]

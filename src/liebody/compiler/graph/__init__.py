@@ -1,0 +1,1 @@
+"""The expression graph of a trace, and its derivatives."""

@@ -1,0 +1,411 @@
+"""Compile C source into shared libraries, kept in the cache by content, compiler and processor."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import importlib.util
+import itertools
+import math
+import os
+import platform
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...base.errors import CompilerError, pass_on_signals, suppress
+from ...base.interrupts import in_threads
+from ...base.texts import digest as digest_of
+from . import cache
+from .cache import NoPlace
+
+WINDOWS = sys.platform == "win32"
+# Whatever $CC asks for, NaN, infinity, signed zeros, the order of sums and roundings are those of IEEE 754.
+STRICT = (
+    "-fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math "
+    "-fno-finite-math-only -fsigned-zeros"
+)
+# Options of $CC that some compilers alone know, and what takes them back.
+NEGATIONS = {
+    "-fsingle-precision-constant": "-fno-single-precision-constant",
+    "-mfpmath=387": "-mfpmath=sse",
+    "-mrecip": "-mno-recip",
+}
+# GCC 12 takes wrong operands where it makes vectors of straight lines (products of matrices, AVX-512): lanes
+# are the vectors here.
+FLAGS = (
+    f"-std=gnu11 -O2 -march=native {STRICT} -ffp-contract=fast -fno-tree-slp-vectorize "
+    f"-fno-math-errno -fno-trapping-math -fno-semantic-interposition -w{'' if WINDOWS else ' -fPIC'}"
+).split()
+# Very long code waits for memory: with these parts of -O2 it runs as fast, and compiles in half the time.
+LESS = "-O1 -fexpensive-optimizations -fstrict-aliasing -DLONG_CODE".split()
+LONG_FLAGS = (*(flag for flag in FLAGS if flag != "-O2"), *LESS)
+LONG = 15_000  # operations of straight lines from which on code is bound by memory
+TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for their files
+# Folders in which compilers look for headers, libraries and programs. Empty and relative ones are left out:
+# they lie in the working folder, which may be anybody's.
+FOLDERS = "CPATH C_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH LD_RUN_PATH GCC_EXEC_PREFIX PATH".split()
+# These would change what every compiler compiles, or let it write files elsewhere.
+REMOVED = ("CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
+LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
+ADVICE = (
+    "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
+    "pip installs, on Windows as well: pip install ziglang; $CC chooses another"
+)
+HEADERS = (
+    "the compiler is there, but this header of the C library is not (Debian, Ubuntu: apt install libc6-dev; "
+    "Fedora: dnf install glibc-devel; Alpine: apk add musl-dev)"
+)
+OTHERWISE = (
+    "this compiler builds other code, so the mistake is in its options in $CC, or in liebody, whose "
+    "developers would like to know; $CC chooses another compiler"
+)
+# What compilers say of #include <math.h> where it is missing.
+MISSING = re.compile(r"error: ('?[\w/.+-]+\.h('| *:)|no include path)").search
+
+
+REFUSALS: list[CompilerError] = []  # why compilers that are there do not work
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: the command that calls it, and what identifies it."""
+
+    command: tuple[str, ...]
+    identity: str
+
+
+@functools.cache
+def find_compiler() -> Compiler | None:
+    """$CC if it is set; else the first of cc, gcc, clang and the ziglang wheel's that works; else None.
+
+    $CC may hold options, which come before the library's own; see `library` for those that contradict them.
+    Options that change the arithmetic are taken back (STRICT, NEGATIONS).
+
+    Raises CompilerError where $CC is set and does not work.
+    """
+    wanted = os.environ.get("CC", "")
+    if wanted.strip():
+        try:
+            program, *options = (x.strip('"') for x in shlex.split(wanted, posix=not WINDOWS))
+        except ValueError as error:
+            raise CompilerError(f"$CC is {wanted!r}, which is no command: {error}") from None
+        path = _program(program)
+        if path is None:
+            raise CompilerError(
+                f"$CC is {wanted!r}, but there is no program {program!r}; unset CC, or {ADVICE}"
+            )
+        options += [NEGATIONS[option] for option in options if option in NEGATIONS]
+        compiler = Compiler((path, *options), _identity(path, *options))
+        try:
+            vector_bits(compiler)
+        except NoPlace as error:
+            REFUSALS.append(error)
+            return None
+        return compiler
+    for command, program in _commands():
+        compiler = Compiler(command, _identity(program, *command[1:]))
+        try:
+            vector_bits(compiler)
+            check_numbers(compiler)
+        except CompilerError as error:
+            REFUSALS.append(error)  # without headers, or a stand-in that only asks to be installed
+            continue
+        return compiler
+    return None
+
+
+def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
+    """The commands that may be C compilers, and which file each one is."""
+    for path in map(_program, ("cc", "gcc", "clang")):
+        if path:
+            yield (path,), path
+    zig = importlib.util.find_spec("ziglang")
+    if zig and zig.origin:
+        yield (sys.executable, "-P", "-m", "ziglang", "cc"), zig.origin
+
+
+def _program(name: str) -> str | None:
+    """The path of a program; one without a folder is not looked for in the working folder."""
+    path = shutil.which(name, path=_absolute(os.environ.get("PATH", os.defpath)))
+    if path is None or not (os.path.isabs(path) or os.path.dirname(name)):  # Windows looks there all the same
+        return None
+    return os.path.abspath(path)
+
+
+def _absolute(folders: str) -> str:
+    """A list of folders without empty and relative ones."""
+    return os.pathsep.join(x for x in folders.split(os.pathsep) if os.path.isabs(x))
+
+
+def _identity(program: str, *options: str) -> str:
+    """Path, size and date of a program: changes when it does, and needs no process to find out."""
+    path = os.path.realpath(program)
+    status = os.stat(path)
+    return "|".join([path, str(status.st_size), str(status.st_mtime_ns), *options])
+
+
+@functools.cache
+def processor() -> str:
+    """What code for this very processor depends on."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = itertools.takewhile(str.strip, file)  # the others are alike
+            lines = [x.rstrip() for x in first if x.startswith(("model name", "flags", "Features"))]
+        return "|".join([platform.machine(), *lines])
+    except OSError as error:
+        pass_on_signals(error)
+        return "|".join([platform.machine(), platform.processor(), platform.node()])
+
+
+def digest(*parts: str) -> str:
+    """The name under which something that depends on `parts` is kept."""
+    return digest_of(*parts)[:40]
+
+
+def note(*parts: str) -> str:
+    """The name under which this version of the library keeps, for this processor, what `parts` determine."""
+    return digest(*parts, library_digest(), processor(), *FLAGS)
+
+
+@functools.cache
+def library_digest() -> str:
+    """A digest of the source of this library: what another version has compiled is not taken for this one's.
+
+    It is kept itself, by the sizes and times of all files; where one of these has changed they are read.
+    """
+    folders, files = [str(Path(__file__).parents[2])], []
+    for folder in folders:
+        with os.scandir(folder) as items:
+            for item in items:
+                if item.name.endswith((".py", ".h")):
+                    status = item.stat()
+                    files.append((item.path, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+                elif item.is_dir() and item.name != "__pycache__":
+                    folders.append(item.path)
+    files.sort()
+    kept = digest(cache.version(), *map(repr, files))  # the version, where there is bytecode alone
+    if known := cache.recall(kept, ".path"):
+        return known.decode()
+    found = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
+    with suppress(OSError):
+        cache.store(kept, ".path", found.encode())
+    return found
+
+
+def _kind(option: str) -> str:
+    """What an option of a compiler decides: -O, or its name before the equals sign."""
+    name = option.partition("=")[0]
+    return {"-mcpu": "-march"}.get(name, "-O" if name.startswith("-O") else name)
+
+
+class Source(NamedTuple):
+    """What is compiled: C translation units, options of the compiler, and advice for where it refuses."""
+
+    units: Sequence[str]
+    flags: Sequence[str] = FLAGS
+    advice: str = OTHERWISE
+
+
+def library(
+    source: Source | Callable[[], Source], compiler: Compiler, note: str | None = None
+) -> ctypes.CDLL:
+    """The shared library made of C translation units: from the cache, or compiled (units in parallel).
+
+    source  or a call that makes it, which is not made where the library is known by its note
+    note    a digest that determines the source; None: only the source itself does
+
+    Options in $CC take the place of those of the source that decide the same: "gcc -march=x86-64-v3" makes
+    code for any processor of that level, where `gcc` makes it for this one.
+
+    Raises CompilerError, of the kind NoPlace where there is no space for it, not even in a temporary folder.
+    """
+    if note and (name := cache.recall(note, ".path")) and (found := cache.kept(name.decode())):
+        return found
+    source = source() if callable(source) else source
+    chosen = {_kind(option) for option in compiler.command[1:]}
+    flags = [flag for flag in source.flags if _kind(flag) not in chosen]
+    key = digest(*source.units, compiler.identity, processor(), *flags)
+    while True:
+        folder = cache.cache_folder()
+        try:
+            found = cache.kept(key) or _compiled(key, Source(source.units, flags, source.advice), compiler)
+            if note:
+                cache.store(note, ".path", key.encode())
+            return found
+        except OSError as error:
+            pass_on_signals(error)
+            cache.move(error, folder)  # which can be done once
+
+
+def _compiled(key: str, source: Source, compiler: Compiler) -> ctypes.CDLL:
+    with cache.workplace() as folder:
+        for k, unit in enumerate(source.units):
+            (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
+        built, names = (
+            folder / f"kernel{cache.SUFFIX}",
+            [str(folder / f"unit{k}") for k in range(len(source.units))],
+        )
+        command, advice = [*compiler.command, *source.flags], source.advice
+        if len(names) == 1:
+            _run(folder, advice, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
+        else:
+            _run(folder, advice, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
+            _run(folder, advice, [*command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
+        return cache.keep(key, built)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment of compilers, which work in this folder and look into no other by a relative name."""
+    kept = {name: value for name, value in os.environ.items() if name not in REMOVED}
+    for name in FOLDERS:
+        if folders := _absolute(kept.pop(name, "")):
+            kept[name] = folders
+    return {**kept, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"}
+
+
+def _run(folder: Path, advice: str, *commands: list[str]) -> None:
+    """Run compilers at the same time, in a folder that has their temporary files; they end when this does.
+
+    advice  for where one refuses the source
+    """
+    running: list[subprocess.Popen[str]] = []
+    environment = _environment(folder)
+
+    def start(command: list[str]) -> None:
+        running.append(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+            )
+        )
+
+    try:
+        in_threads(start, commands, 1)  # where no handler of a signal runs: all that are started are listed
+        for process in running:
+            said = process.communicate()[1]
+            if process.returncode:
+                _refuse(commands[0][0], process.returncode, said, folder, advice)
+    except OSError as error:
+        pass_on_signals(error)
+        if error.errno == errno.ENOSPC:
+            raise
+        raise CompilerError(f"the C compiler {commands[0][0]} cannot be run: {error}; {ADVICE}") from None
+    finally:
+        for process in running:
+            if process.poll() is None:
+                _end(process)
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
+
+
+def _refuse(program: str, status: int, said: str, folder: Path, advice: str) -> None:
+    """Raise CompilerError for a compiler that failed; OSError if that was for want of space."""
+    full = shutil.disk_usage(folder).free < LEAST_SPACE
+    if full or "No space left" in said or "quota exceeded" in said:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+    words = "\n".join(said.strip().splitlines()[:12])
+    if MISSING(said) and advice in (ADVICE, OTHERWISE):
+        advice = HEADERS
+    raise CompilerError(f"the C compiler {program} stopped with exit status {status}: {words}\n{advice}")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a compiler and what it has started; it removes its temporary files."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGTERM)
+    else:
+        process.terminate()
+
+
+def fields(declared: str) -> list[tuple[str, Any]]:
+    """Fields of a ctypes.Structure: "int64 rows limit, double rtol" has two of a type and one of another."""
+    words = [line.split() for line in declared.split(",")]
+    return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
+
+
+def runtime(name: str) -> str:
+    """A text of the folder runtime/."""
+    return (Path(__file__).parents[1] / "runtime" / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _probe(compiler: Compiler) -> ctypes.CDLL:
+    """The library of runtime/probe.h."""
+    return library(Source([runtime("probe.h")], advice=ADVICE), compiler)
+
+
+@functools.cache
+def vector_bits(compiler: Compiler) -> int:
+    """The size of the processor's vectors as the compiler sees it; CompilerError if that cannot build."""
+    probe = _probe(compiler)
+    try:
+        return ctypes.c_int.in_dll(probe, "vector_bits").value
+    except ValueError:  # the compiler of Visual Studio
+        raise CompilerError(f"libraries of {compiler.command[0]} export no names; {ADVICE}") from None
+
+
+@functools.cache
+def check_numbers(compiler: Compiler) -> None:
+    """CompilerError if what a compiler builds with these options computes wrong numbers.
+
+    This runs what the compiler builds, and ends Python where $CC names another processor. So it is called
+    before kernels are compiled, and not where $CC is read.
+    """
+    if wrong := _wrong_numbers(_probe(compiler)):
+        raise CompilerError(
+            f"{shlex.join(compiler.command)} builds code whose numbers are wrong: {', '.join(wrong)}; take "
+            "options that change floating-point arithmetic (-ffast-math, -mno-sse2 and such) out of $CC"
+        )
+
+
+def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
+    """In words, what `numbers` of runtime/probe.h computes otherwise than Python."""
+    one, tiny, small, half, (a, b, c) = 1.0, 2.0**-53, sys.float_info.min, 0.5, (2.7, 49.0, -1.3)
+    x = [math.nan, math.inf, -0.0, one, tiny, small, half, a, b, c]
+    expected = {
+        "NaN": [1.0],
+        "infinity": [1.0],
+        "the smaller of NaN and 1": [one],
+        "the sign of zero": [1.0, math.inf],
+        "the order of sums": [(one + tiny) - one, float(round(a))],
+        "divisions": [one / b * b, a / b, b / b, c / b],
+        "constants": [0.1],
+        "numbers below the normal ones": [small * half],
+        "functions of math.h": [math.sin(a), math.exp(c), math.sqrt(a)],
+        "floats": [_single(_single(a) / b), _single(math.sqrt(_single(a)))],
+    }
+    y = (ctypes.c_double * sum(map(len, expected.values())))()
+    probe.numbers((ctypes.c_double * len(x))(*x), y)
+    computed, wrong = iter(y), []
+    for words, values in expected.items():
+        round_off = 1e-15 if words == "functions of math.h" else 0.0
+        pairs = [(next(computed), value) for value in values]
+        if not all(y == value or abs(y - value) <= round_off * abs(value) for y, value in pairs):
+            wrong.append(words)
+    return wrong
+
+
+def _single(x: float) -> float:
+    return ctypes.c_float(x).value
+
+
+def lanes(compiler: Compiler, single: bool = False) -> int:
+    """How many numbers this processor's vectors hold."""
+    return vector_bits(compiler) // (32 if single else 64)

@@ -1,0 +1,476 @@
+"""The cache of compiled kernels: a folder of the user's own, with a limit, in which nothing is half there.
+
+It is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each file is
+made under another name and renamed, and checked when it is read: a library by its digest, which lies beside
+it, notes by one of their own, in which their name takes part. What was used least recently is removed where
+all together exceed the limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB), which is seen to about once an hour: to
+list a full cache takes a second. Where the folder cannot be used, or its disk is full, kernels go to a
+temporary folder, which ends with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import errno
+import functools
+import gc
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...base.concurrency import undivided
+from ...base.errors import CompilerError, pass_on_signals, suppress
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # of libraries
+PREFIX = "liebody-tmp-"  # of what is being made
+TAG, LOCK = "CACHEDIR.TAG", "lock"
+SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# compiled kernels of liebody; may be removed\n"
+OURS = re.compile(r"([0-9a-f]{40})\.(so|dll|sum|path|json)|tmp-\w+").fullmatch
+LIMIT = "1 GB"
+UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+RECENT = 3600.0  # seconds within which a second use is not noted
+ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody, where there are no locks
+OFTEN = 64  # libraries that a process compiles between two looks at the limit, which is also seen to hourly
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class CacheWarning(UserWarning):
+    """The cache of compiled kernels cannot be used; they are kept elsewhere, or not at all."""
+
+
+class NoPlace(CompilerError):
+    """There is no folder into which kernels can be compiled."""
+
+
+# -- the folder ---------------------------------------------------------------------------------------------
+
+_chosen: Path | None = None
+_made = 0  # libraries, by this process
+_choosing = undivided  # of the folder; a fork waits for it
+
+
+def cache_folder() -> Path:
+    """The folder of compiled kernels, private to the user; made again if it was removed meanwhile."""
+    global _chosen
+    with _choosing:
+        if _chosen is None:
+            _chosen = _usable()
+    try:
+        _chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        pass_on_signals(error)
+        move(error, _chosen)
+    return _chosen
+
+
+def move(error: OSError, folder: Path) -> None:
+    """Keep kernels in a temporary folder from now on, because of an error in this one.
+
+    Raises NoPlace if it is a temporary folder already.
+    """
+    global _chosen
+    with _choosing:
+        if _chosen != folder:  # another thread did it
+            return
+        why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
+        if folder.name.startswith(PREFIX):
+            raise NoPlace(f"{why} in {folder}") from error
+        _chosen = _temporary(f"{why} in {folder}")
+
+
+def _usable() -> Path:
+    given = os.environ.get("LIEBODY_CACHE") or _cache_of_user()
+    if not given:
+        return _temporary("the user has no home folder for compiled kernels: set LIEBODY_CACHE")
+    folder = Path(given)
+    try:
+        folder = folder.absolute() / "kernels"
+        why = _obstacle(folder)
+    except OSError as error:
+        pass_on_signals(error)
+        why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
+    return _temporary(f"{folder} cannot hold compiled kernels: {why}") if why else folder
+
+
+def _cache_of_user() -> str:
+    """The platform's cache folder of the user; "" without a home: no HOME, and a user without a name."""
+    with undivided:
+        import platformdirs
+
+    try:
+        folder = platformdirs.user_cache_dir("liebody", appauthor=False)
+    except RuntimeError:
+        return ""
+    return "" if folder.startswith("~") else folder  # as some versions leave it
+
+
+def _obstacle(folder: Path) -> str:
+    """Make a folder the cache; or say why it cannot be. What is not ours is left as it is."""
+    if folder.is_symlink():
+        return "it is a symbolic link; set LIEBODY_CACHE to where it leads"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is no folder"
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        return "it is another user's"
+    if not os.access(folder, os.W_OK):
+        return "it cannot be written"
+    if not (folder / TAG).is_file():  # names are read in new folders only: there may be very many
+        others = [name for name in os.listdir(folder) if not OURS(name) and not name.startswith(PREFIX)]
+        if others:
+            return f"it holds {min(others)}, which is not of liebody; set LIEBODY_CACHE to another folder"
+        (folder / TAG).write_bytes(SIGNATURE)
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(0o700)
+    return ""
+
+
+def _temporary(why: str) -> Path:
+    """A folder that lasts as long as this process."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    except OSError as error:
+        pass_on_signals(error)
+        raise NoPlace(f"{why}; and no temporary folder can be made: {error.strerror or error}") from error
+    atexit.register(_remove, folder, os.getpid())
+    words = f"{why}; so kernels are compiled into {folder}, and again in the next process"
+    warnings.warn(words, CacheWarning, stacklevel=2)
+    return folder
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers() -> None:
+    """Remove what compiles have left that were killed; those that go on hold their folders."""
+    folder = cache_folder()
+    for name in os.listdir(folder):
+        if not name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
+            continue
+        with suppress(OSError), _locked(folder / name, wait=False) as free:
+            old = time.time() - (folder / name).lstat().st_mtime > ABANDONED
+            if (free and fcntl and name.startswith(PREFIX)) or old:
+                _clear(folder / name)
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder in the cache that is removed in the end, by another process if this one is killed."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=cache_folder()))
+        with _locked(folder, wait=False) as held:
+            if not held or not folder.is_dir():  # another process takes it for a leftover
+                continue
+            try:
+                yield folder
+                return
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
+    """Hold a file or folder; whether it could be had. On Windows folders always are."""
+    if fcntl is None and path.is_dir():
+        yield True
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError as error:
+        pass_on_signals(error)
+        yield False
+        return
+    try:
+        yield _lock(handle, wait, shared)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, wait: bool, shared: bool) -> bool:
+    """Lock an open file until it is closed; whether it could be had."""
+    if fcntl is None:
+        return _lock_of_windows(handle, (0 if wait else 1) | (0 if shared else 2))
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+    except OSError as error:
+        pass_on_signals(error)
+        return False
+    return True
+
+
+def _lock_of_windows(handle: int, flags: int) -> bool:
+    """LockFileEx of one byte at 0; its flags are FAIL_IMMEDIATELY (1) and EXCLUSIVE_LOCK (2)."""
+    import msvcrt
+
+    file = ctypes.c_void_p(msvcrt.get_osfhandle(handle))  # type: ignore[attr-defined]
+    overlapped = (ctypes.c_uint64 * 4)()  # a structure OVERLAPPED of zeros
+    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+    return bool(kernel32.LockFileEx(file, flags, 0, 1, 0, overlapped))
+
+
+@contextlib.contextmanager
+def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
+    """Hold the cache, so that no other process removes files meanwhile; or alone, to remove some."""
+    lock = cache_folder() / LOCK
+    with suppress(OSError):
+        lock.touch(mode=0o600)
+    with _locked(lock, wait, shared=not pruning) as held:
+        yield held
+
+
+# -- files --------------------------------------------------------------------------------------------------
+
+
+def store(key: str, suffix: str, content: bytes) -> None:
+    """Write a note of the cache, complete or not at all."""
+    with workplace() as folder:
+        (folder / "note").write_bytes(_seal(key, suffix, content) + content)
+        _place(folder / "note", cache_folder() / f"{key}{suffix}")
+
+
+def recall(key: str, suffix: str) -> bytes | None:
+    """What was stored under this name, or None."""
+    path = cache_folder() / f"{key}{suffix}"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        pass_on_signals(error)
+        return None
+    first, content = content[:65], content[65:]
+    if first != _seal(key, suffix, content):
+        return None
+    _note_use(path)
+    return content
+
+
+def keep(key: str, built: Path) -> ctypes.CDLL:
+    """Put a library that was built in a `workplace` into the cache, and open it."""
+    global _made
+    target = cache_folder() / f"{key}{SUFFIX}"
+    built.chmod(0o700)
+    found = _load(built)  # whatever becomes of the file
+    with _no_pruning():
+        store(key, ".sum", f"{_sum(built)} {version()}".encode())
+        try:
+            _place(built, target)
+        except PermissionError:
+            if not target.is_file():
+                raise  # otherwise another process of Windows uses its own, just made
+    _made += 1
+    if _made % OFTEN == 0 or _note_use(target.parent / TAG):
+        prune(limit(), wait=False)
+    elif _made == 1:
+        _remove_leftovers()
+    return found
+
+
+def kept(key: str) -> ctypes.CDLL | None:
+    """The library of this name, if it is there and whole: opening one that was cut off would end Python."""
+    path = cache_folder() / f"{key}{SUFFIX}"
+    if not path.is_file():
+        return None
+    with _no_pruning():
+        noted = recall(key, ".sum")
+        try:
+            if noted is None or noted.split()[0].decode() != _sum(path):
+                return None
+            _note_use(path)
+            return _load(path)
+        except OSError as error:
+            pass_on_signals(error)
+            return None
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    try:
+        with _arithmetic_kept():
+            try:
+                return ctypes.CDLL(str(path))
+            except OSError:
+                gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
+                return ctypes.CDLL(str(path))
+    except OSError as error:
+        pass_on_signals(error)
+        raise CompilerError(
+            f"the compiled kernel {path} cannot be loaded: {error}; where programs may not run from this "
+            "folder, set LIEBODY_CACHE to another one"
+        ) from error
+
+
+@contextlib.contextmanager
+def _arithmetic_kept() -> Iterator[None]:
+    """Keep the thread's rounding and its numbers below the normal ones.
+
+    With -ffast-math compilers link code that runs as the library is loaded, and sets such numbers to zero
+    from then on, in the whole thread.
+    """
+    environment = (ctypes.c_uint64 * 32)()  # the C library's fenv_t has 32 bytes at most
+    functions = _floating_point_environment()
+    if functions is None:
+        yield
+        return
+    read, write = functions
+    read(environment)
+    try:
+        yield
+    finally:
+        write(environment)
+
+
+@functools.cache
+def _floating_point_environment() -> tuple[Callable[[object], int], Callable[[object], int]] | None:
+    """`fegetenv` and `fesetenv` of the C library, where it has them."""
+    try:
+        library = ctypes.CDLL(None)
+        return library.fegetenv, library.fesetenv
+    except (AttributeError, OSError, TypeError):  # TypeError: on Windows
+        return None
+
+
+def _place(made: Path, target: Path) -> None:
+    if target.is_dir():
+        _clear(target)
+    os.replace(made, target)
+
+
+def _clear(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+
+def _seal(key: str, suffix: str, content: bytes) -> bytes:
+    return hashlib.sha256(f"{key}{suffix}\n".encode() + content).hexdigest().encode() + b"\n"
+
+
+def _sum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _note_use(path: Path) -> bool:
+    """Date a file of which no use has been noted for a while; whether that was so."""
+    with suppress(OSError):
+        if time.time() - path.stat().st_mtime > RECENT:
+            os.utime(path)
+            return True
+    return False
+
+
+def version() -> str:
+    """Of this library, as its source says."""
+    return str(sys.modules[__name__.partition(".")[0]].__version__)
+
+
+# -- how much ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Entry:
+    """Files of the cache with one key: a library and its digest, or a note."""
+
+    key: str
+    paths: list[Path] = field(default_factory=list)
+    size: int = 0
+    used: float = 0.0
+
+    @property
+    def version(self) -> str:
+        """The version of liebody that made a library; "" of notes."""
+        noted = recall(self.key, ".sum")
+        return noted.split()[1].decode() if noted else ""
+
+
+def entries() -> list[Entry]:
+    """What is in the cache, the least recently used first."""
+    found: dict[str, Entry] = {}
+    with os.scandir(cache_folder()) as files:
+        for file in files:
+            named = OURS(file.name)
+            if not named or not named[1]:
+                continue
+            try:
+                status = file.stat(follow_symlinks=False)
+            except OSError as error:
+                pass_on_signals(error)
+                continue
+            entry = found.setdefault(named[1], Entry(named[1]))
+            entry.paths.append(Path(file.path))
+            entry.size += getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
+            entry.used = max(entry.used, status.st_mtime)
+    return sorted(found.values(), key=lambda entry: entry.used)
+
+
+def limit() -> int:
+    """The most bytes that the cache may take, `$LIEBODY_CACHE_LIMIT`."""
+    return size_of("LIEBODY_CACHE_LIMIT", os.environ.get("LIEBODY_CACHE_LIMIT") or LIMIT)
+
+
+def size_of(name: str, text: str) -> int:
+    """The bytes of "500 MB"; raises CompilerError for what is no size."""
+    found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMG]?)B?\s*", text)
+    if not found:
+        raise CompilerError(f"{name} is {text!r}, expected a size such as '500 MB' or '2 GB'")
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[int, int]:
+    """Remove what was used least recently, until all takes at most so many bytes; how many entries and bytes.
+
+    Processes that have a library open keep it, and none is removed between being found and being opened.
+
+    other_versions  remove what other versions of liebody made, too
+    wait            for processes that open libraries; otherwise nothing is done while there are some
+    """
+    _remove_leftovers()
+    known = entries()  # takes a while, in which other processes find theirs
+    total, removed, freed = sum(entry.size for entry in known), 0, 0
+    if total <= most and not other_versions:
+        return 0, 0
+    with _no_pruning(wait, pruning=True) as alone:
+        if not alone:
+            return 0, 0
+        for entry in known:
+            foreign = other_versions and entry.version not in ("", version())
+            if total - freed <= most and not foreign:
+                if not other_versions:
+                    break
+                continue
+            try:
+                for path in sorted(entry.paths):  # the library first: Windows keeps those that are open
+                    _clear(path)
+            except OSError as error:
+                pass_on_signals(error)
+                continue
+            removed, freed = removed + 1, freed + entry.size
+        return removed, freed
+
+
+def by_version() -> dict[str, tuple[int, int]]:
+    """Of each version of liebody how many libraries there are, and their bytes; of notes under ""."""
+    counts, sizes = Counter[str](), Counter[str]()
+    for entry in entries():
+        version = entry.version
+        counts[version] += 1
+        sizes[version] += entry.size
+    return {version: (counts[version], sizes[version]) for version in sorted(counts)}

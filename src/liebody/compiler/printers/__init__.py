@@ -1,0 +1,29 @@
+"""What a traced function is printed as: a printer is a table of rules, from operations to text or calls."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..graph.graph import Expr, Function
+
+
+def on(module: Any, rules: Mapping[str, str | Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Operations by name, where some rules name functions of a module."""
+    return {op: getattr(module, rule) if isinstance(rule, str) else rule for op, rule in rules.items()}
+
+
+def interpreted(
+    function: Function,
+    inputs: Mapping[Expr, Any],
+    rules: Mapping[str, Callable[..., Any]],
+    constant: Callable[[float], Any],
+) -> dict[str, list[Any]]:
+    """The outputs of `function`, flat, from values of its inputs, by a rule for each operation."""
+    values = dict(inputs)
+
+    def value(x: Any) -> Any:
+        return values[x] if type(x) is Expr else constant(x)
+
+    for node in function.nodes:
+        if node.op != "input":
+            values[node] = rules[node.op](*map(value, node.args))
+    return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}

@@ -1,0 +1,802 @@
+"""C source of a traced function: readable C99, and batch loops over one number or a vector of lanes.
+
+Straight-line code in single assignment: a statement per node, in functions of about 1500 operations
+(`PIECE`), so that compile time stays linear in the length. What one function computes and a later one needs
+goes through a work array `w`, whose places are reused.
+
+The batch loop takes NumPy's row-major arrays, (n, dim) with any stride between rows. Over lanes it transposes
+a block of LANES rows into vectors in registers, runs the body once, and transposes the results back.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...base.arguments import OFF_UNIT
+from ...base.errors import GraphError
+from ..graph.graph import CONDITIONS, FUNCTIONS, Expr, Function
+from ..native.build import runtime
+
+PIECE = 1500  # operations in one C function
+SMALL_PIECE = 500  # the same, where there are very many
+STACK = 1 << 18  # bytes of intermediate results up to which the batch loop keeps them on the stack
+CACHED = 1 << 21  # bytes of results above which they go past the caches
+UNROLLED = 16  # blocks of an output up to which its stores are printed one by one; above, by a loop
+STORE = 4  # a store counts as so many operations: compilers compare every two stores of a function
+LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
+AT_ONCE = 4  # angles of which one call makes sines and cosines
+SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
+
+# What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
+LANES_RULES: dict[str, str] = {
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "neg": "-{0}",
+    "tan": "tangent({0})",
+    "sqrt": "square_root({0})",
+    "exp": "exponential({0})",
+    "log": "logarithm({0})",
+    "sinh": "hyperbolic_sine({0})",
+    "cosh": "hyperbolic_cosine({0})",
+    "tanh": "hyperbolic_tangent({0})",
+    "arcsin": "arcsine({0})",
+    "arccos": "arccosine({0})",
+    "sign": "sign_of({0})",
+    "floor": "floor_of({0})",
+    "absolute": "absolute({0})",
+    "arctan2": "angle_of({0}, {1})",
+    "hypot": "hypotenuse({0}, {1})",
+    "minimum": "minimum({0}, {1})",
+    "maximum": "maximum({0}, {1})",
+    "lt": "MASK({0} < {1})",
+    "le": "MASK({0} <= {1})",
+    "eq": "MASK({0} == {1})",
+    "and": "{0} & {1}",
+    "or": "{0} | {1}",
+    "not": "~{0}",
+    "where": "where({0}, {1}, {2})",
+}
+C99_RULES: dict[str, str] = LANES_RULES | {
+    **{name: f"{name}({{0}})" for name in ("tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "floor")},
+    "arcsin": "asin({0})",
+    "arccos": "acos({0})",
+    "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
+    "absolute": "fabs({0})",
+    "arctan2": "atan2({0}, {1})",
+    "hypot": "hypot({0}, {1})",
+    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
+    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "lt": "{0} < {1}",
+    "le": "{0} <= {1}",
+    "eq": "{0} == {1}",
+    "and": "{0} && {1}",
+    "or": "{0} || {1}",
+    "not": "!{0}",
+    "where": "{0} ? {1} : {2}",
+}
+FLOAT_RULES = {op: re.sub(r"([a-z]\w*)\(", r"\1f(", rule) for op, rule in C99_RULES.items()}  # tanf, ...
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
+IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+RESERVED = (  # words of C and C++, macros of compilers and of math.h, functions of math.h; slow to compile
+    "auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|enum|extern|float|for|goto|if|inline|int|"
+    "long|nullptr|register|restrict|return|short|signed|sizeof|static|struct|switch|thread_local|true|false|typedef|"
+    "typeof|typeof_unqual|union|unsigned|void|volatile|while|alignas|alignof|static_assert|asm|"
+    "and|and_eq|bitand|bitor|catch|class|compl|concept|decltype|delete|explicit|export|friend|mutable|namespace|new|"
+    "noexcept|not|not_eq|operator|or|or_eq|private|protected|public|requires|template|this|throw|try|typeid|typename|"
+    "using|virtual|wchar_t|xor|xor_eq|linux|unix|i386|main|"
+    r"NAN|INFINITY|(HUGE|M_|FP_|MATH_)\w*(?<!_)|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|X_TLOSS|signgam|"
+    "(a?(cos|sin|tan)h?|atan2|exp|exp2|exp10|expm1|log|log10|log1p|log2|logb|ilogb|ldexp|frexp|modf|scalbn|scalbln|scalb|"
+    "sqrt|cbrt|hypot|pow|pow10|sincos|erfc?|gamma|[lt]gamma|[lt]gamma_r|fabs|ceil|floor|l?l?rint|nearbyint|l?l?round|trunc|"
+    "roundeven|fmod|remainder|drem|remquo|copysign|nan|nextafter|nexttoward|nextup|nextdown|fdim|fmax|fmin|fma|significand|"
+    "finite|isinf|isnan|isfinite|isnormal|signbit|fpclassify|[jy][01n])[fl]?"
+)
+
+
+def identifier(name: str) -> str:
+    """`name`, which must be a plain C identifier: text from outside never reaches generated code."""
+    if not IDENTIFIER.fullmatch(name):
+        raise GraphError(f"{name!r} cannot name a generated function or argument: use letters, digits and _")
+    return name
+
+
+def literal(x: float, suffix: str = "") -> str:
+    """The shortest decimal that reads back as x, or with the suffix f as the float closest to x."""
+    if math.isnan(x):
+        return "NAN"
+    digits = str(_nearest_float(x)) if suffix else repr(x)
+    if "inf" in digits:
+        return "INFINITY" if x > 0 else "(-INFINITY)"
+    return f"({digits}{suffix})" if digits.startswith("-") else f"{digits}{suffix}"
+
+
+@np.errstate(over="ignore", under="ignore")
+def _nearest_float(x: float) -> np.float32:
+    return np.float32(x)
+
+
+@dataclass
+class Dialect:
+    """How values, conditions and the pair sin, cos are written."""
+
+    rules: Mapping[str, str]
+    value: str  # type of a number
+    condition: str  # type of a comparison's result
+    splat: str  # a literal as an operand of a function
+    sincos: Callable[..., list[str]]  # (argument, sine or "", cosine or "") -> statements
+    suffix: str = ""
+    real: str = "real"  # type of one lane
+    if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
+    at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
+
+    def constant(self, x: float) -> str:
+        return self.splat.format(literal(x, self.suffix))
+
+
+def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> list[str]:
+    names = [name for name in (s, c) if name]
+    spare = "unused_" + names[0]
+    declared = ", ".join(names if len(names) == 2 else [*names, spare])
+    return [f"T {declared}; {made}{x}, &{s or spare}, &{c or spare});"]
+
+
+def _sincos_c99(x: str, s: str, c: str, real: str = "double", suffix: str = "") -> list[str]:
+    return [f"const {real} {name} = {f}{suffix}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
+
+
+def lanes_dialect(single: bool) -> Dialect:
+    suffix = "f" if single else ""
+    return Dialect(
+        LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{", at_once=True
+    )
+
+
+def wide_dialect(single: bool) -> Dialect:
+    """Of places as lanes, arithmetic alone."""
+    return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
+
+
+def c99_dialect(single: bool) -> Dialect:
+    if not single:
+        return Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
+    sincos = partial(_sincos_c99, real="float", suffix="f")
+    return Dialect(FLOAT_RULES, "float", "int", "{}", sincos, "f", real="float")
+
+
+@dataclass
+class Code:
+    """The straight-line code of a function, cut in pieces."""
+
+    pieces: list[list[str]] = field(default_factory=list)
+    places: int = 0  # length of the work array
+    work: list[tuple[bool, bool]] = field(default_factory=list)  # of each piece: reads or writes w
+
+
+def straight_line(
+    function: Function,
+    dialect: Dialect,
+    inputs: Mapping[Expr, str],
+    outputs: Mapping[Expr, Sequence[str]],
+    piece: int = PIECE,
+) -> Code:
+    """Print every node of `function` once.
+
+    inputs   how each input symbol is written
+    outputs  where the value of a node is stored as soon as it is known
+
+    What is long, and selected by a condition alone (closed forms beside a series for small angles), is
+    skipped if the condition selects it in no lane.
+    """
+    nodes = [node for node in function.nodes if node.op != "input"]
+    pieces = _cut(nodes, piece, lambda node: 1 + STORE * len(outputs.get(node, ()))) or [[]]
+    home = {node: k for k, members in enumerate(pieces) for node in members}
+    last = dict(home)  # the last piece that reads a node
+    partner: dict[Expr, dict[str, Expr]] = {}  # argument -> its sine and cosine
+    for node in nodes:
+        if node.op in ("sin", "cos"):
+            partner.setdefault(node.args[0], {})[node.op] = node
+        for a in node.args:
+            if type(a) is Expr and a.op != "input":
+                last[a] = max(last[a], home[node])
+    for pair in partner.values():  # both are made where the first is
+        first = min(home[node] for node in pair.values())
+        for node in pair.values():
+            home[node] = first
+
+    users: dict[Expr, list[Expr]] = {}
+    for node in nodes:
+        for a in node.args:
+            users.setdefault(a, []).append(node)
+    away = _skippable(nodes, users, outputs, home, partner) if dialect.if_any else {}
+    late = {node for groups in away.values() for _, group in groups for node in group}
+
+    body = Code()
+    place: dict[Expr, int] = {}  # of values that cross pieces, in w
+    free: list[int] = []
+    ending: dict[int, list[int]] = {}
+    done: set[Expr] = set()
+    known: dict[Expr, str] = {}  # angles whose sines and cosines are made at once, and how to take them
+    for k, members in enumerate(pieces):
+        lines: list[str] = []
+        local: dict[Expr, str] = {}
+        reads = writes = False
+
+        def operand(a: Any, plain: bool, lines: list[str] = lines, local: dict[Expr, str] = local) -> str:
+            nonlocal reads
+            if type(a) is not Expr:
+                return literal(a, dialect.suffix) if plain else dialect.constant(a)
+            if a.op == "input":
+                return inputs[a]
+            if a not in local:
+                reads = True
+                local[a] = f"t{a.index}"
+                value = _unpacked(a, f"w[{place[a]}]", dialect)
+                lines.append(f"const {_kind(a, dialect)} t{a.index} = {value};")
+            return local[a]
+
+        def define(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local, k: int = k) -> None:
+            nonlocal writes
+            name = local[node] = f"t{node.index}"
+            done.add(node)
+            lines.extend(f"{target} = {name};" for target in outputs.get(node, ()))
+            if last[node] > k:
+                if free:
+                    spot = heapq.heappop(free)
+                else:
+                    spot, body.places = body.places, body.places + 1
+                place[node] = spot
+                ending.setdefault(last[node], []).append(spot)
+                writes = True
+                lines.append(f"w[{spot}] = {_packed(node, name, dialect)};")
+
+        def put(node: Expr, lines: list[str] = lines) -> None:
+            if node in done:
+                return
+            if node.op in ("sin", "cos"):
+                pair = partner[node.args[0]]
+                s, c = (f"t{pair[f].index}" if f in pair else "" for f in ("sin", "cos"))
+                made = [known.pop(node.args[0])] if node.args[0] in known else []
+                lines.extend(dialect.sincos(operand(node.args[0], False), s, c, *made))
+                for member in pair.values():
+                    define(member)
+                return
+            plain = node.op in ARITHMETIC
+            text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
+            lines.append(f"const {_kind(node, dialect)} t{node.index} = {text};")
+            define(node)
+
+        angles = [x.args[0] for x in members if x.op in ("sin", "cos") and not (x in late or x in done)]
+        angles = [x for x in dict.fromkeys(angles) if x.op == "input"] if dialect.at_once else []
+        for first in range(0, len(angles) - 1, AT_ONCE):
+            some = angles[first : first + AT_ONCE]
+            known.update((x, f"TURN(at_once_{k}_{first}, {i}, ") for i, x in enumerate(some))
+            lines.append(f"KNOWN_ANGLES(at_once_{k}_{first}, {', '.join(inputs[x] for x in some)});")
+
+        for node in members:
+            if node in late:
+                continue
+            for where, group in away.get(node, ()):
+                inside = set(group)
+                for a in [a for x in group for a in x.args if a not in inside]:
+                    operand(a, True)  # read what is not there yet out here, where all that follows finds it
+                kept = [x for x in group if not inside.issuperset(users[x])]
+                lines += [f"{_kind(x, dialect)} s{x.index} = {_kind(x, dialect, zero=True)};" for x in kept]
+                lines.append(dialect.if_any.format(where.format(operand(node.args[0], False))))
+                first = len(lines)
+                for x in group:
+                    put(x)
+                lines += [f"s{x.index} = t{x.index};" for x in kept]
+                lines[first:] = [f"    {line}" for line in lines[first:]]
+                lines.append("}")
+                local.update({x: f"s{x.index}" for x in kept})
+            put(node)
+        for spot in ending.get(k, []):
+            heapq.heappush(free, spot)
+        body.pieces.append(lines)
+        body.work.append((reads, writes))
+    return body
+
+
+def _skippable(
+    nodes: Sequence[Expr],
+    users: Mapping[Expr, Sequence[Expr]],
+    kept: Container[Expr],
+    home: Mapping[Expr, int],
+    partner: Mapping[Expr, Mapping[str, Expr]],
+) -> dict[Expr, list[tuple[str, list[Expr]]]]:
+    """Before a selection (where): what nothing but the selections of its condition, or its contrary, needs.
+
+    Pairs of how the condition is written, "{}" or "~{}", and nodes in order that were not needed before.
+    """
+    selections: dict[tuple[Expr, int, int], list[Expr]] = {}
+    for node in nodes:
+        if node.op == "where":
+            for side in (1, 2):
+                if type(node.args[side]) is Expr and node.args[side] is not node.args[3 - side]:
+                    selections.setdefault((node.args[0], side, home[node]), []).append(node)
+    free: dict[int, set[Expr]] = {}
+    for node in nodes:
+        if selections and node not in kept:
+            free.setdefault(home[node], set()).add(node)
+    found: dict[Expr, list[tuple[str, list[Expr]]]] = {}
+    late: set[Expr] = set()
+    for (_, side, k), chosen in sorted(selections.items(), key=lambda item: -item[1][-1].index):
+        only = _needed_only(chosen, side, free.get(k, set()), users, partner)
+        if sum(LONG.get(x.op, 1) for x in only) < SKIPPED or not late.isdisjoint(chosen):
+            continue
+        for node in chosen:
+            group = _ancestors([node.args[side]], only)
+            for x in [x for x in group if x.op in ("sin", "cos")]:
+                group.update(partner[x.args[0]].values())
+            if group:
+                only -= group
+                late |= group
+                free[k] -= {node, *group}  # of two selections, one within the other, the outer one counts
+                ordered = sorted(group, key=lambda x: x.index)
+                found.setdefault(node, []).append(("{}" if side == 1 else "~{}", ordered))
+    return found
+
+
+def _needed_only(
+    chosen: Sequence[Expr],
+    side: int,
+    free: set[Expr],
+    users: Mapping[Expr, Sequence[Expr]],
+    partner: Mapping[Expr, Mapping[str, Expr]],
+) -> set[Expr]:
+    """The nodes among `free` that only one side of the selections `chosen` needs."""
+    selecting = set(chosen)
+    free = free - selecting  # each selection stays in its place
+    while True:
+        only: set[Expr] = set()
+        before = _ancestors([x.args[side] for x in chosen], free)
+        for node in sorted(before, key=lambda x: -x.index):
+            if all(
+                u in only or (u in selecting and [a is node for a in u.args].index(True) == side)
+                for u in users[node]
+            ):
+                only.add(node)
+        pairs = [partner[x.args[0]].values() for x in only if x.op in ("sin", "cos")]
+        torn = {x for pair in pairs if not only.issuperset(pair) for x in pair}  # which are made together
+        if not torn:
+            return only
+        free = free - torn
+
+
+def _ancestors(nodes: Iterable[Any], within: Container[Expr]) -> set[Expr]:
+    """`nodes` and what they need, as far as it is `within`."""
+    seen: set[Expr] = set()
+    pending = [x for x in nodes if type(x) is Expr]
+    while pending:
+        node = pending.pop()
+        if node in within and node not in seen:
+            seen.add(node)
+            pending.extend(a for a in node.args if type(a) is Expr)
+    return seen
+
+
+def _kind(node: Expr, dialect: Dialect, zero: bool = False) -> str:
+    """The type of a node's value, or a value of that type."""
+    if node.op in CONDITIONS:
+        return "bits(splat(0))" if zero else dialect.condition
+    return "splat(0)" if zero else dialect.value
+
+
+def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[list[Any]]:
+    """`items` in runs whose costs add up to `limit` at most."""
+    runs: list[list[Any]] = []
+    total = limit
+    for item in items:
+        total += cost(item)
+        if total > limit:
+            runs.append([])
+            total = cost(item)
+        runs[-1].append(item)
+    return runs
+
+
+def _packed(node: Expr, text: str, dialect: Dialect) -> str:
+    """The value of a node as a number, which a condition is not."""
+    if node.op not in CONDITIONS:
+        return text
+    return f"number({text})" if dialect.condition == "I" else f"({dialect.value}){text}"
+
+
+def _unpacked(node: Expr, text: str, dialect: Dialect) -> str:
+    """The value of a node, from that number."""
+    if node.op not in CONDITIONS:
+        return text
+    return f"bits({text})" if dialect.condition == "I" else f"(int){text}"
+
+
+# -- C99, to read and to take along -------------------------------------------------------------------------
+
+
+def c99(function: Function, name: str | None = None, piece: int = PIECE, single: bool = False) -> str:
+    """One C99 function of plain doubles (or floats), with the pieces it needs; depends on math.h alone.
+
+    The prototype is `void name(const double *in, ..., double *out, ...)`, arrays row-major. A name that C or
+    math.h uses gets an underscore at its end.
+    """
+    name, arguments, results = c99_names(function, name)
+    dialect = c99_dialect(single)
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
+    body = straight_line(function, dialect, symbols, targets, piece)
+    real = dialect.real
+    takes = [f"const {real} *{key}" for key in arguments] + [f"{real} *{key}" for key in results]
+    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, f"{real} *w"))
+
+
+def _in_pieces(
+    scopes: tuple[str, str], name: str, takes: Sequence[str], body: Code, fixed: Sequence[str], work: str
+) -> list[str]:
+    """The function `name` in C, behind the functions of its pieces if there are several.
+
+    scopes  of a function that is in one piece or calls pieces, and of a piece
+    takes   declarations of arguments and results
+    fixed   statements before the body
+    work    declaration of the work array as an argument
+    """
+    names, pieces = [x.split()[-1].lstrip("*") for x in takes], body.pieces
+    head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
+    if len(pieces) == 1:
+        lines = [*fixed, *pieces[0]]
+        return [c_function(head, [*_unused(names, lines), *lines])]
+    taken = ", ".join([*takes, work])
+    text = [
+        c_function(f"{scopes[1]}void {name}_{k}({taken})", [*_unused([*names, "w"], lines), *lines])
+        for k, lines in enumerate(pieces)
+    ]
+    calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(pieces))]
+    return [*text, c_function(head, [f"{work.split()[0]} w[{max(body.places, 1)}];", *fixed, *calls])]
+
+
+def c99_names(
+    function: Any, name: str | None = None, local: str = r"t\d+|w"
+) -> tuple[str, list[str], list[str]]:
+    """What a function, its arguments and its results are called in C99, beside names for `local` use."""
+    name = identifier(name or function.name)
+    if re.fullmatch(RESERVED, name):
+        name += "_"
+    names: list[str] = []
+    for key in (*function.inputs, *function.outputs):
+        word = identifier(key)
+        if word in (name, function.name) or (word in names and len(names) >= len(function.inputs)):
+            word += "_out"
+        while re.fullmatch(RESERVED, word) or word in names or re.fullmatch(rf"{local}|{name}(_\d+)?", word):
+            word += "_"
+        names.append(word)
+    return name, names[: len(function.inputs)], names[len(function.inputs) :]
+
+
+def _bindings(
+    function: Function,
+    arguments: Sequence[str],
+    results: Sequence[str],
+    constant: Callable[[float], str],
+    entries: Sequence[str] | None = None,
+) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
+    """How input symbols are written, where nodes go, and the statements for the other entries of outputs.
+
+    An entry of an argument is written as `entries` say, else as name[i].
+    """
+    entries = entries or [f"{key}[{{}}]" for key in arguments]
+    symbols = {
+        x: entry.format(i)
+        for entry, array in zip(entries, function.inputs.values(), strict=True)
+        for i, x in enumerate(array.flat)
+    }
+    targets: dict[Expr, list[str]] = {}
+    fixed: list[str] = []
+    for key, array in zip(results, function.outputs.values(), strict=True):
+        for i, x in enumerate(array.flat):
+            if type(x) is Expr and x.op != "input":
+                targets.setdefault(x, []).append(f"{key}[{i}]")
+            else:
+                fixed.append(f"{key}[{i}] = {symbols[x] if type(x) is Expr else constant(x)};")
+    return symbols, targets, fixed
+
+
+def _unused(names: Iterable[str], lines: Sequence[str]) -> list[str]:
+    """A statement that silences warnings about the arguments which `lines` do not mention."""
+    used = set(re.findall(r"\b\w+\b", "\n".join(lines)))
+    ignored = [f"(void){name};" for name in names if name not in used]
+    return [" ".join(ignored)] if ignored else []
+
+
+def c_function(head: str, lines: Iterable[str]) -> str:
+    return "\n".join([head, "{", *(f"    {line}" for line in lines), "}", ""])
+
+
+# -- batch loops over lanes ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Guard:
+    """What the batch loop checks of the inputs: finite entries, vectors of norm 1, signs.
+
+    finite  names of inputs whose entries have to be finite
+    unit    (name of input, first entry, size) of each vector of norm 1: a quaternion, or an axis
+    tolerance  of | |vector|^2 - 1 |; None: any length from which a direction can be told
+    signs   (name of input, entry, relation to zero: ">" or ">=")
+    labels  names of the entries of inputs, for messages
+    poses   where the poses of free joints begin in configurations, for messages
+    """
+
+    finite: Sequence[str] = ()
+    unit: Sequence[tuple[str, int, int]] = ()
+    tolerance: float | None = 2 * OFF_UNIT
+    signs: Sequence[tuple[str, int, str]] = ()
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    poses: Sequence[int] = ()
+
+    @property
+    def compiled(self) -> str:
+        """A text that determines what is compiled."""
+        return f"{self.finite}{self.unit}{self.tolerance}{self.signs}"
+
+    def bounds(self, dtype: Any, share: float = 1.0) -> tuple[float, float]:
+        """What |vector|^2 has to be between, with a share of the tolerance."""
+        if self.tolerance is not None:
+            return 1 - share * self.tolerance, 1 + share * self.tolerance
+        return float(np.finfo(dtype).tiny / np.finfo(dtype).eps), float(np.finfo(dtype).max)
+
+
+def prelude(lanes: int, single: bool = False) -> str:
+    """The text before any code over T: number type, lanes, elementary functions."""
+    return f"#define LANES {lanes}\n#define SINGLE {int(single)}\n{runtime('lanes.h')}"
+
+
+def over_lanes(
+    function: Function,
+    name: str,
+    dialect: Dialect | None = None,
+    constants: Container[int] = (),
+    attribute: str = "__attribute__((noinline)) ",
+    piece: int = PIECE,
+) -> list[str]:
+    """C functions over T, of which the last computes `function` and calls the others.
+
+    It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
+    numbers are in `constants` are `const real *`, the same in all lanes.
+    """
+    dialect = dialect or lanes_dialect(False)
+    T, real = dialect.value, dialect.real
+    arguments = [f"x{k}" for k in range(len(function.inputs))]
+    results = [f"y{k}" for k in range(len(function.outputs))]
+    entries = [
+        dialect.splat.format(f"{x}[{{}}]") if k in constants else f"{x}[{{}}]"
+        for k, x in enumerate(arguments)
+    ]
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
+    body = straight_line(function, dialect, symbols, targets, piece)
+    kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
+    takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
+    scope = f"static {attribute}"
+    scopes = ("static " if len(body.pieces) > 1 else scope), scope
+    return _in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")
+
+
+def batch_units(
+    function: Function,
+    lanes: int,
+    single: bool = False,
+    guard: Guard | None = None,
+    units: int = 1,
+    piece: int = PIECE,
+) -> list[str]:
+    """Translation units of `int64_t run(n, in, in_stride, out, out_stride, kept)`, a batch loop over lanes.
+
+    in, out     a pointer per input and output, to rows of doubles (floats if `single`)
+    in_stride   numbers between rows, 0 for one row shared by the batch
+    returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
+    """
+    head = prelude(lanes, single)
+    dialect = lanes_dialect(single)
+    plan = Plan(function, lanes, dialect)
+    body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
+    scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
+    signature = ", ".join(
+        [f"const T *restrict x{k}" for k in range(len(function.inputs))]
+        + [f"T *restrict y{k}" for k in range(plan.results)]
+        + ["T *restrict w"]
+    )
+    pieces = [
+        c_function(f"{scope} __attribute__((noinline)) void piece{k}({signature})", lines)
+        for k, lines in enumerate(body.pieces)
+    ]
+    loop = plan.loop(body, guard or Guard())
+    if scope == "static":
+        return ["\n".join([head, *pieces, loop])]
+    shares = [pieces[k::units] for k in range(min(units, len(pieces)))]
+    declared = "\n".join(f"void piece{k}({signature});" for k in range(len(pieces)))
+    hidden = f"#pragma GCC visibility push(hidden)\n{declared}\n#pragma GCC visibility pop"
+    return ["\n".join([head, *share]) for share in shares[1:]] + ["\n".join([head, hidden, *shares[0], loop])]
+
+
+class Plan:
+    """Where the batch loop keeps inputs and results, and the loop itself."""
+
+    def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
+        self.lanes, self.dialect = lanes, dialect
+        self.inputs = {key: array.size for key, array in function.inputs.items()}
+        self.outputs = [list(array.flat) for array in function.outputs.values()]
+        names = [f"x{k}" for k in range(len(self.inputs))]
+        self.symbols, self.targets, self.fixed = _bindings(
+            function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
+        )
+        self.results = len(self.outputs)
+        if lanes > 1:  # each distinct entry once, in y0: nodes and inputs for each block, constants once
+            entries = [x for entries in self.outputs for x in entries]
+            kept = dict.fromkeys(map(_entry, sorted(entries, key=lambda x: type(x) is not Expr)))
+            self.place = {x: i for i, x in enumerate(kept)}
+            self.targets = {
+                x: [f"y0[{i}]"] for x, i in self.place.items() if type(x) is Expr and x.op != "input"
+            }
+            self.results = 1
+
+    def loop(self, body: Code, guard: Guard) -> str:
+        rows = (self._row if self.lanes == 1 else self._block)(body, guard)
+        return "\n".join([rows, runtime("batch.h")])
+
+    def _calls(self, body: Code) -> list[str]:
+        passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
+        return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
+
+    def _checks(self, guard: Guard) -> list[str]:
+        """Statements which make `bad` differ from zero (or NaN) where an input breaks the guard."""
+        names = list(self.inputs)
+        lines = []
+        for name in guard.finite:
+            lines.append(f"bad = unless_finite(x{names.index(name)}, {self.inputs[name]}, bad);")
+        for name, first, size in guard.unit:
+            k = names.index(name)
+            square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(size))
+            low, high = map(
+                self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64)
+            )
+            within = f"MASK({square} > {low}) & MASK({square} < {high})"
+            lines.append(f"bad += where({within}, splat(0), splat(1));")
+        for name, entry, relation in guard.signs:
+            within = f"MASK(x{names.index(name)}[{entry}] {relation} splat(0))"
+            lines.append(f"bad += where({within}, splat(0), splat(1));")
+        return ["T bad = splat(0);", *lines] if lines else []
+
+    def _row(self, body: Code, guard: Guard) -> str:
+        """Results go straight into the rows."""
+        checks = self._checks(guard)
+        storage = "static __thread " if 8 * body.places > STACK else ""  # else, on the stack
+        lines = [f"{storage}T w[{max(body.places, 1)}];", "(void)w;"]
+        lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
+        lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
+        lines += [*checks, *(["if (bad != 0) return 1;"] if checks else [])]
+        head = (
+            "INLINE int one_row(int64_t i, const real *const *in, const int64_t *in_stride, "
+            "real *const *out, const int64_t *out_stride)"
+        )
+        return c_function(head, [*lines, *self.fixed, *self._calls(body), "return 0;"])
+
+    def _block(self, body: Code, guard: Guard) -> str:
+        """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
+        members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
+        members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
+        members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
+        workspace = ["typedef struct {", *(f"    {m}" for m in members), "} Workspace;"]
+        row = max(sum(map(len, self.outputs)), 1)
+        workspace.append(
+            f"enum {{ SMALL = sizeof(Workspace) <= {STACK}, WITHIN = {CACHED} / ({row} * sizeof(real)) }};"
+        )
+        tables, stores = self._stores()
+        nodes = sum(type(x) is Expr for x in self.place)
+        numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
+        tables.append(constant_table("real", "constants", numbers))
+        begin = [f"for (int j = 0; j < {len(numbers)}; j++) s->y0[{nodes} + j] = splat(constants[j]);"]
+        inputs = [f"T *x{k} = s->x{k};" for k in range(len(self.inputs))]
+        take = [
+            f"load(x{k}, {size}, in[{k}] + i * in_stride[{k}], in_stride[{k}], rows);"
+            for k, size in enumerate(self.inputs.values())
+            if size
+        ]
+        checks = self._checks(guard)
+        take += [*checks, "return any(MASK(bad != 0));" if checks else "return 0;"]
+        copies = [
+            f"y0[{i}] = {self.symbols[x]};"
+            for x, i in self.place.items()
+            if type(x) is Expr and x.op == "input"
+        ]
+        give = ["const T *y0 = s->y0;", "(void)y0, (void)same, (void)past;"]
+        for k, entries in enumerate(self.outputs):
+            if width := len(entries):
+                give += [
+                    f"real *out{k} = out[{k}] + i * out_stride[{k}];",
+                    f"real *row{k} = rows == LANES ? out{k} : s->spare{k};",
+                    f"const int64_t step{k} = rows == LANES ? out_stride[{k}] : {width};",
+                    *stores[k],
+                    f"if (rows < LANES) copy_rows(out{k}, out_stride[{k}], row{k}, {width}, rows);",
+                ]
+        block = "INLINE {} {}(Workspace *s, int64_t i, int64_t rows, {})".format
+        results = "real *const *out, const int64_t *out_stride, int same, int past"
+        functions = [
+            c_function("INLINE void begin(Workspace *s)", begin),
+            c_function(
+                block("int", "take", "const real *const *in, const int64_t *in_stride"), inputs + take
+            ),
+            c_function(
+                "INLINE void compute(Workspace *s)",
+                [*inputs, "T *y0 = s->y0, *w = s->w;", "(void)y0, (void)w;", *copies, *self._calls(body)],
+            ),
+            c_function(block("void", "give", results), give),
+        ]
+        return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
+
+    def _stores(self) -> tuple[list[str], list[list[str]]]:
+        """Tables of what goes where, and for each output the statements that store it."""
+        tables: list[str] = []
+        statements: list[list[str]] = []
+        L = self.lanes
+        for k, entries in enumerate(self.outputs):
+            width = len(entries)
+            starts = list(range(0, width - L + 1, L))
+            if width > L and width % L:
+                starts.append(width - L)  # the last block overlaps the one before
+            places = [self.place[_entry(x)] for x in entries]
+            constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
+            if constant:
+                numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                tables.append(constant_table("real", f"fixed{k}", numbers))
+            tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
+            if width < L:
+                statements.append([f"write_short(row{k}, step{k}, y0, from{k}, {width}, past);"])
+                continue
+            stores = []
+            for i in starts if len(starts) <= UNROLLED else []:
+                values = (
+                    f"fixed{k} + {i}" if i in constant else ", ".join(f"y0[{j}]" for j in places[i : i + L])
+                )
+                if i in constant:
+                    stores.append(f"if (!same) store_same(row{k} + {i}, step{k}, {values});")
+                elif i % L:  # what is left, in blocks of fewer columns
+                    stores += [
+                        f"store_{size}(row{k} + {j}, step{k}, "
+                        + ", ".join(f"y0[{place}]" for place in places[j : j + size])
+                        + ");"
+                        for j, size in _parts(width - width % L, width)
+                    ]
+                else:
+                    stores.append(f"store(row{k} + {i}, step{k}, {values});")
+            tables.append(constant_table("int", f"at{k}", (~i if i in constant else i for i in starts)))
+            fixed = f"fixed{k}" if constant else "0"
+            whole = f"write(row{k}, step{k}, y0, from{k}, {fixed}, at{k}, {len(starts)}, past);"
+            statements.append([f"if (past) {whole}", "else {", *stores, "}"] if stores else [whole])
+        return tables, statements
+
+
+def _parts(first: int, end: int) -> Iterator[tuple[int, int]]:
+    """first <= j < end cut into runs (j, size) whose sizes are powers of two, the largest first."""
+    while first < end:
+        size = 1 << ((end - first).bit_length() - 1)
+        yield first, size
+        first += size
+
+
+def _entry(x: Any) -> Any:
+    """What tells an entry of an output from others: the node, or the constant's text (-0.0 is not 0.0)."""
+    return x if type(x) is Expr else repr(x)
+
+
+def constant_table(kind: str, name: str, values: Iterable[Any]) -> str:
+    return f"static const {kind} {name}[] = {{{', '.join(map(str, values)) or '0'}}};"
+
+
+def enumeration(sizes: Mapping[str, Any]) -> str:
+    """Dimensions and settings that texts of codegen/runtime take as constants."""
+    return f"enum {{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }};"

@@ -1,0 +1,490 @@
+"""C source of a program: loops over places, shared by passes as `schedule` says.
+
+Where several passes share a loop, most iterations are one straight line that loads cells, computes and stores
+cells. Elsewhere functions are called: with pointers where the cells of an argument follow each other, and
+gathered copies otherwise; their results go in place where they do not read them themselves. Cells are in the
+array `w`, or in arguments and results of the program. Tables of positions that are regular (base + stride *
+place) are printed so, others as `static const`. Constants that are the same wherever a function is applied
+become part of its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.concurrency import cached_property
+from ..graph.graph import Expr, Function, trace
+from ..programs.program import Application, Pass, Program
+from ..programs.schedule import Loop, Schedule, Segment, line
+from .c import (
+    ARITHMETIC,
+    PIECE,
+    Code,
+    Dialect,
+    Guard,
+    Plan,
+    c99,
+    c99_dialect,
+    c99_names,
+    c_function,
+    constant_table,
+    identifier,
+    lanes_dialect,
+    literal,
+    over_lanes,
+    prelude,
+    straight_line,
+    wide_dialect,
+)
+
+SMALL = 100  # operations up to which a function may be copied into the loop that calls it
+FEW, WORTH = 4, 4  # places, and operations for each number that comes or goes, from which on places are lanes
+
+
+def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
+    """C functions over T, of which the last computes `function`; see `over_lanes`."""
+    if isinstance(function, Function):
+        return over_lanes(function, name)
+    arguments = [f"x{k}" for k in range(len(function.inputs))]
+    results = [f"y{k}" for k in range(len(function.outputs))]
+    text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
+    takes = [f"const T *restrict {key}" for key in arguments] + [f"T *restrict {key}" for key in results]
+    # each thread keeps its cells, which may be too many for its stack
+    memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *w = cells;", "ASK_ONCE(w);"]
+    head = f"static __attribute__((noinline)) void {name}({', '.join(takes)})"
+    return [*text.functions, c_function(head, [*memory, *text.lines])]
+
+
+def program_unit(
+    program: Program, lanes: int, single: bool = False, guard: Guard | None = None, piece: int = PIECE
+) -> str:
+    """The translation unit that defines `run` over batches of states; see `batch_units`."""
+    dialect = lanes_dialect(single)
+    plan = Plan(program.interface(lanes > 1), lanes, dialect)  # of one state, results are where they belong
+    outputs = _outputs(program)
+    if lanes > 1:  # each distinct cell once
+        outputs = [np.array([cell.args[0] for cell in plan.place], int)]
+    arguments = [f"x{k}" for k in range(len(program.inputs))]
+    results = {f"y{k}": positions for k, positions in enumerate(outputs)}
+    text = _Text(program, "step", arguments, results, dialect, piece, wide=lanes == 1)
+    takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
+    whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
+    loop = plan.loop(Code([[]], text.size), guard or Guard())
+    return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
+
+
+def callable_c99(program: Function | Program, name: str | None = None, single: bool = False) -> str:
+    """C99 functions of plain doubles (or floats), of which the last computes `program`; see `c99`."""
+    if isinstance(program, Function):
+        return c99(program, name, single=single)
+    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
+    dialect = c99_dialect(single)
+    text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), dialect)
+    takes = [*(f"const {dialect.real} *{x}" for x in arguments), *(f"{dialect.real} *{y}" for y in results)]
+    head = f"void {name}({', '.join(takes) or 'void'})"
+    memory = [f"{dialect.real} w[{text.size}];"] if text.size else []
+    return "\n".join([*text.functions, c_function(head, [*memory, *text.lines])])
+
+
+def _outputs(program: Program) -> list[Any]:
+    return [program.positions(cells).ravel() for cells in program.outputs.values()]
+
+
+class _Text:
+    """The statements of a program, from its arguments by the cells w to its results.
+
+    arguments  names of arrays
+    results    names of arrays, and the positions of the cells that go there
+    piece      operations in one C function
+    wide       whether places may be lanes, as they may in a loop over one state
+    size       how many cells w has
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        name: str,
+        arguments: Sequence[str],
+        results: dict[str, Any],
+        dialect: Dialect | None = None,
+        piece: int = PIECE,
+        wide: bool = False,
+    ) -> None:
+        self.name, self.dialect = name, dialect or lanes_dialect(False)
+        single = [step.parts[0] for step in program.passes if wide and len(step.parts) == 1]
+        self._over_lanes = {part for part in single if _is_wide(part)}
+        self.lines: list[str] = []
+        self._tables: dict[tuple[str, ...], tuple[str, str]] = {}
+        self._schedule = schedule = Schedule(program, list(results.values()), self._over_lanes)
+        self._arrays, self.size = ["w", *arguments, *results], schedule.size
+        for key, cells in zip(arguments, program.inputs.values(), strict=True):
+            positions = program.positions(cells).ravel()
+            if cells.size and schedule.space[positions[0]] == 0:
+                order = np.argsort(schedule.spot[positions])
+                self._copy("w", schedule.spot[positions][order], key, order)
+        for first, values in program.starts:
+            self._begin(first + np.arange(len(values)), values)
+        uses: dict[tuple[Any, ...], list[tuple[Application, bool]]] = {}
+        for loop in schedule.loops:
+            for part in loop.step.parts if loop.alternating else (turns.part for turns in loop.turns):
+                if part.places:
+                    uses.setdefault(self._form(part), []).append((part, bool(loop.runs)))
+        self._forms = {
+            form: _Form(f"{name}_{k}_{identifier(form[0].name)}", form[1], *zip(*parts, strict=True))
+            for k, (form, parts) in enumerate(uses.items())
+        }
+        for loop in schedule.loops:
+            self.lines += self._turns(loop.step) if loop.alternating else self._loop(loop)
+        for j, (key, positions) in enumerate(results.items()):
+            space = schedule.space[positions]
+            if (space == 1 + len(arguments) + j).any():
+                self._fill(key, np.flatnonzero(schedule.constant[positions]), positions)
+                space[schedule.constant[positions]] = 1 + len(arguments) + j
+            edges = np.flatnonzero(np.diff(space)) + 1
+            for entries in np.split(np.arange(len(positions)), edges):
+                if len(entries) and space[entries[0]] != 1 + len(arguments) + j:
+                    source = self._arrays[space[entries[0]]]
+                    self._copy(key, entries, source, schedule.spot[positions[entries]])
+        tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
+        forms, lines = list(self._forms.values()), "\n".join(self.lines)
+        if self.dialect.value != "T":  # compilers warn of functions that are nowhere called
+            forms = [form for form in forms if f"{form.name}(" in lines]
+        self.functions = [*tables, *(text for form in forms for text in form.text(self.dialect, piece))]
+
+    def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
+        """Statements for target[to] = source[of]; entries follow each other in the target."""
+        entry = self._regular(of, np.arange(len(of)), "j")
+        self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{entry}]"))
+
+    def _fill(self, target: str, to: Any, positions: Any) -> None:
+        """Statements that write the entries `to` of a result, which are constant."""
+        values = self._schedule.start[positions[to]]
+        for value in np.unique(values):
+            entries = to[values == value]
+            edges = np.flatnonzero(np.diff(entries) != 1) + 1
+            first, counts = (
+                np.array(x, int) for x in zip(*((run[0], len(run)) for run in np.split(entries, edges)))
+            )
+            each = np.arange(len(first))
+            begin, count = (self._regular(x, each, "k") for x in (first, counts))
+            word = self.dialect.splat.format(self._literal(value))
+            self.lines.append(
+                f"for (int k = 0; k < {len(first)}; k++) {_each(count, f'{target}[{begin} + j]', word)}"
+            )
+
+    def _begin(self, cells: Any, values: Any) -> None:
+        """Statements that give cells their values at the start."""
+        needed = self._schedule.space[cells] == 0
+        spots, values = self._schedule.spot[cells[needed]], values[needed]
+        order = np.argsort(spots)
+        spots, values = spots[order], values[order]
+        for run in np.split(np.arange(len(spots)), np.flatnonzero(np.diff(spots) != 1) + 1):
+            if not len(run):
+                continue
+            edges = np.flatnonzero(np.diff(values[run]) != 0) + 1
+            for part in np.split(run, edges) if len(edges) < 8 else [run]:
+                x = values[part]
+                value = self._literal(x[0]) if (x == x[0]).all() else f"{self._reals(x)}[j]"
+                target = f"w[{spots[part[0]]} + j]"
+                self.lines.append(_each(len(part), target, self.dialect.splat.format(value)))
+
+    def _loop(self, loop: Loop) -> list[str]:
+        """A loop over iterations k of parts that share it."""
+        if len(loop.turns) == 1:
+            (turns,) = loop.turns
+            if turns.part in self._over_lanes:
+                return self._lanes(turns.part)
+            body = self._place(turns.part, np.arange(turns.part.places))
+            return [f"for (int i = 0; i < {turns.part.places}; i++) {{", *_indented(body), "}"]
+        body = [x for segment in loop.segments for x in ("{", *_indented(self._segment(segment)), "}")]
+        if loop.unrolled:
+            ((start, stop),) = loop.runs
+            head = f"for (int k = {start}; k < {stop}; k++) {{"
+            before, after = self._singly(loop, range(start)), self._singly(loop, range(stop, loop.length))
+            return [*before, head, *_indented(body), "}", *after]
+        lines = []
+        if loop.runs:
+            table = self._named("int", [*(str(x) for run in loop.runs for x in run), "-1"])
+            lines = [
+                f"if (k == {table}[run]) {{",
+                f"    for (; k < {table}[run + 1]; k++) {{",
+                *_indented(body, 2),
+                "    }",
+                "    run += 2;",
+                f"    if (k == {loop.length}) break;",
+                "}",
+            ]
+        single = loop.length - sum(stop - start for start, stop in loop.runs)
+        for turns in loop.turns:
+            iterations = loop.alone(turns)
+            if not len(iterations):
+                continue
+            guard = f"if (k >= {turns.first} && k < {turns.stop}) " if len(iterations) < single else ""
+            body = self._place(turns.part, turns.places(iterations))
+            if any(re.search(r"\bi\b", x) for x in body):
+                i = f"k - {turns.first}" if turns.first else "k"
+                body = [f"const int i = {i};", *body]
+            lines += [f"{guard}{{", *_indented(body), "}"]
+        head = f"for (int k = 0{', run = 0' if loop.runs else ''}; k < {loop.length}; k++) {{"
+        return [head, *_indented(lines), "}"]
+
+    def _singly(self, loop: Loop, iterations: range) -> list[str]:
+        """Iterations of a loop, part by part."""
+        lines = []
+        for k in iterations:
+            for turns in loop.turns:
+                if turns.first <= k < turns.stop:
+                    body = self._place(turns.part, turns.places(np.array([k])))
+                    lines += body if len(body) == 1 else ["{", *_indented(body), "}"]
+        return lines
+
+    def _segment(self, segment: Segment) -> list[str]:
+        """The statements for iteration k: everything is loaded, computed, and stored."""
+        T, iterations = self.dialect.value, segment.iterations
+        symbols: dict[Expr, str] = {}
+        targets: dict[Expr, list[str]] = {}
+        before: list[str] = []
+        after: list[str] = []
+        for column, symbol in segment.loads.values():
+            symbols[symbol] = f"l{symbol.args[1][0]}"
+            if column.dtype.kind == "f":
+                table = self._regular(np.arange(len(column)), iterations, "k")
+                value = self.dialect.splat.format(f"{self._reals(column)}[{table}]")
+            else:
+                value = self._cell(column, iterations, "k")
+            before.append(f"const {T} {symbols[symbol]} = {value};")
+        for column, x in segment.stores.values():
+            if type(x) is not Expr:
+                value = self.dialect.constant(float(x))
+            elif x.op == "input":
+                value = symbols[x]
+            else:
+                value = f"o{len(after)}"
+                targets.setdefault(x, []).append(f"const {T} {value}")
+            after.append(f"{self._cell(column, iterations, 'k')} = {value};")
+        body = straight_line(segment.function, self.dialect, symbols, targets, piece=1 << 30)
+        return [*before, *body.pieces[0], *after]
+
+    def _turns(self, step: Pass) -> list[str]:
+        """A loop over places of parts that take turns."""
+        which = self._named("int", map(str, step.order))
+        lines = [f"for (int k = 0, next[{len(step.parts)}] = {{0}}; k < {len(step.order)}; k++) {{"]
+        lines += [f"    const int i = next[{which}[k]]++;", f"    switch ({which}[k]) {{"]
+        for number, part in enumerate(step.parts):
+            if part.places:
+                body = self._place(part, np.arange(part.places))
+                lines += [f"    case {number}: {{", *_indented(body, 2), "    } break;"]
+        return [*lines, "    }", "}"]
+
+    def _place(self, part: Application, places: Any) -> list[str]:
+        """The statements for place i, one of `places`."""
+        T, form = self.dialect.value, self._forms[self._form(part)]
+        given, before, after = [], [], []
+        for k, a in enumerate(part.arguments):
+            if a.dtype.kind == "f":
+                given.append(self._constants(a[:, form.free[k]], places))
+            elif not a.shape[1]:
+                given.append("0")
+            elif self._follow(a[places]):
+                given.append(self._pointer(a[places], places))
+            else:
+                given.append(f"a{k}")
+                before += [f"{T} a{k}[{a.shape[1]}];"]
+                before += [f"{x} = {y};" for x, y in self._entries(f"a{k}", a[places], places)]
+        apart = not any((part.reads == column[:, None]).any() for column in part.writes.T)
+        for k, (y, old) in enumerate(zip(part.results, part.written, strict=True)):
+            if not y.shape[1]:
+                given.append("0")
+            elif self._follow(y[places]) and (apart or not old):
+                given.append(self._pointer(y[places], places))
+            else:
+                given.append(f"r{k}")
+                before.append(f"{T} r{k}[{y.shape[1]}];")
+                after += [f"{y} = {x};" for x, y in self._entries(f"r{k}", y[places], places)]
+        call = f"{form.name}({', '.join(given)});"
+        return [*before, call, *after]
+
+    def _form(self, part: Application) -> tuple[Any, ...]:
+        """What parts that call the same C function have in common: if over lanes, what all of them share."""
+        shared = tuple(map(_is_shared, part.arguments)) if part in self._over_lanes else None
+        return (part.function, shared, *(a.dtype.kind for a in part.arguments))
+
+    def _lanes(self, part: Application) -> list[str]:
+        """A loop over places that are lanes, WIDE at a time; some come twice where these do not fit."""
+        form, places, n = self._forms[self._form(part)], np.arange(part.places), part.places
+        given, made, before, after = [], [], [], []
+        for k, a in enumerate(part.arguments):
+            given.append(f"a{k}")
+            if a.dtype.kind == "f":
+                given[-1] = self._constants(a[:, form.free[k]], places)
+            elif not a.shape[1]:
+                given[-1] = "0"
+            elif not _is_shared(a):
+                made.append(f"W a{k}[{a.shape[1]}];")
+                before += self._each_lane("take", f"a{k}", a)
+            elif self._follow(a[:1]):
+                given[-1] = self._pointer(a[:1], places[:1])
+            else:
+                made.append(f"{self.dialect.real} a{k}[{a.shape[1]}];")
+                made += [f"{x} = {y};" for x, y in self._entries(f"a{k}", a[:1], places[:1])]
+        for k, y in enumerate(part.results):
+            given.append(f"r{k}")
+            made.append(f"W r{k}[{y.shape[1]}];")
+            after += self._each_lane("give", f"r{k}", y)
+        call = f"{form.name}({', '.join(given)});"
+        begin = f"const int k = {n} - first < WIDE && {n} >= WIDE ? {n} - WIDE : first, left = {n} - k;"
+        body = [begin, *made, *before, call, *after]
+        return [f"for (int first = 0; first < {n}; first += WIDE) {{", *_indented(body), "}"]
+
+    def _each_lane(self, move: str, name: str, cells: Any) -> list[str]:
+        """Statements that take vectors name[j] from the cells (places, size), or give them to those."""
+        lines, plan, places = [], self._schedule, np.arange(len(cells))
+        for j, column in enumerate(cells.T):
+            found = line(places, plan.spot[column])
+            if found is None:
+                here, lane = self._cell(column, places, "i"), f"{name}[{j}][l]"
+                lines.append(f"EACH_PLACE({f'{lane} = {here}' if move == 'take' else f'{here} = {lane}'});")
+            else:
+                at = f"{self._arrays[plan.space[column[0]]]} + {found[0]}"
+                lines.append(f"{move}_lanes({name} + {j}, {at}, {found[1]}, k, left);")
+        return lines
+
+    def _constants(self, values: Any, places: Any) -> str:
+        """A pointer to the constants (., size) of place i, one of `places`."""
+        if not values.size:
+            return "0"
+        if (values == values[:1]).all():
+            return self._reals(values[0])
+        return f"{self._reals(values)} + {self._regular(values.shape[1] * places, places, 'i')}"
+
+    def _follow(self, cells: Any) -> bool:
+        """Whether the cells of each place, (places, size), follow each other."""
+        space, spot = self._schedule.space[cells], self._schedule.spot[cells]
+        return bool((space == space[0, 0]).all() and (np.diff(spot, axis=1) == 1).all())
+
+    def _pointer(self, cells: Any, places: Any) -> str:
+        """A pointer to the cells of place i, which follow each other."""
+        return f"{self._arrays[self._schedule.space[cells[0, 0]]]} + {self._index(cells[:, 0], places, 'i')}"
+
+    def _entries(self, name: str, cells: Any, places: Any) -> list[tuple[str, str]]:
+        """Entries of an array, and the cells (places, size) of place i that belong there."""
+        return [(f"{name}[{j}]", self._cell(column, places, "i")) for j, column in enumerate(cells.T)]
+
+    def _cell(self, cells: Any, x: Any, counter: str) -> str:
+        """The cell of `cells` (n,) that a counter selects, which has the values x (n,)."""
+        return f"{self._arrays[self._schedule.space[cells[0]]]}[{self._index(cells, x, counter)}]"
+
+    def _index(self, cells: Any, x: Any, counter: str) -> str:
+        """Where a cell is in its array."""
+        plan = self._schedule
+        turn, origin = plan.turns[cells[0]], plan.origin[cells[0]]
+        if turn > 1 and (plan.origin[cells] == origin).all() and line(x, plan.spot[cells]) is None:
+            found = line(x, plan.row[cells])
+            if found is not None:
+                start, step = found
+                row = f"{start % turn} + {counter}" if step > 0 else f"{start % turn} - {counter}"
+                if abs(step) == 1:
+                    return f"{origin} + {plan.stride[cells[0]]} * (({row}) & {turn - 1})"
+        return self._regular(plan.spot[cells], x, counter)
+
+    def _regular(self, values: Any, x: Any, counter: str) -> str:
+        """The entry of whole numbers (n,) where a counter has the value x (n,)."""
+        found = line(x, values)
+        if found is None:  # by a table, which others share that are lines over it
+            start, step = int(values.min()), int(np.gcd.reduce(values - values.min()))
+            entries = np.zeros(int(x.max()) + 1, int)
+            entries[x] = (values - start) // step
+            counter = f"{self._named('int', map(str, entries.tolist()))}[{counter}]"
+        else:
+            start, step = found
+        words = [str(start)] if start or not step else []
+        words += [f"{step} * {counter}" if step != 1 else counter] if step else []
+        return " + ".join(words)
+
+    def _literal(self, x: float) -> str:
+        return literal(float(x), self.dialect.suffix)
+
+    def _reals(self, values: Any) -> str:
+        """The name of a table of constants."""
+        return self._named(self.dialect.real, map(self._literal, values.flat))
+
+    def _named(self, kind: str, values: Any) -> str:
+        entry = (kind, f"{self.name}_table{len(self._tables)}")
+        return self._tables.setdefault(tuple(values), entry)[1]
+
+
+class _Form:
+    """A function as some passes call it, with constants in certain arguments.
+
+    shared  whether lanes, if they are places, share an argument
+    """
+
+    def __init__(
+        self, name: str, shared: Sequence[bool] | None, parts: Sequence[Application], rare: Sequence[bool]
+    ) -> None:
+        self.shared = shared
+        self.rare = all(rare)  # beside straight lines that do the same
+        self.name, self.parts, self.function = name, parts, parts[0].function
+        self.free = {}  # of each constant argument: the entries that differ from place to place
+        self._fixed = {}
+        for k, a in enumerate(parts[0].arguments):
+            if a.dtype.kind == "f":
+                rows = np.concatenate([part.arguments[k] for part in parts])
+                self.free[k], self._fixed[k] = ~(rows == rows[0]).all(axis=0), rows[0]
+
+    @cached_property
+    def folded(self) -> Function:
+        """The function of what differs from place to place."""
+        shapes = [x.shape for x in self.function.inputs.values()]
+
+        def folded(*arrays: Any) -> Any:
+            given = list(arrays)
+            for k, free in self.free.items():
+                values = self._fixed[k].astype(object)
+                values[free] = arrays[k]
+                given[k] = values.reshape(shapes[k])
+            return self.function(*given)
+
+        counts = [int(self.free[k].sum()) if k in self.free else shape for k, shape in enumerate(shapes)]
+        return trace(folded, {f"x{k}": shape for k, shape in enumerate(counts)})
+
+    def text(self, dialect: Dialect, piece: int) -> list[str]:
+        function = self.folded if self.free else self.function
+        if self.shared is not None:
+            constants = [k for k, shared in enumerate(self.shared) if shared]
+            return over_lanes(function, self.name, wide_dialect(bool(dialect.suffix)), constants, piece=piece)
+        small = sum(function.operations.values()) <= SMALL
+        # `restrict` speaks of one place: what a place leaves to the next one is read after a call
+        inline = small and not any(any(part.written) for part in self.parts)
+        attribute = "" if (inline and not self.rare) or dialect.value != "T" else "__attribute__((noinline)) "
+        return over_lanes(function, self.name, dialect, self.free, attribute, piece)
+
+
+def _is_wide(part: Application) -> bool:
+    """Whether the places of a part may be lanes: many, in any order, of arithmetic that is worth it."""
+    operations, arrays = part.function.operations, (*part.arguments, *part.results)
+    return (
+        part.places >= FEW
+        and sum(operations.values()) >= WORTH * sum(x.shape[1] for x in arrays if not _is_shared(x))
+        and ARITHMETIC.issuperset(operations)
+        and all(_is_shared(x) for x in arrays if x.dtype.kind == "f")
+        and not np.isin(part.writes, part.reads).any()
+        and part.free
+    )
+
+
+def _is_shared(cells: Any) -> bool:
+    """Whether all places have the same cells, or constants, (places, size)."""
+    return bool((cells == cells[:1]).all())
+
+
+def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:
+    return ["    " * depth + line for line in lines]
+
+
+def _each(count: int | str, target: str, value: str) -> str:
+    return f"for (int j = 0; j < {count}; j++) {target} = {value};"

@@ -1,0 +1,174 @@
+"""Names for the parts of a flat array: memory and parameters of systems."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import namedtuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...base.arguments import floats
+from ...base.concurrency import cached_property
+from ...base.errors import ModelError, ShapeError, UnknownName, known
+from ...scalars import Array
+
+Check = Callable[[np.ndarray], np.ndarray]
+NONE: Mapping[str, Check] = {}
+
+
+class Named(Mapping[str, Any]):
+    """Values that are read by name, and not set."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Sendable:
+    """What is sent to other processes without what cached properties have found, as what is compiled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        kind = type(self)
+        return {
+            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
+        }
+
+
+class FlatLayout(Sendable):
+    """Names for the parts of a flat array, given by their default values: an entry or an array each.
+
+    A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
+    the tuples that `read` gives, with underscores for what is no letter or digit: `p.wrist_3_link_mass`.
+    `checks` are functions of values (..., *shape), which raise errors for impossible ones. Those that are
+    `needed` may have NaN by default: no value.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        defaults: Mapping[str, Any],
+        checks: Mapping[str, Check] = NONE,
+        needed: Collection[str] = (),
+    ) -> None:
+        for name in defaults:
+            if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name) or not name.isprintable():
+                raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
+        self.kind, self.checks, self.needed = kind, dict(checks), needed
+        self.defaults = {
+            name: floats(f"{kind} {name}", value, finite=name not in needed)
+            for name, value in defaults.items()
+        }
+        self.size = sum(value.size for value in self.defaults.values())
+        self.fields = {name: word_of(name) for name in self.defaults}
+        if len(set(self.fields.values())) < len(self.fields):
+            raise ModelError(
+                f"two of the {kind}s {', '.join(self.fields)} are one word without their dots; rename one"
+            )
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """The names of all entries of the flat array, each with the part that it is of: gravity[2]."""
+        return {
+            f"{name}{list(place) or ''}": name
+            for name, x in self.defaults.items()
+            for place in np.ndindex(x.shape)
+        }
+
+    @cached_property
+    def type(self) -> Any:
+        """The named tuples that `read` gives."""
+        kind, fields = self.kind, list(self.fields.values())
+
+        def unknown(parts: Any, name: str) -> NoReturn:
+            raise UnknownName(f"there is no {kind} {name!r} that has a value; {known(fields, name)}")
+
+        return type(kind, (namedtuple(kind, fields),), {"__slots__": (), "__getattr__": unknown})
+
+    @cached_property
+    def places(self) -> dict[str, slice]:
+        """Where the parts stand in the flat array."""
+        ends = np.cumsum([0, *(x.size for x in self.defaults.values())]).tolist()
+        return {name: slice(a, b) for name, (a, b) in zip(self.defaults, pairwise(ends), strict=True)}
+
+    def read(self, flat: Array) -> Any:
+        """The parts of flat (..., size), by their names."""
+        shapes = [value.shape for value in self.defaults.values()]
+        parts = [flat[..., at] for at in self.places.values()]
+        return self.type(*(x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(parts, shapes, strict=True)))
+
+    def named(self, flat: Array) -> dict[str, Any]:
+        """The same by the names as they were given."""
+        return dict(zip(self.defaults, self.read(flat), strict=True))
+
+    def write(self, parts: Any) -> Array:
+        """The flat array of the parts."""
+        flat = [np.reshape(np.asarray(part), -1) for part in parts]
+        return np.concatenate([np.zeros(0, int), *flat])
+
+    def values(self, given: Mapping[str, Any], batch: tuple[int, ...], *behind: float) -> Array:
+        """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`.
+
+        behind  further numbers behind them, the same in the whole batch
+        """
+        self.check(given)
+        columns = []
+        for name, default in self.defaults.items():
+            value = floats(f"{self.kind} {name}", given.get(name, default), finite=name not in self.needed)
+            wanted = (*batch, *default.shape)
+            try:
+                value = np.broadcast_to(value, wanted)
+            except ValueError:
+                raise ShapeError(
+                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
+                    "each member of the ensemble"
+                ) from None
+            if name in given and name in self.checks:
+                value = self.checks[name](value)
+            columns.append(value.reshape(*batch, default.size))
+        return np.concatenate([*columns, np.broadcast_to(behind, (*batch, len(behind)))], axis=-1)
+
+    def check(self, names: Mapping[str, Any]) -> None:
+        """Raise ModelError for a name that is not there."""
+        for name in names:
+            if name not in self.defaults:
+                there = known(self.defaults, name) if self.defaults else "there are none"
+                raise ModelError(f"there is no {self.kind} {name!r}; {there}")
+
+    def batches(self, given: Mapping[str, Any], own: int = 0) -> dict[str, tuple[int, ...]]:
+        """The leading axes of each of what is given; `own` of the last ones are not the ensemble's."""
+        found = {}
+        for name, value in given.items():
+            if name in self.defaults:
+                extra = np.ndim(value) - self.defaults[name].ndim - own
+                found[name] = np.shape(value)[: max(0, extra)]
+        return found
+
+
+def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The leading axes to which those of all that is given broadcast; raises ShapeError."""
+    try:
+        return np.broadcast_shapes(*batches.values())
+    except ValueError:
+        differ = " and ".join(f"{name} {axes}" for name, axes in batches.items() if axes)
+        raise ShapeError(
+            f"the leading axes of {differ} differ; make the ensembles equal, and declare arrays of your own, "
+            "which have axes of theirs, by with_parameters({'K': array})"
+        ) from None
+
+
+def word_of(name: str) -> str:
+    """The name's word in tuples."""
+    word = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return word if re.match("[A-Za-z]", word) and not keyword.iskeyword(word) else f"p_{word}"

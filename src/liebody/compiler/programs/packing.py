@@ -1,0 +1,104 @@
+"""Results with many entries that are constant, equal, or multiples of others, as the numbers that differ."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..graph.graph import Expr, Function, objects
+from .program import Cells, Program
+from .sparse import zeros
+
+
+class Packing(NamedTuple):
+    """An array y made of fewer numbers: y = constant, then y[at + j] += factor * numbers[of + j], j < length.
+
+    constant   (size,)
+    numbers    how many there are
+    at, of, factor, length   of each piece
+    """
+
+    constant: Any
+    numbers: int
+    at: Any
+    of: Any
+    factor: Any
+    length: Any
+
+    def unpack(self, numbers: Any) -> Any:
+        """y (..., size) of numbers (..., count)."""
+        numbers = np.asarray(numbers)
+        y = np.broadcast_to(self.constant, (*numbers.shape[:-1], len(self.constant))).copy()
+        within = np.arange(self.length.sum()) - np.repeat(np.cumsum(self.length) - self.length, self.length)
+        at, of, factor = (np.repeat(x, self.length) for x in self[2:5])
+        y[..., at + within] += factor * numbers[..., of + within]
+        return y
+
+
+def packed(function: Function | Program, width: int, first: int = 0) -> tuple[Function | Program, Packing]:
+    """A function with the numbers that the only output y, of one axis, is made of; and how.
+
+    width  of rows of y, in which pieces end
+    first  entries of y that the numbers begin with, as they are; the packing is that of the others
+
+    What stands side by side stays so: a piece is left out where all of it has been seen in this order.
+    """
+    ((name, y),) = function.outputs.items()
+    if isinstance(function, Program):
+        known = zeros(function)[name]
+        terms = [(0.0, 1.0, None if zero else cell) for zero, cell in zip(known, y.tolist(), strict=True)]
+    else:
+        terms = [_affine(x) for x in y]
+    terms = terms[first:]
+    nodes = [*dict.fromkeys(node for *_, node in terms)]
+    number = {node: k for k, node in enumerate(nodes)}  # nodes are not compared: that is a node, too
+    kept: list[int] = []
+    begin: dict[int, int] = {}  # of the last piece that has this first entry
+    pieces: list[tuple[int, int, float, int]] = []
+    rows = itertools.groupby(range(len(terms)), lambda k: (k // width, terms[k][1], terms[k][2] is None))
+    for (_, factor, known), group in rows:
+        if known:
+            continue
+        at = [*group]
+        entries = [number[terms[k][2]] for k in at]
+        of = begin.get(entries[0], len(kept))
+        if kept[of : of + len(at)] != entries:
+            begin[entries[0]] = of = len(kept)
+            kept += entries
+        pieces.append((at[0], first + of, factor, len(at)))
+    kinds = np.int64, np.int64, float, np.int64
+    columns = (np.array(x, kind) for x, kind in zip(zip(*pieces) if pieces else [()] * 4, kinds, strict=True))
+    packing = Packing(np.array([constant for constant, *_ in terms]), first + len(kept), *columns)
+    numbers = [*y[:first], *(nodes[k] for k in kept)]
+    made = objects(numbers) if isinstance(function, Function) else np.array(numbers)
+    return function.over(function.inputs, {name: made}), packing
+
+
+def _affine(x: Any) -> tuple[float, float, Any]:
+    """a, b, node of x = a + b node, with floats a and b > 0; no node where x is known."""
+    if type(x) is not Expr:
+        return float(x), 0.0, None
+    if x.op == "neg":
+        a, b, node = _affine(x.args[0])
+        return -a, b, -node
+    if x.op == "sub" and type(x.args[0]) is float:
+        a, b, node = _affine(x.args[1])
+        return x.args[0] - a, b, -node
+    if x.op in ("add", "mul") and type(x.args[1]) is float:
+        a, b, node = _affine(x.args[0])
+        return (a + x.args[1], b, node) if x.op == "add" else (a * x.args[1], b * x.args[1], node)
+    return 0.0, 1.0, x
+
+
+def passed(program: Program, function: Function, *given: Cells) -> Cells:
+    """The cells of a function's only output, of one axis, applied once: of what it passes on, those given."""
+    ((name, y),) = function.outputs.items()
+    cell: dict[Any, Any] = {}
+    for symbols, cells in zip(function.inputs.values(), given, strict=True):
+        cell.update(zip(symbols.flat, cells.flat, strict=True))
+    new = [x for x in y if x not in cell]
+    made = program.apply(Function(function.name, function.inputs, {name: objects(new)}), *given)
+    cell.update(zip(new, made, strict=True))
+    return np.array([cell[x] for x in y], np.int64)

@@ -1,0 +1,486 @@
+"""From the calls of steps to a program: which become one pass, in which order, and where values are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...scalars import Array
+from ..graph.graph import (
+    CONDITIONS,
+    FUNCTIONS,
+    OPERATIONS,
+    Expr,
+    Function,
+    Graph,
+    objects,
+    trace,
+    undisturbed,
+)
+from .program import Call, Program
+
+LONG = 6_000  # work from which on loops are as fast as straight-line code, and compile sooner
+REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shorter
+FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
+PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
+INDEX = attrgetter("index")
+LEAVES = ("input", "cell")
+STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
+
+
+_rolled: WeakKeyDictionary[Function, Function | Program] = WeakKeyDictionary()
+
+
+def rolled(function: Function | Program) -> Function | Program:
+    """A straight line as a program, where its expressions repeat and the work is large; else itself."""
+    if isinstance(function, Program):
+        return function
+    if function not in _rolled:
+        graphs = {x.graph for y in function.inputs.values() for x in y.flat}
+        with undisturbed():
+            plan = StepPlan(function, *graphs) if len(graphs) == 1 else None
+            large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
+            _rolled[function] = plan.program() if plan is not None and large else function
+    return _rolled[function]
+
+
+def length(function: Function | Program) -> int:
+    """Operations of the text, in which a loop counts once."""
+    if isinstance(function, Function):
+        return sum(function.operations.values())
+    forms = {part.function for step in function.passes for part in step.parts}
+    return sum(sum(form.operations.values()) for form in forms)
+
+
+def work_of(function: Function) -> int:
+    """Its operations, some of which count more than others."""
+    return sum(n * (FUNCTION if op in FUNCTIONS else 1) for op, n in function.operations.items())
+
+
+class Kind:
+    """What calls have in common that compute the same function of numbers c and nodes x.
+
+    function  (c, x) -> y, the values that it computes
+    slots     of each value, its first place in what a call returns
+    """
+
+    def __init__(self, function: Function, slots: list[int]) -> None:
+        self.function, self.slots = function, slots
+        self.work = work_of(function)
+
+
+@dataclass(eq=False)
+class Place:
+    """One call: its kind, its number among the calls, the numbers and nodes that it takes.
+
+    reads   the indices of the nodes
+    values  those of the nodes that stand for what it computes
+    """
+
+    kind: Kind
+    number: int
+    numbers: list[float]
+    nodes: list[Expr]
+    reads: list[int]
+    values: Sequence[int]
+
+
+class StepPlan:
+    """What a traced algorithm computes: its calls by their kinds, in an order in which they can run.
+
+    straight  whether what is computed between steps stays straight lines; otherwise expressions of the same
+              form are of a kind, as calls of steps are
+    """
+
+    def __init__(
+        self, function: Function, graph: Graph, calls: Sequence[Place] = (), straight: bool = False
+    ) -> None:
+        self._function, self._graph, self._calls = function, graph, calls
+        ends = [x for y in function.outputs.values() for x in y.ravel().tolist() if type(x) is Expr]
+        between = self._live(ends)
+        self._places = (self._with_lines if straight else self._with_expressions)(between, ends)
+        self.kinds = Counter(place.kind for place in self._places)
+        self.work = sum(n * kind.work for kind, n in self.kinds.items())
+
+    def repeats(self, times: int) -> bool:
+        """Whether there are so many places of a kind, in the mean."""
+        return bool(self.kinds) and len(self._places) >= times * len(self.kinds)
+
+    def _live(self, ends: list[Expr]) -> list[Expr]:
+        """Drop calls that nothing needs; the nodes between steps that are needed, in order."""
+        needed: set[int] = set()  # calls
+        between: set[Expr] = set()
+
+        def need(nodes: list[Expr]) -> None:
+            pending = list(nodes)
+            while pending:
+                node = pending.pop()
+                if node.op == "cell":
+                    needed.add(node.args[0])
+                elif node.op != "input" and node not in between:
+                    between.add(node)
+                    pending += [a for a in node.args if type(a) is Expr]
+
+        need(ends)
+        for place in reversed(self._calls):
+            if place.number in needed:
+                need(place.nodes)
+        self._needed = needed
+        return sorted(between, key=INDEX)
+
+    def _with_expressions(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
+        """The places of steps, with those of the expressions between them.
+
+        An expression ends where a step or an output takes it, or where two others do; conditions, which
+        are no numbers that a memory could hold, belong to each that takes them.
+        """
+        steps = [place for place in self._calls if place.number in self._needed]
+        self._made: dict[Expr, Place] = {}  # the expressions
+        if not between:
+            return steps
+        users = Counter(a for node in between for a in node.args if type(a) is Expr)
+        roots = {x for place in steps for x in place.nodes} | set(ends)
+        roots = {x for x in between if (x in roots or users[x] > 1) and x.op not in CONDITIONS}
+        after: dict[Expr, int] = {}  # the last step that an expression waits for
+        kinds: dict[Any, Kind] = {}
+        order: list[tuple[int, int, Place]] = [(place.number, -1, place) for place in steps]
+        for node in between:
+            last = -1
+            for a in node.args:
+                if type(a) is Expr:
+                    step = a.args[0] if a.op == "cell" else after.get(a, -1)
+                    if step > last:
+                        last = step
+            after[node] = last
+            if node in roots:
+                place = self._made[node] = self._expression(node, roots, kinds)
+                order.append((last, node.index, place))
+        return [place for *_, place in sorted(order, key=lambda x: x[:2])]
+
+    def _with_lines(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
+        """The places of steps, with a straight line of all that can be computed before each level of them."""
+        level: dict[Expr, int] = {}
+        of_step: dict[int, int] = {}
+
+        def after(nodes: Iterable[Any], step: int) -> int:
+            found = (
+                of_step[x.args[0]] + step if x.op == "cell" else level.get(x, 0)
+                for x in nodes
+                if type(x) is Expr
+            )
+            return max(found, default=0)
+
+        steps = [place for place in self._calls if place.number in self._needed]
+        both: list[Expr | Place] = [*between, *steps]
+        for x in sorted(both, key=_index):
+            if isinstance(x, Place):
+                of_step[x.number] = after(x.nodes, 0)
+            else:
+                level[x] = after(x.args, 1)
+        wanted = {x for place in steps for x in place.nodes} | set(ends)
+        order = [(of_step[place.number], 1, place.number, place) for place in steps]
+        for k in sorted(set(level.values()), reverse=True):
+            line = _line([x for x in between if level[x] == k], wanted)
+            order.append((k, 0, 0, line))
+            wanted |= set(line.nodes)
+        return [place for *_, place in sorted(order, key=lambda x: x[:3])]
+
+    def _expression(self, root: Expr, roots: set[Expr], kinds: dict[Any, Kind]) -> Place:
+        inside = {root: 0}
+        for node in (order := [root]):
+            for a in node.args:
+                if type(a) is Expr and a not in roots and a.op not in LEAVES and a not in inside:
+                    inside[a] = 0
+                    order.append(a)
+        order.sort(key=INDEX)
+        leaves: dict[Expr, int] = {}
+        constants: list[float] = []
+        lines: list[Any] = []
+        for node in order:
+            words: list[Any] = [node.op]
+            for a in node.args:
+                if type(a) is Expr and a in inside:
+                    words.append(("line", inside[a]))
+                elif type(a) is Expr:
+                    words.append(("x", leaves.setdefault(a, len(leaves)), self._origin(a)))
+                elif a in STRUCTURAL:
+                    words.append(a)
+                else:
+                    words.append(("c", len(constants)))
+                    constants.append(a)
+            inside[node] = len(lines)
+            lines.append(tuple(words))
+        key = tuple(lines)
+        if key not in kinds:
+            kinds[key] = _expression_kind(lines, len(constants), len(leaves))
+        reads = [node.index for node in leaves]
+        return Place(kinds[key], -1, constants, list(leaves), reads, [root.index])
+
+    def _origin(self, node: Expr) -> Any:
+        """What expressions of a kind have in common: by which kind of step each operand was made."""
+        if node.op == "cell":
+            return id(self._calls[node.args[0]].kind)
+        return id(self._made[node].kind) if node in self._made else node.args[0]
+
+    # -- passes ---------------------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The program, whose passes are kinds, or kinds that take turns where they wait for each other."""
+        function, size = self._function, self._graph.size
+        program = Program(function.name, {key: x.shape for key, x in function.inputs.items()})
+        self._cell = np.full(size, -1, np.int64)  # of each node
+        for key, symbols in function.inputs.items():
+            self._cell[[symbol.index for symbol in symbols.flat]] = program.cells(key).ravel()
+        kinds = list(self.kinds)
+        number = {kind: k for k, kind in enumerate(kinds)}
+        self._of = np.array([number[place.kind] for place in self._places], np.int64)
+        members = [np.flatnonzero(self._of == k) for k in range(len(kinds))]
+        self._row = np.zeros(len(self._places), np.int64)  # of each place, its number among its kind
+        for own in members:
+            self._row[own] = np.arange(len(own))
+        self._members = [_Members(kinds[k], [self._places[i] for i in own]) for k, own in enumerate(members)]
+        maker = np.full(size, -1)  # the place that computes a node
+        self._readers = np.zeros(size, np.int64)
+        for own, calls in zip(members, self._members, strict=True):
+            maker[calls.values] = own[:, None]
+            self._readers += np.bincount(calls.reads.ravel(), minlength=size)
+        self._outputs = np.zeros(size, bool)
+        ends = [x.index for y in function.outputs.values() for x in y.ravel().tolist() if type(x) is Expr]
+        self._outputs[ends] = True
+        for places in self._passes(members, maker):
+            self._write(program, places)
+        for key, y in function.outputs.items():
+            entries = y.ravel().tolist()
+            cells = np.array([self._cell[x.index] if type(x) is Expr else -1 for x in entries], np.int64)
+            constant = [k for k, x in enumerate(entries) if type(x) is not Expr]
+            if constant:
+                bits = np.array([entries[k] for k in constant], float).view(np.int64)  # -0.0 is not 0.0
+                different, which = np.unique(bits, return_inverse=True)
+                cells[constant] = program.constants(different.view(float))[which]
+            program.output(key, cells.reshape(y.shape))
+        return program
+
+    def _passes(self, members: list[Array], maker: Array) -> list[Array]:
+        """The places of each pass.
+
+        A kind is one pass, unless its places wait for those of a kind that waits for it. Such kinds are
+        passes level by level, a level ending where a place waits for one of another kind; or, where that
+        would be many, one pass in which they take turns.
+        """
+        waits = []
+        for k, calls in enumerate(self._members):
+            makers = maker[calls.reads]
+            before = np.unique(self._of[makers[makers >= 0]])
+            waits.append([int(kind) for kind in before if kind != k])
+        passes: list[Array] = []
+        for group in _components(waits):
+            if len(group) == 1:
+                passes.append(members[group[0]])
+                continue
+            places = np.sort(np.concatenate([members[k] for k in group]))
+            levels = dict.fromkeys(places.tolist(), 0)
+            for place in levels:
+                kind = self._of[place]
+                for made in maker[self._places[place].reads].tolist():
+                    if made in levels:
+                        levels[place] = max(levels[place], levels[made] + int(self._of[made] != kind))
+            parts: dict[tuple[int, int], list[int]] = {}
+            for place, level in levels.items():
+                parts.setdefault((level, int(self._of[place])), []).append(place)
+            few = len(parts) <= PHASES * len(group)
+            passes += [np.array(parts[key]) for key in sorted(parts)] if few else [places]
+        return passes
+
+    def _write(self, program: Program, places: Array) -> None:
+        """A pass: of one kind, or of several that take turns.
+
+        What only later passes take gets new cells. Of what the pass itself takes, several kinds share rows.
+        """
+        of, first = np.unique(self._of[places], return_index=True)
+        parts = [
+            self._members[k].some(self._row[places[self._of[places] == k]]) for k in of[np.argsort(first)]
+        ]
+        turns = [np.flatnonzero(self._of[places] == k) for k in of[np.argsort(first)]]
+        within = np.zeros(self._graph.size, np.int64)
+        for part in parts:
+            within += np.bincount(part.reads.ravel(), minlength=len(within))
+        wanted = (self._readers > 0) | self._outputs
+        leaving = (self._readers > within) | self._outputs
+        groups, shared = [], []
+        for part in parts:
+            used, taken, left = (x[part.values] for x in (wanted, within > 0, leaving))
+            passed = taken.any(axis=0) & (4 * left.sum(axis=0) <= len(left)) & (len(parts) > 1)
+            kept = taken.any(axis=0) & ~passed
+            groups.append([used.any(axis=0) & ~taken.any(axis=0), kept, passed])
+            shared.append(np.array(part.kind.slots)[passed])
+        slots = np.unique(np.concatenate(shared))
+        rows = self._rows(parts, turns, [group[2] for group in groups], leaving)
+        common = program.empty((max(int(x.max(initial=0)) for x in rows) + 1, len(slots)))
+        for part, (_, kept, passed), at in zip(parts, groups, rows, strict=True):
+            self._cell[part.values[:, kept]] = program.empty((len(part.values), int(kept.sum())))
+            columns = np.searchsorted(slots, np.array(part.kind.slots)[passed])
+            self._cell[part.values[:, passed]] = common[at][:, columns]
+        calls = [self._call(part, group) for part, group in zip(parts, groups, strict=True)]
+        order = np.zeros(len(places), int)
+        for k, turn in enumerate(turns):
+            order[turn] = k
+        found = program.alternate(order, calls)
+        for part, (new, *_), results in zip(parts, groups, found, strict=True):
+            if new.any():
+                self._cell[part.values[:, new]] = results[0] if isinstance(results, tuple) else results
+
+    def _rows(
+        self, parts: list[_Members], turns: list[Array], passed: list[Array], leaving: Array
+    ) -> list[Array]:
+        """For each place a row of the cells that kinds share; rows that nobody reads any more come again."""
+        last = np.full(self._graph.size, -1)
+        for part, turn in zip(parts, turns, strict=True):
+            np.maximum.at(last, part.reads, turn[:, None])
+        rows = [np.zeros(len(part.values), int) for part in parts]
+        ends: dict[int, tuple[int, int, int]] = {}
+        for k, (part, turn, of) in enumerate(zip(parts, turns, passed, strict=True)):
+            if of.any():
+                values = part.values[:, of]
+                end = np.where(leaving[values].any(axis=1), -1, last[values].max(axis=1))
+                ends |= {t: (k, i, e) for i, (t, e) in enumerate(zip(turn.tolist(), end.tolist()))}
+        free: list[int] = []
+        ending: dict[int, list[int]] = {}
+        count = 0
+        for at in sorted(ends):
+            k, i, last_use = ends[at]
+            for over in [n for n in ending if n < at]:
+                free += ending.pop(over)
+            row = free.pop() if free else count
+            count = max(count, row + 1)
+            rows[k][i] = row
+            if last_use >= 0:
+                ending.setdefault(last_use, []).append(row)
+        return rows
+
+    def _call(self, part: _Members, values: list[Array]) -> Call:
+        """A call of a kind, with its cells in runs that follow each other."""
+        cells, numbers = self._cell[part.reads], part.numbers
+        groups = _by_stride(cells)
+        written = [np.flatnonzero(group) for group in values]
+        arguments = [cells[:, of] for of in groups] + ([numbers] if numbers.size else [])
+        shapes = {f"x{k}": array.shape[1] for k, array in enumerate(arguments)}
+
+        def arranged(*arrays: Array) -> tuple[Array, ...]:
+            x = np.empty(cells.shape[1], object)
+            for of, array in zip(groups, arrays, strict=False):
+                x[of] = array
+            y = part.kind.function(arrays[-1] if numbers.size else np.zeros(0), x)
+            return tuple(y[group] for group in written if len(group))
+
+        function = trace(arranged, shapes, part.kind.function.name)
+        new, *old = written
+        into = ([None] if len(new) else []) + [self._cell[part.values[:, k]] for k in old if len(k)]
+        return Call(function, tuple(arguments), tuple(into))
+
+
+class _Members:
+    """Places of a kind: the indices of the nodes that they read and compute, and their numbers, by rows."""
+
+    def __init__(self, kind: Kind, places: list[Place]) -> None:
+        n, self.kind = len(places), kind
+        self.reads = np.array([place.reads for place in places], np.int64).reshape(n, -1)
+        self.numbers = np.array([place.numbers for place in places], float).reshape(n, -1)
+        self.values = np.array([place.values for place in places], np.int64).reshape(n, -1)
+
+    def some(self, rows: Array) -> _Members:
+        """Those of these rows."""
+        other = object.__new__(_Members)
+        other.kind = self.kind
+        other.reads, other.numbers, other.values = self.reads[rows], self.numbers[rows], self.values[rows]
+        return other
+
+
+def _expression_kind(lines: list[Any], numbers: int, nodes: int) -> Kind:
+    """The kind of expressions that are computed line by line, the last one being the result."""
+    graph = Graph()
+    c, x = graph.symbols("c", (numbers,)), graph.symbols("x", (nodes,))
+    values: list[Any] = []
+    sources = {"line": values, "c": c, "x": x}
+    for op, *words in lines:
+        operands = [sources[w[0]][w[1]] if isinstance(w, tuple) else w for w in words]
+        values.append(OPERATIONS[op](*operands))
+    return Kind(Function("expression", {"c": c, "x": x}, {"y": objects(values[-1:])}), [0])
+
+
+def _index(x: Expr | Place) -> int:
+    return x.index if isinstance(x, Expr) else x.values[0]
+
+
+def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
+    """The one place of a straight line, with those of its nodes that others want.
+
+    Conditions of earlier lines, which are no numbers that a memory could hold, are computed again.
+    """
+    inside, pending = set(nodes), list(nodes)
+    while pending:
+        for a in pending.pop().args:
+            if type(a) is Expr and a.op in CONDITIONS and a not in inside:
+                inside.add(a)
+                pending.append(a)
+    leaves = sorted({a for x in inside for a in x.args if type(a) is Expr} - inside, key=INDEX)
+    ends = [x for x in nodes if x in wanted and x.op not in CONDITIONS]
+    graph = Graph()
+    x, c = graph.symbols("x", (len(leaves),)), graph.symbols("c", (0,))
+    value: dict[Any, Any] = dict(zip(leaves, x, strict=True))
+    for node in sorted(inside, key=INDEX):
+        value[node] = OPERATIONS[node.op](*(value[a] if type(a) is Expr else a for a in node.args))
+    function = Function("line", {"c": c, "x": x}, {"y": objects([value[e] for e in ends])})
+    kind = Kind(function, [*range(len(ends))])
+    return Place(kind, -1, [], leaves, [a.index for a in leaves], [e.index for e in ends])
+
+
+def _components(waits: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Numbers that wait for each other together, each group after those that it waits for (Tarjan 1972)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    groups: list[list[int]] = []
+    for first in range(len(waits)):
+        if first in index:
+            continue
+        work = [(first, iter(waits[first]))]
+        index[first] = low[first] = len(index)
+        stack.append(first)
+        while work:
+            kind, rest = work[-1]
+            following = next(rest, None)
+            if following is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[kind])
+                if low[kind] == index[kind]:
+                    groups.append([])
+                    while not groups[-1] or groups[-1][-1] != kind:
+                        groups[-1].append(stack.pop())
+                        low[groups[-1][-1]] = len(waits)
+            elif following not in index:
+                index[following] = low[following] = len(index)
+                stack.append(following)
+                work.append((following, iter(waits[following])))
+            else:
+                low[kind] = min(low[kind], low[following])
+    return groups
+
+
+def _by_stride(cells: Array) -> list[Array]:
+    """The columns of cells (places, .) in runs: cells in a row that move on alike from place to place.
+
+    Runs need no table of indices where their step is the same at all places.
+    """
+    if not cells.shape[1]:
+        return []
+    order = np.argsort(cells[0], kind="stable")
+    along = cells[:, order]
+    together = (np.diff(along[0]) == 1) & (np.diff(np.diff(along, axis=0), axis=1) == 0).all(axis=0)
+    return np.split(order, np.flatnonzero(~together) + 1)

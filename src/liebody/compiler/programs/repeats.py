@@ -1,0 +1,366 @@
+"""Steps: the parts of an algorithm that it repeats, such as those of a recursion over bodies, as loops.
+
+An algorithm is written once, in plain operators, and marks the functions that it applies again and again:
+
+    @repeated
+    def outward(T, moments, V, A, parent):
+        ...
+
+On numbers, and in an ordinary `trace`, the mark does nothing. `traced` keeps the steps apart: a step is
+traced by itself, once for each *kind*, and the calls of a kind become places of a pass of a `Program`, whose
+text does not grow with their number. Two calls are of a kind if the same entries of their arguments are 0, 1
+or -1, so that the same terms vanish; their other numbers become a table. What is computed between steps
+becomes passes as well, expressions of the same form being of a kind.
+
+Arguments of steps are numbers, symbols, arrays of them, and tuples of such; anything else (groups, names,
+functions) belongs to the kind.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...base.arguments import shape_of
+from ...base.errors import GraphError
+from ...scalars import Array
+from ..graph.graph import (
+    CONDITIONS,
+    Expr,
+    Function,
+    Graph,
+    graph_of,
+    naming_the_line,
+    objects,
+    run_on_symbols,
+    trace,
+    undisturbed,
+)
+from . import passes
+from .passes import STRUCTURAL, Kind, Place, StepPlan, work_of
+from .program import Program
+
+LONGEST = 20_000  # nodes of a straight line that are worth a try, before steps are looked at
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+def repeated(function: AnyFunction) -> AnyFunction:
+    """Mark a function as a step of an algorithm: see this module."""
+
+    @functools.wraps(function)
+    def marked(*arguments: Any) -> Any:
+        graph = graph_of(arguments)
+        return function(*arguments) if graph is None else graph.call(function, arguments)
+
+    return marked  # type: ignore[return-value]
+
+
+def traced(
+    function: Callable[..., Any],
+    shapes: Mapping[str, int | Sequence[int]],
+    name: str | None = None,
+    least: int | None = None,
+    loops: bool | Collection[Callable[..., Any]] | None = None,
+) -> Function | Program:
+    """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
+
+    least  work (in operations) from which on it is large; `LONG` if None
+    loops  whether steps become loops, where the caller has a measure of its own; or those that do, and what
+           is between them stays straight lines
+    """
+    if loops is False:
+        return trace(function, shapes, name)
+    apart = None if loops is None or loops is True else frozenset(inspect.unwrap(f) for f in loops)
+    least = passes.LONG if least is None else least
+    with naming_the_line(name or str(getattr(function, "__name__", "function"))), undisturbed():
+        straight = _straight(function, shapes, name) if loops is None else None
+        if straight is not None and work_of(straight) <= least:
+            return straight
+        graph = StepGraph(apart)
+        plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
+        large = loops is not None or (plan.work > least and plan.repeats(passes.REPEATED))
+        program = plan.program() if large else None
+        graph.clear()
+        return program or straight or run_on_symbols(Graph(), function, shapes, name)
+
+
+class _TooLong(Exception):
+    """A straight line has more than `LONGEST` nodes."""
+
+
+class _Bounded(Graph):
+    """The graph of a straight line that is given up at the step where it has become long.
+
+    Not at any node: NumPy's product of object arrays releases a number twice where an operator raises.
+    """
+
+    __slots__ = ()
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        if self.size > LONGEST:
+            raise _TooLong
+        return function(*arguments)
+
+
+def _straight(
+    function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
+) -> Function | None:
+    """The straight line, or None where it is long."""
+    if sum(math.prod(shape_of(key, x)) for key, x in shapes.items()) > LONGEST:
+        return None
+    graph = _Bounded()
+    try:
+        return run_on_symbols(graph, function, shapes, name)
+    except _TooLong:
+        graph.tables.clear()
+        return None
+
+
+# -- kinds of steps -----------------------------------------------------------------------------------------
+
+
+class StepGraph(Graph):
+    """The graph of a trace in which steps are kept apart; `cell` nodes are what they return."""
+
+    __slots__ = ("_apart", "_forms", "_numeric", "_results", "calls", "kinds")
+
+    def __init__(self, apart: frozenset[Callable[..., Any]] | None = None) -> None:
+        super().__init__()
+        self._apart = apart
+        self.calls: list[Place] = []
+        self.kinds: dict[Any, StepKind] = {}
+        self._results: dict[Any, list[Array]] = {}
+        self._numeric: dict[Any, _Form] = {}  # of arrays of numbers
+        self._forms: dict[int, tuple[Array, _Form | None]] = {}  # of what steps have returned
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """What a step returns: numbers, and nodes that stand for the rest."""
+        if self._apart is not None and function not in self._apart:
+            return function(*arguments)
+        arrays: list[Array] = []
+        structure = _taken_apart(arguments, arrays)
+        forms: list[Any] = []
+        numbers: list[float] = []
+        nodes: list[Expr] = []
+        seen: dict[int, int] = {}
+        for array in arrays:
+            if id(array) in seen:
+                forms.append(seen[id(array)])
+                continue
+            seen[id(array)] = len(forms)
+            form = self._form(array)
+            forms.append(form.tokens)
+            numbers += form.numbers
+            nodes += form.nodes
+        places: dict[int, int] = {}  # of nodes that several arrays hold
+        pattern = [places.setdefault(node.index, len(places)) for node in nodes]
+        if len(places) < len(nodes):
+            nodes = list({node.index: node for node in nodes}.values())
+        key = function, structure, tuple(forms), tuple(pattern) if len(nodes) < len(pattern) else None
+        kind = self.kinds.get(key)
+        if kind is None:
+            kind = self.kinds[key] = StepKind(function, structure, forms, pattern)
+        same = kind, *numbers, *places
+        made = self._results.get(same)
+        if made is None:
+            values = range(self.size, self.size + len(kind.slots))
+            place = Place(kind, len(self.calls), numbers, nodes, list(places), values)
+            self.calls.append(place)
+            cells = [self.fresh("cell", (place.number, k)) for k in range(len(kind.slots))]
+            made = self._results[same] = kind.results(place, cells)
+            for array in made:
+                array.flags.writeable = False
+                self._forms[id(array)] = array, None
+        return _put_together(kind.structure, iter(made))
+
+    def clear(self) -> None:
+        """Forget all nodes, so that they go with their last user, without a search for garbage."""
+        self.tables.clear()
+        for table in (self.calls, self.kinds, self._results, self._numeric, self._forms):
+            table.clear()
+
+    def _form(self, array: Array) -> _Form:
+        known, form = self._forms.get(id(array), (None, None))
+        if form is None and array.dtype != object:
+            key = array.shape, array.dtype, array.tobytes()
+            form = self._numeric.get(key) or self._numeric.setdefault(key, _Form(array))
+        if form is None:
+            form = _Form(array)
+            if known is not None:
+                self._forms[id(array)] = array, form
+        return form
+
+
+class _Form:
+    """An array by its structure: which entries are structural, numbers, or nodes up to their sign.
+
+    A number that stands at (i, j) and at (j, i) too, or there with the other sign, counts once, as does a
+    node that stands in several entries.
+    """
+
+    __slots__ = ("nodes", "numbers", "tokens")
+
+    def __init__(self, array: Array) -> None:
+        self.numbers: list[float] = []
+        self.nodes: list[Expr] = []
+        seen: dict[Any, int] = {}
+        tokens: list[Any] = [array.shape]
+        width = array.shape[0] if array.ndim == 2 and array.shape[0] == array.shape[1] else 0
+        for at, x in enumerate(array.ravel().tolist()):
+            if type(x) is Expr:
+                node = x.args[0] if x.op == "neg" else x
+                k = seen.get(node)
+                if k is None:
+                    k = seen[node] = len(self.nodes)
+                    self.nodes.append(node)
+                tokens.append(k if node is x else ~k)
+                continue
+            if not isinstance(x, Real):
+                raise GraphError(f"a {type(x).__name__} ({x!r}) meets symbols of a trace in a step")
+            x = float(x)
+            token: Any = STRUCTURAL.get(x)
+            if token is None:
+                i, j = divmod(at, width) if width else (0, 0)
+                mirrored: Any = tokens[1 + j * width + i] if j < i else None
+                slot = mirrored[1] if type(mirrored) is tuple else -1
+                if slot >= 0 and mirrored[0] == "n" and abs(self.numbers[slot]) == abs(x):
+                    token = ("n" if self.numbers[slot] == x else "m", slot)
+                else:
+                    token = ("n", len(self.numbers))
+                    self.numbers.append(x)
+            tokens.append(token)
+        self.tokens = tuple(tokens)
+
+
+class StepKind(Kind):
+    """Calls of a step with arguments of this structure and these forms.
+
+    pattern    of each node in the forms, its place among the different ones
+    structure  of what it returns, as `_taken_apart`
+    """
+
+    def __init__(
+        self, step: Callable[..., Any], structure: Any, forms: list[Any], pattern: list[int]
+    ) -> None:
+        graph = Graph()
+        own = [tokens for tokens in forms if not isinstance(tokens, int)]
+        c = graph.symbols("c", (sum(_count(tokens, "c") for tokens in own),))
+        x = graph.symbols("x", (len(set(pattern)),))
+        made: list[Array] = []
+        numbers, nodes = c, x[pattern]
+        for tokens in forms:
+            if isinstance(tokens, int):
+                made.append(made[tokens])
+                continue
+            made.append(_filled(tokens, numbers, nodes))
+            numbers, nodes = numbers[_count(tokens, "c") :], nodes[_count(tokens, "x") :]
+        self._arrays: list[Array] = []
+        self.structure = _taken_apart(step(*_put_together(structure, iter(made))), self._arrays)
+        name = step.__name__.lstrip("_")
+        fresh: dict[Expr, int] = {}
+        slots: list[int] = []
+        self._entries: list[tuple[str, Any, bool]] = []  # source, place or number, whether negative
+        for entry in (entry for array in self._arrays for entry in array.ravel().tolist()):
+            node = entry.args[0] if type(entry) is Expr and entry.op == "neg" else entry
+            if type(node) is not Expr:
+                found: tuple[str, Any] = "number", float(entry)
+            elif node.op == "input":
+                found = node.args[0], node.args[1][0]
+            elif node.op in CONDITIONS:
+                raise GraphError(f"the step {name} returns a condition; return where(condition, a, b)")
+            else:
+                if node not in fresh:
+                    slots.append(len(self._entries))
+                found = "y", fresh.setdefault(node, len(fresh))
+            self._entries.append((*found, node is not entry))
+        super().__init__(Function(name, {"c": c, "x": x}, {"y": objects(list(fresh))}), slots)
+
+    def results(self, place: Place, cells: list[Expr]) -> list[Array]:
+        """The arrays that a step returns at a place, where what it computes are these cells."""
+        sources: dict[str, Any] = {"c": place.numbers, "x": place.nodes, "y": cells}
+        entries = iter(self._entries)
+        arrays = []
+        for array in self._arrays:
+            values = [
+                k if source == "number" else -sources[source][k] if negative else sources[source][k]
+                for source, k, negative in itertools.islice(entries, array.size)
+            ]
+            symbolic = any(type(x) is Expr for x in values)
+            arrays.append((objects(values) if symbolic else np.array(values, float)).reshape(array.shape))
+        return arrays
+
+
+def _count(tokens: tuple[Any, ...], which: str) -> int:
+    """How many numbers ("c") or nodes ("x") there are in a form."""
+    if which == "c":
+        return 1 + max((t[1] for t in tokens[1:] if type(t) is tuple), default=-1)
+    return 1 + max((t if t >= 0 else ~t for t in tokens[1:] if type(t) is int), default=-1)
+
+
+def _filled(tokens: tuple[Any, ...], c: Array, x: Array) -> Array:
+    """An array of this form of numbers c and nodes x."""
+    structural = {word: value for value, word in STRUCTURAL.items()}
+    entries: list[Any] = []
+    for token in tokens[1:]:
+        if type(token) is str:
+            entries.append(structural[token])
+        elif type(token) is int:
+            entries.append(x[token] if token >= 0 else -x[~token])
+        else:
+            entries.append(c[token[1]] if token[0] == "n" else -c[token[1]])
+    symbolic = any(type(e) is Expr for e in entries)
+    return (objects(entries) if symbolic else np.array(entries, float)).reshape(tokens[0])
+
+
+def _taken_apart(value: Any, arrays: list[Array]) -> Any:
+    """The structure of a value, without the arrays (and single numbers) in it, which are appended."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return np.ndarray
+    if isinstance(value, (tuple, list)):
+        return (type(value), *[_taken_apart(x, arrays) for x in value])
+    if type(value) is Expr or (isinstance(value, (float, int, np.number)) and not isinstance(value, bool)):
+        array = np.empty((), object)
+        array[()] = value
+        arrays.append(array)
+        return float
+    return _Same(value)
+
+
+class _Same:
+    """Anything that belongs to the kind, by equality, or by identity where it has none."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            self._hash = hash(value)
+        except TypeError:
+            self._hash = id(value)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        return self.value is other.value or (
+            self._hash == other._hash and type(self.value) is type(other.value) and self.value == other.value
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def _put_together(structure: Any, arrays: Iterator[Array]) -> Any:
+    if structure is np.ndarray:
+        return next(arrays)
+    if structure is float:
+        return next(arrays)[()]
+    if isinstance(structure, _Same):
+        return structure.value
+    parts = [_put_together(x, arrays) for x in structure[1:]]
+    return structure[0](*parts) if hasattr(structure[0], "_fields") else structure[0](parts)

@@ -1,0 +1,137 @@
+"""Feet that stand on rigid ground, one at a time: walking with point feet."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .. import dynamics
+from ..base.errors import ModelError
+from ..bodies import Tree
+from ..groups import Planar
+from ..hybrid import Element, State
+from ..hybrid.robot_system import full_name
+from ..scalars import Array, maximum, where
+from ..scalars.linear import solve
+from .points import movable, words_of
+
+
+class PointFeet(Element):
+    """Points of a robot that stand on rigid ground {x: n . x <= height}, one at a time, without slipping.
+
+    While a point stands, its velocity J v is zero, by the force F of the ground:
+
+        M dv/dt + C v + g = tau + J^T F,      J dv/dt + (dJ/dt) v = 0.
+
+    When another one touches down it stands, at once and without a bounce, and lets the first one go (an
+    instantaneous double support): the impulse P of the ground changes the velocity by
+
+        M (v+ - v) = J^T P,      J v+ = 0.
+
+    Westervelt, Grizzle, Chevallereau, Choi, Morris (2007), Feedback Control of Dynamic Bipedal Robot
+    Locomotion, sections 3.4.1 and 3.4.2; their impact is that of Hurmuzlu and Marghitu (1994).
+
+    points  names of frames; their origins are the points. The first one stands at the start, wherever it is
+    normal  of the half-space, out of it, (3,)
+    height  of its surface over the world's origin, along the normal                                     [m]
+    depth   a member ends where a point is lower than that under the surface, as one that did not lift off [m]
+    name    goes before the names of what belongs to it
+
+    It has the parameters height and depth; the guards <point>, heights over the surface of those that do not
+    stand, downwards at touch-down (what is no letter or digit in a name becomes an underscore); the memory
+
+        stands (n,)  1 for the point that stands
+        since        time of the last touch-down                                                         [s]
+        lost         kinetic energy taken by impacts                                                     [J]
+
+    and the signals force (n, 3), in the world's axes, height_over (n,), and lost. Nothing keeps the ground
+    from pulling, or bounds its friction: look at force, whose part along the normal must be positive.
+
+    Errors: ModelError for fewer than two points, or frames that the robot does not have.
+    """
+
+    driven, touches = False, True
+
+    def __init__(
+        self,
+        *points: str,
+        normal: Any = (0.0, 0.0, 1.0),
+        height: float = 0.0,
+        depth: float = 1e-3,
+        name: str = "ground",
+    ) -> None:
+        super().__init__()
+        if len(set(points)) < max(2, len(points)):
+            raise ModelError(f"{name}: points are {points}, expected two or more, each once: the feet")
+        plane = Planar(np.asarray(normal, float))
+        self.name, self.points, self.normal = name, points, plane.normal
+        self._axes = np.concatenate([plane.normal[None], plane.S[3:, 1:].T])
+        self.parameters = {"height": height, "depth": depth}
+        self._names = words_of(name, points)
+        self.directions = dict.fromkeys(self._names, -1)
+
+    def attach(self, tree: Tree) -> None:
+        self._frames = [tree.frame(point) for point in self.points]
+        self._along = self._axes[movable(tree, self._frames, self._axes)]
+        stands = np.zeros(len(self.points))
+        stands[0] = 1
+        self.memory = {"stands": stands, "since": -1e9, "lost": 0.0}
+
+    def tell(self, s: State, z: Any, p: Any) -> None:
+        for point, flag in zip(self.points, z.stands, strict=True):
+            s.touches(point, flag, z.since)
+
+    def _standing(self, s: State, stands: Array) -> Array:
+        """The Jacobian (k, nv) of the point that stands, along the directions in which it could move."""
+        J = [s.jacobian(frame)[3:] for frame in self._frames]
+        return self._along @ sum(x * j for x, j in zip(stands, J, strict=True))
+
+    def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array]:
+        rates = [dynamics.frame_jacobian_rate(s.tree, s.q, s.v, x, "mixed")[3:] @ s.v for x in self._frames]
+        return self._standing(s, z.stands), self._along @ (z.stands @ np.stack(rates))
+
+    def reactions(self, z: Any, x: Array) -> dict[str, Any]:
+        return {"force": np.outer(z.stands, x @ self._along)}
+
+    def _heights(self, s: State, p: Any) -> list[Any]:
+        return [self.normal @ s.position(frame) - p.height for frame in self._frames]
+
+    def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        swings = zip(self._names, z.stands, self._heights(s, p), strict=True)
+        return {name: where(flag > 0.5, 1.0, y) for name, flag, y in swings}
+
+    def _landed(self, z: Any, events: Any) -> tuple[Any, Array]:
+        """Whether a point has touched down, 1 or 0, and which point stands now; of several, the first."""
+        down, stands = 0.0, []
+        for name in self._names:
+            now = where(getattr(events, full_name(self, name)) < 0, 1 - down, 0.0)
+            stands.append(now)
+            down = down + now
+        return down, where(down > 0.5, np.array(stands), z.stands)
+
+    def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array:
+        down, stands = self._landed(z, events)
+        J = self._standing(s, stands)
+        X = solve(dynamics.mass_matrix(s.tree, s.q), J.T)
+        return where(down > 0.5, s.v - X @ solve(J @ X, J @ s.v), s.v)
+
+    def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
+        down, stands = self._landed(z, events)
+        taken = s.kinetic_energy - dynamics.kinetic_energy(s.tree, s.q, self.velocity(s, z, p, events))
+        since, lost = (where(down > 0.5, *x) for x in ((s.t, z.since), (z.lost + taken, z.lost)))
+        return z._replace(stands=stands, since=since, lost=lost)
+
+    def stop(self, s: State, z: Any, p: Any) -> Any:
+        lowest = [where(flag > 0.5, -1.0, -y) for flag, y in zip(z.stands, self._heights(s, p), strict=True)]
+        return functools.reduce(maximum, lowest) - p.depth
+
+    def energy(self, s: State, z: Any, p: Any) -> Any:
+        return 0.0
+
+    def lost(self, z: Any) -> Any:
+        return z.lost
+
+    def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        return {"height_over": np.array(self._heights(s, p))}

@@ -1,0 +1,142 @@
+"""What robots stand on, for time stepping: height fields, boxes and steps; `Contact` itself knows planes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.arguments import count as whole
+from ..base.arguments import floats, number
+from ..base.errors import ModelError
+from ..scalars import Array, absolute, floor, maximum, sqrt, where
+
+
+class Ground:
+    """A surface under a robot. `parameters` go to the contact that stands on it.
+
+    top  where its highest places are, along z                                                           [m]
+    """
+
+    top = 0.0
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Any] = {}
+
+    def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        """Distance of the point x (3,) from the surface, negative below it, and its normal there, (3,).
+
+        p  the contact's parameters
+        """
+        raise NotImplementedError
+
+
+class HeightField(Ground):
+    """z = f(x, y), bilinear between heights on a grid, which repeats itself in both directions.
+
+        distance (z - f) / sqrt(1 + f_x^2 + f_y^2),        normal (-f_x, -f_y, 1) / sqrt(1 + f_x^2 + f_y^2)
+
+    heights  (nx, ny) at x = spacing i, y = spacing j; a parameter: each member may have its own          [m]
+    spacing  of the grid, or (2,): along x and y                                                          [m]
+
+    The normal is exact, the distance exact on planes and to first order else. A point looks at all heights,
+    so a grid should have a few hundred at most.
+
+    Errors: ModelError for fewer than 2 x 2 heights, or a spacing that is not positive.
+    """
+
+    def __init__(self, heights: Array, spacing: Any = 0.25) -> None:
+        super().__init__()
+        given, steps = floats("heights", heights), floats("spacing", spacing)
+        if given.ndim != 2 or min(given.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
+            raise ModelError(
+                f"HeightField has heights {given.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
+                "or more and a positive distance"
+            )
+        self.spacing, self.parameters = np.broadcast_to(steps, 2).tolist(), {"heights": given}
+        self.top = float(given.max())
+
+    def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
+        rows = a @ p.heights
+        f, f_x, f_y = rows @ b, (da @ p.heights) @ b / self.spacing[0], rows @ db / self.spacing[1]
+        size = 1 / sqrt(1 + f_x * f_x + f_y * f_y)
+        return (x[2] - f) * size, np.array([-f_x * size, -f_y * size, size])
+
+
+class Boxes(Ground):
+    """Boxes along the world's axes on the plane z = 0, to which distances and normals are exact.
+
+    boxes  (centre (3,), half the lengths of its sides (3,)) of each                                      [m]
+
+    Of several surfaces a point feels the nearest.
+
+    Errors: ModelError where there are none, or a side is not positive.
+    """
+
+    def __init__(self, *boxes: tuple[Sequence[float], Sequence[float]]) -> None:
+        super().__init__()
+        self.boxes = [(floats("centre", c), floats("half sides", b)) for c, b in boxes]
+        if not boxes or any(c.shape != (3,) or b.shape != (3,) or not (b > 0).all() for c, b in self.boxes):
+            raise ModelError(
+                f"Boxes{boxes!r}: give (centre (3,), half sides (3,)), with positive sides, of each"
+            )
+        self.top = max(0.0, *(float(c[2] + b[2]) for c, b in self.boxes))
+
+    @classmethod
+    def steps(cls, rise: float, run: float, count: int, start: float = 0.5, width: float = 10.0) -> Boxes:
+        """Steps upwards along x: `count` of them, each `rise` high and `run` deep, from x = start on."""
+        count = whole("count", count)
+        rise, run, start = (number(name, x) for name, x in (("rise", rise), ("run", run), ("start", start)))
+        last = start + count * run + 10.0  # there the upper floor ends
+        boxes = []
+        for i in range(count):
+            first, half = start + i * run, 0.5 * (i + 1) * rise
+            boxes.append(((0.5 * (first + last), 0.0, half), (0.5 * (last - first), 0.5 * width, half)))
+        return cls(*boxes)
+
+    def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        d: Any = x[2]
+        n = np.array([0, 0, 1])
+        for centre, half in self.boxes:
+            own, normal = _over_box(x - centre, half)
+            nearer = own < d
+            d, n = where(nearer, own, d), np.array([where(nearer, y, z) for y, z in zip(normal, n)])
+        return d, n
+
+
+def _over_box(r: Array, half: Array) -> tuple[Any, Array]:
+    """Distance and normal at r from the centre of a box."""
+    beyond = absolute(r) - half
+    out = np.array([maximum(y, 0.0) for y in beyond])
+    square = out @ out
+    outside = square > 0
+    length = sqrt(where(outside, square, 1.0))
+    deepest = maximum(maximum(beyond[0], beyond[1]), beyond[2])
+    signs = [where(y < 0, -1.0, 1.0) for y in r]
+    first = beyond[0] >= deepest
+    second = (beyond[1] >= deepest) & ~first
+    inner = [where(first, 1.0, 0.0), where(second, 1.0, 0.0), where(first | second, 0.0, 1.0)]
+    normal = [s * where(outside, y / length, z) for s, y, z in zip(signs, out, inner, strict=True)]
+    return where(outside, length, deepest), np.array(normal)
+
+
+def _hats(x: Any, n: int) -> tuple[Array, Array]:
+    """Weights of n values at 0, ..., n - 1, linear between them and of period n; their derivatives."""
+    x = x - n * floor(x / n)
+    offsets = [(x - k) - n * floor((x - k) / n + 0.5) for k in range(n)]
+    weights = [maximum(1 - absolute(d), 0.0) for d in offsets]
+    slopes = [where(w > 0, where(d < 0, 1.0, -1.0), 0.0) for d, w in zip(offsets, weights, strict=True)]
+    return np.array(weights), np.array(slopes)
+
+
+def tangents(n: Array) -> Array:
+    """Two unit vectors (2, 3) at right angles to a unit vector n and to each other.
+
+    Duff et al. (2017), "Building an orthonormal basis, revisited".
+    """
+    s = where(n[2] < 0, -1.0, 1.0)
+    a = -1 / (s + n[2])
+    b = n[0] * n[1] * a
+    return np.array([[1 + s * n[0] * n[0] * a, s * b, -s * n[0]], [b, s + n[1] * n[1] * a, -n[1]]])

@@ -1,0 +1,173 @@
+"""Rows of a problem for impulses, w = A x + b, made by the velocities of a robot and its loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compiler import repeated
+from ..scalars import Array
+from ..scalars.linear import dot, factor, inward, is_zero, outward, product, square, symmetric
+from .cones import HELD, Block, formed, put, reached
+
+FORMED = 15  # rows up to which sweeps with J M^-1 J^T are shorter than those with its factors
+
+
+class Row(NamedTuple):
+    """Rows of the solve that one law holds: w = J v' + bias + R x, from the impulses x of the last step."""
+
+    J: Array
+    bias: Array
+    R: Array
+    law: Any
+    x: Array
+
+
+class Push(NamedTuple):
+    """Impulses x (m,) of rows, and the velocities J v along them before and after."""
+
+    x: Array
+    before: Array
+    after: Array
+
+    @property
+    def work(self) -> Any:
+        """By the mean velocities."""
+        return self.x @ (0.5 * (self.before + self.after))
+
+
+class Impulses(NamedTuple):
+    """The push on each row, the largest defect of a law, the change of v (nv,)."""
+
+    pushes: list[Push]
+    residual: Any
+    change: Array
+
+
+class Problem(NamedTuple):
+    """w = J v' + bias + R x of rows, with v' = v + M^-1 (L^T r + J^T x), made of M = L^T diag(d) L.
+
+    With X = L^-T J^T and Y = X / d, J M^-1 J^T = X^T Y. Rows that are held, w = 0, are eliminated: the others
+    see the inverse inertia that the loops leave, X^T Y - C^T B^-1 C, of the held rows' own B = L_B^T d_B L_B
+    and the coupling C. Longer columns have that, Z = L_B^-T C below X and -Z / d_B below Y. So no sweep over
+    contacts opens a loop.
+
+    rows    all of them
+    seen    each in the factors of M, without its coupling to others of its own
+    held    which rows are held; others: which are not
+    blocks  of the others, in their order
+    few     whether blocks are `formed`
+    """
+
+    rows: Sequence[Row]
+    seen: list[_Seen]
+    loops: _Loops
+    held: list[int]
+    others: list[int]
+    blocks: list[Block]
+    few: bool
+
+    @classmethod
+    def of(cls, factors: Any, v: Array, r: Array, rows: Sequence[Row]) -> Problem:
+        """factors: L and 1/d of M."""
+        L, scale = square(factors[0]), np.array(factors[1])
+        seen = [_in_factors(L, scale, row, v, r) for row in rows]
+        held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
+        loops = _Loops.of(len(v), [seen[i] for i in held], [rows[i].R for i in held])
+        for i in others if held else ():
+            seen[i] = loops.beside(seen[i])
+        blocks = [Block(rows[i].law, seen[i].X, seen[i].Y, rows[i].R, seen[i].b) for i in others]
+        few = sum(len(block.R) for block in blocks) <= FORMED
+        return cls(rows, seen, loops, held, others, formed(blocks) if few else blocks, few)
+
+    def pushed(self, factors: Any, r: Array, x: Sequence[Array], y: Array) -> tuple[list[Push], Array]:
+        """The push on each row by impulses x of the others and y = X x, and the change of v (nv,)."""
+        rows, seen, loops, n = self.rows, self.seen, self.loops, len(r)
+        pushed = y
+        if self.few:
+            none = np.zeros((n + len(self.held), 0), int)
+            pushed = product(np.concatenate([none, *(seen[i].X for i in self.others)], axis=1), y)
+        taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
+        pushes = {}
+        for i, block, own in zip(self.others, self.blocks, x, strict=True):
+            at = reached(block.Y)
+            pushes[i] = Push(own, seen[i].before, after_all(seen[i].free, block.Y[at], y[at]))
+        for i, own in zip(self.held, taken[:, None], strict=True):
+            pushes[i] = Push(own, seen[i].before, -rows[i].bias - rows[i].R * own)
+        change = outward(factors, r + pushed[:n] + product(loops.X, taken))
+        return [pushes[i] for i in range(len(rows))], change
+
+
+class _Seen(NamedTuple):
+    """A row in factors of M: X = L^-T J^T and Y = X / d, (nv, m).
+
+    J v before, and free of all impulses x, after M^-1 L^T r; b of w = A x + b.
+    """
+
+    X: Array
+    Y: Array
+    before: Array
+    free: Array
+    b: Array
+
+
+def _in_factors(L: Array, scale: Array, row: Row, v: Array, r: Array) -> _Seen:
+    """What is seen of a row by the velocities on the way to it: those of rows alike are alike."""
+    at = set(reached(row.J.T))
+    for k in reversed(range(len(v))):
+        at |= {i for i in range(k) if not is_zero(L[k, i])} if k in at else set()
+    a, whole = sorted(at), np.zeros((len(v), len(row.bias)), int)
+    X, Y, *others = _seen(L[np.ix_(a, a)], scale[a], row.J[:, a], row.bias, v[a], r[a])
+    return _Seen(put(whole, a, X), put(whole, a, Y), *others)
+
+
+@repeated
+def _seen(L: Array, scale: Array, J: Array, bias: Array, v: Array, r: Array) -> tuple[Array, ...]:
+    X = inward((L, scale), J.T)
+    Y, before = X * scale[:, None], product(J, v)
+    free = before + product(Y.T, r)
+    return X, Y, before, free, free + bias
+
+
+class _Loops(NamedTuple):
+    """Rows that are held: their X, Y (nv, m), factors of B = X^T Y + R, and z = L^-T b of B x + b = 0."""
+
+    X: Array
+    Y: Array
+    L: Array
+    scale: Array
+    z: Array
+
+    @classmethod
+    def of(cls, n: int, rows: Sequence[_Seen], shifts: Sequence[Array]) -> _Loops:
+        none = np.zeros((n, 0), int)
+        X, Y = (np.concatenate([none, *(getattr(row, k) for row in rows)], axis=1) for k in "XY")
+        R, b = (np.concatenate([none[0], *x]) for x in (shifts, [row.b for row in rows]))
+        B = factor(symmetric(len(b), lambda i, j: dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)))
+        return cls(X, Y, square(B[0]), np.array(B[1]), inward(B, b))
+
+    def beside(self, row: _Seen) -> _Seen:
+        """A row beside those that are held, whose X^T Y is the inverse inertia that they leave."""
+        at = reached(row.X)
+        Z, W, more = _beside(self.L, self.scale, self.z, self.Y[at], row.X[at])
+        X, Y = np.concatenate([row.X, Z]), np.concatenate([row.Y, W])
+        return _Seen(X, Y, row.before, row.free + more, row.b + more)
+
+
+@repeated
+def _beside(L: Array, scale: Array, z: Array, held: Array, X: Array) -> tuple[Array, Array, Array]:
+    Z = inward((L, scale), product(held.T, X))
+    W = -Z * scale[:, None]
+    return Z, W, product(W.T, z)
+
+
+@repeated
+def after_all(free: Array, Y: Array, y: Array) -> Array:
+    """Velocities along a row, with all impulses, y = X x."""
+    return free + product(Y.T, y)
+
+
+STEPS = (_seen, _beside, after_all)
+"""What is done to each row."""

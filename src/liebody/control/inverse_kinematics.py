@@ -1,0 +1,417 @@
+"""Configurations at which frames are where they should be, on the group and within the joints' limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.arguments import checked, count, floats
+from ..base.errors import ConfigurationError, ModelError, ShapeError, positive, warn
+from ..bodies import Body, Frame, Joint, Tree
+from ..compiler import Kernel, traced
+from ..groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
+from ..mechanisms.forces import NO_LIMIT
+from ..robot import Robot
+from ..scalars import Array
+from ..scalars.linear import is_numeric
+
+CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
+STEEP = 1e-8  # a gradient below it, relative to its factors, is none
+# Searches that end equally close, for a target beyond the links' lengths and for others (of 4500 poses that
+# can be reached, 3 had 6 of them before one converged, and none had 12), and what may lie between, relative.
+BEYOND, AGREEING, SAME = 3, 12, 1e-6
+FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
+
+
+@dataclass(frozen=True, repr=False)
+class InverseKinematics:
+    """What `inverse_kinematics` has found, for each member of a batch (...).
+
+    q           configurations, (..., nq)
+    residual    |e| of the errors of all targets, (...)                                            [rad and m]
+    converged   whether |e|, with lengths over the size, is at most the tolerance, (...)
+    iterations  how many steps were tried, those from other starts included, (...)
+    reason      "converged"; "closest within reach": no small motion comes nearer, and no start that was tried
+                has led nearer; or "not finished" after so many iterations, (...)
+    errors      e of each target, by its frame, (..., 6) or (..., 3)                               [rad, m]
+    poses       where the frames are at q, (..., 4, 4) each: the closest poses that were found
+    size        the length that counts as much as a radian: how long the links to the frames are           [m]
+    """
+
+    q: Array
+    residual: Array
+    converged: Array
+    iterations: Array
+    reason: Array
+    errors: dict[str | Frame, Array]
+    poses: dict[str | Frame, Array]
+    size: float
+
+    def __repr__(self) -> str:
+        worst = float(np.max(self.residual, initial=0))
+        of = f"{np.count_nonzero(self.converged)} of {np.size(self.converged)}"
+        left = ", ".join(sorted({*np.ravel(self.reason)} - {CONVERGED}))
+        return f"InverseKinematics: {of} converged, largest residual {worst:.3g}{left and f' ({left})'}"
+
+
+@checked
+def inverse_kinematics(
+    robot: Robot,
+    targets: Mapping[str | Frame, Array],
+    q0: Any = None,
+    *,
+    limits: bool = True,
+    tolerance: float = 1e-10,
+    iterations: int = 100,
+    restarts: int = 60,
+    rng: np.random.Generator | int | None = 0,
+) -> InverseKinematics:
+    """Configurations q at which frames have given poses or positions: least |W e(q)|, by Levenberg-Marquardt.
+
+        found = lb.inverse_kinematics(robot, {"tool0": T}, q0)       # found.q, found.converged
+
+    With the pose T(q) of a frame and T* that is wanted, e = log(T^-1 T*), (6,), and with a position p*,
+    e = p* - p, (3,). W divides lengths by the size of the robot, so that the search is the same in any unit
+    of length. A step is dq = D (A^T A + lambda 1)^-1 A^T W e along the group with A = W J D, where D
+    multiplies translations by the size; lambda is in proportion to |W e|^2, so that steps are quadratic near
+    a solution and small where J loses rank.
+
+    targets     by name of a frame or body: poses (..., 4, 4), or positions (..., 3), in the world     [m]
+    q0          where to start, (..., nq), or values of joints, {"elbow_joint": 1.2}; None: neutral
+    limits      whether the joints' limits, also of those that follow others, are kept
+    tolerance   of |W e|: radians, and lengths over the size (`InverseKinematics.size`)                  [rad]
+    iterations  most steps of a search
+    restarts    how many searches from random configurations follow at most where one has not converged: near
+                singular configurations most starts lead to others that are closest in their neighbourhood. A
+                target is given up as soon as twelve searches have ended equally close to it, and no other one
+                closer (three, where it is farther away than the links are long)
+    rng         where these are drawn from
+
+    Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
+    the closest configuration that was found.
+
+    Raises ShapeError, ConfigurationError, ModelError for targets and starts that cannot be.
+
+    Sugihara, "Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt method", IEEE Trans.
+    Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
+    """
+    tolerance = positive("tolerance", tolerance)
+    iterations, restarts = count("iterations", iterations, 0), count("restarts", restarts, 0)
+    wanted = {frame: _target(robot, frame, target) for frame, target in targets.items()}
+    if not wanted:
+        raise ModelError("there are no targets; give some, as {'tool0': T}")
+    start = robot.neutral() if q0 is None else robot.configuration(q0) if isinstance(q0, Mapping) else q0
+    start = robot.group.check(floats("q0", start, finite=False))
+    sizes = {frame: 1 if target.shape[-1] == 3 else 2 for frame, target in wanted.items()}  # axes of a target
+    try:
+        leading = [x.shape[: x.ndim - sizes[frame]] for frame, x in wanted.items()]
+        batch = np.broadcast_shapes(start.shape[:-1], *leading)
+    except ValueError as error:
+        raise ShapeError(f"the leading axes of targets and q0 do not broadcast: {error}") from None
+    n = math.prod(batch)
+    rows = [
+        np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(n, *x.shape[-sizes[frame] :])
+        for frame, x in wanted.items()
+    ]
+    search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
+    q = np.broadcast_to(start, (*batch, robot.nq)).reshape(n, robot.nq)
+    best = search.run(search.bounds.inside(q), rows)
+    seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
+    draw = np.random.default_rng(seed)
+    beyond, ends = search.beyond_reach(rows), best.residual[:, None]
+    for copies in _doubling(restarts):
+        agreeing = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1)
+        left = np.flatnonzero((best.residual > tolerance) & (agreeing < np.where(beyond, BEYOND, AGREEING)))
+        if not len(left):
+            break
+        members = np.repeat(left, copies)
+        tried = search.run(search.random(draw, len(members)), [x[members] for x in rows])
+        ends = np.concatenate([ends, np.full((len(ends), copies), np.inf)], axis=1)
+        ends[left, -copies:] = tried.residual.reshape(-1, copies)
+        best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
+        first = np.argmin(tried.residual.reshape(-1, copies), axis=1) + copies * np.arange(len(left))
+        better = tried.residual[first] < best.residual[left]
+        for mine, found in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
+            mine[left[better]] = found[first[better]]
+    e, _ = search.kernel(best.q, *rows)
+    parts = np.split(e, np.cumsum([3 * n for n in sizes.values()])[:-1], axis=-1)
+    return InverseKinematics(
+        best.q.reshape(*batch, robot.nq),
+        np.linalg.norm(e, axis=-1).reshape(batch)[()],
+        (best.residual <= tolerance).reshape(batch)[()],
+        best.iterations.reshape(batch)[()],
+        best.reason.reshape(batch)[()],
+        {frame: x.reshape(*batch, x.shape[-1]) for frame, x in zip(wanted, parts, strict=True)},
+        {frame: robot.pose(best.q, frame).reshape(*batch, 4, 4) for frame in wanted},
+        search.size,
+    )
+
+
+def _doubling(total: int) -> Iterator[int]:
+    """1, 2, 4, ... with this sum."""
+    n = 1
+    while total > 0:
+        yield min(n, total)
+        total, n = total - n, 2 * n
+
+
+def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
+    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
+    if isinstance(frame, str):
+        robot.tree.frame(frame)
+    x = floats(f"the target of {frame!r}", target)
+    if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
+        raise ShapeError(
+            f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
+        )
+    if x.shape == (3, 3) and np.abs(x.T @ x - np.eye(3)).max() <= 1e-6 and np.linalg.det(x) > 0:
+        warn(
+            f"the target of {frame!r} is a rotation matrix (3, 3), and read as three positions; a pose is "
+            "(4, 4): SE3.motion(R, p), with the position p",
+            UserWarning,
+        )
+    if x.shape[-1] == 4:
+        R = x[..., :3, :3]
+        off = max(
+            np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(initial=0),
+            np.abs(np.linalg.det(R) - 1).max(initial=0),
+            np.abs(x[..., 3, :] - [0, 0, 0, 1]).max(initial=0),
+        )
+        if off > 1e-6:
+            raise ConfigurationError(
+                f"the target of {frame!r} is no pose (off by {off:.3g}): expected a rotation, a position and "
+                "the row 0, 0, 0, 1"
+            )
+    return x
+
+
+class _Bounds:
+    """The box of coordinates within the joints' limits.
+
+    low, high  (nq,), infinite where there are none
+    pairs      coordinates that are degrees of freedom, too, and their numbers among these
+    """
+
+    def __init__(self, robot: Robot, limits: bool) -> None:
+        tree = robot.tree
+        self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
+        _, places, (ratio, offset, *ends) = tree.limits
+        at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
+        np.maximum.at(self.low, places[at], low)
+        np.minimum.at(self.high, places[at], high)
+        straight = [body for body in tree.bodies if isinstance(body.joint.group, RealGroup)]
+        self.pairs = (
+            np.array([i for body in straight for i in range(tree.nq)[body.coordinates]], int),
+            np.array([i for body in straight for i in range(tree.nv)[body.dofs]], int),
+        )
+        empty = np.flatnonzero(self.low > self.high)
+        if len(empty):
+            raise ModelError(
+                f"{robot.name}: coordinate {empty[0]} has no value within the limits of all joints it moves"
+            )
+
+    def inside(self, q: Array) -> Array:
+        """The closest configurations (n, nq) within the limits."""
+        return np.clip(q, self.low, self.high)
+
+    def random(self, robot: Robot, rng: np.random.Generator, n: int, units: Array) -> Array:
+        """Random configurations (n, nq) within the limits: uniform between limits that are finite.
+
+        units  what the others are multiplied by, (nq,)
+        """
+        q = robot.random(rng, n) * units
+        closed = np.isfinite(self.high - self.low)
+        q[:, closed] = rng.uniform(self.low[closed], self.high[closed], (n, np.count_nonzero(closed)))
+        return self.inside(q)
+
+    def free(self, q: Array, uphill: Array) -> Array:
+        """Which degrees of freedom (n, nv) can go along `uphill` (n, nv): not those that a limit stops."""
+        at, dof = self.pairs
+        free = np.ones(uphill.shape, bool)
+        free[:, dof] = ~(
+            ((q[:, at] <= self.low[at]) & (uphill[:, dof] < 0))
+            | ((q[:, at] >= self.high[at]) & (uphill[:, dof] > 0))
+        )
+        return free
+
+
+@dataclass
+class _Found:
+    """The state of searches, a row each; the residual is |W e|."""
+
+    q: Array
+    residual: Array
+    iterations: Array
+    reason: Array
+
+
+class _Search:
+    """Levenberg-Marquardt steps for many searches at once."""
+
+    def __init__(
+        self, robot: Robot, is_pose: Mapping[Any, bool], limits: bool, tolerance: float, iterations: int
+    ) -> None:
+        self.robot, self.tolerance, self.most = robot, tolerance, iterations
+        self.bounds = _Bounds(robot, limits)
+        key = ("inverse kinematics", *is_pose.items())
+        if key not in robot.kernels:
+            robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
+        self.kernel = robot.kernels[key]
+        self.size = _size(robot.tree, is_pose, limits)
+        shares = [[1.0] * 3 * whole + [1 / self.size] * 3 for whole in is_pose.values()]
+        self.weights = np.concatenate(shares)  # W
+        slides = _slides(robot.tree)
+        self.units = np.where(slides, self.size, 1.0)  # D
+        neutral = np.asarray(robot.neutral(), float)
+        moved = np.asarray(robot.group.integrate(neutral, slides.astype(float)), float)
+        self.coordinate_units = np.where(moved != neutral, self.size, 1.0)  # of coordinates that are lengths
+        self.reaches = [_reach(robot.tree, frame, limits) for frame in is_pose]
+
+    def beyond_reach(self, targets: list[Array]) -> Array:
+        """Whether some target is farther away than the links are long, (n,)."""
+        places = (x[..., :3, 3] if x.ndim == 3 else x for x in targets)
+        apart = [np.linalg.norm(p - o, axis=-1) > r * (1 + SAME) for p, (o, r) in zip(places, self.reaches)]
+        return np.any(apart, axis=0)
+
+    def errors(self, q: Array, targets: list[Array]) -> tuple[Array, Array]:
+        """W e (n, m) and W J D (n, m, nv): with lengths in units of the size."""
+        e, J = self.kernel(q, *targets)
+        return e * self.weights, J * self.weights[:, None] * self.units
+
+    def random(self, rng: np.random.Generator, n: int) -> Array:
+        """Random configurations (n, nq) within the limits, translations as far as the robot is large."""
+        return self.bounds.random(self.robot, rng, n, self.coordinate_units)
+
+    def run(self, q: Array, targets: list[Array]) -> _Found:
+        """Searches from q (n, nq), each until it has converged or cannot come nearer."""
+        n = len(q)
+        found = _Found(q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object))
+        damping = np.full(n, FIRST_DAMPING)
+        e, J = self.errors(q, targets)
+        found.residual[:] = np.linalg.norm(e, axis=-1)
+        for _ in range(self.most):
+            uphill = (np.swapaxes(J, -1, -2) @ e[..., None])[..., 0]
+            free = self.bounds.free(found.q, uphill)
+            size = np.linalg.norm(J, axis=(-1, -2))
+            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * found.residual
+            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(found.residual)
+            found.reason[stuck] = STATIONARY
+            found.reason[found.residual <= self.tolerance] = CONVERGED
+            going = np.flatnonzero(found.reason == UNFINISHED)
+            if not len(going):
+                break
+            found.iterations[going] += 1
+            e_, J_ = e[going], J[going] * free[going, None, :]
+            lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
+            step = _damped(J_, e_, lam) * self.units
+            there = self.bounds.inside(self.robot.integrate(found.q[going], step))
+            e_, J_ = self.errors(there, [x[going] for x in targets])
+            residual = np.linalg.norm(e_, axis=-1)
+            better = residual < found.residual[going]
+            rows = going[better]
+            found.q[rows], found.residual[rows] = there[better], residual[better]
+            e[rows], J[rows] = e_[better], J_[better]
+            damping[going] *= np.where(better, 0.25, 8.0)
+        found.q = np.array(self.robot.normalize(found.q))
+        return found
+
+
+def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
+    """The frame, and the bodies that carry it, from the root on."""
+    at = tree.frame(frame) if isinstance(frame, str) else frame
+    bodies = tree.ancestors(at.body) if at.body else []
+    return at, sorted(bodies, key=lambda body: body.index)
+
+
+def _links(at: Frame, chain: list[Body]) -> float:
+    """How long the links of a chain are together, from its root to the frame, without what slides."""
+    lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
+    for body in chain:
+        if isinstance(body.joint.group, Revolute | Spherical):
+            lengths.append(2 * float(np.linalg.norm(getattr(body.joint.group, "point", 0.0))))  # of the axis
+    return sum(lengths) if chain else 0.0
+
+
+def _stroke(joint: Joint) -> float:
+    """How far a slide gets from zero within its limits."""
+    return float(np.abs([joint.lower, joint.upper]).max())
+
+
+def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
+    """A place in the world, and how far from it a frame's origin can get, by the lengths of its links."""
+    at, chain = _chain(tree, frame)
+    reach = _links(at, chain)
+    for body in chain:
+        group, joint = body.joint.group, body.joint
+        if isinstance(group, Prismatic) and limits and joint.mimic is None:
+            reach += _stroke(joint)
+        elif not isinstance(group, Revolute | Spherical | Fixed):
+            reach = np.inf
+    origin = chain[0].placement[:3, 3] if chain else at.placement[:3, 3]
+    return np.asarray(origin, float), reach
+
+
+def _size(tree: Tree, frames: Iterable[str | Frame], limits: bool) -> float:
+    """A length that grows with the robot and does not depend on where it stands.
+
+    The longest chain of links to one of the frames, or the largest radius of gyration of a body that carries
+    it, whichever is longer. Limits of slides are a last resort, as descriptions have 1e3 for no limit. 1 m
+    where nothing has a length.
+    """
+    lengths, strokes = [0.0], [0.0]
+    for frame in frames:
+        at, chain = _chain(tree, frame)
+        lengths.append(_links(at, chain))
+        for body in chain:
+            m, _, Sigma = body.inertia.moments
+            if is_numeric(m, Sigma) and m > 0:
+                lengths.append(math.sqrt(max(float(np.trace(Sigma)) / float(m), 0.0)))
+            if isinstance(body.joint.group, Prismatic):
+                strokes.append(_stroke(body.joint))
+    for size in (max(lengths), max(x for x in strokes if x < NO_LIMIT)):
+        if size > 0:
+            return size
+    return 1.0
+
+
+def _slides(tree: Tree) -> Array:
+    """Which velocities (nv,) are translations, in metres; a joint that follows counts as its leader."""
+    slides = np.zeros(tree.nv, bool)
+    for body in tree.bodies:
+        if body.joint.mimic is None:
+            for k, S in body.columns:
+                slides[k] = is_numeric(S) and not np.any(S[:3])
+    return slides
+
+
+def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
+    """(q, targets) -> e (m,) and J (m, nv), with de = -J dq, traced."""
+
+    def errors(q: Array, *targets: Array) -> tuple[Array, Array]:
+        e, J = [], []
+        for (frame, whole), target in zip(is_pose.items(), targets, strict=True):
+            T, V = robot.pose(q, frame), robot.jacobian(q, frame)
+            if whole:
+                e.append(SE3.log(SE3.compose(SE3.inverse(T), target)))
+                J.append(SE3.dexp_inverse(e[-1]) @ V)
+            else:
+                e.append(target - T[:3, 3])
+                J.append(T[:3, :3] @ V[3:])
+        return np.concatenate(e), np.concatenate(J)
+
+    shapes = {f"target_{k}": (4, 4) if whole else 3 for k, whole in enumerate(is_pose.values())}
+    return traced(errors, {"q": robot.nq, **shapes}, "errors")
+
+
+def _damped(J: Array, e: Array, lam: Array) -> Array:
+    """(J^T J + lambda 1)^-1 J^T e of many (n, m, k), (n, m), (n,), by singular values: of any rank."""
+    U, s, Vt = np.linalg.svd(J, full_matrices=False)
+    along = (np.swapaxes(U, -1, -2) @ e[..., None])[..., 0]
+    least = math.ulp(1.0) * max(J.shape[1:]) * s.max(axis=-1, initial=0)
+    inverse = np.where(s > least[:, None], s, 0) / np.maximum(s * s + lam[:, None], np.finfo(float).tiny)
+    return (np.swapaxes(Vt, -1, -2) @ (inverse * along)[..., None])[..., 0]

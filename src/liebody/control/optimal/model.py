@@ -1,0 +1,353 @@
+"""What is optimised, on symbols: a step of the equations of motion and a cost, with their derivatives.
+
+Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu, u + mu), s = 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.arguments import short
+from ...base.concurrency import cached_property
+from ...base.errors import GraphError, ModelError, ShapeError
+from ...compiler import Function, Program, jacobian, trace
+from ...compiler.programs.layout import Sendable
+from ...compiler.programs.program import Cells
+from ...compiler.programs.sparse import zero_cells
+from ...dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns
+from ...groups import LieGroup, Product, R
+from ...integrators import Method, coefficients
+from ...integrators.rkmk import advance
+from ...mechanisms import OpenTree
+from ...scalars import Array, maximum, minimum, sqrt
+from ...scalars.linear import is_zero, product
+from ...simulation.step_derivatives import StageTangents, State
+from ...stepping.flow import stages
+
+Shapes = Mapping[str, Any]
+
+
+class _Point(NamedTuple):
+    """A state, and how its tangent depends on s, (nv, s)."""
+
+    q: Array
+    v: Array
+    delta: Array
+    nu: Array
+
+
+class _Solved(NamedTuple):
+    """Cells of numbers, and a function (x, u, numbers) -> rates of the state, with their derivatives by s."""
+
+    cells: Cells
+    rates: Callable[[Array, Array, Array], Array]
+
+
+def _rates(v: Array, a: Array, nu: Array, change: Array) -> Array:
+    """Rates of the state, and how they change: (2 nv, 1 + columns)."""
+    return np.hstack([np.concatenate([v, a])[:, None], np.concatenate([nu, change])])
+
+
+class HeldStep(Sendable):
+    """(q, v) at t + h of a tree whose joints have the efforts S u during the step.
+
+    S       (nv, m)
+    method  an explicit one; None: v+ = v + h dv/dt, q+ = q exp(h v+), the semi-implicit Euler method
+    """
+
+    def __init__(self, mechanism: OpenTree, S: Array, h: float, method: Method | None) -> None:
+        self.mechanism, self.S, self.h, self.method = mechanism, S, h, method
+        self.group, n = mechanism.group, mechanism.nv
+        self.state = Product(self.group, R(n))
+
+    def next(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """q and v at the end of the step."""
+        tau, h, made = product(self.S, u), self.h, self.mechanism
+        if self.method is None:
+            v = v + h * made.acceleration(0.0, q, v, tau)
+            return self.group.normalize(self.group.integrate(q, h * v)), v
+
+        def field(t: Any, y: Array) -> Array:
+            return np.concatenate(made.rates(t, y[: made.nq], y[made.nq :], tau))
+
+        y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
+        return y[: made.nq], y[made.nq :]
+
+    def derivative(
+        self, q: Array, v: Array, u: Array, unit: Array | None = None, first: Array | None = None
+    ) -> _Point:
+        """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`.
+
+        first  what `rates` gives at the start, if it is known: (2 nv, 1 + columns)
+        """
+        n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
+        unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
+        start = np.concatenate([q, v]), unit[: 2 * n]
+        known = [] if first is None else [first]
+
+        def velocity(t: Any, at: State) -> Array:
+            if known:
+                return known.pop()
+            a, change = self._acceleration(at, u, unit[2 * n :])
+            return _rates(at[0][nq:], a, at[1][n:], change)
+
+        if self.method is None:
+            f = velocity(0.0, start)
+            y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
+        else:
+            pull = tangents.pulled if self.method.pulls_back else None
+            steps = coefficients(self.method), velocity, tangents.advance, pull
+            y, slope = stages(*steps, 0.0, h, start)[1]
+        return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
+
+    def in_columns(self, program: Program, x: Cells, u: Cells) -> _Solved:
+        """The rates at the start of a step by passes of a program, which solve for their columns in loops."""
+        made, S, n, m = self.mechanism, self.S, self.mechanism.nv, self.S.shape[1]
+
+        def equations(x: Array, u: Array) -> Any:
+            q, v = np.split(x, [made.nq])
+            tau, (*acting, _) = self._acting(q, v, product(S, u))
+            a, *by, factors, known = forward_equations(made.tree, q, v, tau, tuple(made.gravity))
+            by = [x - A for x, A in zip(by, acting, strict=True)]
+            free = [  # columns that no force changes
+                {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
+                for columns, A in zip(known, acting, strict=True)
+            ]
+            return a, *by, factors, free
+
+        a, results = solved_by_columns(program, made.tree, equations, {"x": x, "u": u})
+        cells, index = np.unique(results, return_inverse=True)
+        used = ~zero_cells(program)[program.positions(cells)]
+
+        def rates(x: Array, u: Array, found: Array) -> Array:
+            (q, v), entries = np.split(x, [made.nq]), np.zeros(len(cells), int).astype(object)
+            entries[used] = found[n:]
+            by_q, by_v, inverse = entries[index.reshape(results.shape)]
+            by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
+            return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
+
+        return _Solved(np.concatenate([a, cells[used]]), rates)
+
+    @property
+    def stage_count(self) -> int:
+        """How often the step asks for the acceleration."""
+        return 1 if self.method is None else len(self.method.paths) - 1
+
+    @cached_property
+    def _tangents(self) -> StageTangents:
+        pulls = self.method is not None and self.method.pulls_back
+        return StageTangents(self.state, self.mechanism.moves()[1]() if pulls else None)
+
+    @cached_property
+    def curvature(self) -> Function:
+        """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
+        made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
+
+        def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array, s: Array) -> Any:
+            delta, nu, mu = np.split(s, [n, 2 * n])
+            end, rate = self.next(self.group.integrate(q, delta), v + nu, u + mu)
+            return slope[:n] @ self.group.difference(q1, end) + slope[n:] @ rate
+
+        shapes = {"q": made.nq, "v": n, "u": m, "slope": 2 * n, "q1": made.nq}
+        gradient = jacobian(trace(seen, {**shapes, "s": 2 * n + m}, "seen"), "s")
+        hessian = jacobian(gradient, "s")
+
+        def at_end(q: Array, v: Array, u: Array, slope: Array) -> Array:
+            return hessian(q, v, u, slope, self.next(q, v, u)[0], np.zeros(2 * n + m, int))
+
+        del shapes["q1"]
+        return trace(at_end, shapes, "curvature")
+
+    def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
+        """dv/dt, and its derivatives, (nv, columns)."""
+        made, n = self.mechanism, self.mechanism.nv
+        q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
+        tau, slopes = self._acting(q, v, product(self.S, u))
+        along = delta, nu, product(self.S, du)
+        by_u = sum(product(A, x) for A, x in zip(slopes, along, strict=True))
+        a, change = acceleration_along(made.tree, q, v, tau, tuple(made.gravity))
+        return a, change(delta, nu, by_u)
+
+    def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
+        """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
+        made, n = self.mechanism, self.mechanism.nv
+        none = np.zeros((n, n), int)
+        if not made.forces and not made.clipped:
+            return tau, [none, none, np.eye(n, dtype=int)]
+        acting = trace(
+            lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau),
+            {"q": made.nq, "v": n, "tau": n, "s": n},
+            "acting",
+        )
+        slopes = [jacobian(acting, x)(q, v, tau, none[0]) for x in ("s", "v", "tau")]
+        return made.efforts(0.0, q, v, tau), slopes
+
+
+class Cost:
+    """A user's costs, summed: numbers, or residuals r (k,), which stand for r^T r / 2; times `scale`.
+
+    functions  {name: function} of arrays of these shapes, the first of which are q and v; on symbols
+    exact      whether residuals have their whole Hessian, not J^T J alone (Gauss-Newton)
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        shapes: Shapes,
+        group: LieGroup,
+        exact: bool,
+        scale: float = 1.0,
+    ) -> None:
+        sizes = [shapes["v"], shapes["v"], shapes.get("u", 0)]
+        self._functions, self._scale, self._zero = list(functions.values()), scale, np.zeros(sum(sizes), int)
+        self._slopes: list[tuple[Function, ...]] = []
+        both = {**shapes, "s": sum(sizes)}
+        for name, function in functions.items():
+
+            def moved(q: Array, v: Array, *rest: Array, of: Any = function) -> Any:
+                *others, s = rest
+                delta, nu, mu = np.split(s, np.cumsum(sizes)[:2])
+                others = [others[0] + mu, *others[1:]] if sizes[2] else others
+                return of(group.integrate(q, delta), v + nu, *others)
+
+            made = trace(moved, both, name)
+            results = list(made.outputs.values())
+            if len(results) != 1 or results[0].ndim > 1:
+                found = ", ".join(str(y.shape) for y in results)
+                raise GraphError(
+                    f"{name} returns arrays of shapes {found}, expected a cost () or residuals (k,); join "
+                    "residuals with numpy.concatenate"
+                )
+            if results[0].ndim and not exact:
+                self._slopes.append((jacobian(made, "s"),))
+            else:
+                gradient = jacobian(trace(lambda *x, of=made: _cost_of(of(*x)), both, name), "s")
+                self._slopes.append((gradient, jacobian(gradient, "s")))
+
+    def __call__(self, *at: Array) -> Array:
+        """The cost, (1,)."""
+        return np.reshape(self._scale * sum(_cost_of(f(*at)) for f in self._functions), 1)
+
+    def derivatives(self, *at: Array) -> tuple[Array, Array, Array]:
+        """The cost (1,), its gradient, and its Hessian."""
+        gradient, hessian = np.zeros(len(self._zero), int), np.zeros((len(self._zero),) * 2, int)
+        for function, slopes in zip(self._functions, self._slopes, strict=True):
+            g, *H = (f(*at, self._zero) for f in slopes)
+            if not H:
+                g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
+            gradient, hessian = gradient + self._scale * g, hessian + self._scale * H[0]
+        return self(*at), gradient, hessian
+
+
+def _cost_of(found: Any) -> Any:
+    r = np.asarray(found)
+    return r @ r / 2 if r.ndim else r[()]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """By how much a constraint low <= c <= high is broken along a trajectory.
+
+    constraint  its place in the problem and the name of its function: "stage_constraints[0] (wall)"
+    along       largest violation of its entries at each knot, (N,), of a terminal constraint at the last one,
+                (1,); 0 where it is kept, infinite where c is no number
+    first       number of the knot of along[0]
+    """
+
+    constraint: str
+    along: Array
+    first: int = 0
+
+    @property
+    def amount(self) -> float:
+        """The largest one."""
+        return float(self.along.max(initial=0.0))
+
+    @property
+    def knot(self) -> int:
+        """Where it is largest."""
+        return self.first + int(np.argmax(self.along))
+
+    def __repr__(self) -> str:
+        where = f" at knot {self.knot}" if self.amount else ""
+        return f"Violation({self.constraint} by {self.amount:.2g}{where})"
+
+
+def largest_violation(of: Iterable[Violation]) -> Violation | None:
+    """The one with the largest amount; None without constraints."""
+    return max(of, key=lambda x: x.amount, default=None)
+
+
+class Constraints:
+    """low <= c <= high, [(c, low, high), ...], with functions c of arrays of these shapes, the last p.
+
+    They are kept by residuals, those of the augmented Lagrangian
+
+        mu/2 |z - clip(z, low, high)|^2,    z = c + lambda/mu,    then lambda = mu (z - clip(z, low, high))
+
+    whose mu stands at `first` of p, followed by the multipliers lambda. Hestenes (1969), Powell (1969),
+    Rockafellar (1973).
+    """
+
+    def __init__(self, argument: str, given: Iterable[Any], shapes: Shapes, first: int) -> None:
+        self._parts, self._first = [], first
+        self._places: dict[str, slice] = {}
+        bounds: list[tuple[float, float]] = []
+        for i, one in enumerate(given):
+            if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
+                raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
+            (c,) = trace(one[0], shapes, "constraint").outputs.values()
+            self._parts.append(one[0])
+            start, name = len(bounds), getattr(one[0], "__name__", "<>")
+            bounds += zip(
+                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
+            )
+            shown = f"{argument}[{i}]" + ("" if name.startswith("<") else f" ({name})")
+            self._places[shown] = slice(start, len(bounds))
+        self._bounds, self.size = bounds, len(bounds)
+
+    def residuals(self, *at: Array) -> Array:
+        """Of the augmented Lagrangian, (size,)."""
+        mu, shift = self._shift(at)
+        return sqrt(mu) * self._outside(at, shift)
+
+    def violations(self, *at: Array) -> Array:
+        """By how much each is broken, and its next multiplier, (2 size,)."""
+        mu, shift = self._shift(at)
+        return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
+
+    def broken(self, distances: Array, first: int) -> list[Violation]:
+        """Of each constraint, from distances (N, size) to the bounds; first: number of the first knot."""
+        sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
+        return [
+            Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()
+        ]
+
+    def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
+        mu, multipliers = at[-1][self._first], at[-1][self._first + 1 :][: self.size]
+        return mu, multipliers / mu
+
+    def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:
+        z = shift + np.concatenate([np.reshape(c(*at), -1) for c in self._parts])
+        within = []
+        for x, (low, high) in zip(z, self._bounds, strict=True):
+            x = maximum(x, low) if np.isfinite(low) else x
+            within.append(minimum(x, high) if np.isfinite(high) else x)
+        return z - np.array(within)
+
+
+def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
+    """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
+    try:
+        given = -np.asarray(high, float) if low is None else low, high
+        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in given])
+    except (TypeError, ValueError):
+        told = short(high if low is None else (low, high))
+        raise ShapeError(f"{what} are {told}, expected (low, high) of numbers or arrays {shape}") from None
+    if not (both[0] <= both[1]).all():
+        raise ModelError(f"{what} are {short((low, high))}: low must not be above high, nor a number NaN")
+    return both

@@ -1,0 +1,60 @@
+"""Mechanisms: what moves, as every integrator sees it, and the forces that act on it. The modules:
+
+contract          the contract of a mechanism, and the open tree in joint coordinates
+forces            forces of joints, frames, dampers, stops, contacts
+potential         forces of a potential energy
+rigid_body        one rigid body on SE(3) or a subgroup: Boltzmann-Hamel equations
+hamiltonian_form  a tree whose state is (q, p)
+constrained/      bodies in absolute coordinates with constraints, and trees with closed loops
+"""
+
+from .contract import Mechanism, OpenTree
+from .forces import (
+    Bushing,
+    Force,
+    FrameForce,
+    JointDamping,
+    JointForce,
+    JointFriction,
+    JointLimits,
+    JointSpring,
+    Limits,
+    SmoothContact,
+    joint_laws,
+)
+from .hamiltonian_form import HamiltonianForm
+from .potential import Potential
+from .rigid_body import (
+    BoltzmannHamel,
+    RigidBody,
+    SelectedMotions,
+    ellipsoid_added_mass,
+    exponential_transformation,
+    roll_pitch_yaw_transformation,
+    structure_constants,
+)
+
+__all__ = [
+    "BoltzmannHamel",
+    "Bushing",
+    "Force",
+    "FrameForce",
+    "HamiltonianForm",
+    "JointDamping",
+    "JointForce",
+    "JointFriction",
+    "JointLimits",
+    "JointSpring",
+    "Limits",
+    "Mechanism",
+    "OpenTree",
+    "Potential",
+    "RigidBody",
+    "SelectedMotions",
+    "SmoothContact",
+    "ellipsoid_added_mass",
+    "exponential_transformation",
+    "joint_laws",
+    "roll_pitch_yaw_transformation",
+    "structure_constants",
+]

@@ -1,0 +1,273 @@
+"""Joint coordinates with closed loops: a tree, and constraints between its frames.
+
+With M, h = C v + g of the tree, and J, bias, g of the closures,
+
+    M a + J^T lambda = tau - h,    J a + bias = 0
+
+is solved as  A lambda = J M^-1 (tau - h) + bias,  A = J M^-1 J^T,  by the sparse factors M = L^T D L of the
+tree (Featherstone 2008, section 8.4). The rows are those of `constraints`, at the bodies' own frames.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...base.concurrency import cached_property
+from ...base.errors import ModelError, counted
+from ...bodies import Parameter, SpatialInertia, Tree, parameters_of, with_values
+from ...dynamics import bias_forces, body_poses, body_twists, frame_acceleration, frame_jacobian, mass_matrix
+from ...groups import SE3
+from ...scalars import Array
+from ...scalars.linear import back_substitute, cross, factor, symmetric
+from ..contract import Functions, OpenTree
+from ..forces import JointDamping
+from .builder import SystemBuilder
+from .constraints import GROUND, BodyState, Constraint
+from .elimination import Elimination, Regularization
+from .equations import CORRECTIONS, Stabilization, StateRate
+from .maximal import AnyClosure
+from .mechanism import Constrained
+
+FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
+SAMPLES = 3  # configurations that D is taken from
+
+
+@dataclass(frozen=True)
+class LoopRows:
+    """What closures say at a state: J v + drift = rate, that of the residual g; J dv/dt + bias = 0."""
+
+    J: Array
+    bias: Array
+    residual: Array
+    rate: Array
+    drift: Array
+
+
+class _Solver:
+    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M; all closures are one block.
+
+    d  D (nc,), `ClosedTree.row_sizes`
+    """
+
+    def __init__(self, mass: Any, J: Array, d: Array, by: Regularization) -> None:
+        self.mass, self.gain = mass, back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
+        A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
+        self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
+        self.elimination = Elimination([len(J)], [])
+        self.factors = self.elimination.factor([A], {}, self.by, [d])
+
+    def multipliers(self, b: Array) -> Array:
+        """x; that of least norm where A is singular (`elimination`)."""
+        return self.elimination.solve(self.factors, [b], self.by)[0]
+
+
+class ClosedTree(Constrained, OpenTree):
+    """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
+
+    tree      the mechanism with its loops cut open
+    closures  what closes them: `Closure` (a joint or a rod between two frames), `Condition` (any g(q) = 0);
+              or what velocities obey: `Rolling`, `KnifeEdge`, `VelocityCondition` (any J(q) v = b(q, t))
+    gravity   acceleration of free fall, (3,)                                                     [m/s2]
+    damping   whether the joints' damping acts
+
+    Errors name closures, and the joints of a loop.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        closures: Sequence[AnyClosure],
+        gravity: Array = (0.0, 0.0, -9.81),
+        damping: bool = True,
+    ) -> None:
+        OpenTree.__init__(self, tree, gravity, (JointDamping(),) if damping else ())
+        builder = SystemBuilder(tree.name)
+        frame = SpatialInertia(1.0, rotational=np.ones(3))  # the constraints refer to the bodies' own frames
+        for body in tree.bodies:
+            builder.body(body.name, frame)
+        for closure in closures:
+            closure.add_to(builder, tree)
+        if not closures:
+            raise ModelError(f"{tree.name} has no closures; without loops it is a Robot")
+        self._cut = builder.build()
+        self.constraints: tuple[Constraint, ...] = self._cut.constraints
+
+    # -- parameters ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _of_closures(self) -> dict[str, Parameter]:
+        return self._cut.definition.of_links(self._cut)
+
+    def own_parameters(self) -> dict[str, Parameter]:
+        gravity = {"gravity": Parameter("gravity", self.gravity, "m/s2")}
+        return {**parameters_of(self.tree), **self._of_closures, **gravity}
+
+    def varied(self, values: Mapping[str, Array], first: ClosedTree | None) -> ClosedTree:
+        made = copy.copy(self)
+        made.tree, made.gravity = with_values(self.tree, values), values.get("gravity", self.gravity)
+        of_closures = {name: x for name, x in values.items() if name in self._of_closures}
+        if of_closures:
+            made.constraints = self._cut.definition.with_values(of_closures, self._cut).system().constraints
+        return made.sharing(first)
+
+    def _at(self, p: Array) -> ClosedTree:
+        here = self.plain.varied(self.layout.named(p), None)
+        here.forces = self.forces
+        vars(here)["_sizes"] = self._sizes
+        return here
+
+    @property
+    def guess(self) -> np.ndarray:
+        """The neutral configuration."""
+        return self.tree.group.neutral()
+
+    def __repr__(self) -> str:
+        return (
+            f"ClosedTree {self.name!r}: {counted(len(self.tree.bodies), 'body', 'bodies')}, "
+            f"{counted(len(self.constraints), 'closure')} with "
+            f"{counted(self.nc, 'equation')}, nq = {self.nq}, nv = {self.nv}"
+        )
+
+    # -- equations, on floats or symbols ------------------------------------------------------------------
+
+    def loop_rows(self, q: Array, v: Array, t: Any) -> LoopRows:
+        """J, bias, g and its rate at a state."""
+        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
+        J, bias, residual, rates, drifts = [], [], [], [], []
+        for c in self.constraints:
+            states = [
+                BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
+                for b in c.bodies
+            ]
+            rows = c.kind(states, c.constants, t, np.zeros(0))
+            drift = np.zeros(c.rows, int) if rows.drift is None else rows.drift
+            block, rest, rate = 0, rows.bias, drift
+            for b, body_rows, state in zip(c.bodies, rows.jacobians, states, strict=True):
+                if b >= 0:
+                    name = self.tree.bodies[b].name
+                    block = block + body_rows @ frame_jacobian(self.tree, q, name)
+                    a = frame_acceleration(self.tree, q, v, np.zeros(self.nv, int), name)
+                    of_origin = a[3:] + cross(state.w, state.v)
+                    rest = rest + body_rows[:, :3] @ a[:3] + body_rows[:, 3:] @ of_origin
+                    rate = rate + body_rows[:, :3] @ state.w + body_rows[:, 3:] @ state.v
+            J.append(block)
+            bias.append(rest)
+            residual.append(rows.residual)
+            rates.append(rate)
+            drifts.append(drift)
+        return LoopRows(*(np.concatenate(x) for x in (J, bias, residual, rates, drifts)))
+
+    def _solver(self, q: Array, J: Array, by: Regularization) -> _Solver:
+        return _Solver(factor(mass_matrix(self.tree, q)), J, self._sizes, by)
+
+    @cached_property
+    def _sizes(self) -> np.ndarray:
+        """D (nc,): the largest diagonal entries of A among some configurations, with any angles.
+
+        The diagonal of A itself will not do: rows vanish that the joints keep by themselves, and others do
+        where motions branch. Loops may be open here.
+        """
+        rng, found = np.random.default_rng(0), np.zeros(self.nc)
+        turns = np.zeros(self.nv)
+        for body in self.tree.bodies:
+            turns[body.dofs] = np.any(body.joint.S[:3] != 0, axis=0)
+        for _ in range(SAMPLES):
+            q = self.moved(self.tree.group.neutral(), turns * rng.uniform(-np.pi, np.pi, self.nv))
+            rows = self.measure(q)[1] @ self.inverse_mass_root(q, ())
+            found = np.fmax(found, (rows * rows).sum(axis=1))
+        mean = found.sum() / max(self.nc, 1)
+        return found + FLOOR * mean if mean > 0 else np.ones(self.nc)
+
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
+        q, v = y[: self.nq], y[self.nq :]
+        rows = self.loop_rows(q, v, t)
+        solver = self._solver(q, rows.J, by)
+        h = bias_forces(self.tree, q, v, tuple(self.gravity))
+        free = back_substitute(solver.mass, self.efforts(t, q, v, u) - h)
+        b, *slip = stabilized.right(rows.J @ free + rows.bias, rows.residual, rows.rate)
+        multipliers = solver.multipliers(b)
+        velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
+        field = np.concatenate([velocity, free - solver.gain @ multipliers])
+        return StateRate(field, multipliers, solver.factors.worst)
+
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
+        q, v = y[: self.nq], y[self.nq :]
+        rows = self.loop_rows(q, v, t)
+        solver, residual = self._solver(q, rows.J, by), rows.residual
+        for iteration in range(CORRECTIONS):
+            if iteration:
+                residual = self.loop_rows(q, v, t).residual
+            step = -(solver.gain @ solver.multipliers(residual))
+            q = self.group.normalize(self.group.integrate(q, step))
+        rows = self.loop_rows(q, v, t)
+        last = self._solver(q, rows.J, by)
+        return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.factors.worst
+
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        rows = self.loop_rows(q, v, t)
+        return rows.residual, rows.rate
+
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        rows = self.loop_rows(q, np.zeros(self.nv, int), t)
+        return rows.residual, rows.J
+
+    # -- what a user asks ---------------------------------------------------------------------------------
+
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        poses, still = body_poses(self.tree, q), np.zeros(3)
+        states = [BodyState(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
+        return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
+
+    def mechanics(self) -> dict[str, Any]:
+        return {**OpenTree.mechanics(self), **Constrained.mechanics(self)}
+
+    def kinetic_energy(self, q: Array, v: Array, parameters: Any = None) -> Array:
+        return self.evaluated("energies", q, v, p=self.packed(parameters))[0]
+
+    def potential_energy(self, q: Array, parameters: Any = None) -> Array:
+        return self.evaluated("energies", q, np.zeros(self.nv), p=self.packed(parameters))[1]
+
+    def functions(self) -> Functions:
+        return {**OpenTree.functions(self), **Constrained.functions(self)}
+
+    # -- what `Mechanism` asks ----------------------------------------------------------------------------
+
+    def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
+        """(g (nc,), J (nc, nv), rate of g (nc,)) at one state."""
+        rows = self.loop_rows(q, np.zeros(self.nv) if v is None else v, t)
+        return rows.residual.astype(float), rows.J.astype(float), rows.rate.astype(float)
+
+    def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
+        """W with W W^T = M^-1 (nv, nv); zero for joints that are held."""
+        free = np.ones(self.nv, bool)
+        for name in hold:
+            body = next((b for b in self.tree.bodies if b.joint.name == name), None)
+            if body is None:
+                self.tree.joint(name)
+            else:
+                free[body.dofs] = False
+        W = np.zeros((self.nv, self.nv))
+        M = mass_matrix(self.tree, q).astype(float)[np.ix_(free, free)]
+        W[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(M)).T
+        return W
+
+    def loop(self, constraint: str) -> tuple[str, ...]:
+        """The closure and the joints on the way between its bodies."""
+        c = next(c for c in self.constraints if c.name == constraint)
+        paths = [[b.joint.name for b in self.tree.ancestors(i + 1)] for i in c.bodies]
+        common = set(paths[0]).intersection(*map(set, paths[1:]))
+        names = [name for path in paths for name in path if name not in common]
+        return (constraint, *dict.fromkeys(names))
+
+    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
+        return self._sizes
+
+    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
+        solver = self._solver(q, self.measure(q, t=t)[1], Regularization.plain(True))
+        return solver.factors.relative_pivots

@@ -1,0 +1,211 @@
+"""Sparse factors of A = J M^-1 J^T: a block for each constraint, in an order that is fixed beforehand.
+
+Blocks k and l of A are coupled where two constraints act on the same body. The order is that of least degree
+(Tinney and Walker 1967), which for trees of bodies creates no new blocks: then the cost is linear in the
+number of bodies. Eliminating block k means, for those l, l' that are coupled to it,
+
+    U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
+
+and afterwards, backwards,  x_k = A_kk^-1 b_k - sum_l U_kl x_l.  Each elimination is
+a repeated step (`compiler.programs.repeats`).
+
+Where constraints are redundant, A is singular. With D = diag(A) the iteration
+
+    (A + eps D) x <- b + eps D x,    x = 0 at first
+
+(the proximal point method; Rockafellar 1976) converges to the solution of least norm in the metric D, where
+there is one, with the ratio eps per step on all that is not redundant.
+
+A pivot of A over its diagonal entry, d_k/D_k, is the squared sine of the angle between row k of J and those
+that were eliminated before, in the metric of M^-1: it tells how close equations are to dependence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compiler import repeated
+from ...scalars import Array, absolute, maximum, where
+from ...scalars.linear import back_substitute, factor, symmetric
+
+PROXIMAL = 1e-8  # eps
+REFINEMENTS = 3  # iterations: what is left of an error is PROXIMAL^3 / (scaled eigenvalue)^3
+SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
+
+
+class Factors(NamedTuple):
+    """What `Elimination.factor` leaves behind, per block."""
+
+    scale: list[Array]  # D of block k, (m,)
+    lower: list[Array]  # L, 1/d of A_kk = L^T d L, packed
+    U: dict[tuple[int, int], Array]
+    worst: Array  # how close to dependence (`worse`), (1,); (0,) where nobody asked
+
+    @property
+    def relative_pivots(self) -> np.ndarray:
+        """d_k/D_k of all rows."""
+        pairs = zip(self.lower, self.scale, strict=True)
+        return np.array([1 / x for p, d in pairs for x in p[-len(d) :] * d], float)
+
+
+class Regularization(NamedTuple):
+    """How A is made regular: A + shift D is factored.
+
+    redundant  whether A may be singular: solutions are then refined by the proximal iteration; if not, a
+               pivot below round-off makes the results NaN
+    shift      eps
+    ordinary   for each block, the pivots d_k/D_k (m,) at an ordinary place; None where nobody asks how close
+               equations come to dependence
+    """
+
+    redundant: bool
+    shift: float
+    ordinary: Sequence[np.ndarray] | None = None
+
+    @classmethod
+    def plain(cls, redundant: bool) -> Regularization:
+        """None where A is regular; pivots are not asked for."""
+        return cls(redundant, PROXIMAL if redundant else 0.0)
+
+
+class Elimination:
+    """The order of elimination for blocks of `sizes`, coupled by `pairs` of them."""
+
+    def __init__(self, sizes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
+        self.sizes, self.pairs = list(sizes), sorted({(max(p), min(p)) for p in pairs})
+        neighbours: list[set[int]] = [set() for _ in sizes]
+        for k, l in self.pairs:
+            neighbours[k].add(l)
+            neighbours[l].add(k)
+        self.later: list[tuple[int, ...]] = [()] * len(sizes)  # coupled blocks that are eliminated after
+        self.order: list[int] = []
+        degree = [sum(sizes[l] for l in n) for n in neighbours]
+        # of equal degree the last one comes first: along a chain, from its end to its root
+        queue = [(d, -k) for k, d in enumerate(degree)]
+        heapify(queue)
+        while queue:
+            d, k = heappop(queue)
+            k = -k
+            if d != degree[k]:  # which has changed since, or it is eliminated
+                continue
+            degree[k] = -1
+            self.order.append(k)
+            self.later[k] = tuple(sorted(neighbours[k]))
+            for l in neighbours[k]:
+                neighbours[l] = (neighbours[l] | neighbours[k]) - {k, l}
+                degree[l] = sum(sizes[m] for m in neighbours[l])
+                heappush(queue, (degree[l], -l))
+
+    def factor(
+        self,
+        diagonal: Sequence[Array],
+        coupling: dict[tuple[int, int], Array],
+        regularization: Regularization,
+        scale: Sequence[Array] | None = None,
+    ) -> Factors:
+        """Factors of A + shift D; A has blocks diagonal[k] (m_k, m_k), coupling[k, l] (m_k, m_l), k > l.
+
+        scale  D of each block, (m_k,); None: the diagonal of A
+        """
+        redundant, shift, ordinary = regularization
+        scale = [np.diagonal(block) for block in diagonal] if scale is None else [*scale]
+        A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
+        lower: list[Array] = [np.zeros(0)] * len(self.sizes)
+        U: dict[tuple[int, int], Array] = {}
+        worst = np.zeros(0) if ordinary is None else np.ones(1)
+        for k in self.order:
+            later = self.later[k]
+            across = [A[l, k] if (l, k) in A else A[k, l].T for l in later]
+            pairs = [(l, m) for l in later for m in later if m <= l]
+            rest = [A.get(pair) for pair in pairs]
+            lower[k], solved, rest = _eliminated(A[k, k], scale[k], across, rest, redundant, shift)
+            U |= {(k, l): x for l, x in zip(later, solved, strict=True)}
+            A |= dict(zip(pairs, rest, strict=True))
+            if ordinary is not None:
+                worst = worse(worst, lower[k][-self.sizes[k] :] * scale[k], ordinary[k], redundant)
+        return Factors(scale, lower, U, worst)
+
+    def solve(self, factors: Factors, right: Sequence[Array], regularization: Regularization) -> list[Array]:
+        """x of A x = b, b given by its blocks; by the proximal iteration where A may be singular."""
+        x = self._substitute(factors, right)
+        for _ in range(REFINEMENTS - 1 if regularization.redundant else 0):
+            shifted = zip(right, factors.scale, x, strict=True)
+            x = self._substitute(factors, [_with_last(*terms, regularization.shift) for terms in shifted])
+        return x
+
+    def _substitute(self, factors: Factors, right: Sequence[Array]) -> list[Array]:
+        b, x = list(right), list(right)
+        for k in self.order:
+            for l in self.later[k]:
+                b[l] = _forward(b[l], factors.U[k, l], b[k])
+        for k in reversed(self.order):
+            known = [(factors.U[k, l], x[l]) for l in self.later[k]]
+            x[k] = _backward(factors.lower[k], b[k], known)
+        return x
+
+
+@repeated
+def _with_last(b: Array, d: Array, x: Array, shift: Any) -> Array:
+    return b + shift * d * x
+
+
+@repeated
+def worse(before: Array, found: Array, ordinary: Array, redundant: bool) -> Array:
+    """`before` (1,) with D_k/d_k (m,) of some rows, `found`: the largest; the product if A may be singular.
+
+    Which of dependent rows have no pivot of their own changes with the configuration: pivots of two rows
+    change places. Their product, det(A + eps D)/det D, does not know: compared to an ordinary place it falls
+    where the rank does.
+    """
+    (result,) = before
+    for x in found * ordinary if redundant else found:
+        result = result * x if redundant else maximum(x, result)
+    return np.array([result])
+
+
+@repeated
+def _eliminated(
+    own: Array, scale: Array, across: list[Array], rest: list[Array | None], redundant: bool, shift: Any
+) -> tuple[Array, list[Array], list[Array]]:
+    """The packed factors of a block, U of those coupled to it, and what is left of those among them.
+
+    rest  the lower triangle of the blocks among these, row by row; None is zero
+    """
+    L, reciprocals = factor(own, lambda k, d: d + shift * scale[k])  # A + shift D
+    if not redundant:
+        reciprocals = [
+            where(absolute(x * d) < 1 / SINGULAR, x, np.nan) for x, d in zip(reciprocals, scale, strict=True)
+        ]
+    packed = np.array([x for row in L for x in row] + reciprocals)
+    U = [back_substitute((L, reciprocals), A.T) for A in across]
+    left = []
+    pairs = [(i, j) for i in range(len(U)) for j in range(i + 1)]
+    for A, (i, j) in zip(rest, pairs, strict=True):
+        A = np.zeros((across[i].shape[0], U[j].shape[1]), int) if A is None else A
+        left.append(_less_product(A, across[i], U[i]) if i == j else A - across[i] @ U[j])
+    return packed, U, left
+
+
+def _less_product(A: Array, B: Array, C: Array) -> Array:
+    """A - B C, known to be symmetric."""
+    return symmetric(len(A), lambda i, j: A[i, j] - B[i] @ C[:, j])
+
+
+@repeated
+def _forward(b: Array, U: Array, eliminated: Array) -> Array:
+    return b - U.T @ eliminated
+
+
+@repeated
+def _backward(packed: Array, b: Array, known: list[tuple[Array, Array]]) -> Array:
+    m = len(b)
+    entries, reciprocals = list(packed[: m * (m - 1) // 2]), list(packed[m * (m - 1) // 2 :])
+    L = [[entries[k * (k - 1) // 2 + i] for i in range(k)] for k in range(m)]
+    x = back_substitute((L, reciprocals), b)
+    for U, other in known:
+        x = x - U @ other
+    return x

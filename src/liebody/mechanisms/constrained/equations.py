@@ -1,0 +1,455 @@
+"""The equations of motion of constrained bodies: index-1 form, projections.
+
+With x'' for the accelerations (omega', a), a = R^T p'', of every body, and J, bias and g of the constraints,
+
+    M x'' + J^T lambda = Q,    J x'' + bias = 0        (Mueller, Terze, eq. (3))
+
+is solved as  A lambda = J M^-1 Q + bias,  A = J M^-1 J^T,  x'' = M^-1 (Q - J^T lambda). The mass matrix is
+constant, M = diag(Theta, m 1), and so is its inverse. What the two groups differ in comes last: dV/dt is
+(omega', a - omega x v) on SE(3), (omega', R a) on SO(3) x R^3.
+
+What is repeated for each body, force or constraint is marked (`compiler.programs.repeats`): systems of many
+become loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...base.arguments import number
+from ...base.errors import IntegrationError
+from ...compiler import repeated
+from ...groups import SE3, SO3
+from ...groups.product import SO3xR3
+from ...scalars import Array
+from ...scalars.linear import cross, symmetric
+from .constraints import GROUND, BodyState, ConstraintKind, Rows
+from .elimination import Factors, Regularization
+from .forces import ForceKind
+
+if TYPE_CHECKING:
+    from .system import System
+
+CORRECTIONS = 2  # of positions in a projection, with one factorisation
+STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
+Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a matrix
+
+
+@dataclass(frozen=True)
+class Stabilization:
+    """What is done against drift (docs/constrained.md); zero is what is not done.
+
+    name                "none", "baumgarte", "projection" or "index-2"
+    frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
+    rate                [1/s] at which g and dg/dt decay, apart from each other, in the index-2 form
+    projected           whether states are put back on the constraints after each step; "projection" does
+    """
+
+    name: str = "none"
+    frequency: float = 0.0
+    damping: float = 1.0
+    rate: float = 0.0
+    projected: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in STABILIZATIONS:
+            raise IntegrationError(
+                f"stabilization is {self.name!r}, expected one of {', '.join(STABILIZATIONS)}"
+            )
+        needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
+        object.__setattr__(self, "projected", self.projected or self.name == "projection")
+        for key in ("frequency", "damping", "rate"):
+            value = getattr(self, key)
+            given = number(key, value, finite=False)
+            if not (0 <= given < np.inf) or (key == needed and given == 0):
+                raise IntegrationError(
+                    f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
+                )
+
+    def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
+        """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
+        omega, zeta = self.frequency, self.damping
+        if omega:
+            b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
+        return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]
+
+
+NOTHING = Stabilization()
+
+
+class Bodies(NamedTuple):
+    """The states of the bodies and, last, of the ground; coordinates, velocities, parameters of curves."""
+
+    states: list[BodyState]
+    q: Array  # (n, 7)
+    V: Array  # (n, 6), of the groups
+    slides: Array
+
+    def of(self, numbers: Sequence[int]) -> list[BodyState]:
+        """The states of bodies; -1 is the ground."""
+        return [self.states[b] for b in numbers]
+
+
+class ConstraintBlocks(NamedTuple):
+    """Of each constraint: J per moving body, A_kk, right sides, and the rates of parameters."""
+
+    J: list[dict[int, Array]]
+    diagonal: list[Array]
+    right: list[list[Array]]
+    slides: list[Array]
+
+
+def bodies(system: System, q: Array, V: Array) -> Bodies:
+    """The states of the bodies at q (nq,), V (nv,)."""
+    n = len(system.bodies)
+    q, slides, V = q[: 7 * n].reshape(n, 7), q[7 * n :], V.reshape(n, 6)
+    states = [_state(q[i], V[i], b.group == SE3) for i, b in enumerate(system.bodies)]
+    return Bodies([*states, GROUND], q, V, slides)
+
+
+@repeated
+def _state(q: Array, V: Array, on_SE3: bool) -> BodyState:
+    R = SO3.element(q[:4])
+    return BodyState(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
+
+
+def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+    """Wrenches (6,) of the forces at the centres of mass, in the bodies' axes, without weight."""
+    wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
+    for f in system.forces:
+        before = [wrenches[b] if b >= 0 else None for b in f.bodies]
+        acting = _acting(f.kind, state.of(f.bodies), f.constants, t, u[f.efforts], before)
+        for b, wrench in zip(f.bodies, acting, strict=True):
+            if b >= 0:
+                wrenches[b] = wrench
+    for force in system.generalised:
+        q, v = np.concatenate([state.q.reshape(-1), state.slides]), state.V.reshape(-1)
+        given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
+        for i, F in enumerate(given):  # dual to the velocities
+            wrenches[i] = _with_dual(wrenches[i], F, turned(system, state, i))
+    return wrenches
+
+
+def turned(system: System, state: Bodies, body: int) -> Array | None:
+    """R of a body whose velocity on its group is in the world's axes; None on SE(3)."""
+    return None if system.bodies[body].group == SE3 else state.states[body].R
+
+
+def forces(system: System, state: Bodies, wrenches: list[Array]) -> Array:
+    """These wrenches and the weights, dual to the velocities, (nv,)."""
+    parts = [
+        _force(F, state.states[i].R, b.mass * system.gravity, b.group == SE3)
+        for i, (b, F) in enumerate(zip(system.bodies, wrenches, strict=True))
+    ]
+    return _joined(parts)
+
+
+@repeated
+def _force(F: Array, R: Array, weight: Array, on_SE3: bool) -> Array:
+    return np.concatenate([F[:3], F[3:] + weight @ R if on_SE3 else R @ F[3:] + weight])
+
+
+@repeated
+def _acting(
+    kind: ForceKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, u: Array,
+    before: list[Array | None],
+) -> list[Array | None]:  # fmt: skip
+    """The wrenches on bodies, with those of a force; None on the ground."""
+    added = kind(states, constants, t, u)
+    return [None if x is None else x + wrench for x, wrench in zip(before, added, strict=True)]
+
+
+@repeated
+def _with_dual(wrench: Array, F: Array, R: Array | None) -> Array:
+    return wrench + (F if R is None else np.concatenate([F[:3], F[3:] @ R]))
+
+
+def free_accelerations(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+    """M^-1 Q of each body: the accelerations (omega', a) without constraints."""
+    wrenches = wrenches_of_forces(system, state, t, u)
+    return [
+        _free(state.states[i], wrenches[i], b.Theta, b.inverse, b.mass, system.gravity)
+        for i, b in enumerate(system.bodies)
+    ]
+
+
+@repeated
+def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gravity: Array) -> Array:
+    turning = inverse @ (F[:3] - cross(body.w, Theta @ body.w))
+    return np.concatenate([turning, F[3:] / mass + gravity @ body.R])
+
+
+def blocks(
+    system: System, state: Bodies, t: Any, free: list[Array] | None, right: Callable[..., list[Any]]
+) -> ConstraintBlocks:
+    """J, A_kk and right sides of every constraint.
+
+    free   accelerations M^-1 Q of the bodies, or None where the right sides do not need them
+    right  (rows, rate, J M^-1 Q) -> right sides, rate = J V + drift
+    """
+    found = ConstraintBlocks([], [], [], [])
+    for k, c in enumerate(system.constraints):
+        moving = [b >= 0 for b in c.bodies]
+        numbers = [b for b in c.bodies if b >= 0]
+        driven = None if free is None else [free[b] for b in numbers]
+        slide = state.slides[system.slides[k]]
+        J, A, sides, rate = _rows(
+            c.kind, state.of(c.bodies), c.constants, t, slide, moving, _masses(system, numbers), driven, right
+        )
+        found.J.append(dict(zip(numbers, J, strict=True)))
+        found.diagonal.append(A)
+        found.right.append(sides)
+        if rate is not None:
+            found.slides.append(rate)
+    return found
+
+
+def jacobians(system: System, state: Bodies, t: Any) -> Blocks:
+    """The blocks of J for the system's own velocities."""
+    J = []
+    for k, c in enumerate(system.constraints):
+        numbers = [b for b in c.bodies if b >= 0]
+        axes = [None if b < 0 else turned(system, state, b) for b in c.bodies]
+        slide = state.slides[system.slides[k]]
+        found = _own_rows(c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes)
+        J.append(dict(zip(numbers, found, strict=True)))
+    return by_rows(system, J)
+
+
+@repeated
+def _own_rows(
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
+    moving: list[bool], axes: list[Array | None],
+) -> list[Array]:  # fmt: skip
+    """J of each moving body for its velocity on its group, which is in these axes."""
+    pairs = itertools.compress(zip(kind(states, constants, t, slide).jacobians, axes, strict=True), moving)
+    return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
+
+
+def by_rows(system: System, J: list[dict[int, Array]]) -> Blocks:
+    """The blocks of each constraint and body with their first rows and columns."""
+    rows = [system.rows[c.name].start for c in system.constraints]
+    return [(row, 6 * i, block) for row, of in zip(rows, J, strict=True) for i, block in of.items()]
+
+
+def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
+    """Theta^-1 and 1/m of bodies."""
+    return [(system.bodies[b].inverse, 1 / system.bodies[b].mass) for b in numbers]
+
+
+@repeated
+def _rows(
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
+    moving: list[bool], masses: list[tuple[Array, Any]], free: list[Array] | None,
+    right: Callable[..., list[Any]],
+) -> tuple[list[Array], Array, list[Array], Array | None]:  # fmt: skip
+    """J of each moving body, A_kk, the right sides, and the rate of a parameter."""
+    rows = kind(states, constants, t, slide)
+    J = list(itertools.compress(rows.jacobians, moving))
+    rate: Any = 0 if rows.drift is None else rows.drift
+    A: Any = 0
+    driven: Any = 0
+    bodies = itertools.compress(states, moving)
+    for k, (block, body, mass) in enumerate(zip(J, bodies, masses, strict=True)):
+        rate = rate + block[:, :3] @ body.w + block[:, 3:] @ body.v
+        A = A + _product(block, mass, block)
+        if free is not None:
+            driven = driven + block @ free[k]
+    return J, A, right(rows, rate, driven), rows.slide
+
+
+def _product(J: Array, mass: tuple[Array, Any], other: Array) -> Array:
+    """J M_b^-1 other^T of one body."""
+    inverse, reciprocal = mass
+    left = np.concatenate([J[:, :3] @ inverse, J[:, 3:] * reciprocal], axis=1)
+    if J is other:
+        return symmetric(len(J), lambda i, j: left[i] @ J[j])
+    return left @ other.T
+
+
+def factor(system: System, found: ConstraintBlocks, regularization: Regularization) -> Factors:
+    """Factors of A + shift D, A = J M^-1 J^T."""
+    coupling: dict[tuple[int, int], Array] = {}
+    for k, l in system.elimination.pairs:
+        shared = sorted(found.J[k].keys() & found.J[l].keys())
+        pairs = [(found.J[k][b], found.J[l][b]) for b in shared]
+        coupling[k, l] = _coupled(pairs, _masses(system, shared))
+    return system.elimination.factor(found.diagonal, coupling, regularization)
+
+
+@repeated
+def _coupled(pairs: list[tuple[Array, Array]], masses: list[tuple[Array, Any]]) -> Array:
+    """sum of J M_b^-1 J'^T over the bodies b that two constraints share."""
+    A: Any = 0
+    for (J, other), mass in zip(pairs, masses, strict=True):
+        A = A + _product(J, mass, other)
+    return A
+
+
+def impulses(
+    system: System, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
+) -> list[Array]:
+    """start - M^-1 J^T lambda of each body."""
+    wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
+    for J, x in zip(found.J, multipliers, strict=True):
+        for b, block in J.items():
+            wrenches[b] = _reacting(wrenches[b], x, block)
+    masses = _masses(system, range(len(system.bodies)))
+    return [_pushed(*x) for x in zip(start, wrenches, masses, strict=True)]
+
+
+@repeated
+def _reacting(F: Array, multipliers: Array, J: Array) -> Array:
+    return F - multipliers @ J
+
+
+@repeated
+def _pushed(x: Array, F: Array, mass: tuple[Array, Any]) -> Array:
+    return x + np.concatenate([mass[0] @ F[:3], mass[1] * F[3:]])
+
+
+class StateRate(NamedTuple):
+    """What the equations of motion give."""
+
+    field: Array  # (dq, dV) in the algebra
+    multipliers: Array  # (m,)
+    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
+
+
+def motion(
+    system: System, t: Any, y: Array, u: Array, stabilization: Stabilization, regularization: Regularization
+) -> StateRate:
+    """Velocity of the state y = (q, V), and the multipliers."""
+    state = bodies(system, y[: system.nq], y[system.nq :])
+    free = free_accelerations(system, state, t, u)
+
+    def right(rows: Rows, rate: Array, driven: Array) -> list[Any]:
+        return stabilization.right(driven + rows.bias, rows.residual, rate)
+
+    found = blocks(system, state, t, free, right)
+    factors = factor(system, found, regularization)
+    multipliers = system.elimination.solve(factors, [r[0] for r in found.right], regularization)
+    a = impulses(system, found, multipliers, free)
+    dq = state.V
+    if stabilization.rate:
+        corrections = system.elimination.solve(factors, [r[1] for r in found.right], regularization)
+        dq = moved(system, state, impulses(system, found, corrections, _still(system)))
+    dV = [
+        _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
+    ]
+    field = _joined([dq.reshape(-1), *found.slides, *dV])
+    return StateRate(field, _joined(multipliers), factors.worst)
+
+
+@repeated
+def _rate(a: Array, body: BodyState, on_SE3: bool) -> Array:
+    """dV/dt:  (omega', R^T p'' - omega x v) on SE(3), (omega', p'') on SO(3) x R^3."""
+    return np.concatenate([a[:3], a[3:] - cross(body.w, body.v) if on_SE3 else body.R @ a[3:]])
+
+
+def _still(system: System) -> list[Array]:
+    return [np.zeros(6, int)] * len(system.bodies)
+
+
+def _joined(parts: Sequence[Array]) -> Array:
+    return np.concatenate([np.zeros(0, int), *parts])
+
+
+def moved(system: System, state: Bodies, change: list[Array]) -> Array:
+    """V (n, 6) of the groups plus changes of (omega, v) in the bodies' axes."""
+    V = [
+        _faster(state.V[i], change[i], None if b.group == SE3 else state.states[i].R)
+        for i, b in enumerate(system.bodies)
+    ]
+    return np.stack(V) if V else state.V
+
+
+@repeated
+def _faster(V: Array, x: Array, R: Array | None) -> Array:
+    return V + _in_group(x, R)
+
+
+def _in_group(x: Array, R: Array | None) -> Array:
+    """A twist in the body's axes, as it moves on the group: SE(3), or SO(3) x R^3 with R."""
+    return x if R is None else np.concatenate([x[:3], R @ x[3:]])
+
+
+def violations(rows: Rows, rate: Array, driven: Array) -> list[Any]:
+    """As right sides of `blocks`: g and its rate."""
+    return [rows.residual, rate]
+
+
+def residuals(system: System, state: Bodies, t: Any) -> tuple[list[Array], list[Array]]:
+    """g of every constraint, and for curves the change of s that leads to the closest point."""
+    found = [
+        _residual(c.kind, state.of(c.bodies), c.constants, t, state.slides[system.slides[k]])
+        for k, c in enumerate(system.constraints)
+    ]
+    return [g for g, _ in found], [closer for _, closer in found if closer is not None]
+
+
+@repeated
+def _residual(
+    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array
+) -> tuple[Array, Array | None]:
+    rows = kind(states, constants, t, slide)
+    return rows.residual, rows.closer
+
+
+def corrected(
+    system: System, t: Any, q: Array, V: Array, regularization: Regularization
+) -> tuple[Array, Array]:
+    """q on the constraints, and how close to dependence (`worse`).
+
+    Twice q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q. The correction is least in
+    the metric of M, along the group (simplified Newton).
+    """
+    state = bodies(system, q, V)
+    slides = state.slides
+    found = blocks(system, state, t, None, lambda rows, rate, driven: [rows.residual])
+    factors = factor(system, found, regularization)
+    g = [right[0] for right in found.right]
+    for iteration in range(CORRECTIONS):
+        if iteration:
+            g, _ = residuals(system, state, t)
+        multipliers = system.elimination.solve(factors, g, regularization)
+        delta = impulses(system, found, multipliers, _still(system))
+        places = [
+            _placed(state.q[i], delta[i], None if b.group == SE3 else state.states[i].R)
+            for i, b in enumerate(system.bodies)
+        ]
+        q = _joined(places)
+        if iteration + 1 < CORRECTIONS or len(slides):
+            state = bodies(system, np.concatenate([q, slides]), V)
+        if len(slides):
+            slides = slides + np.concatenate(residuals(system, state, t)[1])
+            state = state._replace(slides=slides)
+    return np.concatenate([q, slides]), factors.worst
+
+
+@repeated
+def _placed(q: Array, x: Array, R: Array | None) -> Array:
+    group = SE3 if R is None else SO3xR3
+    return group.normalize(group.integrate(q, _in_group(x, R)))
+
+
+def on_velocities(system: System, t: Any, q: Array, V: Array, regularization: Regularization) -> Array:
+    """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
+    state = bodies(system, q, V)
+    found = blocks(system, state, t, None, lambda rows, rate, driven: [rate])
+    factors = factor(system, found, regularization)
+    multipliers = system.elimination.solve(factors, [right[0] for right in found.right], regularization)
+    return moved(system, state, impulses(system, found, multipliers, _still(system))).reshape(-1)
+
+
+def projected(system: System, t: Any, y: Array, regularization: Regularization) -> tuple[Array, Array]:
+    """The state y = (q, V) on the constraints, positions first, then velocities; how close to dependence."""
+    q, V = y[: system.nq], y[system.nq :]
+    q, worst = corrected(system, t, q, V, regularization)
+    unasked = regularization._replace(ordinary=None)
+    return np.concatenate([q, on_velocities(system, t, q, V, unasked)]), worst

@@ -1,0 +1,336 @@
+"""What systems in absolute coordinates and trees with closed loops have in common: their constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from ...base.arguments import vector
+from ...base.errors import ConfigurationError, IntegrationError, ModelError, known
+from ...bodies import Parametric
+from ...compiler import trace, traced
+from ...compiler.graph.graph import live
+from ...scalars import Array
+from ...stepping.flow import Part
+from ...stepping.singular import Watch
+from ..contract import Feedback, Functions, Parts
+from .assembly import Assembly
+from .constraints import Constraint
+from .elimination import PROXIMAL, Regularization
+from .equations import NOTHING, Stabilization, StateRate
+
+TOLERANCE = 1e-6  # of initial states
+CLOSED, NEWTON = 1e-12, 8  # what is left of closed loops, and steps towards it [m, rad]
+TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
+
+
+@cache
+def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
+    """The stabilisation by name; Baumgarte's and index-2's frequencies are 1/(5 dt) by default."""
+    if isinstance(given, Stabilization):
+        return given
+    if given not in ("baumgarte", "index-2"):
+        return Stabilization(given)
+    if dt is None:
+        raise IntegrationError(
+            f"{given} needs a frequency, which follows from the step: give dt, or Stabilization("
+            f"{given!r}, {'frequency' if given == 'baumgarte' else 'rate'}=...) in rad/s"
+        )
+    fast = 1 / (TIME_CONSTANT * dt)
+    return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
+
+
+class Constrained(Parametric, Assembly):
+    """Bodies with constraints g(q) = 0.
+
+    Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
+    """
+
+    def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
+        """The velocity of the state y = (q, v), and the multipliers."""
+        raise NotImplementedError
+
+    def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
+        """The state put back on the constraints, positions, then velocities; how close to dependence."""
+        raise NotImplementedError
+
+    def residuals(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """g and its rate, (nc,)."""
+        raise NotImplementedError
+
+    def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
+        """g (nc,) and J (nc, nv), for left-trivialised velocities."""
+        raise NotImplementedError
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether constraints move with time, or give velocities: drives, which may do work."""
+        return any(c.kind.timed or c.kind.is_driven for c in self.constraints)
+
+    @property
+    def works(self) -> bool:
+        return self.is_driven or bool(super().works)
+
+    def drift(self, t: Any, q: Array) -> Array:
+        """The rate of the constraints (nc,) at rest: J v = -drift of all velocities that obey them."""
+        return self.residuals(t, q, np.zeros(self.nv, int))[1]
+
+    def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
+        """As `Mechanism.power`, with that of the drives, -(J^T lambda) . v = lambda . drift.
+
+        The multipliers are the exact ones of the state.                                                 [W]
+        """
+        power = super().power(t, q, v, u)
+        if not self.is_driven:
+            return power
+        by = Regularization.plain(self.redundant)
+        multipliers = self.motion(t, np.concatenate([q, v]), u, NOTHING, by).multipliers
+        return power + multipliers @ self.drift(t, q)
+
+    def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        """J (rows, 6) of a constraint for twists of its frame on its last moving body."""
+        raise NotImplementedError
+
+    @property
+    def loops(self) -> bool | None:
+        return self.is_large
+
+    # -- equations of motion ------------------------------------------------------------------------------
+
+    def parts(
+        self, stabilized: Stabilization = NOTHING, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
+        """As `Mechanism.parts`.
+
+        Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
+        and the velocities there.
+        """
+        nq, ordinary = self.nq, self.ordinary_pivots if watched else None
+        plain = Regularization.plain(self.redundant)
+        looking, shifted = plain._replace(ordinary=ordinary), Regularization(False, PROXIMAL)
+        shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
+
+        def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
+            here, u, p = self.given(u)
+            if feedback is not None:
+                u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
+            found = here.motion(t, y, u, stabilized, by)
+            return {"f": found.field, **({} if by.ordinary is None else {"worst": found.worst})}
+
+        def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
+            z, worst = self.given(u)[0].projected(t, y, by)
+            return {"z": z, **({} if by.ordinary is None else {"worst": worst})}
+
+        def part(made: Callable[..., Any], by: Regularization) -> Part:
+            return partial(traced, partial(made, by), shapes, made.__name__, loops=self.loops)
+
+        moves = self.moves()
+        if not stabilized.projected:
+            return Parts(part(field, looking), *moves, None, Watch() if watched else None)
+        if not watched:
+            return Parts(part(field, plain), *moves, part(after, plain))
+        near = Watch(part(field, shifted), part(after, shifted._replace(ordinary=ordinary)))
+        return Parts(part(field, plain), *moves, part(after, looking), Watch() if self.redundant else near)
+
+    def functions(self) -> Functions:
+        """As `Mechanism.functions`.
+
+        "towards_constraints" does not ask whether equations are redundant.
+        """
+        shapes: dict[str, Any] = {"t": (), "q": self.nq, "v": self.nv}
+
+        def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
+            plain = Regularization.plain(self.redundant)
+            found = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
+            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+
+        def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
+            return dict(zip(("residual", "rate"), self.residuals(t, q, v), strict=True))
+
+        def put_back(redundant: Callable[[], bool], t: Any, q: Array, v: Array) -> dict[str, Array]:
+            y, _ = self.projected(t, np.concatenate([q, v]), Regularization.plain(redundant()))
+            return {"q": y[: self.nq], "v": y[self.nq :]}
+
+        return {
+            "accelerations": (accelerations, {**shapes, "u": self.nu}),
+            "residuals": (residuals, shapes),
+            "power": (self.power, {**shapes, "u": self.nu}),
+            "on_constraints": (partial(put_back, lambda: self.redundant), shapes),
+            "towards_constraints": (partial(put_back, lambda: True), shapes),
+        }
+
+    def mechanics(self) -> dict[str, Any]:
+        """As `Mechanism.mechanics`: g and J are all equations, `redundant` whether they depend on each other.
+
+        J alone, without g, where some of them are of velocities only; and drift(t, q) where some move, with
+        J(t, q) where that depends on time.
+
+        Raises ModelError for curves.
+        """
+        if not self.nc:
+            return {}
+        g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
+        found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        moved = self._moved_by_parameters()
+        if moved:
+            raise IntegrationError(
+                f"{', '.join(moved)} of {self.name} change its constraints, and methods for mechanical "
+                "systems take parameters of masses and forces alone; use an explicit method, such as 'rkmk4'"
+            )
+        for c in self.constraints:
+            if c.kind.parameters:
+                raise ModelError(
+                    f"constraint {c.name!r} has a coordinate of its own, which methods for mechanical "
+                    "systems do not take; use an explicit method, such as 'rkmk4'"
+                )
+        if self.is_driven:
+            if any(self._changes_with_time(self.rows[c.name]) for c in self.constraints if c.kind.timed):
+                found |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
+            return {**found, "drift": self.drift}
+        return {"g": g, **found} if self.of_places.all() else found
+
+    def _moved_by_parameters(self) -> list[str]:
+        """The free parameters on which g or J depend."""
+        if not self.layout.size:
+            return []
+
+        def rows(q: Array, p: Array) -> dict[str, Array]:
+            return dict(zip(("g", "J"), self.at(p).constraints_at(q), strict=True))
+
+        made = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
+        used = set(live([x for rows in made.outputs.values() for x in rows.flat]))
+        parts = self.layout.named(made.inputs["p"])
+        return [name for name, x in parts.items() if not used.isdisjoint(np.asarray(x).flat)]
+
+    def _changes_with_time(self, rows: slice) -> bool:
+        """Whether these rows of J depend on time."""
+        made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
+        (J,) = made.outputs.values()
+        return any(x.op == "input" and x is made.inputs["t"].flat[0] for x in live(J.flat))
+
+    def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
+        """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
+        return np.asarray(self.constraints_at(vector("q", q, self.nq), t)[1], float)
+
+    def accelerations(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, parameters: Any = None
+    ) -> tuple[Array, Array]:
+        """dv/dt (..., nv) and the multipliers (..., nc) at a state, with efforts u (..., nu), at time t.
+
+        Positions and velocities are taken as they are; multipliers of least norm where constraints are
+        redundant.
+        """
+        u = np.zeros(self.nu) if u is None else u
+        found: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
+        return found
+
+    def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
+        """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
+        g, _ = self.evaluated("residuals", t, q, np.zeros(self.nv))
+        return {name: g[..., rows] for name, rows in self.rows.items()}
+
+    def velocity_violation(self, q: Array, v: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
+        """J v + dg/dt of each constraint, (..., rows)                                     [m/s, rad/s]"""
+        _, rate = self.evaluated("residuals", t, q, v)
+        return {name: rate[..., rows] for name, rows in self.rows.items()}
+
+    def reactions(
+        self, q: Array, v: Array, u: Array = None, t: Array = 0.0, passive: bool = False
+    ) -> dict[str, np.ndarray]:
+        """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
+
+        At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
+        frame).
+
+        passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
+                 the joint's motions; efforts u along them are never in it
+        """
+        _, multipliers = self.accelerations(q, v, u, t)
+        q = self.configurations(q)
+        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+
+    def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
+        raise ModelError(f"{self.name} has its joints in its tree; those of a System know what they carry")
+
+    def reaction_wrenches(self, constraint: str, q: Array, multipliers: Array, t: Array = 0.0) -> np.ndarray:
+        """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
+        if constraint not in self.rows:
+            raise ModelError(f"{self.name} has no constraint {constraint!r}; {known(self.rows, constraint)}")
+        c, rows = next(c for c in self.constraints if c.name == constraint), self.rows[constraint]
+        q, multipliers = self.configurations(q), np.asarray(multipliers)
+        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        for at in np.ndindex(q.shape[:-1]):
+            F[at] = -multipliers[at][rows] @ self.reaction_rows(c, q[at], float(times[at]))
+        return F
+
+    # -- states on the constraints ------------------------------------------------------------------------
+
+    def start(self, p: Array = None) -> np.ndarray:
+        """As `Mechanism.start`: where the guess closes; next to that, where constraints depend on p."""
+        q = self.assemble()
+        if p is None or not self.layout.size:
+            return q
+        found, rest = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy(), np.zeros(self.nv)
+        for iteration in range(1 + NEWTON):
+            off = np.abs(self.evaluated("residuals", 0.0, found, rest, p=p)[0]).max(axis=-1, initial=0.0)
+            apart = off > CLOSED
+            if not apart.any():
+                return found
+            if iteration < NEWTON:
+                found[apart] = self.evaluated("on_constraints", 0.0, found[apart], rest, p=p[apart])[0]
+        for at in map(tuple, np.argwhere(~(off <= CLOSED))):
+            found[at] = self.at(p[at]).assemble(q)
+        return found
+
+    def start_velocities(self, q: Array, p: Array = None) -> np.ndarray:
+        """As `Mechanism.start_velocities`: of drives the least ones, in the metric of M, that obey them."""
+        rest = np.zeros((len(q), self.nv))
+        if not self.is_driven:
+            return rest
+        found, off = rest.copy(), np.ones(len(q), bool)
+        if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
+            found = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
+            left = np.abs(self.evaluated("residuals", 0.0, q, found, p=p)[1]).max(axis=-1, initial=0.0)
+            off = ~(left <= CLOSED * (1 + np.abs(found).max(axis=-1, initial=0.0)))
+        for i in np.flatnonzero(off):
+            found[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
+        return found
+
+    def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:
+        """As `Mechanism.stabilization`; by default projection after each step."""
+        return stabilization("projection" if given is None else given, dt)
+
+    def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
+        """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
+        found: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
+        return found
+
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
+        if not self.nc:
+            return
+        g, rate = self.evaluated("residuals", t, q, v, p=p)
+        small = np.abs(np.concatenate((g, rate), axis=-1)) < TOLERANCE
+        if np.count_nonzero(small) < small.size:  # sooner than `all`
+            self._refuse(np.abs(g), np.abs(rate), 1 + np.abs(v).max())
+        self.remember(q)
+
+    def _refuse(self, g: Array, rate: Array, size: float) -> None:
+        """Raise ConfigurationError for what is off by too much, where velocities are of this size."""
+        for values, bound, what, remedy in (
+            (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
+            (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),
+        ):
+            for name, rows in self.rows.items() if not values.max(initial=0.0) < bound else ():
+                worst = values[..., rows].max(initial=0.0)
+                if not worst < bound:
+                    raise ConfigurationError(
+                        f"{what} constraint {name!r} of {self.name} by {worst:.3g}, expected less than "
+                        f"{bound:.1g}; start from {remedy}"
+                        + (", of system.with_parameters(values)" if self.layout.size else "")
+                    )

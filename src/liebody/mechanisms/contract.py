@@ -1,0 +1,537 @@
+"""What every integrator asks of a mechanism; and the joint coordinates of a tree, which answer it.
+
+    dq/dt = v (left-trivialised),    M(q) dv/dt + b(q, v) + J(q)^T lambda = Q(t, q, v, u),    g(q) = 0
+
+Explicit methods take the velocity of the state y = (q, v) and moves on its group (`Mechanism.parts`), methods
+for mechanical systems the functions M, b, Q, g, J (`Mechanism.mechanics`). Forces are in both.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..base.arguments import floats, vectors
+from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError, ModelError, ShapeError
+from ..bodies import Tree
+from ..bodies.labels import Labels, labels
+from ..bodies.tree import OfTree
+from ..compiler import Function, Graph, Guard, Kernel, Program, jvp, trace, traced
+from ..compiler.programs.layout import FlatLayout, Sendable
+from ..dynamics import (
+    FREE_FALL,
+    bias_forces,
+    forward_dynamics,
+    gravity_forces,
+    kinetic_energy,
+    mass_matrix,
+    potential_energy,
+)
+from ..groups import Product, R
+from ..scalars import Array, maximum, minimum
+from ..stepping.flow import Part
+from ..stepping.singular import Watch
+from .forces import Force, JointForce, JointLimits, Limits
+
+Feedback = Callable[..., Array]
+Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
+LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop
+
+
+class Parts(NamedTuple):
+    """field, advance, pull, after and watch of a `stepping.Flow` over y = (q, v), as calls that make them."""
+
+    field: Part
+    advance: Part
+    pull: Part
+    after: Part | None = None
+    watch: Watch | None = None
+
+
+class Mechanism(Sendable):
+    """What moves: q are coordinates (nq,) on `group`, v velocities (nv,) in its algebra, u efforts (nu,).
+
+    name    for messages and records
+    labels  names and units of q and of v
+    drives  those of u; None where there is one for each of v
+    layout  its parameters, if it has some; flows take them behind the efforts, (u, p)
+    values  those that it has by default
+
+    Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
+    implicit ones, `functions` for kernels.
+    """
+
+    name: str
+    nc = 0  # number of constraint equations
+    redundant = False  # whether they depend on each other
+    drives: Labels | None = None
+    layout = FlatLayout("parameter", {})
+    values: Array = np.zeros(0)
+
+    @property
+    def loops(self) -> bool | None:
+        """Whether steps of its functions become loops, as `traced` has it."""
+        return None
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates."""
+        return self.group.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        raise NotImplementedError
+
+    @property
+    def nu(self) -> int:
+        """Number of efforts."""
+        return self.nv
+
+    @property
+    def group(self) -> Product:
+        """The configuration group."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> tuple[Labels, Labels]:
+        """Names and units of the entries of q and of v."""
+        raise NotImplementedError
+
+    @property
+    def joints(self) -> Collection[str]:
+        """The names of the joints, in which a `JointForce` may act."""
+        raise NotImplementedError
+
+    # -- equations of motion --------------------------------------------------------------------------------
+
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
+        """The parts of a compiled loop of an explicit method.
+
+        stabilized  what is done against drift of constraints, as `stabilization` gives it
+        feedback    (t, q, v) -> u (nu,), which takes the place of the efforts; (t, q, v, p) where there are
+                    parameters
+        watched     whether they are made for `Flow` to watch the pivots of the constraints
+        """
+        raise NotImplementedError
+
+    def moves(self, more: int = 0) -> tuple[Part, Part]:
+        """advance and pull of these parts: y exp(psi), normalised, and dexp^-1_(-psi) f, on G x R^nv.
+
+        more  how many numbers stand in y after v
+        """
+        state, algebra = Product(self.group, R(self.nv + more)), self.group.dim + self.nv + more
+
+        def advance(y: Array, psi: Array) -> Array:
+            return state.normalize(state.integrate(y, psi))
+
+        def pull(psi: Array, f: Array) -> Array:
+            return state.dexp_inverse_times(-psi, f)
+
+        point, rates = {"y": self.nq + self.nv + more, "psi": algebra}, {"psi": algebra, "f": algebra}
+        return (
+            partial(traced, advance, point, least=LONG_POINT),
+            partial(traced, pull, rates, least=LONG_POINT),
+        )
+
+    def mechanics(self) -> dict[str, Any]:
+        """group, M, b, Q(t, q, v, u), g, J, drift, redundant, efforts, at, for `liebody.integrators`:
+
+        flow = integrators.GeneralizedAlpha(rho_inf=0.9).flow(**mechanism.mechanics())
+        """
+        raise NotImplementedError
+
+    def at(self, p: Array) -> Self:
+        """This mechanism with these values of its parameters (np,), numbers or symbols."""
+        if not self.layout.size:
+            return self
+        here = self._at(p)
+        vars(here)["nominal"] = self, p
+        return here
+
+    def _at(self, p: Array) -> Self:
+        """A copy with these values of its parameters."""
+        raise NotImplementedError
+
+    def given(self, u: Array) -> tuple[Self, Array, Array]:
+        """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        k = len(u) - self.layout.size
+        return self.at(u[k:]), u[:k], u[k:]
+
+    def laws(self) -> dict[str, Any]:
+        """M, b and Q of these, as functions: what of `mechanics` may depend on parameters."""
+        raise NotImplementedError
+
+    def parametric_laws(self) -> dict[str, Any]:
+        """These laws, the length of u, and `at` where there are free parameters."""
+        at = {"at": lambda u: self.given(u)[0].laws()} if self.layout.size else {}
+        return {"efforts": self.nu + self.layout.size, **self.laws(), **at}
+
+    def acting(self, u: Array) -> Array:
+        """What acts of the efforts u (..., nu)."""
+        return u
+
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Q(t, q, v, u): efforts, forces and weight, (nv,)."""
+        raise NotImplementedError
+
+    def potential(self, q: Array) -> Any:
+        """Potential energy at one configuration, ()."""
+        raise NotImplementedError
+
+    def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
+        """Power of efforts and forces less what they store, (): the rate of the energy.
+
+        dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
+        """
+        space = {"q": self.nq, "s": self.group.dim}
+        nominal, *p = vars(self).get("nominal", (self,))
+
+        def potential(q: Array, s: Array, *p: Array) -> Any:
+            return (nominal.at(*p) if p else self).potential(self.group.integrate(q, s))
+
+        given = {"parameters": nominal.layout.size} if p else {}
+        moved = trace(potential, {**space, **given}, "potential")
+        still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
+        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, *p, np.concatenate([v, slides]))
+
+    @property
+    def works(self) -> bool:
+        """Whether anything but efforts may do work."""
+        return True
+
+    def functions(self) -> Functions:
+        """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
+        raise NotImplementedError
+
+    def function(self, name: str) -> Function | Program:
+        """The traced one of `functions`; free parameters (np,) come last."""
+        made, shapes = self.functions()[name]
+        if not self.layout.size:
+            return traced(made, shapes, name, loops=self.loops)
+
+        def at_parameters(*given: Array) -> Any:
+            return self.at(given[-1]).functions()[name][0](*given[:-1])
+
+        return traced(at_parameters, {**shapes, "parameters": self.layout.size}, name, loops=self.loops)
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        """v^T M(q) v / 2, (...)                                                                        [J]"""
+        raise NotImplementedError
+
+    def potential_energy(self, q: Array) -> Array:
+        """Of weight and of forces that store energy, (...)                                             [J]"""
+        raise NotImplementedError
+
+    def recipe(self) -> str | None:
+        """A text that determines the parts of explicit methods; None where only tracing does."""
+        return None
+
+    # -- joints ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        """The limits of joints, where they do not act; None where there are none."""
+        return None
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        """The coordinates (..., n) that have these limits, at q (..., nq) and parameters p (..., np)."""
+        raise NotImplementedError
+
+    # -- forces ---------------------------------------------------------------------------------------------
+
+    def with_forces(self, *forces: Force) -> Self:
+        """This mechanism with further forces; made once for the same ones.
+
+        Raises ModelError for what is no `Force`, and for joints that are not there.
+        """
+        for force in forces:
+            check_force(force, self.joints)
+        key = ("forces", *forces)
+        if forces and key not in self.flows:
+            made = copy.copy(self)
+            for compiled in ("flows", "_kernels", "works", "idle_limits"):
+                vars(made).pop(compiled, None)
+            made.take(forces)
+            self.flows[key] = made
+        return self.flows[key] if forces else self
+
+    def take(self, forces: tuple[Force, ...]) -> None:
+        """Add forces, to a copy of a mechanism that is not in use yet."""
+        raise NotImplementedError
+
+    # -- states ---------------------------------------------------------------------------------------------
+
+    def start(self, p: Array = None) -> np.ndarray:
+        """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
+        return self.group.neutral()
+
+    def start_velocities(self, q: Array, p: Array = None) -> Array:
+        """The velocities (n, nv) with which simulations start by default at q (n, nq), parameters p (n, np).
+
+        Rest, where constraints do not prescribe others.
+        """
+        return np.zeros((len(q), self.nv))
+
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
+        """Raise ConfigurationError for states (..., nq), (..., nv) that it cannot be in, at parameters p."""
+
+    def configurations(self, q: Array) -> np.ndarray:
+        """q as floats (..., nq), checked."""
+        return vectors("q", q, self.nq, finite=False)
+
+    def stabilization(self, given: Any, dt: float | None) -> Any:
+        """What is done against drift of constraints, by name; there are none here."""
+        if given is not None:
+            raise IntegrationError(
+                f"stabilization is {given!r}, and {self.name} has no constraints to stabilise; leave it out"
+            )
+        return None
+
+    def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
+        """In words, what goes wrong within a time ahead of (q, v); empty if nothing is known."""
+        return ""
+
+    # -- what is compiled -----------------------------------------------------------------------------------
+
+    def kernel(self, name: str) -> Kernel:
+        """The compiled kernel of a `function`."""
+        if name not in self._kernels:
+            function = self.function(name)
+            self._kernels[name] = Kernel(function, guard=Guard(tuple(function.inputs)))
+        return self._kernels[name]
+
+    def evaluated(self, name: str, *state: Array, p: Array = None) -> Any:
+        """A `function` of states (..., n), at parameters p (..., np); None: its own."""
+        more = [self.values if p is None else p] if self.layout.size else []
+        return self.kernel(name)(*state, *more)
+
+    @cached_property
+    def _kernels(self) -> dict[str, Kernel]:
+        return {}
+
+    def sharing(self, other: Self | None) -> Self:
+        """This one, with what is compiled of another one that differs in its numbers alone."""
+        if other is not None:
+            vars(self)["_kernels"] = other._kernels
+        return self
+
+    @cached_property
+    def flows(self) -> dict[Any, Any]:
+        """Compiled loops of simulations, and mechanisms with more forces, by what determines them."""
+        return {}
+
+
+def check_force(force: Any, joints: Collection[str]) -> None:
+    """Raise ModelError for what is no force, or names joints that are not among these."""
+    if not isinstance(force, Force):
+        raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
+    try:
+        hash(force)
+    except TypeError:
+        raise ModelError(
+            f"{force!r} has no hash, by which what is compiled is found; make it a frozen dataclass, of "
+            "numbers and tuples"
+        ) from None
+    force.check(joints)
+
+
+class OpenTree(OfTree, Mechanism):
+    """The joint coordinates of a tree: M(q) dv/dt + C(q, v) v + g(q) = u + forces, with efforts u (nv,).
+
+    tree     bodies on joints
+    gravity  acceleration of free fall, (3,)                                                          [m/s2]
+    forces   what acts beside the efforts
+    clipped  whether efforts u are kept within the joints' effort limits
+    robot    a Robot of this tree, whose free parameters are the mechanism's
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        gravity: Array = FREE_FALL,
+        forces: tuple[Force, ...] = (),
+        clipped: bool = False,
+        robot: Any = None,
+    ) -> None:
+        self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
+        self.gravity = floats("gravity", gravity, finite=False)
+        if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
+            raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
+        if robot is not None:
+            self.layout, self.values, self._source = robot.layout, robot.values, robot.at
+        for force in self.forces:
+            check_force(force, self.joints)
+
+    @cached_property
+    def labels(self) -> tuple[Labels, Labels]:
+        return labels(self.tree)
+
+    @property
+    def joints(self) -> Collection[str]:
+        return [body.joint.name for body in self.tree.bodies]
+
+    def take(self, forces: tuple[Force, ...]) -> None:
+        self.forces += forces
+
+    @cached_property
+    def idle_limits(self) -> Limits | None:
+        names, _, numbers = self.tree.limits
+        acting = any(isinstance(force, JointLimits) for force in self.forces)
+        return None if acting or not names else Limits(names, *numbers[2:])
+
+    def limited(self, q: Array, p: Array = None) -> Array:
+        found = q[..., self._columns]
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return ratio * found + offset if self._followers else found
+
+    @cached_property
+    def _columns(self) -> Any:
+        """Where the coordinates with limits stand, as a slice where they are neighbours."""
+        _, columns, _ = self.tree.limits
+        first, end = columns[0], columns[-1] + 1
+        return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
+
+    @cached_property
+    def _followers(self) -> bool:
+        """Whether limits are those of joints that follow others."""
+        _, _, (ratio, offset, *_) = self.tree.limits
+        return bool((ratio != 1).any() or offset.any())
+
+    # -- equations, on floats or symbols ------------------------------------------------------------------
+
+    def velocity(self, q: Array, v: Array) -> Array:
+        """The velocity (nv,) at a state (q, v): v itself, where no subclass has another state."""
+        return v
+
+    def acting(self, u: Array) -> Array:
+        """What acts of efforts u (..., nv): all of them, or as much as the effort limits allow."""
+        if not self.clipped:
+            return u
+        limits = np.full(self.nv, np.inf)
+        for body in self.tree.bodies:
+            if body.joint.mimic is None:
+                limits[body.dofs] = body.joint.effort_limit
+        return np.stack(
+            [u[..., i] if np.isinf(x) else minimum(maximum(u[..., i], -x), x) for i, x in enumerate(limits)],
+            axis=-1,
+        )
+
+    def _at(self, p: Array) -> Self:
+        here = copy.copy(self)
+        here.tree, here.gravity = self._source(p)
+        return here
+
+    def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        """Efforts u with all forces but weight, (nv,)."""
+        return self._with_forces(t, q, v, self.acting(u))
+
+    def _with_forces(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        for force in self.forces:
+            u = u + force.on_tree(self.tree, t, q, v)
+        return u
+
+    def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        weight = gravity_forces(self.tree, q, tuple(self.gravity))
+        return self._with_forces(t, q, v, self.acting(u) - weight)
+
+    def acceleration(self, t: Any, q: Array, v: Array, u: Array, wrenches: Array | None = None) -> Array:
+        """dv/dt (nv,), with further wrenches on the bodies as in `forward_dynamics`."""
+        return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity), wrenches)
+
+    def rates(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """The velocity of the state (q, v): that of q in the algebra, and dv/dt, (nv,) each."""
+        return v, self.acceleration(t, q, v, u)
+
+    def stored(self, q: Array) -> Any:
+        """Potential energy of the forces, ()."""
+        return sum((f.energy_in_tree(self.tree, q) for f in self.forces if f.stores), start=0.0)
+
+    def potential(self, q: Array) -> Any:
+        return potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
+
+    # -- what is made of them -------------------------------------------------------------------------------
+
+    def mechanics(self) -> dict[str, Any]:
+        return {"group": self.group, **self.parametric_laws()}
+
+    def laws(self) -> dict[str, Any]:
+        tree, nu = self.tree, self.nu
+        return {
+            "M": lambda q: mass_matrix(tree, q),
+            "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
+            "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
+        }
+
+    def parts(
+        self, stabilized: Any = None, *, feedback: Feedback | None = None, watched: bool = False
+    ) -> Parts:
+        return self._parts(feedback, 0)
+
+    def metered(self, feedback: Feedback | None = None) -> Parts:
+        """As `parts`, of y = (q, v, W) with the work W of the efforts and of all forces but weight."""
+        return self._parts(feedback, 1)
+
+    def _parts(self, feedback: Feedback | None, meters: int) -> Parts:
+        nq, end = self.nq, self.nq + self.nv
+
+        def field(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:end]
+            here, u, p = self.given(u)
+            if feedback is not None:
+                u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
+            w = here.velocity(q, v)
+            power = [np.reshape(here.efforts(t, q, w, u) @ w, 1)] * meters
+            return np.concatenate([*here.rates(t, q, v, u), *power])
+
+        shapes: Mapping[str, Any] = {"t": (), "y": end + meters, "u": self.nv + self.layout.size}
+        return Parts(partial(traced, field, shapes), *self.moves(meters))
+
+    @cached_property
+    def works(self) -> bool:
+        """Whether forces do work, where no efforts are given, at some values of the parameters."""
+        free = Graph().symbols("parameters", self.layout.size)  # damping that is zero by default, too
+
+        def acts(force: Force) -> bool:
+            joints = (body.joint for body in self.at(free).tree.bodies)
+            return not isinstance(force, JointForce) or any(force.numbers_in(x) is not None for x in joints)
+
+        return any(map(acts, self.forces))
+
+    def functions(self) -> Functions:
+        """As `Mechanism.functions`.
+
+        "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each.
+        """
+
+        def forces(t: Any, q: Array, v: Array) -> Array:
+            w = self.velocity(q, v)
+            return np.stack([force.on_tree(self.tree, t, q, w) for force in self.forces])
+
+        def energies(q: Array, v: Array) -> dict[str, Array]:
+            kinetic = kinetic_energy(self.tree, q, self.velocity(q, v))
+            return {"kinetic": kinetic, "potential": self.potential(q)}
+
+        def power(t: Any, q: Array, v: Array, u: Array) -> Any:
+            return self.power(t, q, self.velocity(q, v), u)
+
+        state = {"q": self.nq, "v": self.nv}
+        return {
+            "energies": (energies, state),
+            "stored": (self.stored, {"q": self.nq}),
+            "forces": (forces, {"t": (), **state}),
+            "power": (power, {"t": (), **state, "u": self.nu}),
+        }
+
+    def kinetic_energy(self, q: Array, v: Array) -> Array:
+        return self.kernel("energies")(q, v)[0]
+
+    def potential_energy(self, q: Array) -> Array:
+        return self.kernel("energies")(q, np.zeros(self.nv))[1]

@@ -1,0 +1,180 @@
+"""The result of a simulation with constraints: a Run that also knows violations and multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..base.concurrency import cached_property
+from ..base.errors import LiebodyError
+from ..mechanisms.constrained import Constrained
+from ..scalars import Array
+from .run import Run, largest_of
+
+OF_EQUATIONS = {
+    "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
+    "rate": {"units": "m/s, rad/s", "long_name": "rate of the violation"},
+    "multipliers": {"units": "N, N m", "long_name": "Lagrange multipliers"},
+}
+CLOSEST = {
+    "smallest_pivot": {"units": "1", "long_name": "smallest relative pivot of the constraints"},
+    "smallest_pivot_time": {"units": "s", "long_name": "when that was"},
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConstrainedRun(Run):
+    """States over time of a system with constraints; what is not here is as in `Run`.
+
+    constraints  where each constraint stands among the equations, (nc,)
+    system       the system, None after loading
+    smallest_pivot, smallest_pivot_time
+                 how close the constraints came to dependence on each other, and when, (...): the smallest
+                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints;
+                 of redundant ones the product of all pivots, over that at an ordinary place. None
+                 where the method does not look; equations that are redundant everywhere do not count
+
+    Violations and multipliers are computed when they are first asked for, from the states and the efforts.
+    """
+
+    mark: ClassVar[str] = "equation"
+
+    constraints: Mapping[str, slice] = field(default_factory=dict)
+    system: Constrained | None = None
+    stored: Mapping[str, np.ndarray] = field(default_factory=dict)
+    smallest_pivot: np.ndarray | None = None
+    smallest_pivot_time: np.ndarray | None = None
+
+    @cached_property
+    def residual(self) -> np.ndarray:
+        """g of all constraints, (..., nt, nc)                                                  [m, rad]"""
+        return self._values(
+            "residual", lambda system, p, *state: system.evaluated("residuals", *state, p=p)[0]
+        )
+
+    @cached_property
+    def rate(self) -> np.ndarray:
+        """Their rates J v + dg/dt, (..., nt, nc)                                           [m/s, rad/s]"""
+        return self._values("rate", lambda system, p, *state: system.evaluated("residuals", *state, p=p)[1])
+
+    @cached_property
+    def multipliers(self) -> np.ndarray:
+        """The Lagrange multipliers, (..., nt, nc)                                              [N, N m]"""
+
+        def compute(system: Constrained, p: Array, t: Array, q: Array, v: Array) -> Array:
+            u = None if self.tau is None else self.tau[self._finite]
+            return system.accelerations(q, v, u, t, p)[1]
+
+        return self._values("multipliers", compute)
+
+    @property
+    @np.errstate(all="ignore")
+    def violations(self) -> dict[str, np.ndarray]:
+        """The norm of g of each constraint over time, (..., nt)                                [m, rad]"""
+        return {name: np.linalg.norm(self.residual[..., k], axis=-1) for name, k in self.constraints.items()}
+
+    @property
+    @np.errstate(all="ignore")
+    def velocity_violations(self) -> dict[str, np.ndarray]:
+        """The norm of the rate of g of each constraint over time, (..., nt)                [m/s, rad/s]"""
+        return {name: np.linalg.norm(self.rate[..., k], axis=-1) for name, k in self.constraints.items()}
+
+    @property
+    def largest_violation(self) -> float:
+        """The largest of `violations`, over all constraints and times                           [m, rad]"""
+        return max(map(largest_of, self.violations.values()), default=0.0)
+
+    @property
+    def largest_energy_jump(self) -> np.ndarray:
+        """The largest change of energy less the work of efforts, forces and drives in an interval, (...)  [J]
+
+        Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
+        Work is by the trapezoidal rule, so short intervals tell more; of a loaded run only that of tau in
+        joint coordinates is known.
+        """
+        change, power = np.diff(self.energy, axis=-1), np.zeros(self._finite.shape)
+        if self.system is not None:
+            at, times = self._finite, np.broadcast_to(self.t, power.shape)
+            u = np.zeros(self.system.nu) if self.tau is None else self.tau[at]
+            state = times[at], self.q[at], self.v[at], u
+            power[at] = self.system.evaluated("power", *state, p=self._parameters_at(at))
+        elif self.tau is not None and self.tau.shape == self.v.shape:
+            power = (self.tau * self.v).sum(axis=-1)
+        change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
+        return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
+
+    def reactions(self, constraint: str, passive: bool = False) -> np.ndarray:
+        """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
+        if self.system is None:
+            raise LiebodyError("a loaded run does not know its system; build it again")
+        if self.parameters and self.batch:
+            members = [self.member(*i).reactions(constraint, passive) for i in np.ndindex(self.batch)]
+            return np.reshape(members, (*self.q.shape[:-1], 6))
+        F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
+        return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
+
+    def summary(self) -> str:
+        """A table of what happened, as text."""
+        head, *rest = Run.summary(self).split("\n")
+        worst = {name: largest_of(x) for name, x in self.violations.items()}
+        shown = sorted(worst, key=lambda name: -worst[name])[:8]
+        line = "  constraints within " + ", ".join(f"{name} {worst[name]:.2g}" for name in shown)
+        if self.smallest_pivot is not None:
+            line += f"; smallest relative pivot {np.min(self.smallest_pivot):.2g}"
+        return "\n".join([head, *([line] if worst else []), *rest])
+
+    def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        fields = Run._member(self, index)
+        stored = {name: x[index] for name, x in self.stored.items()}
+        closest = {name: x[index] for name, x in self._closest().items()}
+        system = self.system
+        if system is not None and self.parameters:
+            system = system.with_parameters(fields["parameters"])
+        own = {"constraints": self.constraints, "system": system, "stored": stored}
+        return {**fields, **own, **closest}
+
+    def _closest(self) -> dict[str, np.ndarray]:
+        return {name: x for name in CLOSEST if (x := getattr(self, name)) is not None}
+
+    def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
+        if name in self.stored:
+            return np.asarray(self.stored[name])
+        if self.system is None:
+            raise LiebodyError(f"{name} of this run was not saved with it")
+        values = np.full((*self.q.shape[:-1], self.system.nc), np.nan)
+        finite = self._finite
+        times = np.broadcast_to(self.t, finite.shape)
+        values[finite] = compute(
+            self.system, self._parameters_at(finite), times[finite], self.q[finite], self.v[finite]
+        )
+        return values
+
+    def _parameters_at(self, rows: Array) -> Array:
+        """The values of free parameters at some states, (n, np); None where there are none."""
+        if not self.parameters or self.system is None:
+            return None
+        return self.system.packed({name: self._at_rows(x)[rows] for name, x in self.parameters.items()})
+
+    @classmethod
+    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        names = [name.rpartition(".")[0] for name in found["equation"]]
+        constraints = {
+            name: slice(names.index(name), names.index(name) + names.count(name)) for name in names
+        }
+        return {
+            "constraints": constraints,
+            "stored": {name: found[name] for name in OF_EQUATIONS},
+            **{name: found[name] for name in CLOSEST if name in found},
+        }
+
+    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+        variables = Run._variables(self)
+        rows = variables["kinetic"][0]
+        names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
+        label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
+        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
+        closest = {name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items()}
+        return {**variables, "equation": label, **found, **closest}

@@ -1,0 +1,110 @@
+"""The result of a simulation of a hybrid system: a Run with memory, works, outputs, and ends of members."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..scalars import Array
+from .run import OF_PARAMETER, Run, named_in, with_own_axes
+
+GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
+
+
+@dataclass(frozen=True)
+class HybridStates:
+    """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
+
+    t: Array
+    q: Array
+    v: Array
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HybridRun(Run):
+    """What a simulation of a hybrid system returns, a `Run`; `...` are the axes of the ensemble.
+
+    q, v        as in `Run`; NaN after the end of a member
+    memory      for each name, (..., rows, *shape)
+    work        for each power, its integral from the start, (..., rows)                                  [J]
+    outputs     for each name, (..., rows, *shape)
+    final       the HybridStates (...) in which the members ended, at `end_times`; None of a loaded run
+    parameters  for each name, (..., *shape); of those that change with time, the first samples
+    events      an EventLog, or a list of them for the members in their order
+    counts      (..., 3): events, those that were not located, steps
+    end_times   (...): when the member ended                                                             [s]
+    ends        (...): why a member ended before t_end; "" if it did not
+
+    Energies, efforts and work_done are those of a `RobotSystem`; others have what their outputs say.
+    """
+
+    mark: ClassVar[str] = "end_time"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    memory: dict[str, Array]
+    work: dict[str, Array]
+    outputs: Mapping[str, Array]
+    final: Any
+    parameters: dict[str, Array]
+    counts: Array
+    end_times: Array
+    ends: Array
+
+    def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        final = self.final and HybridStates(
+            **{
+                name: {k: y[index] for k, y in x.items()} if isinstance(x, Mapping) else x[index]
+                for name, x in vars(self.final).items()
+            }
+        )
+        groups = {
+            name: {k: x[index] for k, x in getattr(self, name).items()} for name in (*GROUPS, "parameters")
+        }
+        ends = {name: getattr(self, name)[index] for name in ("counts", "end_times", "ends")}
+        return {**Run._member(self, index), **groups, **ends, "final": final}
+
+    def _told_ends(self) -> list[str]:
+        early = Counter(x for x in self.ends.ravel().tolist() if x)
+        return [f"  {n} of {self.ends.size} ended before the end: {reason}" for reason, n in early.items()]
+
+    def _variables(self) -> dict[str, Any]:
+        variables = Run._variables(self)
+        rows = variables["q"][0][:-1]
+        for kind, named in GROUPS.items():
+            for name, x in getattr(self, kind).items():
+                meaning = {"long_name": f"{kind}: {name}"}
+                variables[named + name] = *with_own_axes(named + name, x, rows), meaning
+        when = {"units": "s", "long_name": "when the member ended"}
+        variables["end_time"] = rows[:-1], np.asarray(self.end_times), when
+        variables["end"] = rows[:-1], np.asarray(self.ends).astype(object), {"long_name": "why, if early"}
+        meaning = {"long_name": "events, those not located, steps"}
+        variables["counts"] = *with_own_axes("counts", self.counts, rows[:-1]), meaning
+        return variables
+
+    @classmethod
+    def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
+        return {
+            **{kind: named_in(found, prefix) for kind, prefix in GROUPS.items()},
+            "parameters": named_in(found, OF_PARAMETER),
+            "final": None,
+            "counts": found["counts"],
+            "end_times": found["end_time"],
+            "ends": found["end"].astype(str),
+        }
+
+    def __repr__(self) -> str:
+        batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]
+        samples = f"{len(self.t)} samples to t = {self.t[-1]:g} s"
+        if not batch and early.size:
+            until = np.count_nonzero(self.t <= self.end_times)
+            return f"HybridRun({until} of {samples}; ended at t = {self.end_times:g} s: {self.ends})"
+        first = f", the first at t = {early.min():g} s" if early.size else ""
+        members = f"{batch} members, {early.size} ended early{first}, " if batch else ""
+        return f"HybridRun({members}{samples})"

@@ -1,0 +1,441 @@
+"""Steps of methods with their exact derivatives, many states at a time.
+
+Next to a state y = (q, v, ...) on G x R^k is y exp(s). A step y -> Phi(y, u) of a method leads from y exp(s),
+with efforts u + w, to Phi(y, u) exp(A s + B w), to first order. Of an explicit method A and B follow from the
+derivatives of its stages, of an implicit one from those of its equations where they are solved (the implicit
+function theorem). States are rows (N, point): those of a batch, of an ensemble, or of many steps of a motion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.errors import IntegrationError, ModelError
+from ..compiler import Function, Kernel, Program, jacobian, trace, traced
+from ..groups import LieGroup, Product, R
+from ..integrators import MechanicalFlow, MechanicalMethod, Method
+from ..mechanisms import Mechanism, OpenTree
+from ..robot import Robot
+from ..scalars import Array
+from ..stepping import Flow
+from ..stepping.flow import stages
+
+SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
+Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
+"""(t, y, u) -> f, and its derivatives by s and by u; or, where dq/dt = v, those of dv/dt alone"""
+
+
+class Inputs(NamedTuple):
+    """Efforts u of steps: low, or low + theta (high - low) of two samples, theta = share + pace (t - begin).
+
+    low, high           (..., width); high is None where efforts are held
+    begin, share, pace  (...): the starts of the steps, theta there, and its rate
+    """
+
+    low: Array
+    high: Array | None = None
+    begin: Array | float = 0.0
+    share: Array | float = 0.0
+    pace: Array | float = 0.0
+
+    @property
+    def columns(self) -> int:
+        """By how many numbers a step can be differentiated."""
+        return int(self.low.shape[-1]) * (1 if self.high is None else 2)
+
+    def at(self, t: Array) -> Array:
+        """u (..., width)."""
+        return self.low if self.high is None else self.low + self._theta(t) * (self.high - self.low)
+
+    def through(self, by_u: Array, t: Array) -> Array:
+        """Derivatives by u (..., rows, width) as those by low, or by (low, high)."""
+        if self.high is None:
+            return by_u
+        theta = self._theta(t)[..., None]
+        return np.concatenate([(1 - theta) * by_u, theta * by_u], axis=-1)
+
+    def _theta(self, t: Array) -> Array:
+        return np.asarray(self.share + self.pace * (t - self.begin))[..., None]
+
+
+class StepDerivative(NamedTuple):
+    """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width).
+
+    Of metered steps there is one entry more: what the step adds to the integral, and its derivatives.
+    """
+
+    end: Array
+    A: Array
+    B: Array
+
+
+def states_group(mechanism: Mechanism, point: int) -> Product:
+    """The group G x R^k of states y (point,) of a mechanism."""
+    return Product(mechanism.group, R(point - mechanism.nq))
+
+
+def differentiated(
+    function: Function | Program, group: LieGroup, by: Sequence[str], ends: LieGroup | None = None
+) -> Kernel:
+    """The inputs of a function -> its value, and its derivatives by each of these inputs.
+
+    That by the input y is along the group of states. A function with several outputs counts by its first one.
+
+    ends  the group of its value, where that is a state, with tangents there as derivatives
+    """
+    straight = function.unroll()
+    shapes = {name: x.shape for name, x in straight.inputs.items()}
+    sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
+    zeros = [np.zeros(size).astype(object) for size in sizes.values()]
+
+    def value(*given: Any) -> Array:
+        found = straight(*given)
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+    def moved(*given: Any) -> Array:
+        at = dict(zip(shapes, given, strict=False))
+        for name, s in zip(by, given[len(shapes) :], strict=True):
+            at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
+        there = value(*at.values())
+        return ends.difference(value(*given[: len(shapes)]), there) if ends else there
+
+    made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
+    slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
+
+    def both(*given: Any) -> tuple[Array, ...]:
+        return value(*given), *(slope(*given, *zeros) for slope in slopes)
+
+    return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
+
+
+# -- vector fields -------------------------------------------------------------------------------------------
+
+
+def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feedback: Any = None) -> Rates:
+    """The velocity of states (q, v) of a mechanism, with its derivatives; that of a tree analytically.
+
+    field     makes the velocity (t, y, u) -> f
+    feedback  what is in its place of efforts, (t, q, v) -> u
+    """
+    if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
+        return TreeRates(mechanism, feedback)
+    made = field()
+    return timed(differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu"))
+
+
+def timed(kernel: Kernel) -> Rates:
+    """A kernel of (t, y, u), whose time may have an axis of its own."""
+    return lambda t, y, u: kernel(np.reshape(t, (*y.shape[:-1], *kernel.inputs["t"])), y, u)
+
+
+class TreeRates:
+    """(v, dv/dt) of the joint coordinates of a tree, by the derivatives of forward dynamics."""
+
+    def __init__(self, mechanism: OpenTree, feedback: Callable[..., Any] | None = None) -> None:
+        n, self.nq = mechanism.nv, mechanism.nq
+        nq = self.nq
+        own = getattr(mechanism, "robot", None)
+        self.robot: Robot = own or Robot(mechanism.tree, mechanism.gravity)
+
+        def acting(t: Any, y: Array, u: Array) -> Array:
+            q, v = y[:nq], y[nq:]
+            return mechanism.efforts(t, q, v, u if feedback is None else np.asarray(feedback(t, q, v)))
+
+        function = trace(acting, {"t": (), "y": nq + n, "u": n}, "efforts")
+        self._efforts = differentiated(function, states_group(mechanism, nq + n), "yu")
+
+    def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        q, v = y[..., : self.nq], y[..., self.nq :]
+        tau, by_y, by_u = self._efforts(t, y, u)
+        a = self.robot.forward_dynamics(q, v, tau)
+        by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
+        by_state = np.concatenate([by_q, by_v], axis=-1) + by_tau @ by_y
+        return np.concatenate([v, a], axis=-1), by_state, by_tau @ by_u
+
+
+# -- steps ---------------------------------------------------------------------------------------------------
+
+
+def _metered(rates: Rates, meter: Kernel) -> Rates:
+    """The velocity of states whose last entry is the integral of a meter."""
+
+    def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        (f, by_y, by_u), (l, l_y, l_u) = rates(t, y[..., :-1], u), timed(meter)(t, y[..., :-1], u)
+        by_y = np.concatenate([by_y, l_y], axis=-2)
+        none = np.zeros((*by_y.shape[:-1], 1), int)
+        joined = np.concatenate([f, l], axis=-1), np.concatenate([by_y, none], axis=-1)
+        return *joined, np.concatenate([by_u, l_u], axis=-2)
+
+    return both
+
+
+State = tuple[Array, Array]
+"""y (..., point), and its derivatives, (..., dim, columns): along its group, at y"""
+
+
+class StageTangents:
+    """What the stages of an explicit method do to states y -> y exp(psi), with derivatives.
+
+    Vectors of the algebra have their derivatives as further columns, (..., dim, 1 + columns); all arrays are
+    of floats or of symbols.
+
+    group  of the states
+    pull   (psi, f) -> dexp^-1_(-psi) f, of all components or of the first ones; None where it is not needed
+    """
+
+    def __init__(self, group: LieGroup, pull: Function | Program | None) -> None:
+        self.group, size = group, group.dim
+        psi = np.random.default_rng(0).normal(size=size)
+        off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
+        self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
+
+        def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
+            end, places = group.normalize(group.integrate(y, psi)), np.ix_(turning, turning)
+            return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
+
+        self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
+        self._pulled = pull and differentiated(pull, group, ("psi", "f"))
+        self._size = pull.inputs["f"].size if pull else 0
+
+    def through(self, f: Array, by_y: Array, by_u: Array, slope: Array) -> Array:
+        """The velocity f of a state with its derivatives, by `Rates`, those of dv/dt alone where dq/dt = v.
+
+        by_u   by what the last columns stand for
+        slope  of the state
+        """
+        found, rest = by_y @ slope, self.group.dim - by_y.shape[-2]
+        k = found.shape[-1] - by_u.shape[-1]
+        found = np.concatenate([found[..., :k], found[..., k:] + by_u], axis=-1)
+        if rest:
+            found = np.concatenate([slope[..., rest : 2 * rest, :], found], axis=-2)
+        return np.concatenate([f[..., None], found], axis=-1)
+
+    def advance(self, at: State, psi: Array) -> State:
+        """y exp(psi)."""
+        turning = self._turning
+        end, turned, D = self._moved(at[0], psi[..., 0])
+        slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
+        slope[..., turning, :] = turned @ before + D @ change
+        return end, slope
+
+    def pulled(self, psi: Array, f: Array) -> Array:
+        """dexp^-1_(-psi) f."""
+        assert self._pulled
+        k, turning = self._size, self._turning
+        value, by_psi, by_f = self._pulled(psi[..., :k, 0], f[..., :k, 0])
+        value = np.concatenate([value, f[..., k:, 0]], axis=-1)
+        found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
+        found[..., turning, 1:] = (
+            by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
+        )
+        return found
+
+
+class ExplicitSteps(StageTangents):
+    """Steps of an explicit method.
+
+    flow   its compiled steps
+    group  of the states
+    rates  the velocity of states with its derivatives
+    meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
+
+    Short steps are one kernel, others kernels of their parts.
+    """
+
+    def __init__(self, flow: Flow, group: LieGroup, rates: Rates, meter: Kernel | None = None) -> None:
+        functions = flow.functions
+        super().__init__(Product(group, R(1)) if meter else group, functions.pull)
+        self.flow, self.rates, self.is_metered = flow, _metered(rates, meter) if meter else rates, bool(meter)
+        settle = functions.settle
+        self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
+        self._kernels: dict[int, Kernel | None] = {}
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
+        """Steps of length h from states y (N, point) at times t (N,)."""
+        t = np.broadcast_to(t, (len(y),))
+        if self.is_metered:
+            y = np.pad(y, ((0, 0), (0, 1)))
+        kernel = self._whole(inputs)
+        if kernel is None:
+            return StepDerivative(*self._step(t, h, y, inputs))
+        more = [] if inputs.high is None else inputs[1:]
+        return StepDerivative(*kernel(t, h, y, inputs.low, *more))
+
+    def _whole(self, inputs: Inputs) -> Kernel | None:
+        """A kernel of whole steps with such inputs; None where that would be long."""
+        width, columns = inputs.low.shape[-1], inputs.columns
+        if columns not in self._kernels:
+            shapes: dict[str, Any] = {"t": (), "h": (), "y": self.group.nq, "low": width}
+            if inputs.high is not None:
+                shapes |= {"high": width, "begin": (), "share": (), "pace": ()}
+
+            def step(t: Any, h: Any, y: Array, *given: Any) -> tuple[Array, Array, Array]:
+                return self._step(t, h, y, Inputs(*given))
+
+            stage = self.group.dim * self.group.dim * (self.group.dim + columns) // 2
+            short = len(self.flow.method.c) * stage < SHORT
+            self._kernels[columns] = Kernel(trace(step, shapes, "step_by_yu")) if short else None
+        return self._kernels[columns]
+
+    def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
+        lead, n = y.shape[:-1], self.group.dim
+        columns = n + inputs.columns
+        start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
+
+        def velocity(now: Any, at: State) -> Array:
+            f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
+            return self.through(f, by_y, inputs.through(by_u, now), at[1])
+
+        pull = self.pulled if self._pulled else None
+        end, slope = stages(self.flow.method, velocity, self.advance, pull, t, h, start)[1]
+        if self._settled:
+            point, k = end.shape[-1] - self.is_metered, n - self.is_metered
+            settled, by_y, by_u = self._settled(t + h, end[..., :point], inputs.at(t + h))
+            end = np.concatenate([settled, end[..., point:]], axis=-1)
+            slope = np.concatenate([by_y @ slope[..., :k, :], slope[..., k:, :]], axis=-2)
+            slope[..., :k, n:] = slope[..., :k, n:] + inputs.through(by_u, t + h)
+        return end, slope[..., :n], slope[..., n:]
+
+
+class ImplicitSteps:
+    """Steps of an implicit method, by the implicit function theorem.
+
+    Of each system of equations r(x, z, y, u) = 0 of a step, z being what was found before,
+
+        dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
+
+    states  the group of (q, v); `group` is that of all that the method remembers
+    meter   as that of `ExplicitSteps`, summed over the method's stages, or over both ends of a step
+    """
+
+    def __init__(
+        self, flow: MechanicalFlow, group: LieGroup, states: LieGroup, meter: Kernel | None = None
+    ) -> None:
+        self.flow, self.group, self.is_metered = flow, group, bool(meter)
+        self._states, self._meter = states, meter and timed(meter)
+        phases, finish = flow.functions
+        if flow.mechanics.redundant:
+            raise ModelError(
+                "constraints that depend on each other have multipliers which implicit methods choose on the "
+                "way; take an explicit method, such as 'rkmk4', for derivatives"
+            )
+        self._solvers = [tuple(map(Kernel, (p.predict, p.residual, p.both, p.keep))) for p in phases]
+        self._phases = [
+            tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
+        ]
+        self._finish = differentiated(finish, group, "zyu", ends=group)
+        memory = flow.memory_functions
+        self._restart = memory and memory.restart and differentiated(memory.restart, group, "yu", ends=group)
+        self._stages = None
+        if meter and flow.stages:
+            inputs = {name: x.shape for name, x in finish.inputs.items()}
+            several = Product(*[states] * len(flow.stages.weights))
+            made = trace(flow.stages.states, inputs, "stages")
+            self._stages = differentiated(made, group, "zyu", ends=several)
+
+    def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
+        """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
+        N, n, flow = len(y), self.group.dim, self.flow
+        t, lengths = np.broadcast_to(t, (N,)), np.full(N, h)
+        times = [t + c * h for c in flow.nodes]
+        u = np.stack([inputs.at(at) for at in times], axis=1)
+
+        def slope(by_y: Array, by_u: Array) -> Array:
+            by_nodes = by_u.reshape(*by_u.shape[:2], *u.shape[1:])
+            parts = (inputs.through(by_nodes[:, :, k], at) for k, at in enumerate(times))
+            return np.concatenate([by_y, sum(parts)], axis=-1)
+
+        begun = None
+        if jump and self._restart:
+            y, by_y, by_u = self._restart(y, lengths, t, lengths, u)
+            begun = slope(by_y, by_u)
+        given, lost = (t, lengths, y, u), np.zeros(N, int)
+        z, dz = np.zeros((N, 0)), np.zeros((N, 0, 0))
+        for solvers, (residual, keep), phase in zip(
+            self._solvers, self._phases, flow.functions[0], strict=True
+        ):
+            x = flow.solved(phase, solvers, z, given, lost)
+            if lost.any():
+                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
+            _, D, *slopes = residual(x, z, *given)
+            right = slope(*slopes[1:])
+            dz = dz if dz.size else np.zeros((N, z.shape[1], right.shape[-1]))
+            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
+            kept, by_x, by_z, *slopes = keep(x, z, *given)
+            new = by_x @ dx + by_z @ dz + slope(*slopes)
+            z, dz = np.concatenate([z, kept], axis=1), np.concatenate([dz, new], axis=1)
+        end, by_z, *slopes = self._finish(z, *given)
+        found = by_z @ dz + slope(*slopes)
+        if self._meter:
+            points = [(t, 0.5, y, np.eye(n, n + inputs.columns)), (t + h, 0.5, end, found)]
+            if self._stages and flow.stages:
+                joined, by_z, *slopes = self._stages(z, *given)
+                weights = flow.stages.weights
+                parts = (np.split(x, len(weights), axis=1) for x in (joined, by_z @ dz + slope(*slopes)))
+                points = list(zip(times[: len(weights)], weights, *parts, strict=True))
+            share, row = self._metered(points, h, inputs)
+            end = np.concatenate([end, share], axis=-1)
+            found = np.concatenate([found, row], axis=-2)
+        A, B = found[..., :n], found[..., n:]
+        if begun is not None:
+            A, B = A @ begun[..., :n], B + A @ begun[..., n:]
+        if self._meter:
+            A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
+        return StepDerivative(end, A, B)
+
+    def _metered(self, points: Any, h: float, inputs: Inputs) -> tuple[Array, Array]:
+        """What steps add to the integral, (N, 1), and its derivatives, (N, 1, n + columns)."""
+        assert self._meter
+        share, row = 0.0, 0.0
+        for t, weight, y, slope in points:
+            l, by_y, by_u = self._meter(t, y[:, : self._states.nq], inputs.at(t))
+            along = by_y @ slope[..., : self._states.dim, :]
+            along[..., along.shape[-1] - inputs.columns :] += inputs.through(by_u, t)
+            share, row = share + h * weight * l, row + h * weight * along
+        return np.asarray(share), np.asarray(row)
+
+
+def steps_of(
+    mechanism: Mechanism,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    flow: Any,
+    feedback: Any = None,
+    meter: Function | None = None,
+) -> ExplicitSteps | ImplicitSteps:
+    """The steps of a flow of `flow_of`, with their derivatives, kept with the mechanism.
+
+    meter  (t, y, u) -> the rate (1,) of an integral along the motion, y = (q, v)
+    """
+    users = tuple(f and f.form for f in (feedback, meter))  # with its flow, or not at all
+    key = (users if any(users) else None, "tangents", method, stabilized)
+    if key not in mechanism.flows:
+        group = states_group(mechanism, mechanism.nq + mechanism.nv)
+        rate = differentiated(meter, group, "yu") if meter else None
+        if isinstance(flow, MechanicalFlow):
+            mechanism.flows[key] = ImplicitSteps(flow, states_group(mechanism, flow.point), group, rate)
+        else:
+            rates = rates_of(mechanism, lambda: flow.functions.field, feedback)
+            mechanism.flows[key] = ExplicitSteps(flow, group, rates, rate)
+    return mechanism.flows[key]
+
+
+def beginning(flow: Flow | MechanicalFlow, mechanism: Mechanism) -> Kernel | None:
+    """(t, y, u, h), y = (q, v) -> the state at which a flow starts, with its derivatives by y and u.
+
+    None where it is y itself.
+    """
+    if not isinstance(flow, MechanicalFlow) or flow.begin is None:
+        return None
+    begin, nq = flow.begin, mechanism.nq
+
+    def begun(t: Any, y: Array, u: Array, h: Any) -> Array:
+        return begin(t, y[:nq], y[nq:], u, h)
+
+    shapes: Mapping[str, Any] = {"t": (), "y": nq + mechanism.nv, "u": flow.efforts, "h": ()}
+    group = states_group(mechanism, nq + mechanism.nv)
+    return differentiated(trace(begun, shapes), group, "yu", states_group(mechanism, flow.point))

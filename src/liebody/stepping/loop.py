@@ -1,0 +1,305 @@
+"""The loops of runtime/march.h: compiled for one lane and for many, found by their recipe, and called."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..base.interrupts import CaughtSignals
+from ..compiler.native import build
+from ..compiler.native.libraries import Libraries
+from .march import Ensemble, Settings, Steps
+from .print_march import Guards
+from .samples import Samples
+from .singular import Nearest
+
+FEW_MEMBERS = 2  # members from which on an ensemble runs over lanes
+MEMORY = "there is no memory for the equations of a step"
+LOG = np.dtype([("entries", np.uintp), ("room", np.int64), ("kept", np.int64)])  # a Log of runtime/march.h
+
+
+class _Record(ctypes.Structure):
+    _fields_ = build.fields("void_p values, int64 rows, void_p failed losses nearest")
+
+
+class _Course(ctypes.Structure):
+    _fields_ = build.fields(
+        "int64 n, void_p y efforts, double t h, int64 steps every, void_p record, int64 row, "
+        "void_p taken signals"
+    )
+
+
+class _March(ctypes.Structure):
+    _fields_ = build.fields(
+        "int64 n rows until, void_p times y clock record ends counts last nearest logs queue, "
+        "double rtol atol tolerance least, int64 limit most, void_p signals"
+    )
+
+
+def _place(array: Any) -> int:
+    """Where the first entry is; a third of the time of `array.ctypes.data`."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array))
+
+
+class Unable(Exception):
+    """A step has to be taken carefully, and the library has no functions for that."""
+
+
+class Course:
+    """A call of `fixed_steps` of runtime/march.h for a share of the members, which may be made again."""
+
+    def __init__(
+        self, function: Any, y: Any, efforts: Any, h: float, kept: Sequence[Any], signals: int | None = None
+    ) -> None:
+        record = kept[0]
+        self.taken = ctypes.c_int64()
+        self._kept = _Record(_place(record), record.shape[1], *map(_place, kept[1:]))
+        address, self._alive = ctypes.addressof, (y, efforts, kept)
+        self._in_c = _Course(
+            len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.taken),
+            signals,
+        )  # fmt: skip
+        self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
+
+    def __call__(self, t: float, steps: int, every: int, row: int) -> None:
+        """`steps` steps from t; every `every`-th state is kept, from this row of the record on."""
+        c = self._in_c
+        c.t = t
+        if (steps, every, row) != self._set:  # each field takes a while
+            self._set = c.steps, c.every, c.row = steps, every, row
+        code = self._function(self._pointer)
+        if code:
+            _succeeded(code)
+
+
+class CompiledLoop:
+    """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
+
+    libraries  those that have the loop
+    name       what they call it: `march`, or `fixed_steps`, with a number where several methods share them
+    """
+
+    def __init__(self, libraries: Libraries, name: str) -> None:
+        self.libraries, self.name = libraries, name
+
+    def _for(self, members: int) -> Any:
+        """The library for so many members; None without a compiler."""
+        return self.libraries.over(members >= FEW_MEMBERS)
+
+    def is_compiled(self, members: int) -> bool:
+        """Whether a library for so many members is there, made if need be; False without a compiler."""
+        return self._for(members) is not None
+
+    def course(
+        self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
+    ) -> Course:
+        """Steps of these arrays, which stay where they are, to be taken as often as wanted."""
+        function = getattr(self._for(len(y)), self.name)
+        return Course(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
+
+    def steps(
+        self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any, losses: Any, nearest: Nearest, threads: int,
+    ) -> None:  # fmt: skip
+        """`fixed_steps` of runtime/march.h.
+
+        What a handler of a signal raises ends it. A KeyboardInterrupt has the time of the states as its
+        `reached`; None if they are at several times.
+        """
+        n = len(y)
+        if not n:
+            return
+        function = getattr(self._for(n), self.name)
+        size = -(-n // max(threads, 1))
+        size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
+        shares: list[Course] = []
+        try:
+            signals = CaughtSignals.of_this_thread(waits=size < n)
+            address = signals.address if signals else None
+            arrays = y, record, failed, losses, nearest.rows
+            for start in range(0, n, size):
+                own = [x[start : start + size] for x in arrays] if size < n else arrays
+                shares.append(Course(function, own[0], u.in_c(start), h, own[1:], address))
+            if len(shares) < 2:
+                shares[0](t, steps, every, row)
+            else:
+                stop = [signals.stop] if signals else []
+                build.in_threads(lambda share: share(t, steps, every, row), shares, threads, *stop)
+            if signals:
+                signals.raise_caught()
+        except KeyboardInterrupt as stop:
+            taken = {share.taken.value for share in shares}
+            stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
+            raise
+
+    def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
+        """`march` of runtime/march.h."""
+        n = len(m.y)
+        library, p = self._for(n), ctypes.c_void_p
+        logs, queue = np.zeros(n, LOG), ctypes.c_int64(0)
+        arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
+        fields = (
+            n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
+            settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
+            settings.least, settings.limit, settings.most,
+        )  # fmt: skip
+        given = u.in_c()
+        try:
+            signals = CaughtSignals.of_this_thread(waits=threads > 1)
+            control = _March(*fields, signals and signals.address)
+
+            def go(_: int) -> None:
+                _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
+
+            if threads == 1:
+                go(0)
+            else:
+                build.in_threads(go, range(threads), threads, *([signals.stop] if signals else []))
+            if signals:
+                signals.raise_caught()
+        except KeyboardInterrupt:
+            m.interrupt(until)
+            raise
+        finally:
+            entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
+            library.drain(ctypes.c_int64(n), p(logs.ctypes.data), p(entries.ctypes.data))
+        if len(entries):
+            for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
+                m.keep(i, new)
+
+
+def _succeeded(code: int) -> None:
+    """Raise for what the loops in C return."""
+    if code < 0:
+        raise MemoryError(MEMORY)
+    if code > 0:
+        raise Unable
+
+
+class Way(NamedTuple):
+    """What a loop is made for.
+
+    march       whether lanes march on their own
+    controlled  under error control
+    remembers   whether what the method remembers has to fit steps of different lengths
+    jumps       whether it has to fit efforts that jump
+    careful     whether it has the functions for steps that are taken carefully (`watch`)
+    """
+
+    march: bool = False
+    controlled: bool = False
+    remembers: bool = False
+    jumps: bool = False
+    careful: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the loop in C."""
+        return "march" if self.march else "fixed_steps"
+
+
+class CompiledSteps(Steps):
+    """A method's steps in loops that are compiled when they are needed; without a compiler they run in NumPy.
+
+    A subclass has `functions`, `_source`, and what else of a loop is its own.
+
+    recipe    a text that determines what is traced, with which a library of an earlier process is found
+              untraced; None where users' own code takes part
+    settings  what determines the source beside the recipe
+    """
+
+    called: Callable[[float, Any], Any] | None = None
+    """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
+    is_careful = False
+    """Whether loops are made with the functions for careful steps"""
+    memory: Any = None
+    """How what the method remembers is made to fit the next step; None where that depends on nothing"""
+
+    def __init__(self, recipe: str | None, *settings: Any) -> None:
+        self._recipe, self._settings = recipe, settings
+        self._loops: dict[Way, CompiledLoop] = {}
+
+    @property
+    def identity(self) -> tuple[str | None, str]:
+        """The recipe and the settings: two flows that differ in them take other steps."""
+        return self._recipe, repr(self._settings)
+
+    @property
+    def functions(self) -> Any:
+        """What a step is made of, traced."""
+        raise NotImplementedError
+
+    def _source(self, way: Way, lanes: int) -> str:
+        """C source of a loop over `lanes`."""
+        raise NotImplementedError
+
+    def _flags(self, way: Way, lanes: int) -> Sequence[str]:
+        """Options of the compiler for it."""
+        return build.FLAGS
+
+    def source(self, lanes: int = 1) -> str:
+        """C source of the steps of one length over `lanes`."""
+        return self._source(Way(), lanes)
+
+    def watching(self, guards: Guards) -> Self:
+        """The same flow, with guards whose events its march locates."""
+        self.functions  # noqa: B018 - traced once for both
+        other = copy.copy(self)
+        other.guards, other._recipe, other._loops = guards, None, {}
+        return other
+
+    def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
+        """The loop for these efforts, which is made once."""
+        way = Way(march, controlled, careful=self.is_careful)
+        if self.memory is not None:
+            way = way._replace(remembers=march or not u.constant, jumps=not u.constant and not u.linear)
+        if way not in self._loops:
+
+            def source(lanes: int) -> build.Source:
+                return build.Source([self._source(way, lanes)], self._flags(way, lanes))
+
+            recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
+            return self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+        return self._loops[way]
+
+    def steps(
+        self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
+        threads: int = 1, losses: Any = None, nearest: Nearest | None = None,
+    ) -> None:  # fmt: skip
+        """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
+
+        u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
+                parts, which end there
+        record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
+        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
+        losses  (n, 2): of members whose equations cannot be solved, which are NaN from there on while others
+                go on, the time at the start of that step, and the reason (`REASONS`)
+        nearest where the members came closest to dependent constraints, kept from call to call
+        """
+        u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
+        nearest = nearest or Nearest.of(*y.shape)
+        arguments = (y, u, t, h, steps, every, record, row, failed, losses, nearest)
+        if self.called is not None or not self._loop(u).is_compiled(len(y)):
+            self._fixed_numpy(*arguments)
+            return
+        self._taken(lambda: self._loop(u).steps(*arguments, threads), y, failed, nearest.rows)
+
+    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
+        """Advance members until the rows of their record before `until` are known; locate events of guards.
+
+        Steps are chosen by the error control, or of the length that the members begin with; u as in `steps`.
+        """
+        m, u, controlled = members, Samples.of(u), settings.controlled
+        if not self._loop(u, True, controlled).is_compiled(len(m.y)):
+            self._march_numpy(m, u, until, settings)
+            return
+        arrays = (m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows, m.log)
+        self._taken(lambda: self._loop(u, True, controlled).march(m, u, until, settings, threads), *arrays)
+
+    def _taken(self, call: Callable[[], None], *changed: Any) -> None:
+        """Make the call of a loop, which changes these arrays or lists."""
+        call()

@@ -1,0 +1,387 @@
+"""The march through time: many steps of a method, for an ensemble, in one call.
+
+A method is a step (`flow`, `implicit`, `hybrid`); what carries it through time is here, for all methods:
+steps of one length, whose members go together, and a march in which every member has a time and a step of its
+own, with error control, events, memory and samples. Both are loops in C (runtime/march.h, called by `loop`);
+without a compiler the same steps run as NumPy source, in `Steps`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.concurrency import cached_property
+from ..compiler.native import build, pool
+from ..compiler.printers.numpy_source import compile_numpy
+from .print_march import Guards
+from .samples import Samples
+from .singular import Nearest
+
+REASONS = {
+    0: "",
+    1: "a value is not finite",
+    2: "the equations of a step are singular: constraints that depend on each other, or a singular place",
+    3: "Newton's method does not converge: take a shorter step",
+    4: "its error exceeds the tolerances with any step above round-off",
+    5: "stopped",
+    6: "the step is not positive",
+    7: "too many steps between two samples",
+    8: "interrupted",
+}
+RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY, INTERRUPTED = (
+    REASONS
+)
+CLOCK = np.dtype([("t", float), ("step", float), ("made", float), ("before", float), ("row", np.int64)])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How members march.
+
+    rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1
+    controlled  whether there is error control, where the method estimates its error
+    tolerance   to which the time of an event is located, times max(1, t); None: events are taken at the ends
+                of the steps in which they happen                                                          [s]
+    least       an event sooner than this after the last one of its guard is taken then, and not located: a
+                sequence of ever shorter bounces passes                                                    [s]
+    limit       most steps of a member between two records
+    most        events of a member that its log keeps; more are counted only
+    """
+
+    rtol: float = 1e-8
+    atol: float = 1e-10
+    controlled: bool = True
+    tolerance: float | None = 1e-14
+    least: float = 1e-7
+    limit: int = 2**62
+    most: int = 0
+
+
+class Ensemble:
+    """The members of an ensemble on their way.
+
+    y       (n, point), states at the ends of the last steps
+    times   (rows,), of the record: the last step ends at the last of them
+    record  (n, rows, point); NaN where a member has not been, or had ended before
+    clock   (n,) of CLOCK: time, next step, length of the last one, its defect, next row of the record
+    log     of each member (events, 2 + point): of each event its time, +-(1 + guard) for upwards and
+            downwards, and the state after it
+    counts  (n, 4): events, those that were not located, steps, those that were tried in vain
+    last    (n, guards): time of the last event of each guard
+    nearest where members came closest to dependent constraints, where these are watched
+    ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
+    """
+
+    def __init__(self, y: Any, times: Any, step: float, guards: int = 0) -> None:
+        self.y = np.array(y, dtype=float)
+        self.times = np.ascontiguousarray(times, dtype=float)
+        n, point = self.y.shape
+        self._step, self._guards = step, guards
+        self.record = pool.empty((n, len(self.times), point), float, build.find_compiler())
+        self.record[:, 1:], self.record[:, 0] = np.nan, self.y
+        self.nearest = Nearest.of(n, point)
+        self.ends = np.zeros((n, 2))
+
+    # of members on their own; those that go together have no use for it, and it takes its time
+    @cached_property
+    def clock(self) -> Any:
+        return np.full(len(self.y), np.array((self.times[0], self._step, self._step, 1.0, 1), CLOCK))
+
+    @cached_property
+    def log(self) -> list[Any]:
+        return [np.zeros((0, 2 + self.y.shape[1])) for _ in self.y]
+
+    @cached_property
+    def counts(self) -> Any:
+        return np.zeros((len(self.y), 4), np.int64)
+
+    @cached_property
+    def last(self) -> Any:
+        return np.full((len(self.y), self._guards), -np.inf)
+
+    def interrupt(self, until: int) -> None:
+        """Note that members that were to know the rows before `until` end where they are."""
+        going = (self.ends[:, 1] == RAN) & (self.clock["row"] < until)
+        self.ends[going] = np.stack([self.clock["t"][going], np.full(going.sum(), INTERRUPTED)], axis=-1)
+
+    def reached(self) -> tuple[Any, Any]:
+        """Times and states of the record up to where it is known; last those at which all have ended."""
+        rows = 1 + int(np.flatnonzero(np.isfinite(self.record).all(axis=-1).any(axis=0))[-1])
+        times, states, end = self.times[:rows], self.record[:, :rows], self.ends[0, 0]
+        if (self.ends == [end, self.ends[0, 1]]).all() and end > times[-1]:
+            times = np.append(times, end)
+            states = np.concatenate([states, self.y[:, None]], axis=1)
+        return times, states
+
+    def keep(self, i: int, entries: Any) -> None:
+        """Add entries (events, 2 + point) to the log of member i."""
+        if len(entries):
+            self.log[i] = np.concatenate([self.log[i], entries])
+
+
+def parts(u: Samples, t: float, end: float) -> Iterator[tuple[float, float, Callable[[float], Any]]]:
+    """(begin, end, efforts as a function of time) of the parts of a step from t to `end`, by pieces of u."""
+    while True:
+        stop, piece = u.part_end(t, end), u.piece(t)
+
+        def efforts(at: float, piece: int = piece) -> Any:
+            return u.at(at, piece)
+
+        yield t, stop, efforts
+        if stop >= end:
+            return
+        t = stop
+
+
+class Steps:
+    """A method's step over NumPy source, and the loops of runtime/march.h that carry it: their reference.
+
+    A subclass has `_step`, and what else a method or a system has. States are (n, point), efforts (1 or n,
+    dim); `lost` (n,) is the reason for which a member's step cannot be taken, or 0, and changes in place.
+    """
+
+    dense = False
+    directions: Sequence[int] = ()
+    guards: Guards | None = None
+    """Guards of the run; systems that choose their steps have guards of their own."""
+
+    def _watch(self, nearest: Nearest) -> Any:
+        """What watches the steps of these members for dependent constraints; None if nothing does."""
+        return None
+
+    def _step(
+        self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
+    ) -> tuple[Any, Any]:
+        """The state to which a step leads, and what the step leaves behind."""
+        raise NotImplementedError
+
+    def _complete(
+        self, t: float, h: float, y: Any, end: Any, efforts: Callable[[float], Any], watched: Any
+    ) -> Any:
+        """The state after a step from (t, y) that is kept, and that has led to `end`."""
+        return end
+
+    def _fit(
+        self, u: Samples, y: Any, made: float, t: float, h: float, efforts: Callable[[float], Any]
+    ) -> Any:
+        """y, with what the method remembers of a step of length `made` made to fit one from t of length h."""
+        return y
+
+    def _defect(
+        self, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any, settings: Settings, lost: Any
+    ) -> float | None:
+        """The error estimate of a member in units of the tolerances; None for methods that have none."""
+        return None
+
+    def _within(self, s: float, t: float, h: float, y: Any, efforts: Any, after: Any, left: Any) -> Any:
+        """The state at t + s h."""
+        raise NotImplementedError
+
+    def _guards(self, t: float, y: Any, u: Any) -> Any:
+        """The guards (guards,) of a member."""
+        if self.guards is None:
+            return np.zeros(0)
+        function = self.guards.function
+        given = (np.reshape(x, like.shape) for x, like in zip((t, y, u), function.inputs.values()))
+        return compile_numpy(function)(*given)
+
+    def _look(self, t: float, y: Any, u: Any) -> tuple[Any, float, bool] | None:
+        """Guards, the step to take, and whether to stop; None where the system does not choose its steps."""
+        return None
+
+    def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
+        """The state after a step, and what `_look` finds there."""
+        raise NotImplementedError
+
+    def _fixed_numpy(
+        self, y: Any, u: Samples, t0: float, h: float, steps: int, every: int, record: Any, row: int,
+        failed: Any, losses: Any, nearest: Nearest,
+    ) -> None:  # fmt: skip
+        """`fixed_steps` of runtime/march.h, over the whole ensemble at once."""
+        state, lost, watched = y.copy(), np.zeros(len(y), int), self._watch(nearest)
+        with np.errstate(all="ignore"):
+            for s in range(steps):
+                step, made = (t0 + s * h, t0 + (s + 1) * h), h
+                for t, stop, efforts in parts(u, *step):
+                    length, before = h if (t, stop) == step else stop - t, lost.copy()
+                    state = self._fit(u, state, made, t, length, efforts)
+                    end = self._step(t, length, state, efforts, lost, watched)[0]
+                    end = self._complete(t, length, state, end, efforts, watched)
+                    state = np.where(lost[:, None] != 0, np.nan, end)
+                    newly = (lost != 0) & (before == 0) & (failed == 0)
+                    losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
+                    made = length
+                if made != h:
+                    state = self._fit(Samples.of(u.table[:, :1]), state, made, step[1], h, efforts)
+                if (s + 1) % every == 0:
+                    record[:, row] = state
+                    row += 1
+                    failed[~np.isfinite(state).all(axis=1) & (failed == 0)] = row
+        y[...] = state
+
+    def _march_numpy(self, m: Ensemble, u: Samples, until: int, settings: Settings) -> None:
+        """`march` of runtime/march.h, one member after the other."""
+        try:
+            for i in np.flatnonzero(m.ends[:, 1] == RAN).tolist():
+                with np.errstate(all="ignore"):
+                    self._member_numpy(m, i, u.member(i), until, settings)
+        except KeyboardInterrupt:
+            m.interrupt(until)
+            raise
+
+    def _member_numpy(self, m: Ensemble, i: int, u: Samples, until: int, settings: Settings) -> None:
+        t, step, made, before, row = m.clock[i].tolist()
+        now, reason, taken, entries = m.y[i : i + 1].copy(), RAN, 0, []
+        watched = self._watch(Nearest(m.nearest.rows[i : i + 1]))
+        g = self._guards(t, now[0], u.at(t)[0])
+        look = self._look(t, now[0], u.at(t)[0])
+        if look is not None and row < until:
+            g, step, stop = look
+            reason = STOPPED if stop else RAN if step > 0 else NO_STEP
+        while reason == RAN and row < until:
+            target = float(m.times[-1 if self.dense else row])
+            _, limit, efforts = next(parts(u, t, target))
+            left = limit - t
+            h = left if 1.0000001 * step >= left else left / 2 if 2 * step > left else step
+            lost = np.zeros(1, int)
+            begun = self._fit(u, now, made, t, h, efforts)
+
+            def trial(length: float, t=t, begun=begun, efforts=efforts, lost=lost) -> tuple[Any, Any, Any]:
+                following, left_behind = self._step(t, length, begun, efforts, lost, watched)
+                there = self._guards(t + length, following[0], efforts(t + length)[0])
+                return following, left_behind, there
+
+            following, left_behind, there = trial(h)
+            defect = self._defect(t, h, begun, efforts, following, left_behind, settings, lost)
+            if defect is not None and not (lost[0] == 0 and defect <= 1):
+                step = shorter_step(h, math.inf if lost[0] else defect, self.error_order)
+                m.counts[i, 3] += 1
+                if step <= 1e-14 * abs(t):
+                    reason = int(lost[0]) or TOLERANCE_EXCEEDED
+                continue
+            changed = self._changed(g, there)
+            if changed.any() and settings.tolerance is not None:
+                soon, tolerance = m.last[i] + settings.least - t, settings.tolerance * max(1, abs(t))
+                past = following, left_behind, there
+                h, past, early = locate(trial, self._changed, g, 0.0, h, past, tolerance, soon)
+                following, left_behind, there = past
+                changed, m.counts[i, 1] = self._changed(g, there), m.counts[i, 1] + early
+            e = changed * (2.0 * (there > 0) - 1.0)
+            end, stop = t + h, False
+            if look is None:
+                following, g = self._complete(t, h, begun, following, efforts, watched), there
+                if defect is not None:
+                    wanted, before = next_step(h, defect, before, self.error_order)
+                    step = wanted if h >= step or wanted < h else step
+            else:
+                state, g, step, stop = self._update(end, following[0], efforts(end)[0], e)
+                following = state[None]
+            if not np.isfinite(following).all():
+                reason = NOT_FINITE
+                break
+            reached = end >= limit - 1e-13 * abs(limit)
+            began, t = t, limit if reached else end
+            start, now, made = begun, following, h
+            taken += 1
+            for j in changed.nonzero()[0].tolist():
+                m.last[i, j] = t
+                if m.counts[i, 0] < settings.most:
+                    entries.append([t, e[j] * (1 + j), *now[0]])
+                m.counts[i, 0] += 1
+                stop |= self.guards is not None and self.guards.terminal[j]
+            while self.dense and row < len(m.times) and m.times[row] <= t:
+                s = (m.times[row] - began) / h
+                inside = s < 1 - 1e-12
+                m.record[i, row] = (
+                    self._within(s, began, h, start, efforts, now, left_behind) if inside else now
+                )[0]
+                row += 1
+            if not self.dense and reached and limit == target:
+                m.record[i, row] = now[0]
+                m.counts[i, 2] += taken
+                row, taken = row + 1, 0
+            if stop:
+                reason = STOPPED
+            elif not step > 0:
+                reason = NO_STEP
+            elif taken > settings.limit:
+                reason = TOO_MANY
+        if reason != RAN:
+            m.ends[i] = t, reason
+        m.counts[i, 2] += taken
+        m.y[i], m.clock[i] = now[0], (t, step, made, before, row)
+        m.keep(i, entries)
+
+    error_order = 1
+    """The power of h that the error estimate goes with."""
+
+    def _changed(self, before: Any, after: Any) -> Any:
+        """Which guards have changed their sign, in their direction."""
+        if not len(before):
+            return np.zeros(0, bool)
+        up = np.where(after > 0, 1, -1)
+        directions = np.array(self.guards.directions if self.guards else self.directions, int)
+        return ((before > 0) != (after > 0)) & (after == after) & (directions * up >= 0)
+
+
+def locate(
+    trial: Callable[[float], tuple[Any, Any, Any]], changed: Callable[[Any, Any], Any], g: Any, low: float,
+    high: float, last: tuple[Any, Any, Any], tolerance: float, soon: Any = -math.inf,
+) -> tuple[float, tuple[Any, Any, Any], bool]:  # fmt: skip
+    """The first event of a step between lengths `low`, with guards g, and `high`, by the Illinois method.
+
+    trial      of a length: what the step leads to and leaves behind, and the guards there; `last` is that of
+               `high`, past an event
+    changed    which guards differ as those before and after an event do
+    tolerance  of the length
+    soon       lengths up to which the events of guards are not located
+
+    Returns the length just past the event, its trial, and whether it was not located.
+
+    Dowell, Jarratt, "A modified regula falsi method for computing the root of an equation", BIT 11 (1971).
+    """
+    begin, below, above, side, tries = g, g.copy(), last[2].copy(), 1, 0
+    while True:
+        early = bool((changed(begin, last[2]) & (high <= soon)).any())
+        if side == 1 and (high - low <= tolerance or early):
+            return high, last, early and high - low > tolerance
+        with np.errstate(all="ignore"):
+            roots = np.maximum(low + (high - low) * (below / (below - above)), np.minimum(soon, high))
+        length = float(np.min(roots[changed(below, above)], initial=math.inf))
+        tries += 1
+        if tries > 40 or not length < math.inf:
+            length = 0.5 * (low + high)
+        if high - low <= tolerance:
+            length = high
+        else:
+            length = min(max(length, low + 0.5 * tolerance), high - 0.5 * tolerance)
+        found = trial(length)
+        if changed(begin, found[2]).any():
+            if side == 1:
+                below = below * 0.5
+            high, above, side, last = length, found[2].copy(), 1, found
+        else:
+            if side == -1:
+                above = above * 0.5
+            low, below, side = length, found[2].copy(), -1
+
+
+def next_step(
+    length: float, defect: float, before: float, order: int, safety: float = 0.9
+) -> tuple[float, float]:
+    """The step after one of `length` with this defect, by proportional-integral control; what it remembers.
+
+    Gustafsson, ACM Trans. Math. Softw. 17 (1991).
+    """
+    factor = safety * max(defect, 1e-10) ** (-0.7 / order) * before ** (0.4 / order)
+    return length * min(max(factor, 0.2), 10), max(defect, 1e-4)
+
+
+def shorter_step(length: float, defect: float, order: int) -> float:
+    """The step to try in place of one that was rejected; its defect may be infinite or NaN."""
+    return length * (max(0.9 * defect ** (-1 / order), 0.2) if defect < math.inf else 0.2)

@@ -1,0 +1,254 @@
+"""The passes of differential dynamic programming over a trajectory: compiled, or in NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.concurrency import cached_property
+from ..compiler import Function, Program
+from ..compiler.native import build
+from ..compiler.native.libraries import Libraries
+from ..compiler.printers.numpy_source import compile_numpy
+from ..compiler.printers.program import callable_over_lanes
+from ..compiler.programs.packing import Packing
+from .print_march import opening
+
+ROUNDS = 100  # of a search in a box
+ZERO_SLOPE = 1e-12  # in units of the largest entry of the linear term
+
+
+class ShootingFunctions(NamedTuple):
+    """What a forward pass calls, traced; d are tangents of states, p parameters of a knot."""
+
+    difference: Function | Program
+    """(a, b) -> d, with a exp(d) = b"""
+    advance: Function | Program
+    """(x, d) -> x exp(d)"""
+    next: Function | Program
+    """(x, u, p) -> next x, cost (1,)"""
+    end: Function | Program
+    """(x, p) -> cost (1,)"""
+
+
+class _Call(ctypes.Structure):
+    _fields_ = build.fields(
+        "int64 knots apart gapped bounded width pieces, double damping change gradient gaps, "
+        "void_p x u p models end low high alpha constant at of factor length k K slopes states inputs costs"
+    )
+
+
+class Sizes(NamedTuple):
+    """Numbers of entries of x, d, u and p."""
+
+    state: int
+    tangent: int
+    input: int
+    parameters: int
+
+
+class Workspace:
+    """The arrays of a trajectory of N knots: those that passes read, and what they write.
+
+    models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); and what
+            `packing` makes the others of, rows of n + m numbers: n of the derivative F of the step, the one
+            of g, and those of H of the cost
+    end     of the last state: cost, g (n,) and H (n, n)
+    slopes  of the cost to go by the state behind each knot, (N, n), as the last backward pass has found them
+    """
+
+    def __init__(self, sizes: Sizes, knots: int, lanes: int, packing: Packing, low: Any, high: Any) -> None:
+        (x, n, m, _), N = sizes, knots
+        self.knots, self.low, self.high = knots, low, high
+        self.bounded = bool(np.isfinite([low, high]).any())
+        self.x, self.u, self.p = np.zeros((N + 1, x)), np.zeros((N, m)), np.zeros((N + 1, sizes.parameters))
+        self.models, (self.gap, self.cost, _) = _in_rows(((n,), (), (packing.numbers - n - 1,)), N)
+        self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
+        self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
+        self.slopes = np.zeros((N, n))
+        self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
+        self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
+        self.packing, wide = packing, -(-(n + m) // lanes) * lanes  # rows of whole vectors
+        self.constant = np.pad(packing.constant.reshape(-1, n + m), ((0, 0), (0, wide - n - m)))
+        self.at = packing.at // (n + m) * wide + packing.at % (n + m)
+        self.of, self.factor, self.length = packing[3:]
+        pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[10:]]
+        counts = self.models.shape[1], len(self.at)
+        self.call = _Call(N, self.p.shape[1], 0, self.bounded, *counts, 0, 0, 0, 0, *pointers)
+
+    def matrices(self, knots: Any = slice(None)) -> list[Any]:
+        """F, g and H of some knots."""
+        n, all_ = self.end_g.size, self.end_g.size + self.u.shape[1]
+        rows = self.packing.unpack(self.models[knots])
+        F, g, H = np.split(rows.reshape(*rows.shape[:-1], -1, all_), [n, n + 1], axis=-2)
+        return [F, g[..., 0, :], H]
+
+
+def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, list[Any]]:
+    """An array (*batch, size), and views of parts of its rows."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    rows = np.zeros((*batch, ends[-1]))
+    return rows, [
+        x.reshape((*batch, *s)) for x, s in zip(np.split(rows, ends[:-1], axis=-1), shapes, strict=True)
+    ]
+
+
+class Backward(NamedTuple):
+    """What a backward pass finds beside gains.
+
+    change    of the cost, as predicted for alpha = 1
+    gradient  largest slope |Q_u| that bounds leave
+    gaps      sum of |gap|
+    """
+
+    change: float
+    gradient: float
+    gaps: float
+
+
+class ShootingPasses:
+    """Passes over trajectories x_0 ... x_N with inputs u_0 ... u_(N - 1), of runtime/shooting.h.
+
+    functions   a call that makes what forward passes call
+    sizes       of x, d, u and p
+    recipe      a text that determines the functions; None where only tracing does
+    low, high   bounds of u, (m,), which may be infinite
+    """
+
+    def __init__(
+        self,
+        functions: Callable[[], ShootingFunctions],
+        sizes: Sizes,
+        recipe: str | None,
+        low: Any,
+        high: Any,
+    ) -> None:
+        self._make, self.sizes, self.recipe, self.low, self.high = functions, sizes, recipe, low, high
+
+    @cached_property
+    def functions(self) -> ShootingFunctions:
+        return self._make()
+
+    def source(self, lanes: int) -> str:
+        """C source over so many lanes."""
+        names = ("STATE", "TANGENT", "INPUT", "PARAMETERS")
+        text = [*opening(lanes), *(f"#define {x} {n}" for x, n in zip(names, self.sizes, strict=True))]
+        text.append("#define ALL (TANGENT + INPUT)")
+        for name, function in self.functions._asdict().items():
+            text += callable_over_lanes(function, name)
+        return "\n".join([*text, build.runtime("shooting.h")])
+
+    @cached_property
+    def _library(self) -> Any:
+        """The compiled passes; None without a compiler, or a place for them."""
+        recipe = [self.recipe, repr(self.sizes), "shooting"] if self.recipe else []
+        return Libraries(lambda lanes: build.Source([self.source(lanes)]), recipe).over(True)
+
+    @property
+    def lanes(self) -> int:
+        """How many step lengths a forward pass tries."""
+        return ctypes.c_int.in_dll(self._library, "lanes").value if self._library else 8
+
+    def workspace(self, knots: int, packing: Packing) -> Workspace:
+        """Arrays for trajectories of so many knots."""
+        return Workspace(self.sizes, knots, self.lanes, packing, self.low, self.high)
+
+    def backward(self, w: Workspace, damping: float) -> Backward | None:
+        """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
+        if not self._library:
+            return backward(w, damping)
+        w.call.gapped, w.call.damping = w.gapped, damping
+        if self._library.backward(ctypes.byref(w.call)):
+            return None
+        return Backward(w.call.change, w.call.gradient, w.call.gaps)
+
+    def forward(self, w: Workspace, alpha: Any) -> None:
+        """states, inputs and costs of the trajectories with these step lengths, (lanes,)."""
+        w.alpha[:] = alpha
+        if not self._library:
+            self._forward_numpy(w)
+            return
+        w.call.gapped = w.gapped
+        self._library.forward(ctypes.byref(w.call))
+
+    @cached_property
+    def _numpy(self) -> Any:
+        return ShootingFunctions._make(map(compile_numpy, self.functions))
+
+    def _forward_numpy(self, w: Workspace) -> None:
+        f, alpha = self._numpy, w.alpha[:, None]
+        x, cost = np.broadcast_to(w.x[0], (len(alpha), w.x.shape[1])), 0.0
+        with np.errstate(all="ignore"):
+            for t in range(w.knots):
+                d = f.difference(w.x[t], x)
+                u = np.clip(w.u[t] + alpha * w.k[t] + d @ w.K[t].T, w.low, w.high)
+                w.states[t], w.inputs[t] = x.T, u.T
+                y, c = f.next(x, u, w.p[t])
+                cost, x = cost + c, f.advance(y, (alpha - 1) * w.gap[t]) if w.gapped else y
+            w.states[-1] = x.T
+            w.costs[:] = (cost + f.end(x, w.p[-1]))[:, 0]
+
+
+def backward(w: Workspace, damping: float) -> Backward | None:
+    """`backward` of runtime/shooting.h, in NumPy.
+
+    With V and v, the derivatives of the cost to go at the next state, v moved across the gap by V gap,
+
+        q = g + F^T v,    Q = H + F^T V F,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux
+        v = q_x + K^T (Q_uu k + q_u) + Q_xu k,    V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K
+
+    Q_uu is damped for k and K. With bounds, k is the least within them, with rows 0 of K where it is at one.
+    """
+    n, m = w.end_g.size, w.u.shape[1]
+    v, V = w.end_g.copy(), w.end_H.copy()
+    change, gradient, gaps, k = 0.0, 0.0, 0.0, np.zeros(m)
+    for t in reversed(range(w.knots)):
+        if w.gapped:
+            turned = V @ w.gap[t]
+            change, gaps = change + w.gap[t] @ (v + turned / 2), gaps + np.abs(w.gap[t]).sum()
+            v = v + turned
+        w.slopes[t] = v
+        F, g, H = w.matrices(t)
+        q, Q = g + F.T @ v, H + F.T @ V @ F
+        (qx, qu), Qux, Quu = np.split(q, [n]), Q[n:, :n], Q[n:, n:]
+        low, high = w.low - w.u[t], w.high - w.u[t]
+        gradient = max(gradient, np.abs(np.clip(-qu, low, high)).max(initial=0.0))
+        found = _in_box(Quu + damping * np.eye(m), qu, low, high, k)
+        if found is None:
+            return None
+        k, free = found
+        K = np.zeros((m, n))
+        K[free] = -np.linalg.solve(Quu[np.ix_(free, free)] + damping * np.eye(len(free)), Qux[free])
+        w.k[t], w.K[t] = k, K
+        change += k @ (qu + Quu @ k / 2)
+        v = qx + K.T @ (Quu @ k + qu) + Qux.T @ k
+        V = Q[:n, :n] + K.T @ (Quu @ K + Qux) + Qux.T @ K
+        V = (V + V.T) / 2
+    return Backward(float(change), float(gradient), float(gaps))
+
+
+def _in_box(A: Any, q: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any] | None:
+    """y of least q^T y + y^T A y / 2 in a box, and its free entries; None if A is not positive definite."""
+    y, free = np.clip(y, low, high), np.arange(0)
+    for _ in range(ROUNDS):
+        slope = q + A @ y
+        free = np.flatnonzero(((y > low) | (slope < 0)) & ((y < high) | (slope > 0)))
+        way, inner = np.zeros(len(q)), A[np.ix_(free, free)]
+        try:
+            np.linalg.cholesky(inner)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.abs(slope[free]).max(initial=0.0) > ZERO_SLOPE * np.abs(q).max(initial=0.0):
+            break
+        way[free], step = -np.linalg.solve(inner, slope[free]), 1.0
+        while True:
+            moved = np.clip(y + step * way, low, high) - y
+            if moved @ (slope + A @ moved / 2) <= 0.1 * (moved @ slope) or step < 1e-12:
+                break
+            step *= 0.6
+        y = y + moved
+    return y, free

@@ -1,0 +1,144 @@
+"""Efforts, or parameters, that are given as samples: functions of time which consist of smooth pieces."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import IntegrationError
+from ..compiler.native.build import fields
+
+
+class SamplesInC(ctypes.Structure):
+    """`Samples` of runtime/samples.h."""
+
+    _fields_ = fields("void_p table, int64 member_stride samples, double first interval, int linear")
+
+
+def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:
+    """First time and interval of the times (n,) of samples.
+
+    Errors: IntegrationError where there are less than two, or intervals differ.
+    """
+    interval = float(times[-1] - times[0]) / (len(times) - 1) if times.ndim == 1 and len(times) > 1 else 0.0
+    if not (interval > 0 and np.abs(np.diff(times) - interval).max() <= 1e-6 * interval):  # nor with NaN
+        raise IntegrationError(
+            f"the times of {name} must be two or more that increase in equal intervals; resample it, for "
+            "instance with numpy.interp"
+        )
+    return float(times[0]), interval
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Values at equidistant times, held or interpolated; the reference for runtime/samples.h.
+
+    table     (1 or n, samples, dim): shared by all members of an ensemble, or of each
+    first     time of the first sample                                                                  [s]
+    interval  between samples                                                                           [s]
+    linear    whether values between samples are interpolated; otherwise a sample is held until the next one
+
+    Between two samples the values are smooth. At a sample they jump, or their slope does, so no step of an
+    integrator goes across one: pieces are counted by the sample they begin with. Before the first sample
+    (piece -1, where interpolated) and after the last one the values are constant.
+    """
+
+    table: np.ndarray
+    first: float = 0.0
+    interval: float = 1.0
+    linear: bool = False
+
+    @classmethod
+    def of(cls, given: Any) -> Samples:
+        """Samples, or constant values (1 or n, 1, dim) or (1 or n, dim)."""
+        if isinstance(given, Samples):
+            return given
+        table = np.ascontiguousarray(given, dtype=float)
+        return cls(table if table.ndim > 2 else table[:, None])
+
+    @property
+    def last(self) -> int:
+        """The number of the last sample."""
+        return int(self.table.shape[1]) - 1
+
+    @property
+    def constant(self) -> bool:
+        """Whether there is one sample alone."""
+        return self.last == 0
+
+    def together(self, t: float) -> float:
+        """Times that are closer to t than this are the same, but for round-off."""
+        return 1e-9 * self.interval + 1e-15 * abs(t)
+
+    def piece(self, t: float) -> int:
+        """The piece that a step from t lies in."""
+        if self.constant:
+            return 0
+        k = math.floor((t + self.together(t) - self.first) / self.interval)
+        return min(max(k, -1 if self.linear else 0), self.last)
+
+    def part_end(self, t: float, end: float) -> float:
+        """Where a step from t to `end` has to stop: there, or before, where a piece ends."""
+        k = self.piece(t) + 1
+        change = self.first + k * self.interval if k <= self.last else math.inf
+        return change if change < end - self.together(end) else end
+
+    def jumps(self, t: float) -> bool:
+        """Whether the values jump at t."""
+        k = self.piece(t)
+        at = abs(self.first + k * self.interval - t) <= self.together(t)
+        return not self.linear and k > 0 and at
+
+    def at(self, t: float, piece: int | None = None) -> np.ndarray:
+        """The values at t, (1 or n, dim): those of a step within `piece`, or those from t on."""
+        k = self.piece(t) if piece is None else piece
+        low, high = self.table[:, max(k, 0)], self.table[:, min(max(k, 0) + 1, self.last)]
+        if not self.linear or k < 0:
+            return low
+        return np.asarray(low + ((t - self.first) / self.interval - k) * (high - low))
+
+    def along(self, times: np.ndarray) -> np.ndarray:
+        """The values at times (n, rows), of each member at its own: (n, rows, dim), or (1 or n, 1, dim)."""
+        if self.constant:
+            return self.table
+        at = (times - self.first) / self.interval
+        k = np.floor(at + self.together(np.abs(times).max()) / self.interval).astype(int)
+        k = np.clip(k, -1 if self.linear else 0, self.last)
+        table = np.broadcast_to(self.table, (len(times), *self.table.shape[1:]))
+        low, high = (
+            np.take_along_axis(table, np.clip(i, 0, self.last)[..., None], axis=1) for i in (k, k + 1)
+        )
+        inside = self.linear & (k >= 0)
+        return np.asarray(low + np.where(inside, at - k, 0.0)[..., None] * (high - low))
+
+    def member(self, i: int) -> Samples:
+        """Those of one member."""
+        row = i if len(self.table) > 1 else 0
+        return Samples(self.table[row : row + 1], self.first, self.interval, self.linear)
+
+    def beside(self, constant: np.ndarray) -> Samples:
+        """The same with further values (1 or n, k) behind them, which do not change."""
+        n, k = max(len(self.table), len(constant)), constant.shape[-1]
+        if not k:
+            return self
+        parts = (self.table, constant[:, None])
+        table = np.concatenate([np.broadcast_to(x, (n, self.last + 1, x.shape[-1])) for x in parts], axis=-1)
+        return Samples(np.ascontiguousarray(table), self.first, self.interval, self.linear)
+
+    def in_c(self, start: int = 0) -> SamplesInC:
+        """The same for C, for members from `start` on; the table must live as long as it is used."""
+        n, samples, dim = self.table.shape
+        of_members = self.table[start:] if n > 1 else self.table
+        stride = samples * dim if n > 1 else 0
+        return SamplesInC(
+            of_members.ctypes.data,
+            stride,
+            samples,
+            self.first,
+            self.interval,
+            int(self.linear and not self.constant),
+        )
