@@ -7,8 +7,8 @@ The problems are those of the steps of ANYmal on its four feet, or Talos on four
 (1e7 N/m, 1e5 N s/m), at steps of 1 ms: with A = J M^-1 J^T + R, (m, m), find impulses x and w = A x + b that
 obey Coulomb's law. Solvers are traced and compiled over lanes, with a fixed number of iterations:
 
-    gauss-seidel   projected, so many sweeps                                   (systems.cones, newton = 0)
-    exact          sweeps of an exact solution for each contact                (systems.cones, newton = 3)
+    gauss-seidel   projected, so many sweeps                                   (contact.cones, newton = 0)
+    exact          sweeps of an exact solution for each contact                (contact.cones, newton = 3)
     admm           min x.A x/2 + (b + s).x over the cones; one factorisation of A + rho for all iterations
     newton         on the unconstrained dual of the same: with A - R = C C^T, x = P(y), y = -(b + s + C z)/R,
                    min |z|^2/2 + R |P(y)|^2/2; in each iteration a factorisation (m, m) and a line search

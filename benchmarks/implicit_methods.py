@@ -21,8 +21,7 @@ import time
 import numpy as np
 from machine import describe, unless_quick
 
-from liebody.groups import SE3, SO3, Product, R
-from liebody.groups.product import SO3xR3
+from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import Gauss, GeneralizedAlpha, HalfExplicit, RadauIIA, Variational, solve_ivp
 from liebody.scalars.linear import cross, skew
 

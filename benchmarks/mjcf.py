@@ -33,8 +33,7 @@ from machine import absent, unless_quick
 
 import liebody as lb
 from liebody import dynamics, mechanisms
-from liebody.groups import SO3, Free, Product, R
-from liebody.groups.product import SO3xR3
+from liebody.groups import SO3, Free, Product, R, SO3xR3
 from liebody.io import DoubtfulInertia, MjcfTree, UnusedElements, load_mjcf, mujoco_layout
 
 try:

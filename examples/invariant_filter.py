@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from liebody.compiler import Kernel, jacobian, trace
-from liebody.groups import SE3, LieGroup, Product, R
-from liebody.groups.product import SO3xR3
+from liebody.groups import SE3, LieGroup, Product, R, SO3xR3
 
 GROUPS = {"invariant": Product(SE3, R(6)), "apart": Product(SO3xR3, R(6))}
 DT, STEPS, FIX = 0.1, 600, 10  # s; number of steps; steps between measurements of the position

@@ -110,11 +110,11 @@ def test_the_digest_of_the_library_is_that_of_its_texts_which_are_read_when_they
 ):
     library = tmp_path / "library"
     monkeypatch.setattr(cache, "_chosen", tmp_path / "kernels")
-    monkeypatch.setattr(build, "__file__", str(library / "codegen" / "build.py"))
+    monkeypatch.setattr(build, "__file__", str(library / "compiler" / "native" / "build.py"))
     reads = []
     read_text = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda *a, **o: reads.append(a) or read_text(*a, **o))
-    text = library / "codegen" / "runtime" / "a.h"
+    text = library / "compiler" / "runtime" / "a.h"
     text.parent.mkdir(parents=True)
     (library / "b.py").write_text("two")
 

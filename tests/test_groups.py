@@ -35,11 +35,11 @@ from liebody.groups import (
     R,
     Revolute,
     Schoenflies,
+    SO3xR3,
     SpatialTranslation,
     Spherical,
 )
 from liebody.groups.base import TAKEN
-from liebody.groups.product import SO3xR3
 
 AXIS, POINT = (1.0, -2.0, 0.5), (0.3, -0.2, 0.7)
 X, Y, Z = np.eye(3)

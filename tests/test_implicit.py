@@ -19,8 +19,7 @@ import liebody as lb
 from liebody import scalars
 from liebody.base.errors import IntegrationError, ShapeError
 from liebody.compiler.native import build, libraries
-from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, Spherical
-from liebody.groups.product import SO3xR3
+from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, SO3xR3, Spherical
 from liebody.integrators import (
     Collocation,
     CommutatorFree,

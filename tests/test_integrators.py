@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 
 from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ShapeError
 from liebody.compiler import trace
-from liebody.groups import SE2, SE3, SO2, SO3, Product, R
-from liebody.groups.product import SO3xR3
+from liebody.groups import SE2, SE3, SO2, SO3, Product, R, SO3xR3
 from liebody.integrators import (
     CommutatorFree,
     Tableau,

@@ -33,10 +33,10 @@ from liebody.groups import (
     R,
     Revolute,
     Schoenflies,
+    SO3xR3,
     SpatialTranslation,
     Spherical,
 )
-from liebody.groups.product import SO3xR3
 from liebody.mechanisms import (
     BoltzmannHamel,
     RigidBody,

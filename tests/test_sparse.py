@@ -9,8 +9,7 @@ from liebody.bodies import SpatialInertia
 from liebody.compiler import Program, trace, traced
 from liebody.compiler.programs.passes import length
 from liebody.compiler.programs.sparse import derivative, differentiable, sparse_jacobian
-from liebody.groups import SE3, SO3, Product, Spherical
-from liebody.groups.product import SO3xR3
+from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
 from liebody.integrators import GeneralizedAlpha, MechanicalEquations, RadauIIA, Variational
 from liebody.mechanisms.constrained import SystemBuilder
 

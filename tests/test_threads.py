@@ -29,24 +29,25 @@ import threads
 # which entry of the table calls what is public; and what has no state that calls could share
 CALLED = {
     "a robot": {"Robot", "models", "load", "derivatives"},
-    "a kernel and its derivatives": {"codegen", "export_c"},
-    "a rigid body": {"RigidBody", "solve_ivp", "integrators", "groups", "dynamics"},
-    "a system with constraints": {"System", "SystemBuilder", "constrained"},
-    "a hybrid system": {"HybridSystem", "systems"},
+    "a kernel and its derivatives": {"compiler", "stepping", "export_c"},
+    "a rigid body": {"RigidBody", "solve_ivp", "integrators", "groups", "dynamics", "mechanisms"},
+    "a system with constraints": {"System", "SystemBuilder"},
+    "a hybrid system": {"HybridSystem", "hybrid", "contact"},
     "a stepper by rkmk4, members None": {"stepper"},
-    "simulations by rkmk4": {"simulate", "Run", "SingularPosition"},
-    "equations of a robot": {"equations"},
+    "simulations by rkmk4": {"simulate", "Run", "runs", "SingularPosition"},
+    "equations of a robot": {"equations", "symbolic"},
     "continuation": {"gaits"},
     "inverse kinematics": {"inverse_kinematics", "InverseKinematics"},
     "linearization": {"linearize", "Linearization", "lqr"},
-    "optimal control": {"optimal_control", "OptimalControl", "OptimalPlan"},
+    "optimal control": {"optimal_control", "OptimalControl", "OptimalPlan", "control"},
     "sensitivities": {"sensitivities"},
     "symmetries of a robot": {"symmetries"},
 }
 WITHOUT_STATE = {
     *("Joint", "SpatialInertia", "Tree", "bodies"),  # numbers
-    *("LiebodyError", "errors", "scalar", "io"),
+    *("LiebodyError", "errors", "scalars", "io"),
     *("boltzmann_hamel_equations", "rigid_body_equations"),  # formulas, made anew in each call
+    "interop",  # lends the others to other libraries
     *("Sample", "sample", "sweep", "view"),  # one call makes one file or page
     "TreeBuilder",  # is changed by its calls; the tree it builds is not
 }

@@ -25,8 +25,8 @@ PACKAGES = (
     *(
         f"liebody.{name}"
         for name in (
-            "robot bodies groups dynamics integrators constrained systems gaits equations sweep "
-            "models io view codegen scalar errors"
+            "robot bodies groups dynamics integrators mechanisms mechanisms.constrained runs hybrid contact "
+            "control.optimal gaits symbolic sweep models io view compiler stepping scalars base.errors"
         ).split()
     ),
 )

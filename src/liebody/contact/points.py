@@ -126,7 +126,7 @@ class Contact(Element):
         if self.radius or self.ground is not None or {"restitution", "margin"} & set(self.parameters):
             raise ModelError(
                 f"{self.name}: spheres, grounds that are no planes, margins and restitution are for time "
-                "stepping, systems.TimeStepping(robot, Contact(...)); leave out radius, ground, margin and "
+                "stepping, contact.TimeStepping(robot, Contact(...)); leave out radius, ground, margin and "
                 "restitution here"
             )
         self._words = words_of(self.name, self.points)

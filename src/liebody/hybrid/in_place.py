@@ -37,7 +37,7 @@ class InPlaceOf(HybridSystem):
         if not system.has_field:
             raise ModelError(
                 f"{system.name} moves by time stepping; derivatives and periodic orbits are those "
-                "of systems with a vector field: take systems.robot_system(robot, ...)"
+                "of systems with a vector field: take hybrid.robot_system(robot, ...)"
             )
         self.system, self.tree = system, getattr(system, "tree", None)
         parts = {name: self._of(getattr(system, name)) for name in PARTS}

@@ -368,7 +368,7 @@ class RobotSystem(HybridSystem):
         closed = isinstance(robot, ClosedTree)
         if closed and not self.closes_loops:
             raise ModelError(
-                f"{tree.name} has closed loops, which are for time stepping: systems.TimeStepping(robot, "
+                f"{tree.name} has closed loops, which are for time stepping: contact.TimeStepping(robot, "
                 "...); without contacts, lb.simulate(robot, ...)"
             )
         forces = [given for given in flat if isinstance(given, Force)]

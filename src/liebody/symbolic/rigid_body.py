@@ -16,8 +16,7 @@ from ..base.arguments import checked, short
 from ..base.errors import ModelError, ShapeError, require
 from ..compiler import trace
 from ..compiler.printers.sympy_source import to_sympy
-from ..groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, RealGroup
-from ..groups.product import SO3xR3
+from ..groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, RealGroup, SO3xR3
 from ..mechanisms import structure_constants
 from ..mechanisms.rigid_body import Transformation
 

@@ -19,8 +19,7 @@ from ..base.texts import message_of
 from ..bodies import SpatialInertia, Tree
 from ..compiler import Kernel, traced
 from ..dynamics import body_poses
-from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product
-from ..groups.product import SO3xR3
+from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
 from ..io.document import few
 from ..mechanisms import RigidBody
 from ..mechanisms.constrained import ClosedTree, System

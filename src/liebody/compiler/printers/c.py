@@ -798,5 +798,5 @@ def constant_table(kind: str, name: str, values: Iterable[Any]) -> str:
 
 
 def enumeration(sizes: Mapping[str, Any]) -> str:
-    """Dimensions and settings that texts of codegen/runtime take as constants."""
+    """Dimensions and settings that texts of compiler/runtime take as constants."""
     return f"enum {{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }};"

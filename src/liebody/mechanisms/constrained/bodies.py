@@ -10,8 +10,7 @@ import numpy as np
 from ...base.concurrency import cached_property
 from ...base.errors import ModelError
 from ...bodies import SpatialInertia
-from ...groups import SE3, LieGroup
-from ...groups.product import SO3xR3
+from ...groups import SE3, LieGroup, SO3xR3
 from ...scalars.linear import is_numeric, solve
 
 SLIGHT = 1e-7  # of a body's inertia, where it has none about an axis

@@ -24,8 +24,7 @@ import numpy as np
 from ...base.arguments import number
 from ...base.errors import IntegrationError
 from ...compiler import repeated
-from ...groups import SE3, SO3
-from ...groups.product import SO3xR3
+from ...groups import SE3, SO3, SO3xR3
 from ...scalars import Array
 from ...scalars.linear import cross, symmetric
 from .constraints import GROUND, BodyState, ConstraintKind, Rows
