@@ -931,14 +931,6 @@ def test_the_example_prints_what_it_says(capsys):
     np.testing.assert_allclose(np.diff(run.t_events[0]), 2 * scipy.special.ellipk(m) / rate, rtol=1e-5)
 
 
-@pytest.mark.wide
-def test_the_page_on_integration_runs():
-    page = (Path(__file__).parents[1] / "docs" / "integration.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) >= 4
-    exec("".join(blocks), {})
-
-
 # The door
 
 

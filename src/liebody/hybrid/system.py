@@ -421,8 +421,8 @@ class HybridSystem(Sendable):
         sampled       parameters that change with time, {name: (times, values)}: values (..., samples, *shape)
                       at equidistant times, the same for all names. Steps end at these times
         hold          between samples: "zero" (the last one) or "linear"
-        method        an explicit method: "rkmk4", the default, "cf4", "rkmk8", ... (docs/integration.md); of
-                      robots also "time-stepping" (docs/contact.md)
+        method        an explicit method: "rkmk4", the default, "cf4", "rkmk8", ...
+                      (docs/explicit-methods.md); of robots also "time-stepping" (docs/contact.md)
         locate        to which the time of an event is located, times max(1, t); None: events are taken at the
                       ends of the steps in which they happen                                             [s]
         least         an event sooner than this after the last one of its guard is taken then, and not

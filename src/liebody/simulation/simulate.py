@@ -130,7 +130,7 @@ def simulate(
                   record states within their steps, whose error is of the order of the steps' own       [s]
     method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
                   systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
-                  constraints in its own way (docs/integration.md)
+                  constraints in its own way (docs/choose-a-method.md)
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
                   Robot, and the number of driven motions of a System. A function made of NumPy operators,
@@ -142,7 +142,7 @@ def simulate(
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
     forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
-                  (docs/integration.md): the same in every mechanism, by every method. Each is compiled once,
+                  (docs/forces.md): the same in every mechanism, by every method. Each is compiled once,
                   so keep those that are no frozen dataclasses. A HybridSystem has its forces already
     joints        of a Robot, what of its description acts in the joints: "ideal" (nothing), "real" (all), or
                   some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
