@@ -183,7 +183,8 @@ def test_the_readme_is_short_and_has_eight_examples_that_are_checked_here():
 
 
 def test_the_first_page_of_the_docs_leads_from_mathematics_to_code_papers_and_files():
-    section = (ROOT / "docs/index.md").read_text(encoding="utf-8").partition("## Mathematics, code, source\n")[2]
+    page = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    section = page.partition("## Mathematics, code, source\n")[2]
     header, _, *rows = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
     assert [cell.strip() for cell in header.split("|")] == ["mathematics", "code", "source", "file"]
     assert len(rows) >= 30 and all(len(row.split("|")) == 4 for row in rows)
