@@ -27,7 +27,7 @@ from liebody.compiler import Kernel, trace
 traced = []
 def make():
     traced.append(1)
-    return trace(lambda q: scalar.sin(q) + q[::-1], {"q": 5}, "f")
+    return trace(lambda q: scalars.sin(q) + q[::-1], {"q": 5}, "f")
 f = Kernel(make, recipe=RECIPE)
 q = np.arange(500.0).reshape(100, 5)
 right = np.sin(q) + q[:, ::-1]
@@ -237,7 +237,7 @@ def test_a_cache_that_is_removed_meanwhile_is_made_again(tmp_path):
         + """
 import shutil, os
 shutil.rmtree(os.environ["LIEBODY_CACHE"])
-g = Kernel(trace(lambda q: scalar.cos(q), {"q": 5}, "g"), recipe="g")
+g = Kernel(trace(lambda q: scalars.cos(q), {"q": 5}, "g"), recipe="g")
 np.testing.assert_allclose(g(q), np.cos(q), rtol=1e-14)
 """,
         tmp_path / "cache",
@@ -501,7 +501,7 @@ def test_the_compiler_of_the_ziglang_wheel_builds_kernels(tmp_path):
 from liebody.compiler.native import build
 from liebody.compiler.printers.c import Guard, batch_units
 assert "ziglang" in build.find_compiler().command
-h = trace(lambda q: [q := scalar.sin(q) * q[::-1] for _ in range(40)][-1], {"q": 5}, "h")
+h = trace(lambda q: [q := scalars.sin(q) * q[::-1] for _ in range(40)][-1], {"q": 5}, "h")
 units = batch_units(h, 4, units=2, piece=100)
 assert len(units) == 2
 build.library(build.Source(units), build.find_compiler()).run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,7 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MOST_PACKAGES = 12
 
 
@@ -37,6 +39,13 @@ def test_an_install_brings_few_packages():
     found = arriving(PROJECT["dependencies"])
     assert len(found) + 1 <= MOST_PACKAGES, f"{sorted(found)} and liebody"
     assert not found & {"yourdfpy", "lxml", "trimesh", "scipy", "matplotlib"}
+
+
+def test_the_first_page_of_the_docs_lists_every_extra():
+    page = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    table = page.partition("| extra | adds |\n|---|---|\n")[2].partition("\n\n")[0]
+    named = [name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(PROJECT["optional-dependencies"])
 
 
 def run(code: str, folder: Path) -> str:

@@ -172,19 +172,29 @@ def test_examples_of_the_help_can_be_given():
         assert {example: problem_of(example) for example in examples if problem_of(example)} == {}
 
 
-def test_the_readme_has_what_is_checked_here():
-    text = (ROOT / "README.md").read_text()
+def test_the_readme_is_short_and_has_eight_examples_that_are_checked_here():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 10_000
     languages = [block.language for block in blocks(text)]
-    assert languages.count("python") >= 4 and languages.count("text") >= 4 and languages.count("sh") >= 3
+    assert [x for x in languages if x != "sh"] == ["python", "text"] * 8 and languages.count("sh") >= 3
     assert {"liebody demo", "pytest -n logical", 'pip install ".[test]"', 'pip install ".[plot]"'} <= set(
         commands(text)
     )
 
 
+def test_the_first_page_of_the_docs_leads_from_mathematics_to_code_papers_and_files():
+    page = (ROOT / "docs/index.md").read_text(encoding="utf-8")
+    section = page.partition("## Mathematics, code, source\n")[2]
+    header, _, *rows = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
+    assert [cell.strip() for cell in header.split("|")] == ["mathematics", "code", "source", "file"]
+    assert len(rows) >= 30 and all(len(row.split("|")) == 4 for row in rows)
+    assert all(re.search(r"`.+`|\[page\]\(.+\)", row.rpartition("|")[2]) for row in rows)
+
+
 @pytest.mark.parametrize(
     ("document", "sentence", "robot"),
     [
-        ("README.md", r"UR5's inverse dynamics has\s+(\d+)\)", "ur5"),
+        ("README.md", r"(\d+) for UR5's inverse\s+dynamics", "ur5"),
         ("docs/coriolis.md", r"recursive Newton-Euler takes (\d+) operations for UR5", "ur5"),
         ("docs/coriolis.md", r"for UR5 and (\d+) for ANYmal", "anymal"),
     ],

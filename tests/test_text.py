@@ -299,3 +299,12 @@ def test_c_text_lives_in_headers():
 @pytest.mark.parametrize("path", PAGES, ids=named)
 def test_pages_are_well_formed(path):
     assert list(of_markdown(path.read_text())) == []
+
+
+def test_the_changelog_is_short():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert list(_too_wide(text.splitlines())) == []
+    _, *releases = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    lengths = {release.splitlines()[0]: len(release.splitlines()) for release in releases}
+    assert lengths
+    assert {release: lines for release, lines in lengths.items() if lines > 80} == {}

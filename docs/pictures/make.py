@@ -1,4 +1,4 @@
-"""The films of README.md and the pictures of docs/view.md, made anew: python docs/pictures/make.py
+"""The film of README.md, and the films and pictures of docs/view.md, made anew: python docs/pictures/make.py
 
 Needs the extras `view` and `studies`, and the robots of example-robot-data (extra `bench`).
 """
