@@ -86,7 +86,7 @@ def main() -> None:
         arrived = packages(library) - before
         size = megabytes(library) - empty
         imports = processor(python, "", folder)
-        used = processor(python, "; liebody.load, liebody.simulation.simulate", folder)
+        used = processor(python, "; liebody.load, liebody.simulate", folder)
         first = min(seconds(python, FIRST_DYNAMICS, folder) for _ in range(3))
     print(f"Python {sys.version.split()[0]}: {', '.join(sorted(arrived))}\n")
     row("packages, liebody among them", len(arrived), "d", MOST_PACKAGES)

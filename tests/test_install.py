@@ -59,7 +59,7 @@ def test_loading_and_simulating_import_numpy_alone(tmp_path):
     code = """
 import sys, importlib.metadata
 import liebody
-liebody.load, liebody.simulation.simulate
+liebody.load, liebody.simulate
 owners = importlib.metadata.packages_distributions()
 tops = {name.partition(".")[0] for name in sys.modules}
 print(*{owner for top in tops for owner in owners.get(top, ())} - {"numpy", "liebody"})

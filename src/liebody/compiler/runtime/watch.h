@@ -1,5 +1,5 @@
-/* Steps of systems whose constraints can come to depend on each other (stepping/singular.py). Before
-   this text there is
+/* Steps of systems whose constraints can come to depend on each other (stepping/singular.py).
+   Before this text there is
        after(t, y, u, z, worst)   which puts y on the constraints, where PROJECTED, or else
        field(t, y, u, f, worst)
    where `worst` is one over the smallest pivot of the constraints at y, relative to their size.
