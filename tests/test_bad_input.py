@@ -291,9 +291,10 @@ def test_a_mechanism_that_cannot_be_is_refused_with_the_body_and_a_remedy(name):
 
 @pytest.mark.wide
 def test_deep_and_large_files_are_no_danger(tmp_path, monkeypatch):
-    depth = 200_000
-    tree = load_urdf(robot(A, B, joint(), "<x>" * depth + "</x>" * depth))
-    assert tree.description.unused == {"x": 1}
+    deep, deeper = ("<x>" * depth + "</x>" * depth for depth in (400, 200_000))
+    assert load_urdf(robot(A, B, joint(), deep)).description.unused == {"x": 1}
+    with pytest.raises(DescriptionError, match="elements within each other, 500 deep"):
+        load_urdf(robot(A, B, joint(), deeper))
     file = tmp_path / "large.urdf"
     file.write_text(robot(A, " " * 1000))
     monkeypatch.setattr("liebody.io.document.LARGEST_FILE", 1000)

@@ -720,7 +720,7 @@ def test_names_that_mean_something_in_a_language_are_changed(tmp_path):
     m, l = positive("lambda for")
     odd = sp.Symbol("t 0", positive=True)
     tree = (
-        TreeBuilder('a */ """ evil\nname')
+        TreeBuilder('a */ """ evil name')
         .add("end", Revolute((0, 1, 0)), SpatialInertia(m, [0, 0, l], [0, odd, 0]))
         .build()
     )

@@ -46,13 +46,14 @@ def compiled(folder: Path) -> None:
     """A kernel that is compiled, or found."""
     from liebody import scalars
     from liebody.compiler import Kernel, trace
-    from liebody.compiler.native import build, cache, entry
+    from liebody.compiler.native import build, cache, entry, pool
 
     os.environ["LIEBODY_CACHE"], cache._chosen = str(folder), None  # as in a process that begins
     build.find_compiler.cache_clear()
-    for cached in (build._probe, build.vector_bits, build.check_numbers):
+    for cached in (build._probe, build.vector_bits, build.check_numbers, pool.library, pool.handler):
         cached.cache_clear()
-    entry._call.cache_clear()
+    for cached in (entry._call, entry._table):
+        cached.cache_clear()
     q = np.arange(3.0)
     f = Kernel(lambda: trace(lambda q: scalars.sin(q) + q[::-1], {"q": 3}, "f"), recipe="faults")
     np.testing.assert_allclose(f(q), np.sin(q) + q[::-1], rtol=1e-14)
