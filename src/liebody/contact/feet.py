@@ -12,7 +12,7 @@ from ..base.errors import ModelError
 from ..bodies import Tree
 from ..groups import Planar
 from ..hybrid import Element, State
-from ..hybrid.robot_system import full_name
+from ..hybrid.element import full_name
 from ..scalars import Array, maximum, where
 from ..scalars.linear import solve
 from .points import movable, words_of

@@ -13,7 +13,7 @@ from ..bodies import Frame, Tree
 from ..compiler import trace
 from ..groups import Planar
 from ..hybrid import Element, State
-from ..hybrid.robot_system import check_range, word
+from ..hybrid.element import check_range, word
 from ..scalars import Array, maximum, where
 from .cones import within
 from .grounds import Ground, tangents

@@ -138,7 +138,7 @@ def _relative(axes: Array, nearest: tuple[Array, Array], radii: Array, moving: l
     return product(axes, total)
 
 
-SphereContact.steps = _nearest, _apart, _relative
+SphereContact.repeated_functions = _nearest, _apart, _relative
 
 
 def closest(r: Array, u: Array, w: Array, half: Any, other: Any) -> tuple[Any, Any]:

@@ -35,7 +35,8 @@ from ..dynamics import joint_group, mechanical_connection
 from ..groups import SE3
 from ..scalars import Array, arctan2, sqrt
 from ..scalars.linear import back_substitute, cross, factor, is_numeric
-from .robot_system import Element, State, up
+from .element import Element
+from .robot_state import State, up
 
 PHASES = ("always", "stance", "flight")
 AXIS = (0.0, -1.0, 0.0)  # turns from down to forward, -z to x
