@@ -40,6 +40,7 @@ def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int,
     """
     if not rows:
         return Impulses([], 0.0, outward(factors, r))
+    # loops are eliminated first; sweeps go over all other rows
     problem = Problem.of(factors, v, r, rows)
     x, y, residual = gauss_seidel(problem.blocks, [rows[i].x for i in problem.others], sweeps, solver)
     pushes, change = problem.pushed(factors, r, x, y)

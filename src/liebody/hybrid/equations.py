@@ -2,8 +2,8 @@
 
 Users write the parts of a system as functions of (t, q, v, z, p), with named tuples z and p. The integrator
 knows flat arrays alone: a state y and parameters u. `HybridEquations` translates between the two. Its section
-"contract" is what the rest of the library uses: simulations, steppers, variations, systems in the place of
-another one.
+"contract" has the members for the rest of the library: simulations, steppers, variations, systems in the
+place of another one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..stepping.print_explicit import Repeats
 
 
 class HybridEquations(Sendable):
-    """The parts of a hybrid system and their graphs; arguments and errors are those of `HybridSystem`."""
+    """The parts of a hybrid system and their graphs, with the arguments and errors of `HybridSystem`."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class HybridEquations(Sendable):
         self.powers = powers
         self.outputs = outputs
 
-        # The parts name their results in the dictionaries that they return: a trace tells the names.
+        # parts name their results in the dictionaries that they return: a trace of a part finds the names
         if sorted(rated := self._names(rates)) != sorted(self.flowing_memory.defaults):
             raise ModelError(
                 f"{name}: there are rates of {', '.join(rated) or 'nothing'} and flows "

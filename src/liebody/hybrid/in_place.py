@@ -29,7 +29,7 @@ class InPlaceOf(HybridSystem):
     replaced                   arguments of `HybridSystem` that replace parts of the original system. The
                                update of the original system is not taken over: give update, or there is none
 
-    Raises ModelError for systems by time stepping: their steps are not those of a vector field.
+    Raises ModelError for systems by time stepping, which have no vector field.
     """
 
     def __init__(

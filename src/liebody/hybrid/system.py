@@ -42,7 +42,7 @@ MOST_EVENTS = 100_000  # most events that are kept for each member, by default
 
 
 def _by_method(simulate: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: time stepping has a system of its own; forward the call to it if that method is chosen."""
+    """Decorator: time stepping needs another system; forward the call to it if that method is chosen."""
 
     @functools.wraps(simulate)
     def call(self: Any, *states: Any, **options: Any) -> Any:
@@ -188,7 +188,7 @@ class HybridSystem(HybridEquations):
         events        how many events of each member to keep at most, with the states after them; if there
                       are more, a LostEvents warning says how many. 0: none are kept, none missed
         limit         most steps between two samples, before a member is given up
-        threads       that share the members; default: those of the machine
+        threads       number of threads that share the members; default: all processors
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
