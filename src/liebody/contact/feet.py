@@ -133,6 +133,7 @@ class PointFeet(Element):
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         down, stands = self._landed(z, events)
+        # the impact takes kinetic energy, which the ledger counts as lost
         taken = s.kinetic_energy - dynamics.kinetic_energy(s.tree, s.q, self.velocity(s, z, p, events))
         lost_at_event = z.lost + taken
         since = where(down > 0.5, s.t, z.since)
@@ -140,6 +141,7 @@ class PointFeet(Element):
         return z._replace(stands=stands, since=since, lost=lost)
 
     def stop(self, s: State, z: Any, p: Any) -> Any:
+        # the standing point does not count
         lowest = [where(flag > 0.5, -1.0, -y) for flag, y in zip(z.stands, self._heights(s, p), strict=True)]
         return functools.reduce(maximum, lowest) - p.depth
 

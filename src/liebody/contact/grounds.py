@@ -127,7 +127,7 @@ def _over_box(r: Array, half: Array) -> tuple[Any, Array]:
     square = out @ out
     outside = square > 0
     length = sqrt(where(outside, square, 1.0))
-    # inside: the nearest side, which is the one with the largest (negative) distance
+    # inside: the nearest side has the largest (negative) distance
     deepest = maximum(maximum(beyond[0], beyond[1]), beyond[2])
     signs = [where(y < 0, -1.0, 1.0) for y in r]
     first = beyond[0] >= deepest

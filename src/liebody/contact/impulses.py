@@ -120,8 +120,8 @@ class ContactImpulses(Solved):
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
         if self.ledger:
             self.flows["dissipated"] = np.zeros((n, 2))
-        # A repeated step starts from the forces that it has found before, and not from the last step's. With
-        # impacts, `reaction` has their impulses too, so that the start is a flow of its own.
+        # The start of the solve is a separate flow where it differs from `reaction`. Attempts at a step replace
+        # it, while `reaction` still says which points touch; and with impacts `reaction` has their impulses.
         if self.repeated or self.bounces:
             self.guess = "guess"
             self.flows["guess"] = np.zeros((n, 3))
@@ -142,6 +142,7 @@ class ContactImpulses(Solved):
         return places
 
     def tell(self, s: State, z: Any, p: Any) -> None:
+        # a point touches if it had a normal force in the last step
         for point, force in zip(self.points, z.reaction, strict=True):
             s.touches(point, where(force[0] > 0, 1.0, 0.0), 0.0)
 
@@ -176,6 +177,8 @@ class ContactImpulses(Solved):
             gap, axes = self._gap(s, i, p)
             J = self._jacobian(s, i, axes)
             starts = None
+            # An attempt starts from the impact that the attempt before has found. Without a tolerance the
+            # search starts from zero, because an impact of the last step does not go on.
             if self.impact_guess is not None:
                 starts = h * getattr(z, self.impact_guess)[i]
             if self.rebounds:
@@ -189,6 +192,8 @@ class ContactImpulses(Solved):
         results = [_behind(self._gap(s, i, p)[0], z.stretch[i], x, p, h) for i, x in enumerate(pushes)]
         stretches, losses = (np.stack(y) for y in zip(*results, strict=True))
         forces = np.stack([push.x for push in pushes]) / h
+        # Impulses over h are forces. The forces of an impact count in the reaction and in the losses, but the
+        # next step does not start from them.
         flows = {"reaction": forces, "stretch": stretches}
         if self.guess == "guess":
             flows["guess"] = forces
@@ -272,6 +277,7 @@ def _hitting(gap: Any, u: Any, gravity: Any, p: Any, h: Any) -> tuple[Bounce, Ar
     at most.
     """
     g = np.asarray(gravity)
+    # below the threshold a point does not rebound, so that bounces come to an end
     fast = (p.restitution > 0) & (u < -p.restitution_threshold)
     hits = fast & (gap + h * u - h * h * sqrt(g @ g) <= 0)
     bias, R = _not_below(gap, p, h)
@@ -291,7 +297,7 @@ def _behind(gap: Any, stretch: Array, push: Push, p: Any, h: Any) -> tuple[Array
     """The stretch of a point after a step, and its energy loss in it along normal and tangents, (2,)."""
     K, K_t = pair(p.stiffness)
     x, before, v = push
-    ahead = gap + h * v[0]
+    ahead = gap + h * v[0]  # the gap after the step
     mean = 0.5 * (before + v)
     # A slipping point draws its anchor along, so that the spring alone stays within the cone of friction.
     held = within(K_t * (stretch + h * v[1:]), p.friction * x[0] / h)
@@ -338,6 +344,7 @@ class _JointImpulses(_Dissipating):
         self.force.check([body.joint.name for body in tree.bodies])
         self._at: list[_At] = []
         for body in tree.bodies:
+            # a joint that mimics another has no velocity of its own
             numbers = self.force.numbers_in(body.joint) if body.joint.mimic is None else None
             if numbers is not None:
                 self._at += [_At(body, i, [x[i] for x in numbers]) for i in range(body.joint.dim)]
@@ -362,6 +369,7 @@ class _JointImpulses(_Dissipating):
 
     def after(self, s: State, z: Any, p: Any, h: Any, pushes: list[Push], struck: Struck | None) -> After:
         entries = [self._row(s, h, at)[0] for at in self._at]
+        # a row is along +-v_i: the effort on v_i is the impulse with the sign of the row
         efforts = np.array([x * push.x[0] for x, push in zip(entries, pushes, strict=True)]) / h
         lost = -sum(push.work for push in pushes) / h - self._stored(s, h, pushes)
         flows = {"reaction": efforts}
@@ -403,6 +411,7 @@ class StopImpulses(_JointImpulses):
     def _row(self, s: State, h: Any, at: _At) -> tuple[Any, Any, Any, Bounds]:
         sign, gap = self._gap(s, at)
         k, *_, T = at.numbers
+        # before the limit the joint may come to it within the step; beyond it the spring and damper act
         return sign, where(gap > 0, gap / h, gap / (h + T)), 1 / (h * k * (h + T)), Bounds(0.0, np.inf)
 
     def attach(self, tree: Tree) -> None:
@@ -459,6 +468,7 @@ class DriveImpulses(Solved):
 
     def attach(self, tree: Tree) -> None:
         limits = effort_limits(tree)
+        # velocities with a finite limit and a drive
         self._at = np.flatnonzero(np.isfinite(limits) & (driven(tree, self._actuated) != 0)).tolist()
         self._limits = limits[self._at].tolist()
         self.flows = {"reaction": np.zeros(len(self._at))}
@@ -470,6 +480,7 @@ class DriveImpulses(Solved):
         tau, K, D = s.drives
         nothing = np.zeros(1, int)
         rows = []
+        # the impulse of a drive over the step is h (tau + D v - (D + h K) v'), linear in v'
         for i, most, x in zip(self._at, self._limits, z.reaction, strict=True):
             law = Saturation(h * (tau[i] + D[i] * s.v[i]), h * (D[i] + h * K[i]), h * most)
             J = np.zeros((1, s.tree.nv), int)

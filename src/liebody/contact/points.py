@@ -98,17 +98,7 @@ class Contact(Element):
         self.ground = ground
         self._points = points
         names = tuple(point.name if isinstance(point, Frame) else point for point in points)
-        if not names:
-            raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
-        if len(set(names)) < len(names):
-            raise ModelError(f"{name}: a point of {names} is named twice")
-        n = floats(f"{name}: normal", normal)
-        if n.shape != (3,) or not n.any():
-            raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
-        for what, x in (("stiffness", stiffness), ("damping", damping)):
-            if np.shape(x) not in ((), (2,)):
-                raise ModelError(f"{name}: {what} is {x!r}, expected a number, or two of them")
-        check_range(f"{name}: radius", 0, np.inf, number(f"{name}: radius", radius))
+        n = _checked_normal(name, names, normal, stiffness, damping, radius)
         self.name = name
         self.points = names
         self.slips = friction is not None
@@ -333,6 +323,24 @@ class Contact(Element):
             "force": np.stack([force for _, force in self.forces(s, z, p)]),
             "height_over": self._all(s, p)[0],
         }
+
+
+def _checked_normal(
+    name: str, points: tuple[str, ...], normal: Any, stiffness: Any, damping: Any, radius: Any
+) -> np.ndarray:
+    """The normal of a contact as an array; raises ModelError for arguments of `Contact` that cannot be."""
+    if not points:
+        raise ModelError(f"{name}: which points touch it? Give the points of frames, Contact('foot')")
+    if len(set(points)) < len(points):
+        raise ModelError(f"{name}: a point of {points} is named twice")
+    n = floats(f"{name}: normal", normal)
+    if n.shape != (3,) or not n.any():
+        raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
+    for what, x in (("stiffness", stiffness), ("damping", damping)):
+        if np.shape(x) not in ((), (2,)):
+            raise ModelError(f"{name}: {what} is {x!r}, expected a number, or two of them")
+    check_range(f"{name}: radius", 0, np.inf, number(f"{name}: radius", radius))
+    return n
 
 
 class CollisionShape(NamedTuple):

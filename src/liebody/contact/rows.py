@@ -76,12 +76,15 @@ class Problem(NamedTuple):
         """factors: L and 1/d of M."""
         L = square(factors[0])
         scale = np.array(factors[1])
+        # rows in the factors of M, each by itself
         seen = [_in_factors(L, scale, row, v, r) for row in rows]
         held, others = ([i for i, row in enumerate(rows) if (row.law is HELD) is x] for x in (True, False))
         loops = _Loops.of(len(v), [seen[i] for i in held], [rows[i].R for i in held])
+        # eliminate the held rows: the columns of all others get longer
         for i in others if held else ():
             seen[i] = loops.beside(seen[i])
         blocks = [Block(rows[i].law, seen[i].X, seen[i].Y, rows[i].R, seen[i].b) for i in others]
+        # With few rows the product X^T Y is formed once, with many the sweeps use the sparse factors.
         few = sum(len(block.R) for block in blocks) <= FORMED
         return cls(rows, seen, loops, held, others, formed(blocks) if few else blocks, few)
 
@@ -99,6 +102,7 @@ class Problem(NamedTuple):
             pushed = product(np.concatenate([none, *(seen[i].X for i in self.others)], axis=1), y)
         # the impulses that hold the loops against all the others, by back substitution
         taken = -outward((loops.L, loops.scale), loops.z + pushed[n:])
+        # velocities along each row after all impulses: by y for swept rows, by the law for held ones
         pushes = {}
         for i, block, impulse in zip(self.others, self.blocks, x, strict=True):
             at = reached(block.Y)
@@ -106,6 +110,7 @@ class Problem(NamedTuple):
         for i, impulse in zip(self.held, taken[:, None], strict=True):
             # w = J v' + bias + R x = 0 tells J v'
             pushes[i] = Push(impulse, seen[i].before, -rows[i].bias - rows[i].R * impulse)
+        # back to velocities: (M^-1 L^T) (r + X x), with the impulses of the loops
         change = outward(factors, r + pushed[:n] + product(loops.X, taken))
         return [pushes[i] for i in range(len(rows))], change
 
@@ -133,6 +138,7 @@ def _in_factors(L: Array, scale: Array, row: Row, v: Array, r: Array) -> _Seen:
     """
     # L has the pattern of the tree: an entry L[k, i] leads from velocity k to the velocity i that carries it
     at = set(reached(row.J.T))
+    # from the tips to the base: children come after their parents
     for k in reversed(range(len(v))):
         at |= {i for i in range(k) if not is_zero(L[k, i])} if k in at else set()
     a = sorted(at)
@@ -161,8 +167,9 @@ class _Loops(NamedTuple):
 
     @classmethod
     def of(cls, n: int, rows: Sequence[_Seen], shifts: Sequence[Array]) -> _Loops:
-        none = np.zeros((n, 0), int)
+        none = np.zeros((n, 0), int)  # so that concatenations have a shape without held rows
         X, Y = (np.concatenate([none, *(getattr(row, k) for row in rows)], axis=1) for k in "XY")
+        # R regularises redundant loops, whose rows of B are dependent
         R, b = (np.concatenate([none[0], *x]) for x in (shifts, [row.b for row in rows]))
         B = factor(symmetric(len(b), lambda i, j: dot(X[:, i], Y[:, j]) + (R[i] if i == j else 0)))
         return cls(X, Y, square(B[0]), np.array(B[1]), inward(B, b))

@@ -79,7 +79,7 @@ class SphereContact(ContactImpulses):
 
     @classmethod
     def of_collisions(cls, robot: Any, *pairs: tuple[str, str], **options: Any) -> SphereContact:
-        """All spheres and capsules of one link's collision shapes against those of another, for each pair.
+        """Contacts of all spheres and capsules of one link with all of another link, for each pair of links.
 
         pairs    names of links
         options  of `SphereContact`, without radius and length

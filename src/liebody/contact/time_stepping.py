@@ -11,8 +11,8 @@ joints' damping. The impulses x obey the laws of the contacts with the velocitie
     x_t = -h (k s' + d u_t), cut to |x_t| <= mu x_n,       s' = s + h u_t,   u_t = (J v')_t
 
 with the gap g of a point over the ground, and its stretch s since it sticks: the laws of `Contact` at the end
-of the step. Above the ground (g > 0) the only impulse is the one that keeps the point from passing through
-the ground: x_n > 0 only where g + h u_n + x_n / (h k + d) = 0. With the compliance R = 1 / (h (h k + d)),
+of the step. Above the ground (g > 0) an impulse acts only if the point would pass through the ground within
+the step: x_n > 0 only where g + h u_n + x_n / (h k + d) = 0. With the compliance R = 1 / (h (h k + d)),
 these are conditions on w = J v' + (g k / (h k + d), s k / (h k + d)) + R x (`cones`).
 
 Stewart and Trinkle (1996), "An implicit time-stepping scheme for rigid body dynamics"; Anitescu (2006);
@@ -100,8 +100,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
     Errors: ModelError for an unknown solver, iterations for the solver "projected", and elements with a
     constraint; ArgumentError for numbers of sweeps and iterations below one.
 
-    The class is long because it overrides every part of `RobotSystem` that a step replaces; `_motion` is one
-    function because its stages share most of their quantities.
+    The class is long because it overrides each part of `RobotSystem` that a step replaces.
     """
 
     resolves_contacts = False
@@ -202,7 +201,10 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         return whole, struck
 
     def motion(self, *arguments: Any) -> Any:
-        """The step that `EULER` takes with these rates: velocity of q, dv/dt, rates of flows and works."""
+        """The step that `EULER` takes with these rates: velocity of q, dv/dt, rates of flows and works.
+
+        It is one long function because its stages share most of their quantities.
+        """
         t, q, v, z, p = arguments
         s = self._state(t, q, v, z, p)
         h = p.step

@@ -123,6 +123,7 @@ class Apex(Element):
         self.directions = {"": -1}
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
+        # in stance the guard is negative, so that it changes downwards at an apex in flight only
         return {"": where(s.stance > 0.5, -1.0, s.com_velocity @ up(s.gravity))}
 
 

@@ -105,6 +105,7 @@ class HybridEquations(Sendable):
             return []
         names: list[str] = []
 
+        # the part runs once, on symbols; its values are not needed
         def keys(t: Any, y: Array, u: Array) -> Array:
             names.extend(dictionary_of(part, *self.read_flat(t, y, u)))
             return np.zeros(1)
@@ -136,6 +137,7 @@ class HybridEquations(Sendable):
         first = self.constant_memory.size
         end = first + self.nq + self.nv
         flowing = y[..., end : end + self.flowing_memory.size]
+        # the names of the memory are in the same order: constant parts first
         z = [*self.constant_memory.read(y[..., :first]), *self.flowing_memory.read(flowing)]
         p = self.parameters.read(u[..., : self.parameters.size])
         return t, y[..., first : first + self.nq], y[..., first + self.nq : end], self.memory.type(*z), p
@@ -166,6 +168,7 @@ class HybridEquations(Sendable):
             return q, v, result, False
         if not isinstance(result, tuple) or len(result) != 3:
             raise ShapeError(f"update returned {short(result)}, expected z or (q, v, z)")
+        # a result (q, v, z) may jump, even if it is equal to q, v at run time
         return *result, True
 
     def advanced(self, x: Array, psi: Array) -> Array:
@@ -207,6 +210,7 @@ class HybridEquations(Sendable):
         shapes = self.flat_shapes
         size = shapes["y"]
 
+        # the rate in the algebra of the integrated part of y
         def velocity(t: Any, y: Array, u: Array) -> Array:
             v, change, rates, powers = self.motion(*self.read_flat(t, y, u))
             change = np.asarray(change)
@@ -219,9 +223,11 @@ class HybridEquations(Sendable):
                 )
             return np.concatenate([v, change, flat_rates, _numbers("powers", powers)])
 
+        # the state after a step psi in the algebra: the constant memory stays
         def advance(y: Array, psi: Array) -> Array:
             return np.concatenate([y[:first], self.advanced(y[first:], psi)])
 
+        # rates f at y exp(psi), pulled back to the algebra at y: for Runge-Kutta-Munthe-Kaas methods
         def pull(psi: Array, f: Array) -> Array:
             return self.moving_group.dexp_inverse_times(-psi, f)
 

@@ -48,6 +48,7 @@ class InPlaceOf(HybridSystem):
             )
         self.system = system
         self.tree = getattr(system, "tree", None)
+        # each part of the original system becomes a part of this one, on the original arguments
         parts = {name: self._on_original(getattr(system, name)) for name in PARTS}
         super().__init__(
             system.group,

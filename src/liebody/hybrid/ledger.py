@@ -85,6 +85,7 @@ class AccountedSystem(HybridSystem):
         for (e, z, p), tau, lost in zip(s.elements, efforts, losses, strict=True):
             if e.driven:
                 driven_efforts = driven_efforts + tau
+            # work of an element: its efforts, and its forces on the velocities of their points
             power = tau @ v
             for frame, force in e.forces(s, z, p):
                 power = power + force @ s.velocity(frame)
@@ -92,6 +93,7 @@ class AccountedSystem(HybridSystem):
             # The ledger asks for losses by name; the names are known from here, where they are traced.
             self._lossy[e] = tuple(named_losses)
             by_element += [with_full_names(e, {"work": power} if acts(e) else {}), named_losses]
+        # work of the drives, joint by joint; a joint that mimics another has no velocities
         joints = {}
         for body in self.tree.bodies:
             if body.joint.mimic is None and np.any(self._driven[body.dofs]):
@@ -108,6 +110,7 @@ class AccountedSystem(HybridSystem):
         losses = []
         for q, v in zip(log.q, log.v, strict=True):
             J = dynamics.frame_jacobian(self.tree, q, point, "mixed")[3:]
+            # the pseudo-inverse leaves out directions with a mobility of zero, up to round-off
             mobility = J @ np.linalg.solve(dynamics.mass_matrix(self.tree, q).astype(float), J.T)
             u = J @ v
             losses.append(u @ np.linalg.pinv(mobility, rcond=1e-9, hermitian=True) @ u / 2)
@@ -143,6 +146,7 @@ class AccountedSystem(HybridSystem):
                     f"{run.end_times[member]:g} s: {run.ends[member]}; leave out `last`"
                 )
 
+        # the last value is a sample, or the state in which the member ended
         def change(kind: str, name: str) -> float:
             samples = getattr(run, kind)[name][member]
             end = getattr(run.final, kind)[name][member] if last is None else samples[last]

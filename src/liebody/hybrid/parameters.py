@@ -58,8 +58,8 @@ class ParametersOverTime:
                 )
             first, interval = equidistant(name, times)
             rows = len(times)
-        # The axis of samples stands behind those of the ensemble. Constant values of an ensemble get one of
-        # length 1 there, which `values` broadcasts.
+        # The axis of samples stands behind the axes of the ensemble. Constant values of an ensemble get an
+        # axis of length 1 there, which `values` broadcasts.
         values = dict(self.sampled)
         for name, value in self.constant.items():
             extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0

@@ -32,12 +32,15 @@ def hybrid_run(
 
     u  the parameters of each member over time
     """
+    # of sampled parameters a run has the first values
     p = u.table[:, 0, : system.parameters.size].reshape(*batch, -1)
+    # a member with a reason (a code above zero) has ended at its own time, the others at t_end
     end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
     times = np.broadcast_to(t, members.record.shape[:2])
     samples = hybrid_states(system, times, members.record, u.along(times), batch)
     final = hybrid_states(system, end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
 
+    # the log has flat states of each event, and asks for their parts
     def read(t: Array, y: Array) -> tuple[Array, Array, dict[str, Array]]:
         _, q, v, z, _ = system.read_flat(t, y, np.zeros(system.parameters.size))
         return q, v, dict(zip(z._fields, z, strict=True))
@@ -74,13 +77,14 @@ def hybrid_states(
     if (kernel := system.output_kernel) is not None:
         names = list(kernel.function.outputs)
 
+        # deferred: t, y and u are kept until a signal is asked for
         def compute() -> dict[str, Array]:
             values = kernel(t, y, u)
-            values = values if len(names) > 1 else (values,)
+            values = values if len(names) > 1 else (values,)  # a kernel returns a single output as an array
             return {name: shaped(x) for name, x in zip(names, values, strict=True)}
 
         signals = Signals(names, compute)
-    first = y.shape[-1] - len(system.power_names)
+    first = y.shape[-1] - len(system.power_names)  # the works are the last entries of y
     return HybridStates(
         t=shaped(t),
         q=q,

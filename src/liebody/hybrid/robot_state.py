@@ -91,6 +91,7 @@ class State:
     @once
     def velocity(self, point: str | Frame) -> Array:
         """Velocity of a frame's origin, in the world's axes, (3,)  [m/s]"""
+        # the twist has the frame's axes
         twist = dynamics.frame_twist(self.tree, self.q, self.v, point)
         return self.pose(point)[:3, :3] @ twist[3:]
 
@@ -119,6 +120,7 @@ class State:
 
     def touches(self, point: str, flag: Any, since: Any) -> None:
         """Note whether a point touches something, 1 or 0, and its last touch-down; elements call this."""
+        # a point may have contacts with several surfaces, and the robot several points: the latest counts
         self.landed = since if not self.flags else maximum(self.landed, since)
         self.flags[point] = maximum(self.flags[point], flag) if point in self.flags else flag
 
@@ -154,6 +156,7 @@ class State:
         # vanish from the traced code.
         if base is not None:
             q = np.concatenate([base.joint.group.neutral(), q[base.coordinates.stop :]])
+        # the base's axes are those of its placement now
         R = np.eye(3, dtype=int) if base is None else base.placement[:3, :3]
         r = R.T @ (dynamics.frame_pose(tree, q, point)[:3, 3] - dynamics.center_of_mass(tree, q))
         J = dynamics.frame_jacobian(tree, q, point, "mixed")[3:] - dynamics.center_of_mass_jacobian(tree, q)

@@ -112,7 +112,7 @@ class RobotSystem(AccountedSystem):
         self.elements = tuple(copy.deepcopy(x) for x in flat if isinstance(x, Element))
         self._more_outputs = outputs
 
-        # the arguments, of which `stepped_by` makes the systems of other methods
+        # `stepped_by` makes systems for other methods from these arguments
         self._other_systems: dict[str, RobotSystem] = {}
         self._description = robot, tuple(flat)
         self._options: dict[str, Any] = {"gravity": gravity, "actuated": actuated}
@@ -122,10 +122,7 @@ class RobotSystem(AccountedSystem):
         for element in self.elements:
             element.attach(tree)
         self._driven = driven(tree, actuated)
-        steps = {"step": positive("step", step, SECONDS)}
-        if self.resolves_contacts and any(element.stiff for element in self.elements):
-            lengths = {"stance_step": stance_step, "landing_step": landing_step}
-            steps |= {name: positive(name, x, SECONDS) for name, x in lengths.items()} | {"landing": landing}
+        steps = self._steps(step, stance_step, landing_step, landing)
         free = robot.layout.defaults if robot is not tree else {}
         kinds = self._by_full_names()
 
@@ -146,9 +143,20 @@ class RobotSystem(AccountedSystem):
             outputs=self._signals,
             name=name or tree.name,
         )
+        # values are checked against their ranges when a simulation is given them
         ranges = {parameter_name(e, key): x for e in self.elements for key, x in e.ranges.items()}
         checks = {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
         self.parameters.checks = {**self.mechanism.layout.checks, **checks}
+
+    def _steps(
+        self, step: float, stance_step: float, landing_step: float, landing: float
+    ) -> dict[str, float]:
+        """Parameters of the step lengths; those of contacts only if short steps have to resolve them."""
+        steps = {"step": positive("step", step, SECONDS)}
+        if self.resolves_contacts and any(element.stiff for element in self.elements):
+            lengths = {"stance_step": stance_step, "landing_step": landing_step}
+            steps |= {name: positive(name, x, SECONDS) for name, x in lengths.items()} | {"landing": landing}
+        return steps
 
     def _if_any(self, part: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
         """The function if an element overrides this method of `Element`; else None."""
@@ -215,6 +223,7 @@ class RobotSystem(AccountedSystem):
         constraints = {e: rows for e, z, p in s.elements if (rows := e.constraint(s, z, p)) is not None}
         if not constraints:
             return a, {}
+        # the rows of all constraints are solved together, because their forces act on each other
         J, rate = (np.concatenate(x) for x in zip(*constraints.values(), strict=True))
         X = solve(dynamics.mass_matrix(s.tree, s.q), J.T)
         x = solve(J @ X, -(J @ a + rate))
@@ -248,6 +257,8 @@ class RobotSystem(AccountedSystem):
         s = self._state(t, q, v, z, p)
         new = self._with_memories(z, [(e, e.update(s, z_, p_, events)) for e, z_, p_ in s.elements])
         velocities = [u for e, z_, p_ in s.elements if (u := e.velocity(s, z_, p_, events)) is not None]
+        # Changes of velocity add up. Without them the update returns z alone, so that variations of q and v
+        # stay exact.
         return (q, v + sum(u - v for u in velocities), new) if velocities else new
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
@@ -263,6 +274,7 @@ class RobotSystem(AccountedSystem):
         if not any(element.stiff for element in self.elements):
             return p.step
         s = self._state(t, q, v, z, p)
+        # the shortest steps resolve the landing, when the contact forces rise
         stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
         return where(s.stance > 0.5, stance, p.step)
 
@@ -281,6 +293,7 @@ class RobotSystem(AccountedSystem):
         efforts: Array = np.zeros(self.nv, int)
         constrained = any(type(e).constraint is not Element.constraint for e in self.elements)
         multipliers = self._constrained_motion(s)[1] if constrained else {}
+        # signals of the robot, then of its elements, then of its forces, then further ones of the user
         of_robot = ("kinetic_energy", "potential_energy", "com", "com_velocity")
         signals: list[Mapping[str, Any]] = [{name: getattr(s, name) for name in of_robot}]
         for e, z, p in s.elements:
@@ -303,7 +316,7 @@ class RobotSystem(AccountedSystem):
         potential = outputs["potential_energy"]
         work_done = None
         if self.power_names:
-
+            # the ledger of each sample, from the first one on
             def change(kind: str, name: str) -> Array:
                 x = getattr(states, kind)[name]
                 return x - x[..., :1]

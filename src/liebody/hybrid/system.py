@@ -104,7 +104,7 @@ class HybridSystem(HybridEquations):
         """Flat states y (n, size) of the members of an ensemble at the start.
 
         u       flat parameters at the start, (n, size)
-        memory  values of the memory that differ from the defaults and from those of `start`
+        memory  values of the memory that replace the defaults and the results of `start`
         """
         n = math.prod(batch)
         try:
@@ -121,7 +121,7 @@ class HybridSystem(HybridEquations):
     def _memory_at_start(
         self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]
     ) -> Array:
-        """The memory (n, size): values of the user go before those of `start`, and these before defaults."""
+        """The memory (n, size): values of the user, else results of `start`, else the defaults."""
         z = self.memory.values(memory, batch).reshape(len(q), self.memory.size)
         if self.start_kernel is None:
             return z
@@ -210,7 +210,7 @@ class HybridSystem(HybridEquations):
                 raise IntegrationError(f"{name} is {x!r}, expected a number of seconds, zero or more")
         q, v = self.checked_states(q0, v0)
         over_time = ParametersOverTime(dict(parameters or {}), dict(sampled or {}), self.parameters)
-        # the axes of the ensemble are those of states, parameters and memory, broadcast with each other
+        # states, parameters and memory may have axes of an ensemble, which are broadcast with each other
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         batch = ensemble_of(states | over_time.batches | self.memory.batches(memory or {}))
         check_members(batch)
