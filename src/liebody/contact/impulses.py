@@ -120,8 +120,9 @@ class ContactImpulses(Solved):
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
         if self.ledger:
             self.flows["dissipated"] = np.zeros((n, 2))
-        # The start of the solve is a separate flow where it differs from `reaction`. Attempts at a step replace
-        # it, while `reaction` still says which points touch; and with impacts `reaction` has their impulses.
+        # The start of the solve is a separate flow where it differs from `reaction`. Attempts at a step
+        # replace it, while `reaction` still says which points touch; and with impacts `reaction` has their
+        # impulses.
         if self.repeated or self.bounces:
             self.guess = "guess"
             self.flows["guess"] = np.zeros((n, 3))

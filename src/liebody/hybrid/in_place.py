@@ -25,7 +25,7 @@ class InPlaceOf(HybridSystem):
 
     system                     the original system; its functions get `original_memory` and
                                `original_parameters`
-    parameters, memory, flows  names and values in addition to those of the original system
+    parameters, memory, flows  names and values that are added to the original system
     replaced                   arguments of `HybridSystem` that replace parts of the original system. The
                                update of the original system is not taken over: give update, or there is none
 

@@ -143,15 +143,17 @@ class RobotSystem(AccountedSystem):
             outputs=self._signals,
             name=name or tree.name,
         )
-        # values are checked against their ranges when a simulation is given them
+        self.parameters.checks = {**self.mechanism.layout.checks, **self._range_checks()}
+
+    def _range_checks(self) -> dict[str, Callable[..., Any]]:
+        """Functions that check the values of parameters in a simulation, by the ranges of the elements."""
         ranges = {parameter_name(e, key): x for e in self.elements for key, x in e.ranges.items()}
-        checks = {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
-        self.parameters.checks = {**self.mechanism.layout.checks, **checks}
+        return {name: functools.partial(check_range, name, *limits) for name, limits in ranges.items()}
 
     def _steps(
         self, step: float, stance_step: float, landing_step: float, landing: float
     ) -> dict[str, float]:
-        """Parameters of the step lengths; those of contacts only if short steps have to resolve them."""
+        """Parameters for the lengths of steps; contacts need short steps, unless they are solved for."""
         steps = {"step": positive("step", step, SECONDS)}
         if self.resolves_contacts and any(element.stiff for element in self.elements):
             lengths = {"stance_step": stance_step, "landing_step": landing_step}
