@@ -66,7 +66,7 @@ EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
 
 class UnsolvedSteps(UserWarning):
-    """Steps whose forces fail their laws by more than the tolerance, however often they were taken."""
+    """Forces of steps fail their laws by more than the tolerance after all repetitions."""
 
 
 class TimeStepping(RobotSystem, method="time-stepping"):

@@ -180,7 +180,7 @@ class HybridEquations(Sendable):
         return False
 
     def repeats(self) -> Repeats | None:
-        """The rule by which implicit steps are repeated until they converge; None: steps are explicit."""
+        """The rule by which a step is repeated until its forces converge; None: it is taken once."""
         return None
 
     def flow(self, method: Method) -> HybridFlow:
