@@ -38,7 +38,7 @@ def plate(points: int) -> TimeStepping:
 
 
 def measured(system: TimeStepping) -> str:
-    field = system._flow(time_stepping.EULER).functions.field
+    field = system.flow(time_stepping.EULER).functions.field
     line = f"{sum(field.operations.values()):9} {passes.length(field):9}"
     least = []
     for members, steps in ((64, 100), (1, 500)):

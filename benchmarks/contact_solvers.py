@@ -7,8 +7,8 @@ The problems are those of the steps of ANYmal on its four feet, or Talos on four
 (1e7 N/m, 1e5 N s/m), at steps of 1 ms: with A = J M^-1 J^T + R, (m, m), find impulses x and w = A x + b that
 obey Coulomb's law. Solvers are traced and compiled over lanes, with a fixed number of iterations:
 
-    gauss-seidel   projected, so many sweeps                                   (contact.cones, newton = 0)
-    exact          sweeps of an exact solution for each contact                (contact.cones, newton = 3)
+    gauss-seidel   projected, so many sweeps                                (contact.cones, ProjectedStep)
+    exact          sweeps of an exact solution for each contact             (contact.cones, ConeNewton(3))
     admm           min x.A x/2 + (b + s).x over the cones; one factorisation of A + rho for all iterations
     newton         on the unconstrained dual of the same: with A - R = C C^T, x = P(y), y = -(b + s + C z)/R,
                    min |z|^2/2 + R |P(y)|^2/2; in each iteration a factorisation (m, m) and a line search
@@ -40,7 +40,7 @@ import liebody as lb
 from liebody.compiler import Kernel, trace
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.contact import Contact, TimeStepping, impulses
-from liebody.contact.cones import TINY, Block, Cone, gauss_seidel
+from liebody.contact.cones import TINY, Block, Cone, ConeNewton, ProjectedStep, Solver, gauss_seidel
 from liebody.hybrid import JointPD
 from liebody.scalars import Array, maximum, sqrt, where
 from liebody.scalars.linear import factor, inward, product, solve, symmetric
@@ -73,7 +73,7 @@ def sampled(name: str, stiffness: float, damping: float) -> tuple[dict[str, np.n
     def problem(t: Any, y: Array, u: Array) -> dict[str, Array]:
         solver, impulses.gauss_seidel = impulses.gauss_seidel, note  # type: ignore[attr-defined]
         try:
-            system._motion(*system._read(t, y, u))
+            system.motion(*system.read_flat(t, y, u))
         finally:
             impulses.gauss_seidel = solver  # type: ignore[attr-defined]
         return found
@@ -124,10 +124,10 @@ def lifted(w: Array) -> Array:
     return np.concatenate(parts)
 
 
-def sweeping(sweeps: int, newton: int, A: Array, b: Array, x: Array, R: Any) -> Array:
+def sweeping(sweeps: int, solver: Solver, A: Array, b: Array, x: Array, R: Any) -> Array:
     one, zero = np.eye(len(b), dtype=int), np.zeros(3, int)
     points = [Block(Cone(MU), one[:, own], A[:, own], zero, b[own]) for own in blocks(len(b))]
-    found, *_ = gauss_seidel(points, [x[own] for own in blocks(len(b))], sweeps, newton)
+    found, *_ = gauss_seidel(points, [x[own] for own in blocks(len(b))], sweeps, solver)
     return np.concatenate(found)
 
 
@@ -190,8 +190,8 @@ def defects(A: Array, b: Array, x: Array) -> Array:
 
 
 SOLVERS: dict[str, Callable[..., Array]] = {
-    **{f"gauss-seidel, {n} sweeps": partial(sweeping, n, 0) for n in (5, 10, 20)},
-    **{f"exact, {n} sweeps": partial(sweeping, n, 3) for n in (1, 2, 3, 5, 10)},
+    **{f"gauss-seidel, {n} sweeps": partial(sweeping, n, ProjectedStep()) for n in (5, 10, 20)},
+    **{f"exact, {n} sweeps": partial(sweeping, n, ConeNewton(3)) for n in (1, 2, 3, 5, 10)},
     **{f"admm, {n}": partial(admm, n, False) for n in (20, 40)},
     **{f"admm corrected, {n}": partial(admm, n, True) for n in (10, 20, 40, 80)},
     **{f"newton, {n}": partial(newton, n, False) for n in (4, 8, 16)},

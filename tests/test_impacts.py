@@ -10,7 +10,7 @@ from liebody.base.errors import IntegrationError, ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler.native import libraries
 from liebody.contact import Contact, TimeStepping, UnsolvedSteps
-from liebody.contact.cones import Cone
+from liebody.contact.cones import Cone, ConeNewton
 from liebody.contact.impacts import Bounce, ImpactRow, impact
 from liebody.groups import Free, Planar, Prismatic
 from liebody.hybrid import VariedSystem
@@ -229,7 +229,7 @@ def test_impacts_of_any_mechanism_add_no_kinetic_energy(sweeps):
             bias = np.array([0.0 if hits else gap, 0, 0])
             law = Cone(rng.uniform(0, 2))
             rows.append(ImpactRow(J, bias, np.full(3, 1e-12), law, bounce=Bounce(hits, fast, e)))
-        after = v + np.asarray(impact(factor(M), v, rows, sweeps, 3).change, float)
+        after = v + np.asarray(impact(factor(M), v, rows, sweeps, ConeNewton(3)).change, float)
         before = v @ M @ v
         assert after @ M @ after <= before * (1 + 1e-12)
         hit += after @ M @ after < before * (1 - 1e-6)

@@ -120,7 +120,7 @@ def test_many_pairs_are_loops_that_compute_what_straight_lines_do(monkeypatch):
         pairs = [(f"b{i}", f"b{i + 1}") for i in range(6)]
         touch = SphereContact(*pairs, radius=(0.05, 0.07), length=0.4, friction=0.5, margin=0.01)
         system = TimeStepping(builder.build(), touch)
-        fields.append(system._flow(time_stepping.EULER).functions.field)
+        fields.append(system.flow(time_stepping.EULER).functions.field)
     straight, loops = fields
     names = [part.function.name for each in loops.passes for part in each.parts]
     assert names.count("nearest") == names.count("relative") == names.count("diagonal") == 1

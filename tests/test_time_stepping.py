@@ -18,7 +18,7 @@ from liebody.compiler.native import libraries
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.compiler.programs import passes
 from liebody.contact import Boxes, Contact, HeightField, SphereContact, TimeStepping, time_stepping
-from liebody.contact.cones import Block, Bounds, Cone, formed, gauss_seidel
+from liebody.contact.cones import Block, Bounds, Cone, ConeNewton, ProjectedStep, formed, gauss_seidel
 from liebody.contact.grounds import tangents
 from liebody.contact.time_stepping import EULER
 from liebody.groups import Free, Planar, Prismatic, Revolute, SpatialTranslation
@@ -153,7 +153,7 @@ def test_one_contact_is_solved_from_any_state(mu):
     for _ in range(300):
         J = rng.standard_normal((3, 9)) * 10.0 ** rng.uniform(-1, 1, (3, 1))
         A, b = J @ J.T + 1e-3 * np.eye(3), rng.standard_normal(3)
-        x = cone.solve(A, b, np.zeros(3), 12)
+        x = cone.solve(A, b, np.zeros(3), ConeNewton(12))
         assert x[0] >= 0 and np.hypot(*x[1:]) <= mu * x[0] * (1 + 1e-12)
         worst = max(worst, cone.defect(A, A @ x + b, x) * A[0, 0] / np.linalg.norm(b))
     assert worst < 1e-8
@@ -164,14 +164,14 @@ def rows_of(law):
     return 3 if isinstance(law, Cone) else 1
 
 
-def swept(A, b, laws, sweeps, newton):
+def swept(A, b, laws, sweeps, solver):
     """Impulses of w = A x + b from x = 0, and the largest defect of a law."""
     ends, one, zero = np.cumsum([0, *map(rows_of, laws)]), np.eye(len(b)), np.zeros(len(b))
     blocks = [
         Block(law, one[:, i:j], A[:, i:j], zero[i:j], b[i:j])
         for law, (i, j) in zip(laws, itertools.pairwise(ends), strict=True)
     ]
-    x, _, defect = gauss_seidel(blocks, [zero[: rows_of(law)] for law in laws], sweeps, newton)
+    x, _, defect = gauss_seidel(blocks, [zero[: rows_of(law)] for law in laws], sweeps, solver)
     return np.concatenate(x), defect
 
 
@@ -191,9 +191,9 @@ def test_sweeps_over_factors_are_those_over_their_product():
         for law, (i, j) in zip(laws, itertools.pairwise(ends), strict=True)
     ]
     start = [np.zeros(rows_of(law)) for law in laws]
-    for newton in (0, 3):
-        x, y, defect = gauss_seidel(blocks, start, 5, newton)
-        other, whole, rest = gauss_seidel(formed(blocks), start, 5, newton)
+    for solver in (ProjectedStep(), ConeNewton(3)):
+        x, y, defect = gauss_seidel(blocks, start, 5, solver)
+        other, whole, rest = gauss_seidel(formed(blocks), start, 5, solver)
         np.testing.assert_allclose(np.concatenate(x), np.concatenate(other), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(y, X @ np.concatenate(x), rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(whole, np.concatenate(other), rtol=1e-12, atol=1e-13)
@@ -205,8 +205,8 @@ def test_projected_and_exact_sweeps_come_to_the_same_impulses():
     J = rng.standard_normal((12, 18))
     A, b = J @ J.T / 18 + 0.1 * np.eye(12), rng.standard_normal(12)
     laws = [Cone(0.7)] * 4
-    exact, defect = swept(A, b, laws, 60, 8)
-    plain, _ = swept(A, b, laws, 400, 0)
+    exact, defect = swept(A, b, laws, 60, ConeNewton(8))
+    plain, _ = swept(A, b, laws, 400, ProjectedStep())
     assert defect < 1e-12 and exact[0::3].max() > 0.1
     np.testing.assert_allclose(plain, exact, atol=1e-10)
 
@@ -221,7 +221,7 @@ def test_four_contacts_obey_signorini_and_coulomb_in_their_own_words(mu):
         A = 0.3 * (J @ J.T) / 18 + 0.7 * np.eye(12)
         b = rng.standard_normal(12) * np.repeat(10.0 ** rng.uniform(-3, 0, 4), 3)
         b[0::3] = rng.standard_normal(4) - 0.5
-        x, defect = swept(A, b, [Cone(mu)] * 4, 100, 8)
+        x, defect = swept(A, b, [Cone(mu)] * 4, 100, ConeNewton(8))
         w = A @ x + b
         assert defect < 1e-9
         for (n, *t), (u, *s) in zip(x.reshape(4, 3), w.reshape(4, 3), strict=True):
@@ -234,7 +234,7 @@ def test_four_contacts_obey_signorini_and_coulomb_in_their_own_words(mu):
 
 def test_bounds_hold_limits_and_dry_friction():
     A = np.array([[2.0, 0.5], [0.5, 1.0]])
-    x, defect = swept(A, np.array([-3.0, 1.0]), [Bounds(0, np.inf), Bounds(-0.2, 0.2)], 40, 0)
+    x, defect = swept(A, np.array([-3.0, 1.0]), [Bounds(0, np.inf), Bounds(-0.2, 0.2)], 40, ProjectedStep())
     np.testing.assert_allclose(x, [1.55, -0.2])
     assert defect < 1e-14
 
@@ -492,9 +492,13 @@ def test_what_time_stepping_cannot_do_is_said(ball):
         HeightField(np.zeros((2, 2)), (1, 2, 3))
     with pytest.raises(ArgumentError, match=r"count is 2.5, expected a whole number"):
         Boxes.steps(0.1, 0.3, 2.5)
-    for name, least in (("sweeps", 1), ("newton", 0)):
-        with pytest.raises(ArgumentError, match=f"{name} is -1, expected a whole number, {least} or more"):
-            TimeStepping(tree, Contact("body", friction=0.5), **{name: -1})
+    for name in ("sweeps", "newton"):
+        with pytest.raises(ArgumentError, match=f"{name} is 0, expected a whole number, 1 or more"):
+            TimeStepping(tree, Contact("body", friction=0.5), **{name: 0})
+    with pytest.raises(ModelError, match="solver is 'exact', expected one of 'newton', 'projected'"):
+        TimeStepping(tree, Contact("body", friction=0.5), solver="exact")
+    with pytest.raises(ModelError, match="newton=3 counts iterations of solver='newton'"):
+        TimeStepping(tree, Contact("body", friction=0.5), solver="projected", newton=3)
     for step in (0.0, -1e-3, [], [1e-3, 0.0]):
         with pytest.raises(IntegrationError, match=r"step is .* expected positive"):
             ball.simulate([1, 0, 0, 0, 0, 0, 1], t_end=1.0, parameters={"step": step})
@@ -575,9 +579,9 @@ def rough(**options):
 
 def test_many_points_are_loops_that_compute_what_straight_lines_do(monkeypatch):
     system, q, v = rough(tolerance=1e-8)
-    straight = system._flow(EULER).functions.field
+    straight = system.flow(EULER).functions.field
     monkeypatch.setattr(time_stepping, "MANY", 0)
-    loops = rough(tolerance=1e-8)[0]._flow(EULER).functions.field
+    loops = rough(tolerance=1e-8)[0].flow(EULER).functions.field
     assert isinstance(straight, Function) and isinstance(loops, Program)
     rng, run = np.random.default_rng(3), compile_numpy(straight)
     given = system.parameters.values({}, (), 1e-3)
@@ -595,7 +599,7 @@ def test_the_text_of_a_step_hardly_grows_with_its_points():
         for i, (x, y) in enumerate(itertools.product(np.linspace(-0.2, 0.2, side), repeat=2)):
             builder.frame(f"p{i}", "body", [x, y, -0.05])
         floor = Contact(*(f"p{i}" for i in range(side**2)), stiffness=1e5, damping=1e3, friction=0.5)
-        return passes.length(TimeStepping(builder.build(), floor)._flow(EULER).functions.field)
+        return passes.length(TimeStepping(builder.build(), floor).flow(EULER).functions.field)
 
     few, many = text(4), text(8)
     assert few < 4000 and (many - few) / 48 < 40  # operations; a point on its own has 1500
@@ -610,7 +614,7 @@ def test_feet_of_legs_that_are_alike_are_one_loop():
             f"foot{i}", f"leg{i}", [0, 0, -0.3]
         )
     floor = Contact(*(f"foot{i}" for i in legs), stiffness=1e5, damping=1e3, friction=0.5)
-    field = TimeStepping(builder.build(), floor)._flow(EULER).functions.field
+    field = TimeStepping(builder.build(), floor).flow(EULER).functions.field
     names = [part.function.name for each in field.passes for part in each.parts]
     assert 0 < names.count("solved") <= 2 and 0 < names.count("seen") <= 2  # the first sees no other yet
 

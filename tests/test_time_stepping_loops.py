@@ -184,7 +184,7 @@ def test_many_points_beside_a_loop_are_loops_that_compute_what_straight_lines_do
         monkeypatch.setattr(time_stepping, "MANY", many)
         floor = Contact("toe", "heel", stiffness=1e6, damping=1e4, friction=0.5, restitution=0.2)
         system = TimeStepping(ClosedTree(leg(), [PIN]), floor)
-        fields.append(system._flow(time_stepping.EULER).functions.field)
+        fields.append(system.flow(time_stepping.EULER).functions.field)
     straight, loops = fields
     assert isinstance(straight, Function) and isinstance(loops, Program)
     given = system.parameters.values({}, (), 1e-3)

@@ -12,7 +12,7 @@ from ..base.errors import ModelError
 from ..bodies import Tree
 from ..groups import Planar
 from ..hybrid import Element, State
-from ..hybrid.robot_system import full_name
+from ..hybrid.element import full_name
 from ..scalars import Array, maximum, where
 from ..scalars.linear import solve
 from .points import movable, words_of
@@ -25,34 +25,36 @@ class PointFeet(Element):
 
         M dv/dt + C v + g = tau + J^T F,      J dv/dt + (dJ/dt) v = 0.
 
-    When another one touches down it stands, at once and without a bounce, and lets the first one go (an
+    When another point touches down, it stands at once, without a bounce, and the first point is free (an
     instantaneous double support): the impulse P of the ground changes the velocity by
 
         M (v+ - v) = J^T P,      J v+ = 0.
 
     Westervelt, Grizzle, Chevallereau, Choi, Morris (2007), Feedback Control of Dynamic Bipedal Robot
-    Locomotion, sections 3.4.1 and 3.4.2; their impact is that of Hurmuzlu and Marghitu (1994).
+    Locomotion, sections 3.4.1 and 3.4.2, with the impact of Hurmuzlu and Marghitu (1994).
 
-    points  names of frames; their origins are the points. The first one stands at the start, wherever it is
+    points  names of frames; their origins are the points. The first one stands at the start, at any height
     normal  of the half-space, out of it, (3,)
     height  of its surface over the world's origin, along the normal                                     [m]
-    depth   a member ends where a point is lower than that under the surface, as one that did not lift off [m]
-    name    goes before the names of what belongs to it
+    depth   a member ends when a point is deeper under the surface, such as a foot that did not lift off   [m]
+    name    prefix of the names of parameters, guards, memory and signals
 
-    It has the parameters height and depth; the guards <point>, heights over the surface of those that do not
-    stand, downwards at touch-down (what is no letter or digit in a name becomes an underscore); the memory
+    It has the parameters height and depth; the guards <point>, heights over the surface of points that do not
+    stand, downwards at touch-down (other characters of a name than letters and digits become underscores);
+    the memory
 
         stands (n,)  1 for the point that stands
         since        time of the last touch-down                                                         [s]
         lost         kinetic energy taken by impacts                                                     [J]
 
-    and the signals force (n, 3), in the world's axes, height_over (n,), and lost. Nothing keeps the ground
-    from pulling, or bounds its friction: look at force, whose part along the normal must be positive.
+    and the signals force (n, 3), in the world's axes, height_over (n,), and lost. The model does not keep the
+    ground from pulling, and does not bound friction: check that the force along the normal is positive.
 
     Errors: ModelError for fewer than two points, or frames that the robot does not have.
     """
 
-    driven, touches = False, True
+    driven = False
+    touches = True
 
     def __init__(
         self,
@@ -66,7 +68,9 @@ class PointFeet(Element):
         if len(set(points)) < max(2, len(points)):
             raise ModelError(f"{name}: points are {points}, expected two or more, each once: the feet")
         plane = Planar(np.asarray(normal, float))
-        self.name, self.points, self.normal = name, points, plane.normal
+        self.name = name
+        self.points = points
+        self.normal = plane.normal
         self._axes = np.concatenate([plane.normal[None], plane.S[3:, 1:].T])
         self.parameters = {"height": height, "depth": depth}
         self._names = words_of(name, points)
@@ -74,6 +78,7 @@ class PointFeet(Element):
 
     def attach(self, tree: Tree) -> None:
         self._frames = [tree.frame(point) for point in self.points]
+        # A planar robot cannot move along one tangent. A row there would make J M^-1 J^T singular.
         self._along = self._axes[movable(tree, self._frames, self._axes)]
         stands = np.zeros(len(self.points))
         stands[0] = 1
@@ -84,7 +89,10 @@ class PointFeet(Element):
             s.touches(point, flag, z.since)
 
     def _standing(self, s: State, stands: Array) -> Array:
-        """The Jacobian (k, nv) of the point that stands, along the directions in which it could move."""
+        """The Jacobian (k, nv) of the point that stands, along the directions in which it could move.
+
+        It is a sum over all points, because the standing point is known at run time only.
+        """
         J = [s.jacobian(frame)[3:] for frame in self._frames]
         return self._along @ sum(x * j for x, j in zip(stands, J, strict=True))
 
@@ -100,11 +108,16 @@ class PointFeet(Element):
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         swings = zip(self._names, z.stands, self._heights(s, p), strict=True)
+        # the standing point is at height zero up to round-off, whose sign is no event
         return {name: where(flag > 0.5, 1.0, y) for name, flag, y in swings}
 
     def _landed(self, z: Any, events: Any) -> tuple[Any, Array]:
-        """Whether a point has touched down, 1 or 0, and which point stands now; of several, the first."""
-        down, stands = 0.0, []
+        """Whether a point has touched down, 1 or 0, and flags (n,) of the point that stands now.
+
+        If several points touch down at once, the first of them stands.
+        """
+        down: Any = 0.0
+        stands = []
         for name in self._names:
             now = where(getattr(events, full_name(self, name)) < 0, 1 - down, 0.0)
             stands.append(now)
@@ -114,16 +127,21 @@ class PointFeet(Element):
     def velocity(self, s: State, z: Any, p: Any, events: Any) -> Array:
         down, stands = self._landed(z, events)
         J = self._standing(s, stands)
+        # v+ = v - M^-1 J^T (J M^-1 J^T)^-1 J v: the impulse that stops the point
         X = solve(dynamics.mass_matrix(s.tree, s.q), J.T)
         return where(down > 0.5, s.v - X @ solve(J @ X, J @ s.v), s.v)
 
     def update(self, s: State, z: Any, p: Any, events: Any) -> Any:
         down, stands = self._landed(z, events)
+        # the impact takes kinetic energy, which the ledger counts as lost
         taken = s.kinetic_energy - dynamics.kinetic_energy(s.tree, s.q, self.velocity(s, z, p, events))
-        since, lost = (where(down > 0.5, *x) for x in ((s.t, z.since), (z.lost + taken, z.lost)))
+        lost_at_event = z.lost + taken
+        since = where(down > 0.5, s.t, z.since)
+        lost = where(down > 0.5, lost_at_event, z.lost)
         return z._replace(stands=stands, since=since, lost=lost)
 
     def stop(self, s: State, z: Any, p: Any) -> Any:
+        # the standing point does not count
         lowest = [where(flag > 0.5, -1.0, -y) for flag, y in zip(z.stands, self._heights(s, p), strict=True)]
         return functools.reduce(maximum, lowest) - p.depth
 

@@ -1,4 +1,8 @@
-"""Steps of joints that turn and translate: they turn by exp(h omega) and move straight by h v."""
+"""Steps of joints that turn and translate, such as floating bases: turn by exp(h omega), translate by h v.
+
+The exponential of SE(3) moves along a screw. A flying body moves along a straight line or a parabola instead,
+while it turns; the functions here keep its velocity in the world.
+"""
 
 from __future__ import annotations
 
@@ -16,45 +20,49 @@ from ..scalars.linear import cross, is_zero, product, solve
 
 
 def turning(tree: Tree, v: Array) -> Array:
-    """omega x v of joints that turn and translate, (nv,): what turning axes add to their accelerations."""
-    found: Array = np.zeros(tree.nv, int).astype(object)
+    """omega x v of joints that turn and translate, (nv,): the part of their accelerations by turning axes."""
+    accelerations: Array = np.zeros(tree.nv, int).astype(object)
     for body, S, inverse in _mixed(tree):
         V = S @ v[body.dofs]
-        found[body.dofs] = inverse[:, 3:] @ cross(V[:3], V[3:])
-    return found
+        accelerations[body.dofs] = inverse[:, 3:] @ cross(V[:3], V[3:])
+    return accelerations
 
 
 def carried(tree: Tree, v: Array, h: Any, mean: Array) -> tuple[Array, Array]:
-    """The velocity whose exponential over h moves as `mean` says, and v in the axes after that.
+    """A velocity whose exponential over h is the motion of the step, and v in the axes after the step.
 
-    mean  the mean velocity of the step; it turns as v
+    mean  the mean velocity of the step, with the angular velocity of v
 
-    A body that flies on goes straight, with the velocity that it had in the world.
+    A flying body goes straight, with the velocity that it had in the world.
     """
-    moves, seen = np.array(mean, object), np.array(v, object)
+    moves = np.array(mean, object)
+    turned = np.array(v, object)
     for body, S, inverse in _mixed(tree):
-        V, path = S @ v[body.dofs], S @ mean[body.dofs]
+        V = S @ v[body.dofs]
+        path = S @ mean[body.dofs]
         turn = h * V[:3]
+        # exp(h (omega, u)) translates by dexp(h omega) h u: u is chosen so that this is the straight path
         moves[body.dofs] = inverse @ np.concatenate([V[:3], SO3.dexp_inverse(turn) @ path[3:]])
         R = SO3.exp(turn)
-        seen[body.dofs] = inverse @ np.concatenate([R.T @ V[:3], R.T @ V[3:]])
-    return moves, seen
+        turned[body.dofs] = inverse @ np.concatenate([R.T @ V[:3], R.T @ V[3:]])
+    return moves, turned
 
 
 def in_free_fall(tree: Tree, v: Array, after: Array, pushed: Sequence[tuple[Array, Array]]) -> Array:
-    """The mean velocity of a step from v to after: of bases that nothing pushes, by the law of free fall.
+    """The mean velocity of a step from v to after; for bases without impulses, by the law of free fall.
 
     pushed  rows J (m, nv) and their impulses (m,)
 
     A base is a joint on the world that translates. While no row acts on it, it translates by the mean of its
-    velocities, and so its parabola, and the energy on it, are exact. Everything else moves by its velocity
-    at the end of the step, as semi-implicit Euler has it: that is stable for what is stiff.
+    velocities, so that its parabola, and its energy along it, are exact. All other joints move by their
+    velocity at the end of the step: this is semi-implicit Euler, which is stable for stiff forces.
     """
     mean = np.array(after, object)
     for body in tree.bodies:
         S = body.joint.S
         if body.parent or body.joint.mimic is not None or not S[3:].any():
             continue
+        # rows with an entry for the base act on it; whether their impulses are zero is known at run time only
         acting = [x for J, x in pushed if not all(map(is_zero, np.ravel(J[:, body.dofs])))]
         free = all_zero(np.concatenate([np.zeros(0), *acting]))
         inverse = np.round(np.linalg.pinv(S), 15)
@@ -64,31 +72,36 @@ def in_free_fall(tree: Tree, v: Array, after: Array, pushed: Sequence[tuple[Arra
 
 
 def tumbling(tree: Tree, v: Array, M: Array, h: Any) -> Array:
-    """Change of v (nv,) that keeps the energy of bodies that tumble, as inertial forces are explicit.
+    """Change of v (nv,) that keeps the energy of tumbling bodies, because inertial forces are explicit.
 
-    A rigid body that flies on its own has omega + h alpha after a step, I alpha = -omega x I omega about its
-    centre of mass: h^2 alpha . I alpha / 2 too much energy. It is shortened to the energy of omega.
+    A free rigid body has omega + h alpha after a step, I alpha = -omega x I omega about its centre of mass:
+    h^2 alpha . I alpha / 2 too much energy. omega + h alpha is shortened to the energy of omega.
 
     M  mass matrix (nv, nv)
     """
-    found: Array = np.zeros(tree.nv, int).astype(object)
+    change: Array = np.zeros(tree.nv, int).astype(object)
     parents = {body.parent for body in tree.bodies}
     for body in tree.bodies:
         S = body.joint.S
+        # single free bodies only: no parent, no child, six velocities in the standard order
         if body.parent or body.index in parents or S.shape != (6, 6) or not (S == np.eye(6)).all():
             continue
         at = range(body.dofs.start, body.dofs.stop)
-        own, mass = M[np.ix_(at, at)], M[at[3], at[3]]
-        coupling = own[:3, 3:]  # m [c], with the centre of mass c
-        inertia = own[:3, :3] - product(coupling, coupling.T) / mass
+        # the block of the body in M: its inertia, from the joint's origin to the centre of mass
+        block = M[np.ix_(at, at)]
+        mass = M[at[3], at[3]]
+        coupling = block[:3, 3:]  # m [c], with the centre of mass c
+        inertia = block[:3, :3] - product(coupling, coupling.T) / mass
         omega = v[body.dofs][:3]
         momentum = product(inertia, omega)
         turned = omega + h * solve(inertia, -cross(omega, momentum))
-        before, after = omega @ momentum, turned @ product(inertia, turned)
+        before = omega @ momentum
+        after = turned @ product(inertia, turned)
         share = sqrt(where(after > 0, before / where(after > 0, after, 1.0), 1.0))
         shortened = (minimum(share, 1.0) - 1) * turned
-        found[body.dofs] = np.concatenate([shortened, -product(coupling.T, shortened) / mass])
-    return found
+        # the velocity of the centre of mass stays: the joint's origin moves against it
+        change[body.dofs] = np.concatenate([shortened, -product(coupling.T, shortened) / mass])
+    return change
 
 
 def all_zero(x: Array) -> Any:
@@ -98,9 +111,9 @@ def all_zero(x: Array) -> Any:
 
 def _mixed(tree: Tree) -> list[tuple[Body, Array, Array]]:
     """Bodies whose joints turn and translate, with S (6, k) and its inverse from the left, (k, 6)."""
-    found = [(body, body.joint.S) for body in tree.bodies if body.joint.mimic is None]
+    bodies = [(body, body.joint.S) for body in tree.bodies if body.joint.mimic is None]
     return [
-        (b, S, np.round(np.linalg.pinv(S), 15))
-        for b, S in found
+        (b, S, np.round(np.linalg.pinv(S), 15))  # rounded, so that zeros are exact and vanish from the code
+        for b, S in bodies
         if S[:3].any() and S[3:].any() and b.joint.dim > 1
     ]

@@ -1,4 +1,8 @@
-"""What robots stand on, for time stepping: height fields, boxes and steps; `Contact` itself knows planes."""
+"""Grounds for time stepping: height fields, boxes and stairs. `Contact` itself has planes.
+
+A ground gives the distance of a point from its surface, and the normal there. Choices between surfaces are
+made by `where`, because the traced code has no branches.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from ..scalars import Array, absolute, floor, maximum, sqrt, where
 
 
 class Ground:
-    """A surface under a robot. `parameters` go to the contact that stands on it.
+    """A surface under a robot. `parameters` become parameters of the contact with it.
 
-    top  where its highest places are, along z                                                           [m]
+    top  height of its highest places, along z                                                           [m]
     """
 
     top = 0.0
@@ -40,27 +44,32 @@ class HeightField(Ground):
     heights  (nx, ny) at x = spacing i, y = spacing j; a parameter: each member may have its own          [m]
     spacing  of the grid, or (2,): along x and y                                                          [m]
 
-    The normal is exact, the distance exact on planes and to first order else. A point looks at all heights,
-    so a grid should have a few hundred at most.
+    The normal is exact. The distance is exact on planes, and correct to first order elsewhere. The traced
+    code of a point reads all heights, so that a grid should have a few hundred at most.
 
     Errors: ModelError for fewer than 2 x 2 heights, or a spacing that is not positive.
     """
 
     def __init__(self, heights: Array, spacing: Any = 0.25) -> None:
         super().__init__()
-        given, steps = floats("heights", heights), floats("spacing", spacing)
-        if given.ndim != 2 or min(given.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
+        table = floats("heights", heights)
+        steps = floats("spacing", spacing)
+        if table.ndim != 2 or min(table.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
             raise ModelError(
-                f"HeightField has heights {given.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
+                f"HeightField has heights {table.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
                 "or more and a positive distance"
             )
-        self.spacing, self.parameters = np.broadcast_to(steps, 2).tolist(), {"heights": given}
-        self.top = float(given.max())
+        self.spacing = np.broadcast_to(steps, 2).tolist()
+        self.parameters = {"heights": table}
+        self.top = float(table.max())
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        # f = a(x)^T heights b(y) with hat functions a and b, and its derivatives
         (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
         rows = a @ p.heights
-        f, f_x, f_y = rows @ b, (da @ p.heights) @ b / self.spacing[0], rows @ db / self.spacing[1]
+        f = rows @ b
+        f_x = (da @ p.heights) @ b / self.spacing[0]
+        f_y = rows @ db / self.spacing[1]
         size = 1 / sqrt(1 + f_x * f_x + f_y * f_y)
         return (x[2] - f) * size, np.array([-f_x * size, -f_y * size, size])
 
@@ -70,9 +79,9 @@ class Boxes(Ground):
 
     boxes  (centre (3,), half the lengths of its sides (3,)) of each                                      [m]
 
-    Of several surfaces a point feels the nearest.
+    A point touches the nearest of several surfaces.
 
-    Errors: ModelError where there are none, or a side is not positive.
+    Errors: ModelError without boxes, and for sides that are not positive.
     """
 
     def __init__(self, *boxes: tuple[Sequence[float], Sequence[float]]) -> None:
@@ -91,28 +100,34 @@ class Boxes(Ground):
         rise, run, start = (number(name, x) for name, x in (("rise", rise), ("run", run), ("start", start)))
         last = start + count * run + 10.0  # there the upper floor ends
         boxes = []
+        # step i is a box from its front edge to the end of the stairs: boxes overlap, without gaps in between
         for i in range(count):
-            first, half = start + i * run, 0.5 * (i + 1) * rise
+            first = start + i * run
+            half = 0.5 * (i + 1) * rise
             boxes.append(((0.5 * (first + last), 0.0, half), (0.5 * (last - first), 0.5 * width, half)))
         return cls(*boxes)
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
+        # the nearest surface: the plane z = 0, or a box
         d: Any = x[2]
         n = np.array([0, 0, 1])
         for centre, half in self.boxes:
-            own, normal = _over_box(x - centre, half)
-            nearer = own < d
-            d, n = where(nearer, own, d), np.array([where(nearer, y, z) for y, z in zip(normal, n)])
+            distance, normal = _over_box(x - centre, half)
+            nearer = distance < d
+            d = where(nearer, distance, d)
+            n = np.array([where(nearer, y, z) for y, z in zip(normal, n)])
         return d, n
 
 
 def _over_box(r: Array, half: Array) -> tuple[Any, Array]:
     """Distance and normal at r from the centre of a box."""
+    # outside: the distance to the nearest point of the box, whose coordinates are r, clipped to the sides
     beyond = absolute(r) - half
     out = np.array([maximum(y, 0.0) for y in beyond])
     square = out @ out
     outside = square > 0
     length = sqrt(where(outside, square, 1.0))
+    # inside: the nearest side has the largest (negative) distance
     deepest = maximum(maximum(beyond[0], beyond[1]), beyond[2])
     signs = [where(y < 0, -1.0, 1.0) for y in r]
     first = beyond[0] >= deepest
@@ -124,6 +139,7 @@ def _over_box(r: Array, half: Array) -> tuple[Any, Array]:
 
 def _hats(x: Any, n: int) -> tuple[Array, Array]:
     """Weights of n values at 0, ..., n - 1, linear between them and of period n; their derivatives."""
+    # distances from each value to x, in the period around it: from -n / 2 to n / 2
     x = x - n * floor(x / n)
     offsets = [(x - k) - n * floor((x - k) / n + 0.5) for k in range(n)]
     weights = [maximum(1 - absolute(d), 0.0) for d in offsets]
@@ -136,7 +152,7 @@ def tangents(n: Array) -> Array:
 
     Duff et al. (2017), "Building an orthonormal basis, revisited".
     """
-    s = where(n[2] < 0, -1.0, 1.0)
+    s = where(n[2] < 0, -1.0, 1.0)  # the formula of the other hemisphere, which is regular for n = -z
     a = -1 / (s + n[2])
     b = n[0] * n[1] * a
     return np.array([[1 + s * n[0] * n[0] * a, s * b, -s * n[0]], [b, s + n[1] * n[1] * a, -n[1]]])

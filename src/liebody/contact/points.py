@@ -1,4 +1,4 @@
-"""Contact of points with a half-space that gives way and dissipates."""
+"""Viscoelastic contact of points with a half-space, and points of a robot's collision shapes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..bodies import Frame, Tree
 from ..compiler import trace
 from ..groups import Planar
 from ..hybrid import Element, State
-from ..hybrid.robot_system import check_range, word
+from ..hybrid.element import check_range, word
 from ..scalars import Array, maximum, where
 from .cones import within
 from .grounds import Ground, tangents
@@ -30,9 +30,10 @@ class Contact(Element):
 
         F_n = max(-K y - D y', 0),      F_t = -K (x - a) - D x'       while y <= 0, and nothing otherwise.
 
-    Whether a point touches is decided by its height alone, for both forces: F_t also acts while F_n is held
-    at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the spring
-    alone gives no more than that, K |x - a| <= mu F_n (Cundall and Strack 1979); else the point sticks.
+    The height of a point alone decides whether it touches, for both forces: F_t also acts while F_n is held
+    at zero. With friction, F_t is cut to |F_t| <= mu F_n, and the anchor is drawn along so that the force of
+    the spring alone stays within this bound, K |x - a| <= mu F_n (Cundall and Strack 1979); without, the
+    point sticks.
 
     points     names of frames, or frames; their origins are the points
     normal     of the half-space, out of it, (3,)
@@ -43,35 +44,37 @@ class Contact(Element):
     settling   a touch-down sooner than this after the last lift-off belongs to the same contact, and keeps
                its anchor. A stiff floor makes a light foot bounce a few times just after its touch-down [s]
     corners    whether it is an event, too, when F_n of a touching point leaves zero or comes to it, with the
-               guards <point>_pushes and the memory pushes (n,). Steps then end at the corners of F_n, which
-               makes methods as exact as they are for smooth forces; derivatives (`VariedSystem`) need it
-    impact     if given, losses in this time after a touch-down are counted as those of impact           [s]
+               guards <point>_pushes and the memory pushes (n,). Steps then end at the corners of F_n, so that
+               methods keep their order; derivatives (`VariedSystem`) need it
+    impact     if given, losses in this time after a touch-down are counted as losses by impact          [s]
     radius     of spheres about the points, for `TimeStepping` alone                                     [m]
     ground     in place of the plane, a `HeightField` or `Boxes`, raised by height; likewise
     margin     a parameter, likewise: the distance over the ground at which it acts; None: zero          [m]
     restitution  e of Newton's law, likewise: a point that hits faster than the parameter
                restitution_threshold [m/s], 0.05 by default, leaves with e times its normal velocity; None: it
                does not rebound
-    name       goes before the names of what belongs to it
+    name       prefix of the names of parameters, guards, memory, losses and signals
 
     It has the parameters height, stiffness, damping, friction, settling; the guards <point>, heights over
-    the surface, downwards at touch-down (what is no letter or digit in a name becomes an underscore); the
-    memory
+    the surface, downwards at touch-down (other characters of a name than letters and digits become
+    underscores); the memory
 
         contact (n,)      1 while a point touches
         anchor (n, k)     along the k tangents in which the points can move at all
         left (n,), since (n,)  times of its last lift-off and touch-down                                 [s]
-        lost              tangential energy let go at lift-off and by slipping, less that found again    [J]
+        lost              tangential energy released at lift-off and by slipping, less energy regained   [J]
 
-    the losses "normal" and "tangential" (then also "impact_normal" and "impact_tangential", which those
-    without "impact" do not contain), and the signals force (n, 3), height_over (n,), and energy, stored:
+    the losses "normal" and "tangential" (with `impact` also "impact_normal" and "impact_tangential", which
+    the first two do not contain then), and the signals force (n, 3), height_over (n,), and energy, stored:
     K y^2 / 2 + K |x - a|^2 / 2. While F_n is held at zero, the normal spring loses K |y| y'.
 
     Planar robots have one tangent, others two. Feurstein (2021), eqs (4.13), (4.14), with the signs of the
     springs mended.
     """
 
-    driven, touches, stiff = False, True, True
+    driven = False
+    touches = True
+    stiff = True
 
     def __init__(
         self,
@@ -91,24 +94,19 @@ class Contact(Element):
         name: str = "floor",
     ) -> None:
         super().__init__()
-        self.radius, self.ground = radius, ground
-        self._given = points
+        self.radius = radius
+        self.ground = ground
+        self._points = points
         names = tuple(point.name if isinstance(point, Frame) else point for point in points)
-        if not names:
-            raise ModelError(f"{name}: which points touch it? Give the names of frames, Contact('foot')")
-        if len(set(names)) < len(names):
-            raise ModelError(f"{name}: a point of {names} is named twice")
-        n = floats(f"{name}: normal", normal)
-        if n.shape != (3,) or not n.any():
-            raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
-        for what, x in (("stiffness", stiffness), ("damping", damping)):
-            if np.shape(x) not in ((), (2,)):
-                raise ModelError(f"{name}: {what} is {x!r}, expected a number, or two of them")
-        check_range(f"{name}: radius", 0, np.inf, number(f"{name}: radius", radius))
-        self.name, self.points, self.slips = name, names, friction is not None
-        self._impact, self._corners = impact is not None, corners
+        n = _checked_normal(name, names, normal, stiffness, damping, radius)
+        self.name = name
+        self.points = names
+        self.slips = friction is not None
+        self._impact = impact is not None
+        self._corners = corners
         plane = Planar(n)
-        self.normal, self._e = plane.normal, plane.S[3:, 1:].T  # the tangents in its rows
+        self.normal = plane.normal
+        self._e = plane.S[3:, 1:].T  # the tangents in its rows
         self.parameters = {"height": height, "stiffness": stiffness, "damping": damping, "settling": settling}
         threshold = None if restitution is None else 0.05
         optional = {"friction": friction, "impact": impact, "restitution": restitution}
@@ -131,8 +129,10 @@ class Contact(Element):
             )
         self._words = words_of(self.name, self.points)
         self._frames = self.frames(tree)
+        # a planar robot has one tangent: the anchors along the other would be constant
         self._tangents = self._e[movable(tree, self._frames, self._e)]
-        n, k = len(self.points), len(self._tangents)
+        n = len(self.points)
+        k = len(self._tangents)
         self.memory = {
             "contact": np.zeros(n),
             "anchor": np.zeros((n, k)),
@@ -163,21 +163,22 @@ class Contact(Element):
         with their number. For `TimeStepping`. Raises ModelError where there are no such shapes, or a link has
         none.
         """
-        found: dict[float, list[Frame]] = {}
+        # A contact has one radius. Shapes become points: centres of spheres, or corners with radius zero.
+        by_radius: dict[float, list[Frame]] = {}
         for shape in collision_shapes(robot, links, kinds):
-            others = found.setdefault(shape.radius if shape.kind in ROUND else 0.0, [])
+            others = by_radius.setdefault(shape.radius if shape.kind in ROUND else 0.0, [])
             for place in shape.places:
                 T = shape.frame.placement.copy()
                 T[:3, 3] += T[:3, :3] @ place
                 others.append(Frame(f"{shape.frame.name}_{len(others)}", shape.frame.body, T))
         return [
-            cls(*points, radius=radius, name=name if len(found) == 1 else f"{name}_{i}", **options)
-            for i, (radius, points) in enumerate(found.items())
+            cls(*points, radius=radius, name=name if len(by_radius) == 1 else f"{name}_{i}", **options)
+            for i, (radius, points) in enumerate(by_radius.items())
         ]
 
     def frames(self, tree: Tree) -> list[Frame]:
-        """Where the points are."""
-        return [x if isinstance(x, Frame) else tree.frame(x) for x in self._given]
+        """The frames of the points."""
+        return [x if isinstance(x, Frame) else tree.frame(x) for x in self._points]
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
         """Distance of a sphere (or point) at x over the surface; normal and tangents in rows, (3, 3)."""
@@ -191,22 +192,26 @@ class Contact(Element):
 
     def _point(self, s: State, i: int, p: Any) -> tuple[Any, Any, Array, Array]:
         """Height and its rate, position and velocity along the tangents."""
-        x, u = s.position(self._frames[i]), s.velocity(self._frames[i])
+        x = s.position(self._frames[i])
+        u = s.velocity(self._frames[i])
         return self.normal @ x - p.height, self.normal @ u, self._tangents @ x, self._tangents @ u
 
     def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any]:
         """Normal and tangential force of point i while it touches, and stored energy."""
-        (K, K_t), D_t = pair(p.stiffness), pair(p.damping)[1]
+        K, K_t = pair(p.stiffness)
+        D_t = pair(p.damping)[1]
         y, _, x, w = self._point(s, i, p)
         stretch = x - z.anchor[i]
         push = self._push(s, i, p)
+        # With corners, the memory holds the branch of max(push, 0) between events, so that F_n is smooth
+        # within steps.
         F_n = push * z.pushes[i] if self._corners else maximum(push, 0.0)
         F_t = -K_t * stretch - D_t * w
         if self.slips:
             F_t = within(F_t, p.friction * F_n)
         return F_n, F_t, 0.5 * K * y * y + 0.5 * K_t * (stretch @ stretch)
 
-    # -- what it brings -------------------------------------------------------------------------------------
+    # -- methods of `Element` -------------------------------------------------------------------------------
 
     def tell(self, s: State, z: Any, p: Any) -> None:
         for point, flag, since in zip(self.points, z.contact, z.since, strict=True):
@@ -220,10 +225,12 @@ class Contact(Element):
         return (F_n * z.contact[i]) * self.normal + (F_t * z.contact[i]) @ self._tangents
 
     def losses(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        (K, K_t), normal, tangential = pair(p.stiffness), [], []
+        K, K_t = pair(p.stiffness)
+        normal, tangential = [], []
         for i in range(len(self.points)):
             F_n, F_t, _ = self._laws(s, i, z, p)
             y, u, x, w = self._point(s, i, p)
+            # the power of each force, less the part that its spring stores
             lost_n = -(F_n + K * y) * u * z.contact[i]
             lost_t = -((F_t + K_t * (x - z.anchor[i])) @ w) * z.contact[i]
             normal.append(lost_n)
@@ -247,11 +254,11 @@ class Contact(Element):
         return z.lost
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
-        found = {x: self._point(s, i, p)[0] for i, x in enumerate(self._words)}
+        values = {x: self._point(s, i, p)[0] for i, x in enumerate(self._words)}
         if self._corners:
             for i, x in enumerate(self._words):
-                found[f"{x}_pushes"] = where(z.contact[i] > 0.5, self._push(s, i, p), -1.0)
-        return found
+                values[f"{x}_pushes"] = where(z.contact[i] > 0.5, self._push(s, i, p), -1.0)
+        return values
 
     def start(self, s: State, z: Any, p: Any) -> Any:
         y, x = self._all(s, p)
@@ -261,6 +268,7 @@ class Contact(Element):
         """Touch-downs set anchors, lift-offs and slipping let energy go."""
         K_t = pair(p.stiffness)[1]
         y, x = self._all(s, p)
+        # touch-downs and lift-offs: flags, anchors and times of each point
         now, anchor, left, since = [], [], [], []
         for i, h in enumerate(y):
             now.append(under(h))
@@ -273,22 +281,27 @@ class Contact(Element):
             contact=np.array(now), anchor=np.stack(anchor), left=np.array(left), since=np.array(since)
         )
         moved = self._pushing(s, moved, p)
+        # slipping: anchors are drawn along, until the springs are within the cone of friction
         if self.slips:
             drawn = []
             for i in range(len(self.points)):
-                F_n, stretch = self._laws(s, i, moved, p)[0], x[i] - moved.anchor[i]
+                F_n = self._laws(s, i, moved, p)[0]
+                stretch = x[i] - moved.anchor[i]
                 held = within(K_t * stretch, p.friction * F_n) / where(K_t > 0, K_t, 1.0)
                 drawn.append(where(now[i] > 0.5, x[i] - held, moved.anchor[i]))
             moved = moved._replace(anchor=np.stack(drawn))
-        before, after = self._tangential_energy(x, z, K_t), self._tangential_energy(x, moved, K_t)
+        # energy of the tangential springs that the new anchors release
+        before = self._tangential_energy(x, z, K_t)
+        after = self._tangential_energy(x, moved, K_t)
         return moved._replace(lost=z.lost + before - after)
 
     def _push(self, s: State, i: int, p: Any) -> Any:
-        """F_n of a touching point, where it is not held at zero."""
+        """-K y - D y', the normal force of a touching point before it is held at zero."""
         y, u, _, _ = self._point(s, i, p)
         return -pair(p.stiffness)[0] * y - pair(p.damping)[0] * u
 
     def _pushing(self, s: State, z: Any, p: Any) -> Any:
+        """The memory with the flags `pushes`: whether F_n of each point is positive."""
         if not self._corners:
             return z
         pushes = [where(self._push(s, i, p) > 0, c, 0.0) for i, c in enumerate(z.contact)]
@@ -296,9 +309,10 @@ class Contact(Element):
 
     def _all(self, s: State, p: Any) -> tuple[Array, Array]:
         """Heights (n,), and positions along the tangents (n, k)."""
-        found = [self._point(s, i, p) for i in range(len(self.points))]
+        points = [self._point(s, i, p) for i in range(len(self.points))]
         k = len(self._tangents)
-        return np.array([x[0] for x in found]), np.array([x[2] for x in found]).reshape(len(found), k)
+        heights = np.array([x[0] for x in points])
+        return heights, np.array([x[2] for x in points]).reshape(len(points), k)
 
     def _tangential_energy(self, x: Array, z: Any, K_t: Any) -> Any:
         stretch = x - z.anchor
@@ -311,8 +325,26 @@ class Contact(Element):
         }
 
 
+def _checked_normal(
+    name: str, points: tuple[str, ...], normal: Any, stiffness: Any, damping: Any, radius: Any
+) -> np.ndarray:
+    """The normal of a contact as an array; raises ModelError for arguments of `Contact` that cannot be."""
+    if not points:
+        raise ModelError(f"{name}: which points touch it? Give the points of frames, Contact('foot')")
+    if len(set(points)) < len(points):
+        raise ModelError(f"{name}: a point of {points} is named twice")
+    n = floats(f"{name}: normal", normal)
+    if n.shape != (3,) or not n.any():
+        raise ModelError(f"{name}: normal is {normal!r}, expected a direction (3,)")
+    for what, x in (("stiffness", stiffness), ("damping", damping)):
+        if np.shape(x) not in ((), (2,)):
+            raise ModelError(f"{name}: {what} is {x!r}, expected a number, or two of them")
+    check_range(f"{name}: radius", 0, np.inf, number(f"{name}: radius", radius))
+    return n
+
+
 class CollisionShape(NamedTuple):
-    """A shape of a description: its frame, called as its link and its number; kind and size as of `Shape`."""
+    """A shape of a description: its frame, named by its link and a number; kind and size as in `Shape`."""
 
     frame: Frame
     kind: str
@@ -324,7 +356,7 @@ class CollisionShape(NamedTuple):
 
     @property
     def length(self) -> float:
-        """Along z, between the ends' centres."""
+        """Length along z, between the centres of the ends.  [m]"""
         return 0.0 if self.kind == "sphere" else self.size[1]
 
     @property
@@ -344,15 +376,16 @@ class CollisionShape(NamedTuple):
 def collision_shapes(
     robot: Any, links: Collection[str] = (), kinds: Collection[str] = ROUND
 ) -> list[CollisionShape]:
-    """Collision shapes of these kinds of a description, on these links or on all of the robot.
+    """Collision shapes of these kinds in a description, on these links, or on all links by default.
 
-    Raises ModelError where there are none, or none on one of the links, and for kinds that no contact knows.
+    Raises ModelError for robots or links without such shapes, and for unknown kinds.
     """
     tree = getattr(robot, "tree", robot)
     if unknown := [kind for kind in kinds if kind not in (*ROUND, "box", "cylinder")]:
         raise ModelError(f"kinds are {kinds!r}; known are sphere, capsule, box, cylinder, not {unknown[0]!r}")
     places = {body.name: Frame(body.name, body.index, np.eye(4)) for body in tree.bodies} | tree.frames
-    found, bare = [], set(links)
+    shapes = []
+    bare = set(links)  # links without a shape so far
     for k, shape in enumerate(getattr(getattr(tree, "description", None), "shapes", ())):
         place = places.get(shape.link)  # none for shapes of the world
         if place is None or not shape.collides or shape.kind not in kinds:
@@ -360,18 +393,18 @@ def collision_shapes(
         if not links or shape.link in links:
             T = np.array(place.placement, float) @ shape.placement
             frame = Frame(f"{shape.link}_{k}", place.body, T)
-            found.append(CollisionShape(frame, shape.kind, shape.size))
+            shapes.append(CollisionShape(frame, shape.kind, shape.size))
             bare -= {shape.link}
-    if bare or not found:
+    if bare or not shapes:
         raise ModelError(
             f"{tree.name} has no shapes for collisions of the kinds {', '.join(kinds)}"
             f"{' on ' + ', '.join(sorted(bare)) if bare else ''}; name points, Contact('foot')"
         )
-    return found
+    return shapes
 
 
 def words_of(name: str, points: Sequence[str]) -> list[str]:
-    """What the guards of points are called. Raises ModelError where two are called the same."""
+    """Names of the guards of points. Raises ModelError for two points with the same name of a guard."""
     words = [word(x) for x in points]
     if len(set(words)) < len(words):
         raise ModelError(
@@ -382,7 +415,10 @@ def words_of(name: str, points: Sequence[str]) -> list[str]:
 
 
 def movable(tree: Tree, frames: Sequence[Frame], directions: Array) -> np.ndarray:
-    """Along which of some directions (k, 3) of the world any of these points can move at all, (k,)."""
+    """Flags (k,) of the directions (k, 3) of the world along which any of these points can move.
+
+    A trace tells: if a velocity along a direction is a constant zero, no configuration moves the point there.
+    """
 
     def speeds(q: Array, v: Array) -> Array:
         s = State(tree, (0, 0, 0), 0.0, q, v)

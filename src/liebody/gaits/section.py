@@ -28,7 +28,9 @@ class FromSection(InPlaceOf):
         super().__init__(system, parameters={QUIET: 0.0}, update=self._updated if system.update else None)
 
     def _updated(self, t: Any, q: Any, v: Any, z: Any, p: Any, events: Any) -> Any:
-        return self._after((t, q, v, z, p), _without(events, self._guard, t < getattr(p, QUIET)))
+        return self.after_original_update(
+            (t, q, v, z, p), _without(events, self._guard, t < getattr(p, QUIET))
+        )
 
 
 class FedBack(InPlaceOf):
@@ -52,8 +54,8 @@ class FedBack(InPlaceOf):
             update=self._updated, start=self._started,
         )  # fmt: skip
 
-    def _parameters(self, z: Any, p: Any) -> Any:
-        return changed(super()._parameters(z, p), self._inputs, np.asarray(getattr(z, HELD)))
+    def original_parameters(self, z: Any, p: Any) -> Any:
+        return changed(super().original_parameters(z, p), self._inputs, np.asarray(getattr(z, HELD)))
 
     def _fed_back(self, q: Any, v: Any, p: Any) -> Any:
         return getattr(p, GAIN) @ self._away(getattr(p, AIM_Q), getattr(p, AIM_V), q, v)
@@ -62,12 +64,12 @@ class FedBack(InPlaceOf):
         z = z._replace(**{HELD: self._fed_back(q, v, p)})
         if self.system.start is None:
             return z
-        return z._replace(**self.system.start(*self._at(t, q, v, z, p))._asdict())
+        return z._replace(**self.system.start(*self.original_arguments(t, q, v, z, p))._asdict())
 
     def _updated(self, t: Any, q: Any, v: Any, z: Any, p: Any, events: Any) -> Any:
         guard, direction = self._section
         heard = _without(events, guard, t - getattr(z, LAST) < getattr(p, QUIET))
-        q, v, z = self._after((t, q, v, z, p), heard)
+        q, v, z = self.after_original_update((t, q, v, z, p), heard)
         happened = getattr(heard, guard)
         back = (happened * happened if direction == 0 else happened * direction) > 0.5
         new = zip(self._fed_back(q, v, p), getattr(z, HELD), strict=True)

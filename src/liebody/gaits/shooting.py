@@ -29,7 +29,7 @@ from ..compiler import Kernel, trace
 from ..compiler.programs.layout import FlatLayout
 from ..hybrid import HybridSystem, VariedSystem
 from ..hybrid.in_place import changed, changes
-from ..hybrid.variations import at_rest
+from ..hybrid.variations import along_direction
 from ..runs import EventLog, HybridRun
 from ..scalars.linear import solve
 from .section import QUIET, from_section, varied
@@ -468,7 +468,7 @@ class Shooting:
             return np.asarray(known(self._parameters(u, s[2 * nv :])))[()]
 
         shapes = {"u": self.system.parameters.size, "s": self.columns}
-        return Kernel(at_rest(trace(period, shapes, "period")))
+        return Kernel(along_direction(trace(period, shapes, "period")))
 
     @cached_property
     def _condition_kernels(self) -> tuple[Kernel, Kernel]:
@@ -486,7 +486,7 @@ class Shooting:
 
         moved = trace(of, {**shapes, "s": size}, "conditions")
         return Kernel(trace(lambda *at: moved(*at, np.zeros(size)), shapes, "conditions")), Kernel(
-            at_rest(moved)
+            along_direction(moved)
         )
 
     def _conditions(self, at: Point, arcs: list[Arc]) -> tuple[Array, Array]:

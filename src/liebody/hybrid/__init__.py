@@ -1,10 +1,16 @@
 """Hybrid systems: motion with memory, events and controllers. The modules:
 
-system        a hybrid system: vector field, guards, update of its memory, works, outputs; its simulation
-robot_system  robots with elements that act on them, as hybrid systems; the ledger of energies
+system        `HybridSystem`: vector field, guards, update of the memory, works, outputs; simulation
+equations     its functions on flat arrays, traced; the contract with variations, steppers, other systems
+parameters    parameters of a simulation, constant or sampled over time
+results       from a finished march to a `HybridRun`
+robot_state   `State`: a robot in motion, as its elements see it
+element       `Element`: a contact, a spring, a controller that acts on a robot; names of its parts
+robot_system  `RobotSystem`: robots with elements, as hybrid systems
+ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
-stepper       a hybrid system, one interval after the other
-in_place      systems in the place of another one
+stepper       simulation one interval after the other, with new parameters for each interval
+in_place      systems that extend another one by parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
 """
 
@@ -21,9 +27,13 @@ from .controllers import (
     controller_2,
     controller_3,
 )
-from .robot_system import Apex, Element, Fall, Ledger, RobotSystem, State, robot_system
+from .element import Apex, Element, Fall
+from .ledger import Ledger
+from .results import LostEvents
+from .robot_state import State
+from .robot_system import RobotSystem, robot_system
 from .stepper import HybridState, HybridStepper
-from .system import HybridSystem, LostEvents
+from .system import HybridSystem
 from .variations import VariedSystem
 
 __all__ = [

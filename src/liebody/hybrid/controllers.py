@@ -1,13 +1,14 @@
 """Controllers: elements of a robot system that give efforts to its joints, for any robot.
 
-    JointPD                    springs and dampers of the joints, weight compensated
-    OperationalSpaceImpedance  a frame on springs and dampers, or with an inertia of its own
-    DecoupledImpedance         the joints of a floating robot, undisturbed by how it flies; its flight
+    JointPD                    springs and dampers of the joints, with compensation of gravity
+    OperationalSpaceImpedance  a frame on springs and dampers, with natural or shaped inertia
+    DecoupledImpedance         the joints of a floating robot, decoupled from its momentum; its flight
     Feedback                   any function of the state
 
 Virtual springs act between the centre of mass c and a point f of the robot, along polar coordinates of the
 leg r = f - c: its length r and its angle alpha about an axis. Both depend on the robot's shape and attitude
-only, so a spring along r has no part in the base, and one along alpha turns it by just its own torque.
+only. Therefore a spring along r does not act on the base, and a spring along alpha turns the base by its
+torque alone.
 
     RadialSpring       tau_r = -K_r (r - r_des) - D_r r'
     PolarSpring        tau_p = -K_p (alpha - alpha_des) - D_p alpha'
@@ -35,7 +36,8 @@ from ..dynamics import joint_group, mechanical_connection
 from ..groups import SE3
 from ..scalars import Array, arctan2, sqrt
 from ..scalars.linear import back_substitute, cross, factor, is_numeric
-from .robot_system import Element, State, up
+from .element import Element
+from .robot_state import State, up
 
 PHASES = ("always", "stance", "flight")
 AXIS = (0.0, -1.0, 0.0)  # turns from down to forward, -z to x
@@ -48,7 +50,8 @@ class _LegElement(Element):
 
     def __init__(self, point: str, name: str) -> None:
         super().__init__()
-        self.point, self.name = point, name
+        self.point = point
+        self.name = name
         self.prefix = "" if name == self.usual else None
 
     def attach(self, tree: Tree) -> None:
@@ -72,6 +75,7 @@ class _LegElement(Element):
         """r, and J_r (nv,) of r' = J_r v, with exact zeros for the base."""
         r, J = s.leg(self.point)
         size = sqrt(r @ r)
+        # the base's columns of J are r' by rotations, at right angles to r, and vanish up to round-off
         return size, np.concatenate([np.zeros(s.base_dofs, int), (r / size) @ J[:, s.base_dofs :]])
 
 
@@ -130,7 +134,7 @@ class EnergyRegulator(_LegElement):
     point    name of the frame at the leg's end
     K_E      gain, parameter                                                                     [N s/(m J)]
     E_des    level, parameter                                                                            [J]
-    springs  names of the springs whose energy counts; E = T + U + that of these
+    springs  names of the springs whose energy counts; E = T + U + energy of these springs
 
     Work: <name>_work; signals: error = E - E_des, force. Feurstein (2021), section 4.1.4.
     """
@@ -175,7 +179,7 @@ class PolarSpring(_LegElement):
     K_p, D_p   stiffness and damping, parameters                                        [N m/rad, N m s/rad]
     alpha_des  parameter                                                                               [rad]
     acts       "stance" (while the point touches something), "flight" or "always"
-    axis       (3,), horizontal; ModelError where it is not
+    axis       (3,), horizontal; ModelError for other axes
 
     Work: <name>_work; signals: angle, torque. Feurstein (2021), section 4.1.3.
     """
@@ -196,11 +200,14 @@ class PolarSpring(_LegElement):
         a = floats(f"{name}: axis", axis)
         if a.shape != (3,) or not a.any():
             raise ModelError(f"{name}: axis is {axis!r}, expected a direction (3,)")
-        self.axis, self._phase = a / np.linalg.norm(a), _phase(acts)
+        self.axis = a / np.linalg.norm(a)
+        self._phase = _phase(acts)
         self.parameters = {"K_p": K_p, "D_p": D_p, "alpha_des": alpha_des}
 
     def _down_and_ahead(self, s: State) -> tuple[Array, Array]:
+        """Directions (3,) that define alpha: straight down, alpha = 0, and ahead, where alpha is positive."""
         down = -up(s.gravity)
+        # gravity may be a free parameter, whose value is not known while tracing
         if is_numeric(down) and abs(float(self.axis @ down)) > 1e-6:
             raise ModelError(
                 f"{self.name}: axis {self.axis.tolist()} is not horizontal; down is {down.tolist()}"
@@ -231,11 +238,11 @@ class PolarSpring(_LegElement):
 class LockedPolarSpring(PolarSpring):
     """A polar spring with the angle of the locked frame instead: tau_p = -K_p (alpha_c - alpha_des) - ...
 
-    alpha_c' = a . R (omega_b + m_w(q) q'), the angular velocity the robot would have with its joints locked,
-    m the mechanical connection: it carries the whole angular momentum about the centre of mass. alpha_c flows
-    with the motion, since with two joints or more it is no function of the configuration. It starts as the
-    angle of the base's x axis from straight down, plus the line integral of m_w along q from neutral joints:
-    for one joint that is theta_b + theta_bc(q) + pi/2, and stays so.
+    alpha_c' = a . R (omega_b + m_w(q) q') is the angular velocity of the robot with locked joints and the
+    same angular momentum about the centre of mass, m the mechanical connection. alpha_c is a flow, because
+    with two joints or more it is no function of the configuration. It starts as the angle of the base's x
+    axis from straight down, plus the line integral of m_w along q from neutral joints. For one joint it is
+    theta_b + theta_bc(q) + pi/2 at all times.
 
     Arguments as in `PolarSpring`; for robots with a floating base. Feurstein (2021), section 4.1.5 and eq.
     (3.76).
@@ -259,17 +266,20 @@ class LockedPolarSpring(PolarSpring):
         return {"angle": self._jacobian(s) @ s.v}
 
     def start(self, s: State, z: Any, p: Any) -> Any:
-        tree, joints = s.tree, joint_group(s.tree)
+        tree = s.tree
+        joints = joint_group(tree)
         base = tree.bodies[0]
         down, ahead = self._down_and_ahead(s)
         R = s.base_rotation
         turning = base.joint.S[:3].T @ (R.T @ self.axis)
         velocity = joints.difference(joints.neutral(), s.q[base.coordinates.stop :])
+        # The line integral goes along the geodesic from neutral joints, by Gauss quadrature, because the
+        # integrand is smooth. The base's pose does not matter for m.
         nodes, weights = np.polynomial.legendre.leggauss(24)
         total: Any = 0
         for node, weight in zip(nodes, weights, strict=True):
-            at = joints.integrate(joints.neutral(), (node + 1) / 2 * velocity)
-            m = mechanical_connection(tree, np.concatenate([base.joint.group.neutral(), at]))
+            shape = joints.integrate(joints.neutral(), (node + 1) / 2 * velocity)
+            m = mechanical_connection(tree, np.concatenate([base.joint.group.neutral(), shape]))
             total = total + weight / 2 * (turning @ m @ velocity)
         return z._replace(angle=arctan2(ahead @ R[:, 0], down @ R[:, 0]) + total)
 
@@ -278,14 +288,15 @@ def controller_1(
     point: str = "foot", K_r: float = 2200.0, r_des: float = 0.1411, D_r: float = 0.0,
     K_E: float = 10.0, E_des: float = 2.8382,
 ) -> tuple[Element, ...]:  # fmt: skip
-    """Feurstein's Controller I: the radial part alone, with the regulator. Nothing acts on the base.
+    """Feurstein's Controller I: the radial spring and the regulator. It does not act on the base.
 
         tau = J_r^T tau_r,    tau_r = -K_r (r - r_des) - D_r r' - K_E (E - E_des) r',    D_r in flight only
 
-    with E = T + U + K_r (r - r_des)^2 / 2, in flight as in stance; with K_E = 0 there is no regulator.
+    with E = T + U + K_r (r - r_des)^2 / 2, in flight and in stance; K_E = 0 switches the regulator off.
 
-    point  name of the frame at the leg's end, with a `Contact`; the others are parameters. Their defaults are
-           those of the thesis' revolute hopper; r_des and E_des are the leg's length and E at its start
+    point  name of the frame at the leg's end, with a `Contact`. The other arguments are parameters, with the
+           values of the thesis' revolute hopper as defaults; r_des and E_des are the leg's length and E at
+           its start
 
     Feurstein (2021), section 4.1.5, eqs (4.16), (4.18); his experiments I, which have K_E = 0.
     """
@@ -330,11 +341,11 @@ class JointPD(Element):
     q_des coordinates of the joints, parameter, (nq of the joints,); default: neutral
     D     damping, parameter: one number, or (n,)                                       [N m s/rad, N s/m]
     gravity_compensation   whether g(q) is added
-    name  goes before the names: pd_K, pd_D, pd_q_des
+    name  prefix of the names: pd_K, pd_D, pd_q_des
 
-    n is the number of velocities of the joints; a floating base, a first joint with three motions or more of
-    which some are straight, is none of them. For hinges -dU/dq is -K (q - q_des), and for ball joints the
-    torque that a spring between attitudes gives.
+    n is the number of velocities of the joints without a floating base, which is a first joint with three
+    motions or more, some of them translations. For hinges -dU/dq is -K (q - q_des), and for ball joints the
+    torque of a spring between attitudes.
 
     Takegaki and Arimoto (1981), "A new feedback method for dynamic control of manipulators".
     """
@@ -343,20 +354,22 @@ class JointPD(Element):
         self, K: Any, q_des: Any = None, D: Any = 0.0, gravity_compensation: bool = True, name: str = "pd"
     ) -> None:
         super().__init__()
-        self.name, self._compensates = name, gravity_compensation
-        self._given = {"K": K, "D": D, "q_des": q_des}
+        self.name = name
+        self._compensates = gravity_compensation
+        self._arguments = {"K": K, "D": D, "q_des": q_des}
 
     def attach(self, tree: Tree) -> None:
         base = _floating(tree)
         self._group = joint_group(tree) if base else tree.group
+        # where the joints begin in q and in v, behind a floating base
         self._first = (tree.bodies[0].coordinates.stop, tree.bodies[0].dofs.stop) if base else (0, 0)
-        given = dict(self._given)
-        if given["q_des"] is None:
-            given["q_des"] = self._group.neutral()
+        arguments = dict(self._arguments)
+        if arguments["q_des"] is None:
+            arguments["q_des"] = self._group.neutral()
         self.parameters = {
-            "K": _shaped(self.name, "K", given["K"], (), (self._group.dim,)),
-            "D": _shaped(self.name, "D", given["D"], (), (self._group.dim,)),
-            "q_des": _shaped(self.name, "q_des", given["q_des"], (self._group.nq,)),
+            "K": _shaped(self.name, "K", arguments["K"], (), (self._group.dim,)),
+            "D": _shaped(self.name, "D", arguments["D"], (), (self._group.dim,)),
+            "q_des": _shaped(self.name, "q_des", arguments["q_des"], (self._group.nq,)),
         }
 
     def spring(self, s: State, p: Any) -> tuple[Any, Array]:
@@ -373,7 +386,8 @@ class JointPD(Element):
         return np.concatenate([np.zeros(nv, int), tau])
 
     def gains(self, s: State, p: Any) -> tuple[Array, Array]:
-        rest, one = np.zeros(self._first[1], int), np.ones(self._group.dim, int)
+        rest = np.zeros(self._first[1], int)
+        one = np.ones(self._group.dim, int)
         return np.concatenate([rest, p.K * one]), np.concatenate([rest, p.D * one])
 
     def energy(self, s: State, z: Any, p: Any) -> Any:
@@ -388,12 +402,12 @@ class OperationalSpaceImpedance(Element):
     target   parameter: position (3,), or pose (7,) = (w, x, y, z, px, py, pz) with a unit quaternion, in the
              world. A position has e = x - x_des, V = x', along the world's axes; a pose e = log(T_des^-1 T),
              V the frame's twist, in its own axes
-    shaped   False: the inertia that the frame has by nature; True: F such that V' = -dU - D V, with K and D
-             per mass
+    shaped   False: the frame keeps its natural inertia; True: F such that V' = -dU - D V, with K and D per
+             mass
     D_null   damping of motions that leave the frame at rest, parameter
-    name     goes before the names: task_K, task_D, task_target, task_D_null
+    name     prefix of the names: task_K, task_D, task_target, task_D_null
 
-    All velocities are taken to be driven, as those of arms are. Where J loses rank, shaping divides by zero.
+    All joints are assumed to have drives, as in arms. Where J loses rank, shaping divides by zero.
 
     Khatib (1987), "A unified approach for motion and force control of robot manipulators".
     """
@@ -409,7 +423,9 @@ class OperationalSpaceImpedance(Element):
         name: str = "task",
     ) -> None:
         super().__init__()
-        self.name, self.frame, self._shaped = name, frame, shaped
+        self.name = name
+        self.frame = frame
+        self._shaped = shaped
         target = _shaped(name, "target", target, (3,), (7,))
         if len(target) == 7:
             SE3.check(target)
@@ -427,6 +443,7 @@ class OperationalSpaceImpedance(Element):
 
     def _task(self, s: State, p: Any) -> tuple[Array, Array, Array, Array]:
         """e, dU/de in the frame's velocities, J, dJ/dt."""
+        # a pose has its twist in the frame's axes, a position its velocity in the world's axes
         kind, rows = ("body", slice(0, 6)) if self._pose else ("mixed", slice(3, 6))
         J = dynamics.frame_jacobian(s.tree, s.q, self.frame, kind)[rows]
         rate = dynamics.frame_jacobian_rate(s.tree, s.q, s.v, self.frame, kind)[rows]
@@ -440,12 +457,14 @@ class OperationalSpaceImpedance(Element):
         _, slope, J, rate = self._task(s, p)
         wanted = -slope - p.D * (J @ s.v)
         mass = factor(dynamics.mass_matrix(s.tree, s.q))
-        task = factor(J @ back_substitute(mass, J.T))  # of the inverse inertia that the frame shows
+        task = factor(J @ back_substitute(mass, J.T))  # factors of the inverse inertia of the frame
         slack = -p.D_null * s.v
         if self._shaped:
+            # F gives V' = J v' + (dJ/dt) v its wanted value, with bias forces and damping taken into account
             bias = dynamics.bias_forces(s.tree, s.q, s.v, s.gravity)
             wanted = wanted - rate @ s.v - J @ back_substitute(mass, slack)
             return J.T @ back_substitute(task, wanted) + slack + bias
+        # Project the damping to efforts that do not accelerate the frame (Khatib's null space projection).
         slack = slack - J.T @ back_substitute(task, J @ back_substitute(mass, slack))
         return J.T @ wanted + slack + dynamics.gravity_forces(s.tree, s.q, s.gravity)
 
@@ -458,7 +477,7 @@ class OperationalSpaceImpedance(Element):
 
 
 class DecoupledImpedance(Element):
-    """Internal and external motion of a floating robot, each on springs of its own.
+    """Internal and external motion of a floating robot, on separate springs.
 
     In the velocities v_y = q' of the joints and v_x = (omega, c') of a frame at the centre of mass
     (dynamics.decoupling, T_x = "centroidal"), with the passive C of Feurstein, the efforts are
@@ -466,11 +485,11 @@ class DecoupledImpedance(Element):
         F_y = gy + Cyx v_x - dU - D v_y,                    U = e^T diag(K) e / 2,  e = log(q_des^-1 q)
         F_x = gx - (D_turn omega, K_com (c - c_des) + D_com c')                     if the base is driven
 
-    so that My v_y' + Cy v_y = -dU - D v_y whatever momentum the robot has: the energy v_y^T My v_y / 2 + U
+    so that My v_y' + Cy v_y = -dU - D v_y for any momentum of the robot: the energy v_y^T My v_y / 2 + U
     only falls. With driven base the momentum obeys l' = -D_turn omega, m c'' = -K_com (c - c_des) - D_com c';
     without, F_b = 0.
 
-    K, q_des, D            of the joints, parameters, as in `JointPD`
+    K, q_des, D            gains and set-points of the joints, parameters, as in `JointPD`
     base_driven            whether the joint of the base has drives (thrusters)
     K_com, D_com, D_turn   external gains, parameters; com (3,): the set-point in the world, parameter
 
@@ -491,7 +510,8 @@ class DecoupledImpedance(Element):
         name: str = "decoupled",
     ) -> None:
         super().__init__()
-        self.name, self._base_driven = name, base_driven
+        self.name = name
+        self._base_driven = base_driven
         self._joints = JointPD(K, q_des, D, name=name)
         if base_driven:
             target = _shaped(name, "com", com, (3,))
@@ -503,17 +523,21 @@ class DecoupledImpedance(Element):
         self.parameters = {**self._joints.parameters, **(self._external if self._base_driven else {})}
 
     def efforts(self, s: State, z: Any, p: Any) -> Array:
-        tree, base = s.tree, s.tree.bodies[0]
+        tree = s.tree
+        base = tree.bodies[0]
         k = base.dofs.stop
+        # internal motion: gravity and the coupling with the momentum are compensated
         parts = dynamics.decoupled_dynamics(tree, s.q, s.v, "centroidal", "identity", "feurstein", s.gravity)
         w = dynamics.decoupled_velocity(tree, s.q, s.v, "centroidal")
-        v_x, v_y = w[:k], w[k:]
+        v_x = w[:k]
+        v_y = w[k:]
         F_y = parts.gy + parts.Cyx @ v_x - self._joints.spring(s, p)[1] - p.D * v_y
         if not self._base_driven:
             return np.concatenate([np.zeros(k, int), F_y])
+        # External motion: a spring of the centre of mass in the axes of the base joint's fixed frame, for the
+        # velocities of the base that translate only; damping of translations and of rotations.
         S = base.joint.S
         R = np.asarray(base.placement)[:3, :3]
-        # the centre of mass in the axes of the base joint's fixed frame; damping of turning and of moving
         spring = S[3:].T @ (R.T @ (p.K_com * (s.com - p.com)))
         moves = np.any(S[3:] != 0, axis=0) & ~np.any(S[:3] != 0, axis=0)
         F_x = parts.gx - spring * moves - np.where(moves, p.D_com, p.D_turn) * v_x
@@ -527,7 +551,7 @@ class Feedback(Element):
     """Efforts by a function: (s, p) -> (nv,), or fewer, for the joints without the floating base.
 
     function    of the `State` s and the parameters p, read by name; of NumPy operators and `liebody.scalars`
-    parameters  with their default values; names as they are, or after `prefix`
+    parameters  names with their default values; `prefix` goes before the names in a system
     """
 
     def __init__(
@@ -538,11 +562,14 @@ class Feedback(Element):
         **parameters: Any,
     ) -> None:
         super().__init__()
-        self.name, self.prefix, self.function = name, prefix, function
+        self.name = name
+        self.prefix = prefix
+        self.function = function
         self.parameters = parameters
 
     def efforts(self, s: State, z: Any, p: Any) -> Array:
         tau = np.asarray(self.function(s, p))
+        # efforts of the joints alone: zeros stand for a floating base
         missing = s.tree.nv - len(tau) if tau.ndim == 1 else -1
         base = s.tree.bodies[0].dofs.stop if _floating(s.tree) else 0
         if missing not in (0, base):
@@ -551,15 +578,17 @@ class Feedback(Element):
 
 
 def _floating(tree: Tree) -> bool:
-    """Whether one body carries all others, by three motions or more of which some are straight."""
+    """Whether one body carries all others on a joint of three motions or more, with a translation."""
     roots = [body for body in tree.bodies if not body.parent]
     if len(roots) != 1 or roots[0].joint.dim < 3:
         return False
     S = roots[0].joint.S
+    # more independent motions than rotations: some motions translate
     return bool(np.linalg.matrix_rank(S) > np.linalg.matrix_rank(S[:3]))
 
 
 def _shaped(name: str, what: str, value: Any, *shapes: tuple[int, ...]) -> np.ndarray:
+    """A value as an array of one of these shapes; raises ShapeError."""
     array = floats(f"{name}: {what}", value)
     if array.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
@@ -568,6 +597,7 @@ def _shaped(name: str, what: str, value: Any, *shapes: tuple[int, ...]) -> np.nd
 
 
 def _phase(name: str) -> str:
+    """The name of a phase; raises ModelError for others."""
     if name not in PHASES:
         raise ModelError(f"{name!r} is no phase; take one of {', '.join(PHASES)}")
     return name

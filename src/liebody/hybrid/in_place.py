@@ -1,4 +1,7 @@
-"""Systems in the place of another one: its parts, with more parameters, memory and flows beside its own."""
+"""Systems that extend another one: its parts, with further parameters, memory and flows beside its own.
+
+Derivatives and searches of periodic orbits need such systems, for instance one that carries variations along.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ import numpy as np
 from ..base.errors import ModelError
 from ..bodies.labels import labels
 from ..compiler.programs.layout import FlatLayout
+from ..runs import HybridStates
 from ..scalars import Array
-from .system import HybridStates, HybridSystem
+from .system import HybridSystem
 
 PARTS = ("rates", "start", "guards", "step", "stop", "powers", "outputs")
 
@@ -19,10 +23,13 @@ PARTS = ("rates", "start", "guards", "step", "stop", "powers", "outputs")
 class InPlaceOf(HybridSystem):
     """A hybrid system with the parts of another one, and more parameters, memory and flows.
 
-    The parts of the system see what `_memory` and `_parameters` give. `own` are arguments of `HybridSystem`
-    in the place of its parts; an update is among them, or there is none.
+    system                     the original system; its functions get `original_memory` and
+                               `original_parameters`
+    parameters, memory, flows  names and values that are added to the original system
+    replaced                   arguments of `HybridSystem` that replace parts of the original system. The
+                               update of the original system is not taken over: give update, or there is none
 
-    Raises ModelError for systems by time stepping: their steps are not those of a vector field.
+    Raises ModelError for systems by time stepping, which have no vector field.
     """
 
     def __init__(
@@ -32,51 +39,58 @@ class InPlaceOf(HybridSystem):
         parameters: Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
         flows: Mapping[str, Any] | None = None,
-        **own: Any,
+        **replaced: Any,
     ) -> None:
         if not system.has_field:
             raise ModelError(
                 f"{system.name} moves by time stepping; derivatives and periodic orbits are those "
                 "of systems with a vector field: take hybrid.robot_system(robot, ...)"
             )
-        self.system, self.tree = system, getattr(system, "tree", None)
-        parts = {name: self._of(getattr(system, name)) for name in PARTS}
+        self.system = system
+        self.tree = getattr(system, "tree", None)
+        # each part of the original system becomes a part of this one, on the original arguments
+        parts = {name: self._on_original(getattr(system, name)) for name in PARTS}
         super().__init__(
             system.group,
-            self._of(system.vector_field),
-            memory=_beside(system._still, memory),
-            flows=_beside(system._flowing, flows),
+            self._on_original(system.vector_field),
+            memory=_beside(system.constant_memory, memory),
+            flows=_beside(system.flowing_memory, flows),
             parameters=_beside(system.parameters, parameters),
             directions=dict(zip(system.guard_names, system.directions, strict=True)),
-            **{"name": system.name, **parts, **own},
+            **{"name": system.name, **parts, **replaced},
         )
 
     def described(self, states: HybridStates) -> dict[str, Any]:
         """With the names of a robot; without its energies, which most runs of a search do not need."""
-        found = super().described(states)
+        fields = super().described(states)
         if self.tree is not None:
-            found["coordinates"], found["dofs"] = labels(self.tree)
-        return found
+            fields["coordinates"], fields["dofs"] = labels(self.tree)
+        return fields
 
-    def _of(self, part: Callable[..., Any] | None) -> Any:
-        return part and (lambda *at: part(*self._at(*at)))
+    def _on_original(self, part: Callable[..., Any] | None) -> Any:
+        """A function of this system that calls a part of the original system."""
+        return part and (lambda *arguments: part(*self.original_arguments(*arguments)))
 
-    def _at(self, t: Any, q: Any, v: Any, z: Any, p: Any) -> tuple[Any, ...]:
-        """(t, q, v, z, p) as the system sees them."""
-        return t, q, v, self._memory(z), self._parameters(z, p)
+    # -- the original system, as functions of this one ------------------------------------------------------
 
-    def _memory(self, z: Any) -> Any:
+    def original_arguments(self, t: Any, q: Any, v: Any, z: Any, p: Any) -> tuple[Any, ...]:
+        """The arguments (t, q, v, z, p) of the original system."""
+        return t, q, v, self.original_memory(z), self.original_parameters(z, p)
+
+    def original_memory(self, z: Any) -> Any:
+        """The memory of the original system, from this system's memory z."""
         kind = self.system.memory.type
         return kind(*(getattr(z, name) for name in kind._fields))
 
-    def _parameters(self, z: Any, p: Any) -> Any:
+    def original_parameters(self, z: Any, p: Any) -> Any:
+        """The parameters of the original system; a subclass may change them, by the memory z for instance."""
         kind = self.system.parameters.type
         return kind(*(getattr(p, name) for name in kind._fields))
 
-    def _after(self, at: tuple[Any, ...], happened: Any) -> tuple[Array, Array, Any]:
-        """q, v, z after the update of the system."""
-        q, v, z, _ = self.system._after_update(self._at(*at), happened)
-        return q, v, at[3]._replace(**z._asdict())
+    def after_original_update(self, arguments: tuple[Any, ...], events: Any) -> tuple[Array, Array, Any]:
+        """q, v, z after the update of the original system at this system's (t, q, v, z, p)."""
+        q, v, z, _ = self.system.after_update(self.original_arguments(*arguments), events)
+        return q, v, arguments[3]._replace(**z._asdict())
 
 
 def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -90,15 +104,16 @@ def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any
 
 
 def changed(p: Any, fields: Sequence[str], x: Array) -> Any:
-    """Parameters, of which those of these fields are changed by the entries of x, one after the other."""
+    """Parameters p with the entries of x added to these fields, one field after the other."""
     return p._replace(**changes(p._asdict(), fields, x))
 
 
-def changes(given: Mapping[str, Any], names: Sequence[str], x: Array) -> dict[str, Any]:
-    """Of these names, the values that are changed by the entries of rows x (..., n), one after the other."""
-    new, first = {}, 0
+def changes(values: Mapping[str, Any], names: Sequence[str], x: Array) -> dict[str, Any]:
+    """The values of these names with the entries of rows x (..., n) added, one name after the other."""
+    new: dict[str, Any] = {}
+    first = 0
     for name in names:
-        value = np.asarray(given[name])
+        value = np.asarray(values[name])
         part = x[..., first : first + value.size]
         new[name] = np.asarray(value + part.reshape((*part.shape[:-1], *value.shape)))[()]
         first += value.size

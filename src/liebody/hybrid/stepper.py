@@ -1,4 +1,4 @@
-"""Hybrid systems, one interval of time after the other, with parameters of one's own in between."""
+"""Simulation of hybrid systems one interval after the other, with new parameters for each interval."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from ..base.errors import SECONDS, IntegrationError, positive
 from ..integrators import Method
 from ..scalars import Array
 from ..stepping.march import RAN, REASONS, STOPPED, Settings
-from .system import Given, HybridSystem
+from .parameters import ParametersOverTime
+from .system import HybridSystem
 
 
 class HybridState:
-    """A state of a hybrid system, or of an ensemble (...), between two intervals. It does not change.
+    """A state of a hybrid system, or of an ensemble (...), between two intervals. It is immutable.
 
     t         time                                                                                       [s]
     q, v      configurations (..., nq) and velocities (..., nv)
-    memory    its parts by name, (..., *shape)
-    ends      (...): why a member ended, "" where it goes on; it stays where it was
+    memory    parts of the memory by name, (..., *shape)
+    ends      (...): why a member ended, "" while it goes on; a member that ended keeps its state
     """
 
     __slots__ = ("_last", "_number", "_reasons", "_stepper", "_y")
 
     def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
-        self._stepper, self._number, self._y, self._reasons, self._last = stepper, number, y, reasons, last
+        self._stepper = stepper
+        self._number = number  # of intervals so far
+        self._y = y  # flat states, (n, size)
+        self._reasons = reasons  # codes of REASONS, (n,)
+        self._last = last  # time of the last event of each guard, (n, guards)
 
     @property
     def t(self) -> float:
@@ -38,14 +43,14 @@ class HybridState:
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> HybridState:
-        """The same state, in arrays of its own, of the same stepper."""
+        """The same state of the same stepper, in new arrays."""
         arrays = (x.copy() for x in (self._y, self._reasons, self._last))
         return HybridState(self._stepper, self._number, *arrays)
 
     def _read(self) -> tuple[Any, ...]:
         sim = self._stepper
-        parameters = np.zeros(sim.system.parameters.size)
-        return sim.system._read(self.t, self._y.reshape(*sim.batch, -1), parameters)
+        parameters = np.zeros(sim.system.parameters.size)  # q, v and memory do not depend on them
+        return sim.system.read_flat(self.t, self._y.reshape(*sim.batch, -1), parameters)
 
     @property
     def q(self) -> Array:
@@ -73,18 +78,19 @@ class HybridState:
 
 
 class HybridStepper:
-    """Intervals of one length for a hybrid system; made by `liebody.stepper`.
+    """A hybrid system that is simulated by intervals of one length; `liebody.stepper` returns it.
 
         sim = lb.stepper(system, dt=0.02, members=256)
         state = sim.start(q0)
         state = sim.step(state, {"K_p": gains})              # gains (256,), held for 0.02 s
         state = sim.reset(state, state.ended, q0)
 
-    Within an interval the system takes the steps that it chooses, or one of length dt; members are lanes of
-    vectors and shares of `threads`, each with steps of its own. Time goes on for members that begin anew.
+    Within an interval the system takes the steps that it chooses, or one of length dt. Members are lanes of
+    vectors, which `threads` share; each member has its own steps. A reset does not change the time: it is
+    common to all members.
 
-    Nothing of it changes: threads may share one, each with states of its own. Steppers and states can be
-    copied and pickled, also together, as checkpoints.
+    A stepper is immutable: threads may share one, each with its own states. Steppers and states can be copied
+    and pickled, also together, as checkpoints.
     """
 
     def __init__(
@@ -95,57 +101,68 @@ class HybridStepper:
         method: str | Method | None = None,
         threads: int = 1,
     ) -> None:
-        self._given = system, dt, members, method, threads
+        self._arguments = system, dt, members, method, threads
         system, method = system.stepped_by(method)
-        self.system, self.dt, self.threads = system, positive("dt", dt, SECONDS), count("threads", threads)
+        self.system = system
+        self.dt = positive("dt", dt, SECONDS)
+        self.threads = count("threads", threads)
         shape = members if isinstance(members, tuple) else (members,)
         self.batch = tuple(count("members", n) for n in shape)
-        self._flow, self._settings = system._flow(method), Settings(least=1e-7, limit=10**7)
         self._n = math.prod(self.batch)
+        self._flow = system.flow(method)
+        self._settings = Settings(least=1e-7, limit=10**7)
         names = system.guard_names, [*system.memory.defaults], [*system.parameters.defaults]
-        # what the states of two steppers have in common that take them from each other
+        # two steppers with the same identity take states from each other
         self._identity = type(system), system.name, system.nq, system.nv, names, repr(method), dt, self.batch
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By what it was made of."""
-        return HybridStepper, self._given
+        """Pickled as its arguments, because compiled loops stay in their process."""
+        return HybridStepper, self._arguments
 
     def __copy__(self) -> HybridStepper:
         return self
 
     def __deepcopy__(self, memo: Any) -> HybridStepper:
-        """Itself, because it does not change: it takes steps from copies of its states, too."""
+        """Itself, because it is immutable, and takes steps from copies of its states, too."""
         return self
 
     def takes(self, other: Any) -> bool:
-        """Whether states of another stepper are states of this one: both were made of the same."""
+        """Whether this stepper takes steps from states of another one: both have the same arguments."""
         return bool(self._identity == other._identity)
 
     def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
-        """The state at t = 0; states, and values of the memory, of all members, or one for all."""
-        y = self._points(q0, v0, memory, self.batch)
+        """The state at t = 0; q0, v0 and values of the memory are arrays for each member, or one for all."""
+        y = self._start_states(q0, v0, memory, self.batch)
         last = np.full((self._n, max(1, len(self.system.guard_names))), -np.inf)
         return HybridState(self, 0, y, np.full(self._n, RAN), last)
 
     def reset(
         self, state: HybridState, members: Array, q0: Array, v0: Array = None, **memory: Any
     ) -> HybridState:
-        """The same state, but for members (a mask or indices of the ensemble) that begin anew."""
+        """The same state, except for members (a mask, or indices of the ensemble) that start at q0, v0."""
         check_state(self, state, HybridState)
         which = members_of(np.arange(self._n).reshape(self.batch), members, self.batch)
-        y, reasons, last = state._y.copy(), state._reasons.copy(), state._last.copy()
-        y[which.ravel()] = self._points(q0, v0, memory, which.shape)
-        reasons[which.ravel()], last[which.ravel()] = RAN, -np.inf
+        y = state._y.copy()
+        reasons = state._reasons.copy()
+        last = state._last.copy()
+        y[which.ravel()] = self._start_states(q0, v0, memory, which.shape)
+        reasons[which.ravel()] = RAN
+        last[which.ravel()] = -np.inf
         return HybridState(self, state._number, y, reasons, last)
 
     def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
-        """The state dt later; parameters that differ from the defaults are of their shape, or (..., *shape).
+        """The state dt later.
+
+        parameters  values that differ from the defaults: of their shape, or (..., *shape) for each member
 
         Members that stop, or cannot go on, end: see `HybridState.ends`. `TimeStepping` with a tolerance warns
         of steps that did not come to it (`contact.UnsolvedSteps`), and `state.memory.unsolved` counts them.
         """
         check_state(self, state, HybridState)
-        u, number = self._parameters(parameters or {}, self.batch), state._number + 1
+        u = self._samples(parameters or {}, self.batch)
+        number = state._number + 1
+        # The march runs over one interval. It gets from the state which events were last and which members
+        # have ended, so that a motion does not depend on the intervals that it is cut into.
         m = self._flow.ensemble(state._y, [state.t, number * self.dt])
         m.last[:] = state._last
         m.clock["step"] = self.dt
@@ -162,10 +179,11 @@ class HybridStepper:
             "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
         )
 
-    def _parameters(self, given: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
-        given = self.system.fitted(given, self.dt)
-        return Given(given, {}, self.system.parameters).samples("zero", batch, self.dt)
+    def _samples(self, values: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
+        """Parameters of an interval for members `batch`, with a step that divides the interval."""
+        fitted = self.system.fitted(values, self.dt)
+        return ParametersOverTime(fitted, {}, self.system.parameters).samples("zero", batch, self.dt)
 
-    def _points(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
-        q, v = self.system._checked(q0, v0)
-        return self.system._points(q, v, self._parameters({}, batch).at(0.0), memory, batch)
+    def _start_states(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
+        q, v = self.system.checked_states(q0, v0)
+        return self.system.start_states(q, v, self._samples({}, batch).at(0.0), memory, batch)

@@ -1,4 +1,4 @@
-"""Derivatives of hybrid flows by where they start and by their parameters, events included.
+"""Derivatives of hybrid flows by their initial states and by their parameters, events included.
 
 Between events a variation x = (eta, dv, ...) of the state, eta = g^-1 dg on the group, obeys the linearised
 equations
@@ -10,7 +10,7 @@ update r takes the variation to
 
     x+ = Dr (x + X- dt) - X+ dt                                   (the saltation matrix; X the vector field)
 
-with everything of r that depends on time. So derivatives are as exact as the motion, in one simulation.
+where Dr includes the derivative of r by time. So derivatives are as exact as the motion, in one simulation.
 
 Leine, Nijmeijer (2004), Dynamics and Bifurcations of Non-Smooth Mechanical Systems, chapter 7.
 """
@@ -37,30 +37,35 @@ OF_MEMORY, OF_STATE, OF_TIME = "variation_of_memory", "variation", "delay"
 class VariedSystem(InPlaceOf):
     """A hybrid system, with the derivatives of its flow carried along.
 
-    system      a HybridSystem; every simulation of it is one of this, of the same options
+    system      a HybridSystem; this system can be simulated with the same options
     parameters  names of parameters by which to differentiate, too
 
-    Columns of the derivatives are the directions (q (nv,), v (nv,), parameters) at the start, rows those of
-    (q, v) later: left-trivialised, body-fixed. Smooth motion between events is assumed: where a force has a
-    corner, as that of a contact that is held at zero, the derivative goes on along the branch taken.
+    Columns of the derivatives are the directions (q (nv,), v (nv,), parameters) at the start, rows the
+    changes of (q, v) later: left-trivialised, body-fixed. Smooth motion between events is assumed: at a
+    corner of a force, for instance of a contact force that is held at zero, the derivative follows the branch
+    that the motion takes.
     """
 
     def __init__(self, system: HybridSystem, parameters: Sequence[str] = ()) -> None:
         system.parameters.check(dict.fromkeys(parameters))
         if len(set(parameters)) < len(parameters):
             raise ModelError(f"parameters are {[*parameters]}; name each once")
-        self._by = [system.parameters.fields[name] for name in parameters]
-        self._m, self._k = system._still.size, system._flowing.size
-        self._n = self._m + 2 * system.nv + self._k
-        self._p = sum(system.parameters.defaults[name].size for name in parameters)
-        self.columns = 2 * system.nv + self._p
+        self._varied_fields = [system.parameters.fields[name] for name in parameters]
+        # Sizes of a variation x = (constant memory, eta, dv, flows), and of the seed s = (x, dt, dp) along
+        # which functions are differentiated.
+        self._n_memory = system.constant_memory.size
+        self._n_flows = system.flowing_memory.size
+        self._n = self._n_memory + 2 * system.nv + self._n_flows
+        self._n_parameters = sum(system.parameters.defaults[name].size for name in parameters)
+        self._n_seed = self._n + 1 + self._n_parameters
+        self.columns = 2 * system.nv + self._n_parameters
         super().__init__(
             system,
             memory={
-                OF_MEMORY: np.zeros((self._m, self.columns)),
-                OF_TIME: np.zeros(self.columns),  # of the last event: how much later others arrive there
+                OF_MEMORY: np.zeros((self._n_memory, self.columns)),
+                OF_TIME: np.zeros(self.columns),  # delays of the last event: how much later others arrive
             },
-            flows={OF_STATE: np.zeros((self._n - self._m, self.columns))},
+            flows={OF_STATE: np.zeros((self._n - self._n_memory, self.columns))},
             rates=self._all_rates,
             start=self._started,
             update=self._updated,
@@ -77,7 +82,7 @@ class VariedSystem(InPlaceOf):
         """D (events, 2 nv, columns) of (q, v) at the events of one guard, wherever in time those happen.
 
         log         the events of one guard, in one direction, `run.events.of("apex")`
-        parameters  those of the run that differ from the defaults
+        parameters  the run's values of parameters that differ from the defaults
 
         D = x + X+ dt with the variation x at a fixed time, the rate X+ of the state after the event, and the
         delay dt of the event. It is the derivative of a return map if the start lies on its section; where
@@ -97,163 +102,195 @@ class VariedSystem(InPlaceOf):
 
     def state_rates(self, states: HybridStates | EventLog, parameters: Any = None) -> Array:
         """(dq, dv)/dt (..., 2 nv), left-trivialised, at the states of a run or the events of a log."""
-        t, n = np.asarray(states.t), np.size(states.t)
+        t = np.asarray(states.t)
+        n = t.size
         z = [np.reshape(states.memory[name], (n, -1)) for name in self.system.memory.type._fields]
-        k = len(self.system._still.defaults)
-        parts = [*z[:k], np.reshape(states.q, (n, -1)), np.reshape(states.v, (n, -1)), *z[k:]]
-        y = np.concatenate(parts, axis=1)
+        k = len(self.system.constant_memory.defaults)
+        q, v = (np.reshape(x, (n, -1)) for x in (states.q, states.v))
+        y = np.concatenate([*z[:k], q, v, *z[k:]], axis=1)
         values = self.system.parameters.values(parameters or {}, ())
         u = np.broadcast_to(np.concatenate([values, [0.0]]), (n, self.system.parameters.size + 1))
-        found = self._state_rates(t.reshape(n), y, u)[:, : 2 * self.nv]
-        return found.reshape(*t.shape, 2 * self.nv)
+        rates = self._state_rates(t.reshape(n), y, u)[:, : 2 * self.nv]
+        return rates.reshape(*t.shape, 2 * self.nv)
 
     @cached_property
     def _state_rates(self) -> Kernel:
         """(t, y, u) -> rates of the state."""
-        rest = np.zeros(self._n + 1 + self._p)
+        rest = np.zeros(self._n_seed)
         return Kernel(trace(lambda t, y, u: self._rates_of(t, y, u, rest), self._inputs, "rates"))
 
     # -- the graphs that are differentiated -----------------------------------------------------------------
+    #
+    # Each graph is a function of a seed s that moves its arguments, differentiated at s = 0. So it is traced
+    # and differentiated once, and evaluated once for each column.
 
     @cached_property
     def _space(self) -> LieGroup:
-        """Of the system's flat states, without works."""
-        return Product(R(self._m), self.group, R(self.nv), R(self._k))
+        """The group of the system's flat states, without works."""
+        return Product(R(self._n_memory), self.group, R(self.nv), R(self._n_flows))
 
     @property
     def _inputs(self) -> dict[str, Any]:
-        return {**self.system._shapes, "y": self._space.nq}
+        return {**self.system.flat_shapes, "y": self._space.nq}
 
     def _moved(self, t: Any, y: Array, u: Array, s: Array) -> tuple[Any, ...]:
         """(t, q, v, z, p), moved by s = (memory, eta, dv, flows, dt, dp)."""
         y = self._space.integrate(y, s[: self._n])
-        *at, p = self.system._read(t + s[self._n], y, u)
-        return *at, changed(p, self._by, s[self._n + 1 :])
+        *state, p = self.system.read_flat(t + s[self._n], y, u)
+        return *state, changed(p, self._varied_fields, s[self._n + 1 :])
 
     def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
-        return trace(part, {**self._inputs, **more, "s": self._n + 1 + self._p}, name)
+        return trace(part, {**self._inputs, **more, "s": self._n_seed}, name)
 
     @cached_property
     def _rates_of(self) -> Function:
-        """(t, y, u, s) -> the rates (2 nv + k,) of the moved state."""
+        """(t, y, u, s) -> the rates (2 nv + flows,) of the moved state."""
 
         def rates(t: Any, y: Array, u: Array, s: Array) -> Array:
-            at = self._moved(t, y, u, s)
-            flows = self.system.rates(*at) if self.system.rates else {}
-            flow = self.system._flowing.write([flows[name] for name in self.system._flowing.defaults])
-            return np.concatenate([at[2], np.asarray(self.system.vector_field(*at)), flow])
+            arguments = self._moved(t, y, u, s)
+            flows = self.system.rates(*arguments) if self.system.rates else {}
+            layout = self.system.flowing_memory
+            flat_flows = layout.write([flows[name] for name in layout.defaults])
+            return np.concatenate(
+                [arguments[2], np.asarray(self.system.vector_field(*arguments)), flat_flows]
+            )
 
         return self._traced(rates, "rates")
 
     @cached_property
-    def _rates_by(self) -> Function:
-        return at_rest(self._rates_of)
+    def _rates_along(self) -> Function:
+        """(t, y, u, direction) -> the change of the rates."""
+        return along_direction(self._rates_of)
 
     @cached_property
-    def _guards_by(self) -> Function:
+    def _guards_along(self) -> Function:
+        """(t, y, u, direction) -> the change of the guards' values."""
+
         def guards(t: Any, y: Array, u: Array, s: Array) -> Array:
-            return self.system._guarded(self._moved(t, y, u, s))
+            return self.system.guard_values(self._moved(t, y, u, s))
 
-        return at_rest(self._traced(guards, "guards"))
+        return along_direction(self._traced(guards, "guards"))
 
     @cached_property
-    def _update_by(self) -> Function:
+    def _update_along(self) -> Function:
         """(t, y, u, e, direction) -> the change of (memory, eta, dv, flows) after an update."""
 
         def updated(t: Any, y: Array, u: Array, e: Array, s: Array) -> Array:
             here, there = (
-                self._flat(*self.system._after_update(self._moved(t, y, u, x), e)[:3])
-                for x in (np.zeros(self._n + 1 + self._p), s)
+                self._flat(*self.system.after_update(self._moved(t, y, u, x), e)[:3])
+                for x in (np.zeros(self._n_seed), s)
             )
             return self._space.difference(here, there)
 
         number = max(1, len(self.guard_names))
-        return at_rest(self._traced(updated, "updated", e=number))
+        return along_direction(self._traced(updated, "updated", e=number))
 
     # -- parts of the varied system -------------------------------------------------------------------------
 
     def _flat(self, q: Array, v: Array, z: Any) -> Array:
-        """The flat state of the system itself, without works."""
-        return self.system._write(q, v, z, np.zeros(0, int))
+        """The flat state of the original system, without works."""
+        return self.system.write_flat(q, v, z, np.zeros(0, int))
 
     def _flat_parameters(self, p: Any) -> Array:
+        """Flat parameters of the original system; no part depends on the step, which is 0 here."""
         return np.concatenate([self.system.parameters.write(p), [0.0]])
 
     def _columns(self, X: Array) -> zip[tuple[Array, Array]]:
-        """Each column of variations X (n, columns), with what of s stays along it: (dt, dp)."""
-        fixed = np.concatenate([np.zeros((2 * self.nv, 1 + self._p)), np.eye(1 + self._p)[1:]])
+        """Each column of variations X (n, columns), with the rest (dt, dp) of its seed, which is constant."""
+        k = self._n_parameters
+        fixed = np.concatenate([np.zeros((2 * self.nv, 1 + k)), np.eye(1 + k)[1:]])
         return zip(X.T, fixed, strict=True)
 
     def _carried(self, z: Any) -> zip[tuple[Array, Array]]:
+        """The columns of the variation in the memory z."""
         return self._columns(np.concatenate([getattr(z, OF_MEMORY), getattr(z, OF_STATE)]))
 
     def _all_rates(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
-        base, nv = self._memory(z), self.nv
-        y, u = self._flat(q, v, base), self._flat_parameters(p)
+        base = self.original_memory(z)
+        y = self._flat(q, v, base)
+        u = self._flat_parameters(p)
+        nv = self.nv
         ad = self.group.ad(v)
         columns = []
         for x, fixed in self._carried(z):
-            rate = self._rates_by(t, y, u, np.concatenate([x, fixed]))
-            eta = rate[:nv] - ad @ x[self._m : self._m + nv]
+            rate = self._rates_along(t, y, u, np.concatenate([x, fixed]))
+            eta = rate[:nv] - ad @ x[self._n_memory : self._n_memory + nv]
             columns.append(np.concatenate([eta, rate[nv:]]))
         flows = self.system.rates(t, q, v, base, p) if self.system.rates else {}
         return {**flows, OF_STATE: np.stack(columns, axis=1)}
 
     def _updated(self, t: Any, q: Array, v: Array, z: Any, p: Any, events: Any) -> Any:
-        base, m = self._memory(z), self._m
-        y, u = self._flat(q, v, base), self._flat_parameters(p)
+        base = self.original_memory(z)
+        m = self._n_memory
+        y = self._flat(q, v, base)
+        u = self._flat_parameters(p)
         e = np.array([*events]) if len(events) else np.zeros(1)
-        q_, v_, z_, jumps = self.system._after_update((t, q, v, base, p), e)
+        q_new, v_new, z_new, jumps = self.system.after_update((t, q, v, base, p), e)
+        # X- and X+: rates of (memory, state) before and after the update; constant memory has none
         rates = (
-            self._rates_of(t, at, u, np.zeros(self._n + 1 + self._p)) for at in (y, self._flat(q_, v_, z_))
+            self._rates_of(t, state, u, np.zeros(self._n_seed))
+            for state in (y, self._flat(q_new, v_new, z_new))
         )
         before, after = (np.concatenate([np.zeros(m, int), rate]) for rate in rates)
-        toward = self._guards_by(t, y, u, np.concatenate([before, [1.0], np.zeros(self._p)]))
+        # dg/dt along the motion: in time and with the rates before the event
+        guard_rates = self._guards_along(
+            t, y, u, np.concatenate([before, [1.0], np.zeros(self._n_parameters)])
+        )
         columns, delays = [], []
         for x, fixed in self._carried(z):
-            change = self._guards_by(t, y, u, np.concatenate([x, fixed]))
-            late: Any = 0.0
-            for happened, g, g_ in zip(events, change, toward, strict=False):
-                late = where(absolute(happened) > 0.5, -g / where(absolute(happened) > 0.5, g_, 1.0), late)
-            arrived = np.concatenate([x + before * late, [late], fixed[1:]])
-            new = self._update_by(t, y, u, e, arrived)
-            if not jumps:  # q and v stay: their variations do
+            # The delay is the quotient of the guard that had the event, and 0 at the end of a step without
+            # events. A guard without event may have the rate 0: its denominator is replaced by 1.
+            changes = self._guards_along(t, y, u, np.concatenate([x, fixed]))
+            delay: Any = 0.0
+            for event, g, g_rate in zip(events, changes, guard_rates, strict=False):
+                at_event = absolute(event) > 0.5
+                delay = where(at_event, -g / where(at_event, g_rate, 1.0), delay)
+            # the saltation: to the event of the neighbour, through the update, and back to the common time
+            arrived = np.concatenate([x + before * delay, [delay], fixed[1:]])
+            new = self._update_along(t, y, u, e, arrived)
+            if not jumps:  # q and v stay, and so do their variations, without an error of the difference
                 state = slice(m, m + 2 * self.nv)
                 new = np.concatenate([new[:m], arrived[state], new[state.stop :]])
-            columns.append(new - after * late)
-            delays.append(late)
+            columns.append(new - after * delay)
+            delays.append(delay)
         X = np.stack(columns, axis=1)
-        found = {**z_._asdict(), OF_MEMORY: X[:m], OF_STATE: X[m:], OF_TIME: np.array(delays)}
-        return q_, v_, z._replace(**found)
+        memory = {**z_new._asdict(), OF_MEMORY: X[:m], OF_STATE: X[m:], OF_TIME: np.array(delays)}
+        return q_new, v_new, z._replace(**memory)
 
     def _started(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        base = self._memory(z)
-        y, u = self._flat(q, v, base), self._flat_parameters(p)
+        m = self._n_memory
+        base = self.original_memory(z)
+        y = self._flat(q, v, base)
+        u = self._flat_parameters(p)
 
         def start(t: Any, y: Array, u: Array, s: Array) -> Array:
-            at = self._moved(t, y, u, s)
-            z = self.system.start(*at) if self.system.start else at[3]
-            return self.system.memory.write(z)
+            arguments = self._moved(t, y, u, s)
+            memory = self.system.start(*arguments) if self.system.start else arguments[3]
+            return self.system.memory.write(memory)
 
-        by = at_rest(self._traced(start, "start"))
-        state = slice(self._m, self._m + 2 * self.nv)
-        X, columns = np.eye(self._n, self.columns, -self._m), []
+        start_along = along_direction(self._traced(start, "start"))
+        # The state varies along unit vectors. Memory and flows do not vary by themselves, but `start` may
+        # make them depend on the state and the parameters.
+        state = slice(m, m + 2 * self.nv)
+        X = np.eye(self._n, self.columns, -m)
         X[state.stop :] = 0
+        columns = []
         for direction, fixed in self._columns(X):
-            x = by(t, y, u, np.concatenate([direction, fixed]))
-            columns.append(np.concatenate([x[: self._m], direction[state], x[self._m :]]))
+            x = start_along(t, y, u, np.concatenate([direction, fixed]))
+            columns.append(np.concatenate([x[:m], direction[state], x[m:]]))
         X = np.stack(columns, axis=1)
-        begun = self.system.start(t, q, v, base, p) if self.system.start else base
-        return z._replace(**begun._asdict(), **{OF_MEMORY: X[: self._m], OF_STATE: X[self._m :]})
+        memory = self.system.start(t, q, v, base, p) if self.system.start else base
+        return z._replace(**memory._asdict(), **{OF_MEMORY: X[:m], OF_STATE: X[m:]})
 
 
-def at_rest(function: Function) -> Function:
-    """The derivative of function(..., s) at s = 0, along a direction: (..., direction)."""
+def along_direction(function: Function) -> Function:
+    """The derivative of function(..., s) at s = 0 along a direction: a function (..., direction)."""
     along = jvp(function, "s")
     shapes = {key: x.shape for key, x in function.inputs.items()}
     zero = np.zeros(shapes["s"])
 
-    def derivative(*given: Any) -> Array:
-        return along(*given[:-1], zero, given[-1])
+    def derivative(*arguments: Any) -> Array:
+        *others, direction = arguments
+        return along(*others, zero, direction)
 
     return trace(derivative, shapes, f"{function.name}_along")

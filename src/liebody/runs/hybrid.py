@@ -12,7 +12,8 @@ import numpy as np
 from ..scalars import Array
 from .run import OF_PARAMETER, Run, named_in, with_own_axes
 
-GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
+SERIES_PREFIXES = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}
+"""Fields of a run that hold series by name, with the prefixes of these names in files."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class HybridRun(Run):
             }
         )
         groups = {
-            name: {k: x[index] for k, x in getattr(self, name).items()} for name in (*GROUPS, "parameters")
+            name: {k: x[index] for k, x in getattr(self, name).items()}
+            for name in (*SERIES_PREFIXES, "parameters")
         }
         ends = {name: getattr(self, name)[index] for name in ("counts", "end_times", "ends")}
         return {**Run._member(self, index), **groups, **ends, "final": final}
@@ -77,7 +79,7 @@ class HybridRun(Run):
     def _variables(self) -> dict[str, Any]:
         variables = Run._variables(self)
         rows = variables["q"][0][:-1]
-        for kind, named in GROUPS.items():
+        for kind, named in SERIES_PREFIXES.items():
             for name, x in getattr(self, kind).items():
                 meaning = {"long_name": f"{kind}: {name}"}
                 variables[named + name] = *with_own_axes(named + name, x, rows), meaning
@@ -91,7 +93,7 @@ class HybridRun(Run):
     @classmethod
     def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
         return {
-            **{kind: named_in(found, prefix) for kind, prefix in GROUPS.items()},
+            **{kind: named_in(found, prefix) for kind, prefix in SERIES_PREFIXES.items()},
             "parameters": named_in(found, OF_PARAMETER),
             "final": None,
             "counts": found["counts"],
