@@ -30,7 +30,7 @@ from .io.report import report
 from .models.loading import described, load
 from .robot import Robot, kernels_of
 from .runs import Run
-from .runs.run import VIEWS
+from .runs.files import VIEWS
 from .scalars import Array
 from .simulation.setup import DEFAULT_STEP, method_of
 from .simulation.simulate import simulate

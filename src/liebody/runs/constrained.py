@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..base.errors import LiebodyError
 from ..mechanisms.constrained import Constrained
 from ..scalars import Array
 from .run import Run, largest_of
+from .variables import Variables
 
 OF_EQUATIONS = {
     "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
@@ -26,7 +27,7 @@ CLOSEST = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConstrainedRun(Run):
+class ConstrainedRun(Run, mark="equation"):
     """States over time of a system with constraints; what is not here is as in `Run`.
 
     constraints  where each constraint stands among the equations, (nc,)
@@ -39,8 +40,6 @@ class ConstrainedRun(Run):
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
-
-    mark: ClassVar[str] = "equation"
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Constrained | None = None
@@ -170,7 +169,7 @@ class ConstrainedRun(Run):
             **{name: found[name] for name in CLOSEST if name in found},
         }
 
-    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    def _variables(self) -> Variables:
         variables = Run._variables(self)
         rows = variables["kinetic"][0]
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]

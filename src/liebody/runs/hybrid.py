@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..scalars import Array
-from .run import OF_PARAMETER, Run, named_in, with_own_axes
+from .run import Run
+from .variables import OF_PARAMETER, named_in, with_own_axes
 
 GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # along a run, and prefixes in files
 
@@ -28,7 +29,7 @@ class HybridStates:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class HybridRun(Run):
+class HybridRun(Run, mark="end_time", needs=()):
     """What a simulation of a hybrid system returns, a `Run`; `...` are the axes of the ensemble.
 
     q, v        as in `Run`; NaN after the end of a member
@@ -44,9 +45,6 @@ class HybridRun(Run):
 
     Energies, efforts and work_done are those of a `RobotSystem`; others have what their outputs say.
     """
-
-    mark: ClassVar[str] = "end_time"
-    needs: ClassVar[tuple[str, ...]] = ()
 
     memory: dict[str, Array]
     work: dict[str, Array]

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-import math
 import os
-import re
-import secrets
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..base.arguments import array_of, is_index
 from ..base.concurrency import lock_of, unlock
-from ..base.digests import is_sealed, write_sealed
-from ..base.errors import LiebodyError, ShapeError, counted, pass_on_signals, require, suppress
-from ..base.texts import check_names, is_writable, path_of, shown, words_of
+from ..base.errors import LiebodyError, ShapeError, require
+from ..base.public import public
+from ..base.texts import check_names, shown
 from ..bodies import with_values
 from ..bodies.labels import UNIT_OF_QUATERNIONS, Labels
-from ..compiler.native.cache import version
-from . import netcdf
+from . import files, table
+from .events import event_variables, events_of
+from .kinds import RunKind, register
+from .variables import (
+    OF_FORCE,
+    OF_PARAMETER,
+    Variables,
+    axes_of,
+    label_variables,
+    labels_of,
+    named_in,
+    with_own_axes,
+)
 
 if TYPE_CHECKING:
     import matplotlib.figure
     import xarray
 
     from ..bodies import Tree
-    from ..view import View
 
-FORMAT = "liebody run"
-FORMAT_VERSION = 1
-OWN_ATTRIBUTES = ("format", "format_version", "source", "title")
-ENERGIES, LATE = ("kinetic", "potential"), ("tau", "work_done", "forces")
+ENERGIES = ("kinetic", "potential")
+LATE = ("tau", "work_done", "forces")
 LATER: Any = None  # energies and efforts that are computed when they are first asked for
-UNITS = "_units"  # the name of a dimension and this: the units of what stands along it
-OF_FORCE = "force_"  # and its name: a force's variable in a file
-OF_PARAMETER = "parameter_"  # likewise
-LONGEST_TABLE = 24
-PLAIN = (str, int, float)  # what metadata are
-VIEWS = (".html", ".gif", ".mp4", ".png")  # suffixes of files that show a motion
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,9 +77,6 @@ class Run:
 
     Raises ShapeError where the arrays do not fit together.
     """
-
-    mark: ClassVar[str] = ""  # a variable that only files of this kind of run have
-    needs: ClassVar[tuple[str, ...]] = ENERGIES  # variables that they all have, beside those of states
 
     t: np.ndarray
     q: np.ndarray
@@ -136,7 +127,7 @@ class Run:
         for name in (*late, *self.later):
             del given[name]
         given["later"] = dict(self.later)
-        given["metadata"] = _checked_metadata(self.metadata)
+        given["metadata"] = files.checked_metadata(self.metadata)
 
     if not TYPE_CHECKING:  # which knows the fields
 
@@ -221,8 +212,7 @@ class Run:
 
     def _at_rows(self, x: np.ndarray) -> np.ndarray:
         """Values (..., *shape) of a parameter, for each state: (..., nt, *shape)."""
-        k, own = len(self.batch), x.shape[len(self.batch) :]
-        return np.broadcast_to(np.expand_dims(x, k), (*self.batch, len(self.t), *own))
+        return table.at_rows(x, self.batch, len(self.t))
 
     @property
     def finite(self) -> np.ndarray:
@@ -271,13 +261,14 @@ class Run:
         """A table of what happened, as text."""
         lines = [repr(self)]
         if self.metadata:
-            lines.append("  " + ", ".join(_words(self.metadata)))
+            lines.append("  " + ", ".join(table.words_of_metadata(self.metadata)))
         lines += self._told_ends()
         if self.has_energies:
             lines.append(self._told_energies())
         if self.quaternion_error is not None:
             lines.append(f"  quaternions within {self.quaternion_error:.2g} of unit norm")
-        lines += [""] + _table([(self.coordinates, self.q), (self.dofs, self.v)], single=not self.batch)
+        vectors = [(self.coordinates, self.q), (self.dofs, self.v)]
+        lines += ["", *table.lines_of_ranges(vectors, single=not self.batch)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -318,33 +309,29 @@ class Run:
         Needs no display. Options are those of `liebody.view.plot.plot_run`.
         """
         require("pictures", "matplotlib", extra="plot")
-        from ..view.plot import plot_run
+        figure: matplotlib.figure.Figure = public("plot_run")(self, path, **options)
+        return figure
 
-        return plot_run(self, path, **options)
-
-    def view(self, system: Any = None, **options: Any) -> View:
+    def view(self, system: Any = None, **options: Any) -> Any:
         """The run in motion: a notebook shows it, `.show()` opens a browser, `.save("run.html")` writes it.
 
         system   what was simulated, needed where the run does not know it: after loading
         options  those of `liebody.view`: members, ghosts, trace
 
+        returns  a `View`, as of `liebody.view`
+
         Raises LiebodyError for a run that does not know its system.
         """
-        from ..view import view
-
         system = next((x for x in (system, vars(self).get("system"), self.tree) if x is not None), None)
         if system is None:
             raise LiebodyError("a loaded run does not know its system; give it, run.view(robot)")
-        return view(system, self, **options)
+        return public("view")(system, self, **options)
+
+    # -- tables and files -----------------------------------------------------------------------------------
 
     def to_xarray(self) -> xarray.Dataset:
         """The same as an xarray Dataset, with named dimensions and units."""
-        require("to_xarray", "xarray", extra="sweep")
-        import xarray
-
-        variables = self._variables()
-        dataset = xarray.Dataset(variables, attrs=self._attributes())
-        return dataset.set_coords([name for name in variables if name.endswith(UNITS)])
+        return table.to_xarray(self._variables(), self._attributes())
 
     def to_dataframe(self) -> Any:
         """A wide pandas DataFrame: a row for each time (of each member), a column for each number.
@@ -353,104 +340,23 @@ class Run:
         parameter_NAME, the same in all rows of a member; a batch is in the index, before the time.
         `attrs["units"]` has the units that are known.
         """
-        require("to_dataframe", "pandas", extra="sweep")
-        import pandas
-
-        index, columns, units = self._columns()
-        if self.batch:
-            rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
-        else:
-            rows = pandas.Index(self.t, name="time")
-        frame = pandas.DataFrame(columns, index=rows)
-        frame.attrs["units"] = units
-        return frame
+        return table.to_dataframe(self._variables(), self._rows())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """The columns of `to_dataframe` as text, to the last digit; the head has units, `q.arm [rad]`."""
-        index, columns, units = self._columns()
-        both = {**index, **columns}
-        heads = [f"{name} [{units[name]}]" if units.get(name) else name for name in both]
-        path = path_of("the name of the file", path)
-        try:
-            with open(path, "w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(heads)
-                writer.writerows(zip(*(x.tolist() for x in both.values()), strict=True))
-        except OSError as error:
-            pass_on_signals(error)
-            raise LiebodyError(f"cannot save {path}: {error.strerror or error}") from error
-
-    def _columns(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, str]]:
-        """Index, columns, and their units, of all variables along time, each (rows,)."""
-        variables = self._variables()
-        rows = (*self.batch, len(self.t))
-        names = [*variables["kinetic" if self.has_energies else "q"][0][: len(rows)]]
-        counted = np.meshgrid(*map(np.arange, self.batch), self.t, indexing="ij")
-        index = {name: x.ravel() for name, x in zip(names, counted, strict=True)}
-        columns: dict[str, np.ndarray] = {}
-        units = {"time": "s"}
-        for name, (dims, values, attributes) in variables.items():
-            if name.startswith(OF_PARAMETER):
-                dims, values = (*names, *dims[len(rows) - 1 :]), self._at_rows(values)
-            if dims[: len(rows)] != tuple(names) or name in index:
-                continue
-            flat = values.reshape(math.prod(rows), math.prod(values.shape[len(rows) :]))
-            label = dims[-1] if len(dims) == len(rows) + 1 else ""
-            if label in variables:
-                entries, unit = variables[label][1], variables.get(label + UNITS)
-                found = [f"{name}.{entry}" for entry in entries]
-                same = dict(zip(found, unit[1] if unit else [""] * len(found)))
-                units |= same if name in ("q", "v") else {}
-            else:
-                shape = values.shape[len(rows) :]
-                found = [".".join([name, *map(str, at)]) for at in np.ndindex(shape)]
-                units |= {x: attributes["units"] for x in found if "units" in attributes}
-            columns |= dict(zip(found, flat.T, strict=True))
-        return index, columns, units
+        table.to_csv(path, self._variables(), self._rows())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write netCDF-4 (.nc), self-describing; `Run.load` and `xarray.open_dataset` read it.
 
         Written beside its final name first and then renamed: a file of that name is whole, or the old one.
         Arrays have Fletcher's checksum, and the file ends with its SHA-256 digest.
-        A page (.html), film (.gif, .mp4) or picture (.png) of the motion is that of `view`.
+        For a page (.html), film (.gif, .mp4) or picture (.png) of the motion `view` writes the file.
         """
-        if isinstance(path, (str, os.PathLike)) and Path(path).suffix in VIEWS:
-            return self.view().save(path)
-        import h5netcdf
-
-        target = _netcdf(path, f"; pages, films and pictures end in {', '.join(VIEWS)}")
-        if not target.parent.is_dir():
-            raise LiebodyError(f"cannot save {target}: there is no folder {target.parent}; make it first")
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-        try:
-            made = io.BytesIO()  # HDF5 ends the process where a disk is full
-            with h5netcdf.File(made, "w") as file:
-                variables = self._variables()
-                for name, (dims, values, attributes) in variables.items():
-                    beside = [
-                        d + UNITS for d in dims if d + UNITS in variables and name not in (d, d + UNITS)
-                    ]
-                    dims = tuple(map(_in_file, dims))
-                    file.dimensions.update(
-                        {d: n for d, n in zip(dims, values.shape, strict=True) if d not in file.dimensions}
-                    )
-                    dtype = _text_type() if values.dtype == object else values.dtype
-                    named = {"coordinates": " ".join(beside)} if beside else {}  # as CF says, for xarray
-                    sums = (
-                        {"fletcher32": True} if values.dtype != object and values.ndim and values.size else {}
-                    )
-                    variable = file.create_variable(_in_file(name), dims, dtype, data=values, **sums)
-                    variable.attrs.update({**attributes, **named})
-                file.attrs.update(self._attributes())
-            write_sealed(temporary, made.getvalue())
-            os.replace(temporary, target)
-        except OSError as error:
-            pass_on_signals(error)
-            raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        if isinstance(path, (str, os.PathLike)) and Path(path).suffix in files.VIEWS:
+            self.view().save(path)
+        else:
+            files.save(path, self._variables(), self._attributes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], check: bool = True) -> Run:
@@ -465,83 +371,56 @@ class Run:
 
         Raises LiebodyError if the file is missing, damaged, or something else.
         """
-        source = _netcdf(path)
-        if not source.is_file():
-            raise LiebodyError(f"there is no file {source}; a run is written by run.save({source.name!r})")
-        try:
-            if check and not is_sealed(source):
-                raise LiebodyError(
-                    f"{source} is not as `save` wrote it: cut off or damaged, changed by another program, or "
-                    "of liebody 0.1; Run.load(path, check=False) reads it all the same"
-                )
-            attributes, variables = netcdf.read(source, plain=check)
-            found = {shown(unquote(name)): values for name, values in variables.items()}
-            return cls._of_file(source, attributes, found)
-        except LiebodyError:
-            raise
-        except Exception as error:  # of a file that is not ours, in which anything may be
-            pass_on_signals(error)
-            raise LiebodyError(
-                f"{source} cannot be read as netCDF-4, it may be cut off or damaged: {words_of(error)}"
-            ) from error
+        run: Run = files.load(path, check)
+        return run
+
+    def __init_subclass__(cls, mark: str = "", needs: tuple[str, ...] = ENERGIES, **options: Any) -> None:
+        """Let `Run.load` make runs of this class, if files of them have a variable `mark`; see `RunKind`."""
+        super().__init_subclass__(**options)
+        if mark:
+            register(RunKind(mark, needs, cls._of_variables))
 
     @classmethod
-    def _of_file(cls, source: Path, attributes: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> Run:
-        """The run of which these are the attributes and variables."""
-        if attributes.get("format") != FORMAT:
-            raise LiebodyError(
-                f"{source} is netCDF but not a run of liebody (its attribute 'format' is not {FORMAT!r})"
-            )
-        if attributes.get("format_version") != FORMAT_VERSION:
-            raise LiebodyError(
-                f"{source} has format version {attributes.get('format_version')}, and this liebody reads "
-                f"{FORMAT_VERSION}; install the liebody that wrote it ({attributes.get('source', 'unknown')})"
-            )
-        kind = next((kind for kind in Run.__subclasses__() if kind.mark in found), Run)
-        needed = (*kind.needs, "time", "q", "v", "coordinate", "coordinate_units", "dof", "dof_units")
-        missing = [name for name in needed if name not in found]
-        if missing:
-            raise LiebodyError(f"{source} lacks the variables {', '.join(missing)}; save the run again")
-        return kind(
-            found["time"],
-            found["q"],
-            found["v"],
-            found.get("kinetic", LATER),
-            found.get("potential", LATER),
-            tau=found.get("tau"),
-            work_done=found.get("work_done"),
-            forces=named_in(found, OF_FORCE),
-            events=_events_of(found, found["q"].shape[:-2]),
-            coordinates=_labels_of(found, "coordinate"),
-            dofs=_labels_of(found, "dof"),
-            drives=_labels_of(found, "drive") if "drive" in found else None,
-            metadata={name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES},
-            **{"parameters": named_in(found, OF_PARAMETER) or None, **kind._extras(found)},
-        )
+    def _of_variables(cls, variables: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> Self:
+        """The run with the variables of a file; it has neither a mechanism nor a tree."""
+        fields = {
+            "t": variables["time"],
+            "q": variables["q"],
+            "v": variables["v"],
+            "kinetic": variables.get("kinetic", LATER),
+            "potential": variables.get("potential", LATER),
+            "tau": variables.get("tau"),
+            "work_done": variables.get("work_done"),
+            "forces": named_in(variables, OF_FORCE),
+            "events": events_of(variables, variables["q"].shape[:-2]),
+            "coordinates": labels_of(variables, "coordinate"),
+            "dofs": labels_of(variables, "dof"),
+            "drives": labels_of(variables, "drive") if "drive" in variables else None,
+            "metadata": metadata,
+            "parameters": named_in(variables, OF_PARAMETER) or None,
+        }
+        return cls(**{**fields, **cls._extras(variables)})
 
     @classmethod
-    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    def _extras(cls, variables: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Further fields, which a subclass takes from the variables of a file."""
         return {}
 
-    def _attributes(self) -> dict[str, str | int | float]:
-        own: dict[str, str | int | float] = {
-            "title": repr(self),
-            "source": f"liebody {version()}",
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-        }
-        return {**self.metadata, **own}
+    def _rows(self) -> table.TableRows:
+        return table.TableRows(self.t, self.batch, (*axes_of(self.batch), "time"))
 
-    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    def _attributes(self) -> dict[str, str | int | float]:
+        return files.attributes_of(repr(self), self.metadata)
+
+    def _variables(self) -> Variables:
         """Name -> dimensions, values, attributes: what is in a file, and in a Dataset."""
-        axes = _axes_of(self.batch)
+        axes = axes_of(self.batch)
         rows = (*axes, "time")
         q_units = "see coordinate_units (rad, m; 1: unit quaternion)"
-        variables = {
+        variables: Variables = {
             "time": (("time",), self.t, {"units": "s", "long_name": "time"}),
-            **_label_variables("coordinate", self.coordinates),
-            **_label_variables("dof", self.dofs),
+            **label_variables("coordinate", self.coordinates),
+            **label_variables("dof", self.dofs),
             "q": ((*rows, "coordinate"), self.q, {"units": q_units, "long_name": "coordinates"}),
             "v": (
                 (*rows, "dof"),
@@ -563,204 +442,13 @@ class Run:
         if self.tau is not None:
             meaning = {"units": "N m, N", "long_name": "efforts as they were given"}
             variables["tau"] = ((*rows, "dof" if self.drives is None else "drive"), self.tau, meaning)
-            variables.update({} if self.drives is None else _label_variables("drive", self.drives))
+            variables.update({} if self.drives is None else label_variables("drive", self.drives))
         for name, x in (self.parameters or {}).items():
             meaning = {"long_name": f"parameter {name}"}
             variables[OF_PARAMETER + name] = *with_own_axes(OF_PARAMETER + name, x, axes), meaning
         if self.events is not None:
-            variables.update(_event_variables(self.events, self.batch))
+            variables.update(event_variables(self.events, self.batch))
         return variables
-
-
-@dataclass(frozen=True, repr=False)
-class EventLog:
-    """The events of one member, in their order: times, guards, directions of the change, states after.
-
-    lost   how many came after these and were not kept (of any guard, also in what `of` chooses)
-    names  of all guards that were looked at, those without events, too; None: not known
-    """
-
-    t: np.ndarray
-    guard: tuple[str, ...]
-    direction: np.ndarray
-    q: np.ndarray
-    v: np.ndarray
-    memory: dict[str, np.ndarray]
-    lost: int = 0
-    names: tuple[str, ...] | None = None
-
-    @classmethod
-    def of_members(cls, members: Any, names: Sequence[str], read: Callable[..., Any]) -> list[EventLog]:
-        """The log of each member of an `Ensemble`; `read` gives q, v and memory of times and states."""
-        entries, logs = np.concatenate([*members.log, np.zeros((0, 2 + members.y.shape[1]))]), []
-        t, signs = entries[:, 0], entries[:, 1].astype(int)
-        guard = [names[abs(k) - 1] for k in signs.tolist()]
-        q, v, memory = read(t, entries[:, 2:])
-        ends = np.cumsum([0, *map(len, members.log)]).tolist()
-        for (first, end), count in zip(pairwise(ends), members.counts[:, 0].tolist(), strict=True):
-            own = slice(first, end)
-            parts = {name: x[own] for name, x in memory.items()}
-            lost = count - (end - first)
-            logs.append(
-                cls(t[own], tuple(guard[own]), np.sign(signs[own]), q[own], v[own], parts, lost, tuple(names))
-            )
-        return logs
-
-    def __len__(self) -> int:
-        return len(self.t)
-
-    def __repr__(self) -> str:
-        kinds = "".join(f", {number} {shown(name)}" for name, number in Counter(self.guard).items())
-        until = f" to t = {self.t[-1]:g} s" if len(self) else ""
-        lost = f"; {self.lost} more were not kept" if self.lost else ""
-        return f"EventLog({counted(len(self), 'event')}{until}{kinds}{lost})"
-
-    def of(self, guard: str, direction: int = 0) -> EventLog:
-        """The events of one guard, in one direction (+1, -1), or in both (0).
-
-        Raises LiebodyError for a name that no guard has.
-        """
-        if self.names is not None and guard not in self.names:
-            raise LiebodyError(f"there is no event {guard!r}; there are {', '.join(self.names) or 'none'}")
-        keep = np.array([name == guard for name in self.guard], bool)
-        return self.where(keep & ((direction == 0) | (self.direction == direction)))
-
-    def where(self, keep: Any) -> EventLog:
-        """Some of the events: a mask, indices, or a slice."""
-        of_each = {name: getattr(self, name)[keep] for name in ("t", "direction", "q", "v")}
-        guard = tuple(np.array(self.guard, dtype=object)[keep])
-        return replace(self, guard=guard, memory={k: x[keep] for k, x in self.memory.items()}, **of_each)
-
-
-def _axes_of(batch: tuple[int, ...]) -> tuple[str, ...]:
-    return ("batch",) if len(batch) == 1 else tuple(f"batch_{i}" for i in range(len(batch)))
-
-
-def with_own_axes(name: str, x: Any, axes: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Dimensions and values of a variable with these first axes, and axes of its own."""
-    x = np.asarray(x)
-    return (*axes, *(f"{name}_{i}" for i in range(x.ndim - len(axes)))), x
-
-
-def _in_file(name: str) -> str:
-    """The name in a file, in which / parts groups; `unquote` gives it back."""
-    return name.replace("%", "%25").replace("/", "%2F")
-
-
-def named_in(found: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The variables whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): x for name, x in found.items() if name.startswith(prefix)}
-
-
-def _event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
-    """The variables of an event log, or of one for each member, along one dimension "event"."""
-    logs = [events] if isinstance(events, EventLog) else list(events)
-    counts = [len(log) for log in logs]
-    found = {
-        "member": (np.repeat(np.arange(len(logs)), counts), "place of the member in the flat batch"),
-        "time": (np.concatenate([log.t for log in logs]), "time of the event"),
-        "guard": (np.array([name for log in logs for name in log.guard], object), "what changed its sign"),
-        "direction": (np.concatenate([log.direction for log in logs]).astype(int), "of that change"),
-        "q": (np.concatenate([log.q for log in logs]), "coordinates after it"),
-        "v": (np.concatenate([log.v for log in logs]), "velocities after it"),
-    }
-    for name in logs[0].memory:
-        found[f"memory_{name}"] = np.concatenate([log.memory[name] for log in logs]), f"{name} after it"
-    ends = {"q": ("coordinate",), "v": ("dof",)}
-    variables: dict[str, Any] = {}
-    for name, (values, meaning) in found.items():
-        own = ends.get(name, tuple(f"event_{name}_{i}" for i in range(values.ndim - 1)))
-        variables[f"event_{name}"] = ("event", *own), values, {"long_name": meaning}
-    lost = np.reshape([log.lost for log in logs], batch)
-    variables["events_lost"] = _axes_of(batch), lost, {"long_name": "how many later events were not kept"}
-    if logs[0].names:
-        names = np.array(logs[0].names, object)
-        variables["guard"] = ("guard",), names, {"long_name": "name of what may change its sign"}
-    return variables
-
-
-def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
-    """The event log of a file, or one for each member; None where it has none."""
-    if "event_time" not in found:
-        return None
-    memory, names = named_in(found, "event_memory_"), tuple(found.get("guard", ())) or None
-    logs = []
-    for i, lost in enumerate(found["events_lost"].ravel()):
-        at = found["event_member"] == i
-        t, direction, q, v = (found[f"event_{name}"][at] for name in ("time", "direction", "q", "v"))
-        own = {name: x[at] for name, x in memory.items()}
-        logs.append(EventLog(t, tuple(found["event_guard"][at]), direction, q, v, own, int(lost), names))
-    return logs if batch else logs[0]
-
-
-def _label_variables(
-    dimension: str, labels: Labels
-) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
-    both = {"name": (dimension, labels.names), "unit": (dimension + UNITS, labels.units)}
-    return {
-        variable: ((dimension,), np.array(texts, dtype=object), {"long_name": f"{what} of the {dimension}"})
-        for what, (variable, texts) in both.items()
-    }
-
-
-def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
-    return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
-
-
-@cache
-def _can_be_a_name(name: str) -> bool:
-    """Whether metadata can be called so."""
-    return bool(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)) and name not in OWN_ATTRIBUTES
-
-
-def _checked_metadata(metadata: Mapping[str, Any]) -> dict[str, str | int | float]:
-    checked: dict[str, str | int | float] = {}
-    for name, value in metadata.items():
-        plain = value if type(value) in PLAIN else _plain(value)
-        if not _can_be_a_name(name):
-            raise LiebodyError(
-                f"metadata {name!r} cannot be a name; use letters, digits and _, "
-                f"and none of {', '.join(OWN_ATTRIBUTES)}"
-            )
-        if isinstance(plain, bool) or not isinstance(plain, PLAIN):
-            raise LiebodyError(f"metadata {name!r} is {value!r}; give text, an int or a float")
-        if isinstance(plain, str) and not is_writable(plain):
-            raise LiebodyError(
-                f"metadata {name!r} is {plain!a}, which no file can hold; give text without NUL"
-            )
-        checked[name] = plain
-    return checked
-
-
-def _table(vectors: list[tuple[Labels, np.ndarray]], single: bool) -> list[str]:
-    """Rows of first, last, least and largest value of each entry; no more than LONGEST_TABLE per vector."""
-    columns = ("first", "last", "least", "largest") if single else ("least", "largest")
-    width = max(len(name) for labels, _ in vectors for name in (*labels.names[:LONGEST_TABLE], "velocity"))
-    lines = []
-    for title, (labels, values) in zip(("coordinate", "velocity"), vectors, strict=True):
-        lines.append(f"  {title:{width}}  {'unit':5}" + "".join(f"{c:>13}" for c in columns))
-        flat = values.reshape(-1, values.shape[-1])
-        numbers = {
-            "first": flat[0],
-            "last": flat[-1],
-            "least": np.fmin.reduce(flat),
-            "largest": np.fmax.reduce(flat),
-        }
-        for i, (name, unit) in enumerate(zip(labels.names, labels.units, strict=True)):
-            if i == LONGEST_TABLE:
-                lines.append(f"  ... and {len(labels) - i} more")
-                break
-            row = "".join(f"{numbers[c][i]:13.6g}" for c in columns)
-            lines.append(f"  {name:{width}}  {unit:5}{row}")
-    return lines
-
-
-def _words(metadata: Mapping[str, str | int | float]) -> list[str]:
-    return [
-        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {shown(value)}"
-        for name, value in metadata.items()
-        if name != "model"
-    ]
 
 
 def largest_of(values: np.ndarray) -> float:
@@ -768,23 +456,5 @@ def largest_of(values: np.ndarray) -> float:
     return float(np.fmax.reduce(values, axis=None, initial=0.0))
 
 
-def _netcdf(path: str | os.PathLike[str], otherwise: str = "") -> Path:
-    path = path_of("the name of the file", path)
-    if path.suffix != ".nc":
-        raise LiebodyError(
-            f"runs are netCDF files; name it '{path.stem or 'run'}.nc', not {path.name!r}{otherwise}"
-        )
-    return path
-
-
-def _text_type() -> Any:
-    import h5py
-
-    return h5py.string_dtype()
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar, or array of one number, as the Python number."""
-    if isinstance(value, np.ndarray) and value.size == 1:
-        return value.item()
-    return value.item() if isinstance(value, np.generic) else value
+# A file without the mark of another kind holds a plain run.
+register(RunKind("", ENERGIES, Run._of_variables))
