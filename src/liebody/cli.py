@@ -32,7 +32,8 @@ from .robot import Robot, kernels_of
 from .runs import Run
 from .runs.files import VIEWS
 from .scalars import Array
-from .simulation.setup import DEFAULT_STEP, method_of
+from .simulation.clock import DEFAULT_STEP
+from .simulation.setup import method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
 from .view import require_for, view

@@ -39,8 +39,10 @@ from ..scalars.linear import matvec
 from ..stepping import Samples
 from ..stepping.march import parts
 from ..stepping.recurrence import recurrence
-from . import setup
-from .simulate import simulate
+from .clock import Clock
+from .efforts import is_sampled
+from .setup import flow_of, method_of, points_of
+from .simulate import refuse_fields, run_of, simulation_of
 from .step_derivatives import (
     ExplicitSteps,
     ImplicitSteps,
@@ -133,25 +135,27 @@ def sensitivities(
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
-    chosen, h, forces = setup.method_of(method), positive("dt", dt, SECONDS), tuple(forces)
-    run = simulate(
-        mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every, hold=hold,
-        forces=forces, joints=joints, stabilization=stabilization, parameters=parameters,
+    chosen = method_of(method)
+    h = positive("dt", dt, SECONDS)
+    refuse_fields(mechanism)
+    simulation = simulation_of(
+        mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
+        rtol=1e-8, atol=1e-10,  # of no use to steps of one length
+        hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
+        parameters=parameters, threads=1,
     )  # fmt: skip
-    parametric, p = setup.with_parameters(mechanism, parameters, [tau])
-    made = setup.mechanism_of(parametric, forces, joints, h)
-    stabilized = setup.stabilization_of(made, chosen, stabilization, h)
-    q, v, batch = setup.states_of(made, q0, v0, p)
-    u = setup.Efforts(made, tau, hold, batch, p)
-    if callable(tau):
-        why = u.trace(tau, q[0], v[0])
-        if why is not None:
-            raise IntegrationError(f"{why}; what can only be called is not differentiated")
-    samples = u.taken(setup.flow_of(made, chosen, stabilized, u.traced))
-    discrete = made, chosen, stabilized, u.traced, _meter(made, u.traced, samples, running)
-    motion = _March(discrete, samples, setup.Clock(t_end, h, record_every), (q, v))
-    tabulated = None if u.traced else u.samples.table.shape[1:] if setup.is_sampled(tau) else (made.nu,)
-    return Sensitivities(run, motion, batch, tabulated, made.layout)
+    run = run_of(simulation)
+    efforts = simulation.efforts
+    if efforts.refusal is not None:
+        raise IntegrationError(f"{efforts.refusal}; what can only be called is not differentiated")
+    moving = simulation.mechanism
+    samples = efforts.taken(simulation.flow())
+    meter = _meter(moving, efforts.traced, samples, running)
+    discrete = moving, chosen, simulation.stabilized, efforts.traced, meter
+    chain = StepChain(discrete, samples, simulation.clock, simulation.states)
+    # The shape of what may change of the efforts: all samples, the constant numbers, nothing of a function.
+    shape = efforts.samples.table.shape[1:] if is_sampled(tau) else (moving.nu,)
+    return Sensitivities(run, chain, simulation.batch, None if efforts.traced else shape, moving.layout)
 
 
 def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) -> Function | None:
@@ -178,7 +182,7 @@ def _number(name: str, value: Any) -> Array:
     return np.reshape(value, 1)
 
 
-class _March(Sendable):
+class StepChain(Sendable):
     """The steps of a simulation of a mechanism, from checkpoints, and their derivatives.
 
     Rows of tangents are those of a state y, and last that of the integral, where there is one.
@@ -187,7 +191,7 @@ class _March(Sendable):
     """
 
     def __init__(
-        self, discrete: tuple[Any, ...], samples: Samples, clock: setup.Clock, state: tuple[Array, Array]
+        self, discrete: tuple[Any, ...], samples: Samples, clock: Clock, state: tuple[Array, Array]
     ) -> None:
         mechanism, *_, meter = discrete
         self.is_metered = meter is not None
@@ -195,15 +199,14 @@ class _March(Sendable):
         self.width = samples.table.shape[-1]
         self.discrete, self.samples, self.state = discrete, samples, state
         assert clock.h is not None
-        self.start = setup.points_of(self.flow, *state, clock.h, samples.at(0.0))
+        self.start = points_of(self.flow, *state, clock.h, samples.at(0.0))
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.rows = self.dim + self.is_metered
-        lengths = np.append(np.full(clock.steps, clock.h), [clock.rest] if clock.rest else [])
+        lengths = clock.lengths
         starts = clock.h * np.arange(len(lengths))
         counts = self._cut(starts, lengths)
         ends = np.cumsum([0, *counts])
-        whole = [*range(0, clock.steps + 1, clock.every), *([clock.steps] if clock.extra else [])]
-        self.recorded = ends[[*whole, *([len(lengths)] if clock.rest else [])]]
+        self.recorded = ends[clock.steps_of_rows]
         if (counts != 1).any() and getattr(self.flow, "memory", None):
             raise IntegrationError(
                 "this method fits what it remembers to samples of efforts within a step; let samples lie at "
@@ -223,7 +226,7 @@ class _March(Sendable):
 
     @cached_property
     def flow(self) -> Any:
-        return setup.flow_of(*self.discrete[:4])
+        return flow_of(*self.discrete[:4])
 
     @cached_property
     def steps(self) -> ExplicitSteps | ImplicitSteps:
@@ -426,7 +429,7 @@ class _March(Sendable):
         return matvec(by_state.swapaxes(1, 2), dual), found
 
 
-class _Varied:
+class HybridVariations:
     """The derivatives of a hybrid motion, as `VariedSystem` carries them along; parameters are the inputs."""
 
     is_metered = False
@@ -460,7 +463,7 @@ def _hybrid(
     moved = varied.simulate(start, v0, parameters=parameters, **given)
     run = system.simulate(start, v0, parameters=parameters, **given)
     layout = FlatLayout("parameter", {name: system.parameters.defaults[name] for name in parameters})
-    motion = _Varied(system, varied.derivatives(moved))
+    motion = HybridVariations(system, varied.derivatives(moved))
     return Sensitivities(run, motion, run.q.shape[:-2], None, layout)
 
 
@@ -488,7 +491,12 @@ class Sensitivities:
     """
 
     def __init__(
-        self, run: Run, motion: _March | _Varied, batch: tuple[int, ...], tau: Any, layout: FlatLayout
+        self,
+        run: Run,
+        motion: StepChain | HybridVariations,
+        batch: tuple[int, ...],
+        tau: Any,
+        layout: FlatLayout,
     ) -> None:
         self.run, self._motion, self._batch, self._layout = run, motion, batch, layout
         size, nv, first = motion.size, motion.nv, motion.width - layout.size

@@ -23,8 +23,20 @@ from ..stepping import Samples
 from ..stepping.loop import Unable
 from ..stepping.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from ..stepping.singular import Nearest
-from . import setup
-from .simulate import FEW_STEPS, MOST_EVENTS
+from .clock import check_fit
+from .motion import FEW_STEPS, MOST_EVENTS
+from .setup import (
+    NONE,
+    PUMPING,
+    flow_of,
+    guards_of,
+    mechanism_of,
+    method_of,
+    points_of,
+    stabilization_of,
+    with_parameters,
+)
+from .states import states_of
 
 
 class StepperState:
@@ -119,9 +131,7 @@ class Stepper:
         efforts = self.nu + p.shape[-1]  # with the parameters behind them
         self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
         self._point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = (
-            flow.watching(setup.guards_of(mechanism, events, self._point, efforts)) if events else flow
-        )
+        self._flow = flow.watching(guards_of(mechanism, events, self._point, efforts)) if events else flow
         self._is_watched = getattr(flow, "watch", None) is not None
         self._table = np.zeros((n, 1, efforts))  # without efforts
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
@@ -251,8 +261,8 @@ class Stepper:
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
         closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
-        p = table[..., self.nu :] if closing and self.mechanism.layout.size else setup.NONE
-        q, v, given = setup.states_of(self.mechanism, q0, v0, p)
+        p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
+        q, v, given = states_of(self.mechanism, q0, v0, p)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))
@@ -263,7 +273,7 @@ class Stepper:
         n = int(np.prod(batch))
         if not n:
             return np.zeros((*batch, self._point))
-        y = setup.points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
+        y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
         return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float, buffers: _Buffers) -> Samples:
@@ -315,7 +325,7 @@ class Stepper:
             why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
         raise IntegrationError(
             f"the step at t = {t:.9g} s cannot be taken: {REASONS[reason]}; "
-            f"{why or f'take a shorter step, and {setup.PUMPING}'}"
+            f"{why or f'take a shorter step, and {PUMPING}'}"
         )
 
 
@@ -371,11 +381,11 @@ def stepper(
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
     given = dict(locals())
-    h, chosen = positive("dt", dt, SECONDS), setup.method_of(method)
-    mechanism, p = setup.with_parameters(mechanism, parameters, (events or {}).values())
-    made = setup.mechanism_of(mechanism, tuple(forces), joints, h)
-    setup.check_fit(chosen, h, h)
-    flow = setup.flow_of(made, chosen, setup.stabilization_of(made, chosen, stabilization, h), None)
+    h, chosen = positive("dt", dt, SECONDS), method_of(method)
+    mechanism, p = with_parameters(mechanism, parameters, (events or {}).values())
+    made = mechanism_of(mechanism, tuple(forces), joints, h)
+    check_fit(chosen, h, h)
+    flow = flow_of(made, chosen, stabilization_of(made, chosen, stabilization, h), None)
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)
     try:
