@@ -28,15 +28,15 @@ CLOSEST = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConstrainedRun(Run, mark="equation"):
-    """States over time of a system with constraints; what is not here is as in `Run`.
+    """States over time of a system with constraints: a `Run` with these fields, too.
 
     constraints  where each constraint stands among the equations, (nc,)
     system       the system, None after loading
     smallest_pivot, smallest_pivot_time
                  how close the constraints came to dependence on each other, and when, (...): the smallest
-                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints;
-                 of redundant ones the product of all pivots, over that at an ordinary place. None
-                 where the method does not look; equations that are redundant everywhere do not count
+                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints.
+                 For redundant constraints it is the product of all pivots, over the product at an ordinary
+                 place. None if the method does not look; equations that are redundant everywhere do not count
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
@@ -91,15 +91,17 @@ class ConstrainedRun(Run, mark="equation"):
         """The largest change of energy less the work of efforts, forces and drives in an interval, (...)  [J]
 
         Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
-        Work is by the trapezoidal rule, so short intervals tell more; of a loaded run only that of tau in
-        joint coordinates is known.
+        Work is by the trapezoidal rule, so short intervals tell more; a loaded run knows only the work of tau
+        in joint coordinates.
         """
-        change, power = np.diff(self.energy, axis=-1), np.zeros(self._finite.shape)
+        change = np.diff(self.energy, axis=-1)
+        power = np.zeros(self._finite.shape)
         if self.system is not None:
-            at, times = self._finite, np.broadcast_to(self.t, power.shape)
-            u = np.zeros(self.system.nu) if self.tau is None else self.tau[at]
-            state = times[at], self.q[at], self.v[at], u
-            power[at] = self.system.evaluated("power", *state, p=self._parameters_at(at))
+            finite = self._finite
+            times = np.broadcast_to(self.t, power.shape)
+            u = np.zeros(self.system.nu) if self.tau is None else self.tau[finite]
+            state = times[finite], self.q[finite], self.v[finite], u
+            power[finite] = self.system.evaluated("power", *state, p=self._parameters_at(finite))
         elif self.tau is not None and self.tau.shape == self.v.shape:
             power = (self.tau * self.v).sum(axis=-1)
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
@@ -109,6 +111,7 @@ class ConstrainedRun(Run, mark="equation"):
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
             raise LiebodyError("a loaded run does not know its system; build it again")
+        # A system has one value of each parameter, so members with other values are asked one by one.
         if self.parameters and self.batch:
             members = [self.member(*i).reactions(constraint, passive) for i in np.ndindex(self.batch)]
             return np.reshape(members, (*self.q.shape[:-1], 6))
@@ -132,13 +135,13 @@ class ConstrainedRun(Run, mark="equation"):
         system = self.system
         if system is not None and self.parameters:
             system = system.with_parameters(fields["parameters"])
-        own = {"constraints": self.constraints, "system": system, "stored": stored}
-        return {**fields, **own, **closest}
+        return {**fields, "constraints": self.constraints, "system": system, "stored": stored, **closest}
 
     def _closest(self) -> dict[str, np.ndarray]:
         return {name: x for name in CLOSEST if (x := getattr(self, name)) is not None}
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
+        """Values of all equations over time, (..., nt, nc): from the file, or computed from finite states."""
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:
@@ -158,15 +161,16 @@ class ConstrainedRun(Run, mark="equation"):
         return self.system.packed({name: self._at_rows(x)[rows] for name, x in self.parameters.items()})
 
     @classmethod
-    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        names = [name.rpartition(".")[0] for name in found["equation"]]
+    def _extras(cls, variables: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        # Equations are called CONSTRAINT.0, CONSTRAINT.1, ...: the equations of a constraint stand together.
+        names = [name.rpartition(".")[0] for name in variables["equation"]]
         constraints = {
             name: slice(names.index(name), names.index(name) + names.count(name)) for name in names
         }
         return {
             "constraints": constraints,
-            "stored": {name: found[name] for name in OF_EQUATIONS},
-            **{name: found[name] for name in CLOSEST if name in found},
+            "stored": {name: variables[name] for name in OF_EQUATIONS},
+            **{name: variables[name] for name in CLOSEST if name in variables},
         }
 
     def _variables(self) -> Variables:
@@ -174,6 +178,6 @@ class ConstrainedRun(Run, mark="equation"):
         rows = variables["kinetic"][0]
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
         label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
-        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
+        values = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
         closest = {name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items()}
-        return {**variables, "equation": label, **found, **closest}
+        return {**variables, "equation": label, **values, **closest}

@@ -18,7 +18,7 @@ GROUPS = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}  # alon
 
 @dataclass(frozen=True)
 class HybridStates:
-    """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
+    """States of a hybrid system with memory, works and outputs, called as in a `HybridRun`."""
 
     t: Array
     q: Array
@@ -30,20 +30,20 @@ class HybridStates:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class HybridRun(Run, mark="end_time", needs=()):
-    """What a simulation of a hybrid system returns, a `Run`; `...` are the axes of the ensemble.
+    """The result of a simulation of a hybrid system, a `Run`; `...` are the axes of the ensemble.
 
     q, v        as in `Run`; NaN after the end of a member
     memory      for each name, (..., rows, *shape)
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
-    final       the HybridStates (...) in which the members ended, at `end_times`; None of a loaded run
-    parameters  for each name, (..., *shape); of those that change with time, the first samples
+    final       the HybridStates (...) in which the members ended, at `end_times`; None in a loaded run
+    parameters  for each name, (..., *shape); the first sample of a parameter that changes with time
     events      an EventLog, or a list of them for the members in their order
-    counts      (..., 3): events, those that were not located, steps
+    counts      (..., 3): events, events that were not located, steps
     end_times   (...): when the member ended                                                             [s]
     ends        (...): why a member ended before t_end; "" if it did not
 
-    Energies, efforts and work_done are those of a `RobotSystem`; others have what their outputs say.
+    A `RobotSystem` gives energies, efforts and work_done; other systems have what their outputs say.
     """
 
     memory: dict[str, Array]
@@ -87,18 +87,19 @@ class HybridRun(Run, mark="end_time", needs=()):
         return variables
 
     @classmethod
-    def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
+    def _extras(cls, variables: Mapping[str, Array]) -> dict[str, Any]:
         return {
-            **{kind: named_in(found, prefix) for kind, prefix in GROUPS.items()},
-            "parameters": named_in(found, OF_PARAMETER),
+            **{kind: named_in(variables, prefix) for kind, prefix in GROUPS.items()},
+            "parameters": named_in(variables, OF_PARAMETER),
             "final": None,
-            "counts": found["counts"],
-            "end_times": found["end_time"],
-            "ends": found["end"].astype(str),
+            "counts": variables["counts"],
+            "end_times": variables["end_time"],
+            "ends": variables["end"].astype(str),
         }
 
     def __repr__(self) -> str:
-        batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]
+        batch = self.q.shape[:-2]
+        early = self.end_times[self.ends != ""]
         samples = f"{len(self.t)} samples to t = {self.t[-1]:g} s"
         if not batch and early.size:
             until = np.count_nonzero(self.t <= self.end_times)

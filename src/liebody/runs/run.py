@@ -52,30 +52,32 @@ class Run:
     q                   coordinates, (..., nt, nq)
     v                   velocities, left-trivialised, (..., nt, nv)                             [rad/s, m/s]
     kinetic, potential  energies, (..., nt)                                                     [J]
-    tau                 efforts as they were given, (..., nt, nu): of a tree, nu is nv, and the joints'
-                        damping is not among them; None: none were given                        [N m, N]
+    tau                 efforts that the simulation was given, (..., nt, nu), without the joints' damping; nu
+                        is nv for a tree; None: none were given                                 [N m, N]
     coordinates, dofs   names and units of the entries of q and of v, as `labels(tree)` gives them
-    drives              those of the entries of tau, where they are not one for each of v
+    drives              names and units of the entries of tau, where these are not one for each of v
     work_done           of efforts and of forces that do not store it, since the first time, (..., nt): by an
                         explicit method of a Robot integrated along with the motion, by the same method and
                         steps; otherwise from the powers at the times of the run, by a rule of order four.
                         None: nothing does work                                                     [J]
     forces              {name: generalised forces (..., nt, nv)} of each force of a Robot beside efforts and
                         weight                                                                      [N m, N]
-    metadata            what made it: names with text, int or float (model, method, dt, ...)
+    metadata            how it was made: names with text, int or float (model, method, dt, ...)
     mechanism           where energies are given as LATER: an object with `kinetic_energy(q, v)` and
                         `potential_energy(q)`, which computes them when they are first asked for and is
                         released then
     later               calls that give tau, work_done and forces when they are first asked for
-    tree                the bodies and joints, for pictures; None after loading, and where there are none
-    events              of `simulate(events=...)`: an EventLog, of a batch a list of them, one a member; None:
-                        none were looked for
-
+    tree                the bodies and joints, for pictures; None after loading, and for a run without a tree
+    events              of `simulate(events=...)`: an EventLog, or a list of them, one for each member of a
+                        batch; None: without event functions
     parameters          values that the simulation was given, {name: (..., *shape)}; None: none
 
-    tau is what acts from its time on: where samples jump, it is the value after the jump.
+    tau acts from its time on: where samples jump, it has the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
+
+    The class is long because its users look here for everything that a run knows: each method is a few lines,
+    and files and tables are made in `files` and `table`.
     """
 
     t: np.ndarray
@@ -97,13 +99,17 @@ class Run:
     parameters: Mapping[str, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
-        given = vars(self)
-        given["t"], given["q"] = array_of("t", self.t, float), array_of("q", self.q, float)
+        # Fields of a frozen dataclass are set through its dictionary.
+        fields = vars(self)
+        fields["t"] = array_of("t", self.t, float)
+        fields["q"] = array_of("q", self.q, float)
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
             raise ShapeError(f"q has shape {self.q.shape}, expected (..., nt, nq)")
-        nq, nv, rows = len(self.coordinates), len(self.dofs), (*self.batch, len(self.t))
+        nq = len(self.coordinates)
+        nv = len(self.dofs)
+        rows = (*self.batch, len(self.t))
         nu = nv if self.drives is None else len(self.drives)
 
         def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -117,22 +123,23 @@ class Run:
 
         shapes = {"q": (*rows, nq), "v": (*rows, nv), "tau": (*rows, nu), "work_done": rows}
         for name, shape in {**shapes, **dict.fromkeys(ENERGIES, rows)}.items():
-            if given[name] is not None:
-                given[name] = fitting(name, given[name], shape)
+            if fields[name] is not None:
+                fields[name] = fitting(name, fields[name], shape)
         check_names("a force", self.forces)
         check_names("a parameter", self.parameters or ())
         if self.forces:
-            given["forces"] = {name: fitting(name, x, shapes["v"]) for name, x in self.forces.items()}
+            fields["forces"] = {name: fitting(name, x, shapes["v"]) for name, x in self.forces.items()}
+        # Fields that are computed later are removed: Python then asks `__getattr__` for them, once.
         late = ENERGIES if self.mechanism is not None and self.kinetic is self.potential is LATER else ()
         for name in (*late, *self.later):
-            del given[name]
-        given["later"] = dict(self.later)
-        given["metadata"] = files.checked_metadata(self.metadata)
+            del fields[name]
+        fields["later"] = dict(self.later)
+        fields["metadata"] = files.checked_metadata(self.metadata)
 
-    if not TYPE_CHECKING:  # which knows the fields
+    if not TYPE_CHECKING:  # type checkers know the fields
 
         def __getattr__(self, name: str) -> Any:
-            """What was given as LATER, computed now; threads that ask at the same time wait for the first."""
+            """A field that was given as LATER, computed now; threads that ask meanwhile wait for it."""
             with lock_of(self, LATER):
                 try:
                     if name not in vars(self):
@@ -142,24 +149,28 @@ class Run:
             return vars(self)[name]
 
     def _computed(self, name: str) -> dict[str, Any]:
-        """What was given as LATER under this name, and what is computed with it."""
-        given = vars(self)
-        if name in given.get("later", ()):
-            return {name: given["later"][name](), "later": {k: x for k, x in self.later.items() if k != name}}
-        if name not in ENERGIES or given.get("mechanism") is None:
+        """The field of this name, which was given as LATER, and other fields that change with it."""
+        fields = vars(self)
+        if name in fields.get("later", ()):
+            value = fields["later"][name]()
+            return {name: value, "later": {k: x for k, x in self.later.items() if k != name}}
+        if name not in ENERGIES or fields.get("mechanism") is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        finite, mechanism, more = self._finite, given["mechanism"], {}
-        q, v = self.q[finite], self.v[finite]
+        # Both energies at once, for the mechanism is released afterwards; NaN where a state is not finite.
+        finite = self._finite
+        mechanism = fields["mechanism"]
+        q = self.q[finite]
+        v = self.v[finite]
+        more: dict[str, Any] = {}
         if self.parameters:
             more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
-        found = mechanism.kinetic_energy(q, v, **more), mechanism.potential_energy(q, **more)
         energies = np.full((2, *finite.shape), np.nan)
-        for energy, values in zip(energies, found, strict=True):
-            energy[finite] = values
+        energies[0, finite] = mechanism.kinetic_energy(q, v, **more)
+        energies[1, finite] = mechanism.potential_energy(q, **more)
         return {**dict(zip(ENERGIES, energies, strict=True)), "mechanism": None}
 
     def __getstate__(self) -> dict[str, Any]:
-        """All values, and nothing that they are computed with."""
+        """All values, computed now, without the mechanism and the calls that compute them."""
         values = {name: getattr(self, name) for name in (*ENERGIES, *LATE)}
         return {**vars(self), **values, "mechanism": None, "later": {}}
 
@@ -179,7 +190,7 @@ class Run:
     @property
     @np.errstate(all="ignore")
     def energy_change(self) -> np.ndarray:
-        """Energy less that of the first sample, (..., nt) [J]."""
+        """Energy less the energy of the first sample, (..., nt) [J]."""
         return self.energy - self.energy[..., :1]
 
     @property
@@ -192,7 +203,8 @@ class Run:
     @np.errstate(all="ignore")
     def energy_drift(self) -> float:
         """The largest of |E - E(0) - W| over the largest kinetic energy: the error of the energy."""
-        largest, kinetic = largest_of(np.abs(self.energy_balance)), largest_of(self.kinetic)
+        largest = largest_of(np.abs(self.energy_balance))
+        kinetic = largest_of(self.kinetic)
         return largest / kinetic if kinetic else largest and np.inf
 
     @property
@@ -239,12 +251,12 @@ class Run:
             values = getattr(self, name)
             return {k: x[index] for k, x in values.items()} if name == "forces" else values[index]
 
-        own = self.parameters and {k: x[index] for k, x in self.parameters.items()}
+        parameters = self.parameters and {k: x[index] for k, x in self.parameters.items()}
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
             **{name: getattr(self, name) for name in shared},
-            "parameters": own,
-            "tree": with_values(self.tree, own) if self.tree and own else self.tree,
+            "parameters": parameters,
+            "tree": with_values(self.tree, parameters) if self.tree and parameters else self.tree,
             **({} if "forces" in self.later else {"forces": of_member("forces")}),
             "later": {name: partial(of_member, name) for name in self.later},
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
@@ -275,30 +287,31 @@ class Run:
         return f"<pre>{html.escape(self.summary())}</pre>"
 
     def _told_ends(self) -> list[str]:
-        """Which members ended early, as lines of the summary."""
+        """Lines of the summary about members that ended early."""
         lost = np.sum(~self.finite)
         how = "did not stay finite" if self.events is None else "ended early: lost, or by a terminal event"
         return [f"  {lost} of {self.finite.size} {how}"] if lost else []
 
     @property
     def has_energies(self) -> bool:
-        """Whether the energies are known; those of a hybrid system without such outputs are not."""
+        """Whether the energies are known; a hybrid system without outputs for them has none."""
         return vars(self).get("kinetic", True) is not None
 
     @np.errstate(all="ignore")
     def _told_energies(self) -> str:
         first = self.energy[..., 0]
         start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
-        told = f"  energy {start} J at the start; "
+        words = f"  energy {start} J at the start; "
         if self.work_done is None:
             change = largest_of(np.abs(self.energy_change))
             return (
-                told + f"largest change {change:.2g} J, {self.energy_drift:.2g} of the largest kinetic energy"
+                words
+                + f"largest change {change:.2g} J, {self.energy_drift:.2g} of the largest kinetic energy"
             )
         last = self.work_done[..., -1]
         done = f"{last:.6g}" if not self.batch else f"{np.nanmin(last):.6g} to {np.nanmax(last):.6g}"
         left = largest_of(np.abs(self.energy_balance))
-        return told + (
+        return words + (
             f"work done {done} J; balance kept to {left:.2g} J, "
             f"{self.energy_drift:.2g} of the largest kinetic energy"
         )
@@ -413,7 +426,7 @@ class Run:
         return files.attributes_of(repr(self), self.metadata)
 
     def _variables(self) -> Variables:
-        """Name -> dimensions, values, attributes: what is in a file, and in a Dataset."""
+        """The variables of a file, and of a Dataset."""
         axes = axes_of(self.batch)
         rows = (*axes, "time")
         q_units = "see coordinate_units (rad, m; 1: unit quaternion)"

@@ -219,8 +219,8 @@ class Stepper:
         check_state(self, state, StepperState)
         if type(steps) is not int or steps < 1:
             steps = count("steps", steps)
-        # C writes into the buffers, so each call has its own; they are used again, because a single step takes
-        # less time than new arrays.
+        # C writes into the buffers, so two calls never share them. Later calls use them again, because new
+        # arrays take longer than a step.
         buffers = self._spare.take() or _Buffers(self)
         buffers.state[...] = state.y
         if u is None:
@@ -237,8 +237,8 @@ class Stepper:
         if self._events:
             return self._march(state, number, buffers)
         t = state._number * self.dt
-        # The short way leaves out all checks. It cannot be interrupted, so many steps take the long way; so do
-        # steps near a singular position, before which the short way gives up.
+        # The short way leaves out all checks. It cannot be interrupted, so many steps take the long
+        # way, and so do steps near a singular position, before which the short way gives up.
         if buffers.course is None or steps > FEW_STEPS:
             self._take(state, t, steps, buffers)
         else:
