@@ -94,6 +94,7 @@ class ConstrainedRun(Run, mark="equation"):
         Work is by the trapezoidal rule, so short intervals tell more; a loaded run knows only the work of tau
         in joint coordinates.
         """
+        # In each interval the change of energy, less the integral of the power.
         change = np.diff(self.energy, axis=-1)
         power = np.zeros(self._finite.shape)
         if self.system is not None:
@@ -115,11 +116,13 @@ class ConstrainedRun(Run, mark="equation"):
         if self.parameters and self.batch:
             members = [self.member(*i).reactions(constraint, passive) for i in np.ndindex(self.batch)]
             return np.reshape(members, (*self.q.shape[:-1], 6))
+        # `carried` is the wrench of springs and dampers in the joint, beside the wrench of the multipliers.
         F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
         return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
 
     def summary(self) -> str:
         """A table of what happened, as text."""
+        # The line on constraints stands below the first one: the worst eight of them.
         head, *rest = Run.summary(self).split("\n")
         worst = {name: largest_of(x) for name, x in self.violations.items()}
         shown = sorted(worst, key=lambda name: -worst[name])[:8]
@@ -142,6 +145,7 @@ class ConstrainedRun(Run, mark="equation"):
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
         """Values of all equations over time, (..., nt, nc): from the file, or computed from finite states."""
+        # A loaded run has the values, and no system to compute them.
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:

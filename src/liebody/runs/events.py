@@ -76,6 +76,7 @@ class EventLog:
         """
         if self.names is not None and guard not in self.names:
             raise LiebodyError(f"there is no event {guard!r}; there are {', '.join(self.names) or 'none'}")
+        # If the names of all guards are not known, a guard may have had no events.
         keep = np.array([name == guard for name in self.guard], bool)
         return self.where(keep & ((direction == 0) | (self.direction == direction)))
 
@@ -103,6 +104,7 @@ def event_variables(events: Any, batch: tuple[int, ...]) -> dict[str, Any]:
     for name in logs[0].memory:
         memory = np.concatenate([log.memory[name] for log in logs])
         along_events[f"memory_{name}"] = memory, f"{name} after it"
+    # States share the dimensions of the run; memory has its own.
     ends = {"q": ("coordinate",), "v": ("dof",)}
     variables: dict[str, Any] = {}
     for name, (values, meaning) in along_events.items():
@@ -123,6 +125,7 @@ def events_of(variables: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> An
     memory = named_in(variables, "event_memory_")
     names = tuple(variables.get("guard", ())) or None
     logs = []
+    # Members without events have no rows, so the counts of lost events say how many members there are.
     for i, lost in enumerate(variables["events_lost"].ravel()):
         rows = variables["event_member"] == i
         t, direction, q, v = (variables[f"event_{name}"][rows] for name in ("time", "direction", "q", "v"))

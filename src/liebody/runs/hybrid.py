@@ -56,6 +56,7 @@ class HybridRun(Run, mark="end_time", needs=()):
     ends: Array
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        # `final` of a member has the same fields; memory, works and outputs are mappings of arrays.
         final = self.final and HybridStates(
             **{
                 name: {k: y[index] for k, y in x.items()} if isinstance(x, Mapping) else x[index]
@@ -69,10 +70,12 @@ class HybridRun(Run, mark="end_time", needs=()):
         return {**Run._member(self, index), **groups, **ends, "final": final}
 
     def _told_ends(self) -> list[str]:
+        # Members that ended for the same reason are one line.
         early = Counter(x for x in self.ends.ravel().tolist() if x)
         return [f"  {n} of {self.ends.size} ended before the end: {reason}" for reason, n in early.items()]
 
     def _variables(self) -> dict[str, Any]:
+        # Names of a system may coincide among groups, so each group has its prefix.
         variables = Run._variables(self)
         rows = variables["q"][0][:-1]
         for kind, named in GROUPS.items():

@@ -70,11 +70,13 @@ def _attributes(file: Any, size: int) -> dict[str, Any]:
 
     attributes: dict[str, Any] = {}
     for name in file.attrs:
+        # Attributes by which netCDF keeps its own books.
         if name in HIDDEN or name.startswith("_Netcdf4"):
             continue
         attribute = file.attrs.get_id(name)
         what = f"its attribute {shown(name)}"
         _check_type(what, attribute.get_type())
+        # Size and type are known without reading.
         extent = attribute.get_space()
         if extent.get_simple_extent_type() == h5py.h5s.NULL:
             attributes[name] = ""
@@ -121,6 +123,7 @@ def _is_mere_dimension(dataset: Any) -> bool:
     if kind.get_class() != h5py.h5t.STRING or kind.is_variable_str() or count != 1:
         return False
     value = np.empty((), attribute.dtype)
+    # A name longer than that is no such mark, and is not read.
     if value.nbytes > 4 * len(NO_VARIABLE):
         return False
     attribute.read(value)
@@ -137,14 +140,17 @@ def _checked_bytes(name: str, dataset: Any, most: int, plain: bool) -> int:
     if creation.get_external_count():
         raise _Refused(f"the data of {what} lie in another file (external storage)")
     layout = creation.get_layout()
+    # Layouts of HDF5: beside these three, virtual ones, which gather the data of other files.
     if layout not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
         raise _Refused(f"the data of {what} are those of other files (a virtual dataset)")
     filters = {creation.get_filter(k)[0] for k in range(creation.get_nfilters())}
+    # Filters can be plug-ins, which are code; and a compressed array may be much larger than its file.
     if plain and filters - {h5py.h5z.FILTER_FLETCHER32}:
         raise _Refused(f"{what} is compressed, which `save` never does")
     kind = dataset.get_type()
     _check_type(what, kind)
     shapes = [dataset.shape, creation.get_chunk() if layout == h5py.h5d.CHUNKED else ()]
+    # A chunk is read whole, however small the array.
     sizes = [kind.get_size() * math.prod(map(int, shape)) for shape in shapes]
     if max(sizes) > most:
         raise _Refused(f"{what} has shape {dataset.shape}, which takes more bytes than the file can hold")

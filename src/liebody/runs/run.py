@@ -103,6 +103,7 @@ class Run:
         fields = vars(self)
         fields["t"] = array_of("t", self.t, float)
         fields["q"] = array_of("q", self.q, float)
+        # Times and coordinates first: the shapes of all others follow from theirs.
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
@@ -125,6 +126,7 @@ class Run:
         for name, shape in {**shapes, **dict.fromkeys(ENERGIES, rows)}.items():
             if fields[name] is not None:
                 fields[name] = fitting(name, fields[name], shape)
+        # Names become variables of files.
         check_names("a force", self.forces)
         check_names("a parameter", self.parameters or ())
         if self.forces:
@@ -211,6 +213,7 @@ class Run:
     @np.errstate(all="ignore")
     def quaternion_error(self) -> float | None:
         """The largest distance of a quaternion's norm from one; None for a mechanism without quaternions."""
+        # Quaternions are told by the unit of their entries.
         at = [i for i, unit in enumerate(self.coordinates.units) if unit == UNIT_OF_QUATERNIONS]
         if not at:
             return None
@@ -244,9 +247,11 @@ class Run:
         if not is_index(index, self.batch):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         index = tuple(map(int, index))
+        # Through the dictionary, so that nothing late is computed for all members.
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
         shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
 
+        # A late field of a member asks the run of all members, which computes it once.
         def of_member(name: str) -> Any:
             values = getattr(self, name)
             return {k: x[index] for k, x in values.items()} if name == "forces" else values[index]
@@ -303,6 +308,7 @@ class Run:
         start = f"{first:.6g}" if not self.batch else f"{first.min():.6g} to {first.max():.6g}"
         words = f"  energy {start} J at the start; "
         if self.work_done is None:
+            # Without work energy is conserved, and its change is the error.
             change = largest_of(np.abs(self.energy_change))
             return (
                 words
@@ -335,6 +341,7 @@ class Run:
 
         Raises LiebodyError for a run that does not know its system.
         """
+        # The argument, the system of a ConstrainedRun, or the tree.
         system = next((x for x in (system, vars(self).get("system"), self.tree) if x is not None), None)
         if system is None:
             raise LiebodyError("a loaded run does not know its system; give it, run.view(robot)")
@@ -366,6 +373,7 @@ class Run:
         Arrays have Fletcher's checksum, and the file ends with its SHA-256 digest.
         For a page (.html), film (.gif, .mp4) or picture (.png) of the motion `view` writes the file.
         """
+        # Other types of paths are refused by `files.save`, with a message.
         if isinstance(path, (str, os.PathLike)) and Path(path).suffix in files.VIEWS:
             self.view().save(path)
         else:
@@ -427,6 +435,7 @@ class Run:
 
     def _variables(self) -> Variables:
         """The variables of a file, and of a Dataset."""
+        # Batch first, then time, then entries, as the arrays have them.
         axes = axes_of(self.batch)
         rows = (*axes, "time")
         q_units = "see coordinate_units (rad, m; 1: unit quaternion)"

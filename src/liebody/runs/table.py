@@ -80,6 +80,7 @@ def _columns(
     """Index, columns, and their units, of all variables along time, each (rows,)."""
     t, batch, names = rows
     shape = (*batch, len(t))
+    # Each row has the place of its member and its time.
     counted = np.meshgrid(*map(np.arange, batch), t, indexing="ij")
     index = {name: x.ravel() for name, x in zip(names, counted, strict=True)}
     columns: dict[str, np.ndarray] = {}
@@ -89,8 +90,10 @@ def _columns(
         if name.startswith(OF_PARAMETER):
             dims = (*names, *dims[len(batch) :])
             values = at_rows(values, batch, len(t))
+        # Events, labels and single numbers are no columns.
         if dims[: len(shape)] != names or name in index:
             continue
+        # All axes of rows become one, all others columns.
         flat = values.reshape(math.prod(shape), math.prod(values.shape[len(shape) :]))
         # An entry is called by its label where its dimension has labels, otherwise by its place.
         label = dims[-1] if len(dims) == len(shape) + 1 else ""

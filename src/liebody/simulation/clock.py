@@ -81,6 +81,7 @@ class Clock:
                 f"record_every = {interval} s makes {self.rows} records; take {t_end / MOST_STATES:g}, for "
                 "instance"
             )
+        # Products, not sums: round-off does not grow along the record.
         self.times = interval * np.arange(self.rows + 1.0)
         ends = [self.first * self.steps] * bool(self.extra) + [t_end] * bool(self.rest)
         if ends:

@@ -40,6 +40,7 @@ class EffortInput:
         self.nv = mechanism.nv
         self.nu = mechanism.nu
         self.layout = mechanism.layout
+        # One row for all members stays one; values of members are spread over the batch.
         self.p = np.broadcast_to(p, (*batch, p.shape[-1])) if p.ndim > 1 else p
         self.kind = "none" if tau is None else "compiled"
         self.traced: Function | None = None
@@ -56,6 +57,7 @@ class EffortInput:
         Raises what the function raises on the numbers of a state (q, v), and ShapeError for a result of
         another shape.
         """
+        # A wrong number of arguments is reported now, and not from within the trace.
         taken = takes_parameters(feedback)
         check_arguments("tau", feedback, *"tqvp"[: 3 + taken], more=", or of (t, q, v, p) with parameters")
 
@@ -87,6 +89,7 @@ class EffortInput:
                     f"tau(t, q, v) fails on numbers, {type(failed).__name__}: {failed}; and {why}"
                 ) from failed
             return why
+        # The shape of a traced function is known without a call.
         (result,) = traced.outputs.values()
         self._check(result.shape)
         self.traced = traced
@@ -109,6 +112,7 @@ class EffortInput:
         nq = self.nq
         end = self.nq + self.nv
         rows = self._rows(len(y))
+        # One member after the other: the function takes single states.
         u = [
             self.at(t, x[:nq], x[nq:end], p) if np.isfinite(x).all() else lost
             for x, p in zip(y, rows, strict=True)
@@ -117,6 +121,7 @@ class EffortInput:
 
     def _rows(self, n: int) -> Array:
         """The parameters of n members, (n, np)."""
+        # A single row serves all members.
         flat = self.p.reshape(-1, self.layout.size) if self.layout.size else np.zeros((1, 0))
         return np.broadcast_to(flat[:n], (n, self.layout.size))
 
@@ -131,6 +136,7 @@ class EffortInput:
         finite = np.isfinite(Q).all(axis=-1) & np.isfinite(V).all(axis=-1)
         u = np.full((*finite.shape, self.nu), np.nan)
         p = np.broadcast_to(self.p[..., None, :], (*finite.shape, self.layout.size))
+        # Compiled, called, or sampled, as in the march; here at the recorded times only.
         if self.traced is not None:
             more = [p[finite]] if self.layout.size else []
             u[finite] = Kernel(self.traced)(
@@ -169,6 +175,7 @@ def _sampled(tau: Any, nu: int, linear: bool, batch: tuple[int, ...]) -> Samples
                 f"tau is a pair of shapes {times.shape} and {table.shape}, expected times (samples,) "
                 f"with at least two, and values (..., samples, {nu})"
             )
+        # Only equidistant times: the march finds a sample by a division.
         first, interval = equidistant("tau", times)
     else:
         table = floats("tau", tau)

@@ -104,6 +104,7 @@ def linearize(
         dt = positive("dt", dt, SECONDS)
     if moving.group.dim != moving.nv:
         raise ModelError(f"{moving.name} has curves as constraints, which linearize does not take")
+    # States and efforts share their leading axes; inside they are rows.
     q = moving.configurations(q)
     v = vectors("v", np.zeros(moving.nv) if v is None else v, moving.nv)
     tau = vectors("tau", np.zeros(moving.nu) if tau is None else tau, moving.nu)
@@ -113,6 +114,7 @@ def linearize(
         raise ShapeError("there are no states to linearise at, which would say how many freedoms there are")
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(n, x.shape[-1]) for x in (q, v, tau))
     moving.check_state(q, v)
+    # A mechanism with free parameters is linearised at their values by default.
     u = np.concatenate([tau, np.broadcast_to(moving.values, (n, moving.layout.size))], axis=-1)
     if dt is None:
         A, B = _continuous(moving, q, v, u)
@@ -126,7 +128,9 @@ def linearize(
                 f"{chosen.name} remembers more than q and v from step to step; take another method"
             )
         _, A, B = steps_of(moving, chosen, stabilized, flow)(np.zeros(n), dt, y, Inputs(u))
+    # The derivatives by the parameters behind the efforts are of no use here.
     B = B[..., : moving.nu]
+    # Tangents on the constraints have fewer coordinates: A and B in them.
     charts = _charts(moving, q, v) if isinstance(moving, Constrained) and moving.nc else []
     if charts:
         A, B = charts[1] @ A @ charts[0], charts[1] @ B
@@ -162,6 +166,7 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
             raise ShapeError(f"{name} has shape {np.shape(x)}, expected {shape}")
     discrete = linear.dt is not None
     try:
+        # SciPy does not check that R is positive definite.
         np.linalg.cholesky(R)
         P = (solve_discrete_are if discrete else solve_continuous_are)(A, B, Q, R, s=N)
     except (np.linalg.LinAlgError, ValueError) as error:
@@ -228,6 +233,7 @@ def _chart(J: Array, D: Array, places: Array, joints: bool) -> tuple[Array, Arra
     N = []
     L = []
     for rows in (J[places], J):
+        # Redundant equations have singular values of zero but for round-off.
         _, sizes, V = np.linalg.svd(rows)
         space = V[int((sizes > 1e-10 * sizes.max(initial=1.0)).sum()) :].T
         L.append(np.eye(n)[_independent(space)] if joints else space.T)

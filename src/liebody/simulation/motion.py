@@ -64,9 +64,11 @@ class Simulation:
         flow = self.flow(metered)
         samples = efforts.taken(flow)
         first = samples.at(0.0) if isinstance(flow, MechanicalFlow) else None
+        # An implicit method computes what else it remembers, from the first efforts.
         y = points_of(flow, *self.states, self.clock.first, first)
         if metered:
             y = np.concatenate([y, np.zeros((len(y), 1))], axis=1)
+        # The guards are part of the compiled march, so watching them makes another flow.
         if self.events:
             flow = flow.watching(guards_of(mechanism, self.events, y.shape[1], samples.table.shape[-1]))
         if efforts.called is not None:
@@ -87,6 +89,7 @@ class Simulation:
         batch = self.batch
         q, v = self.parted(states)
         later: dict[str, Callable[[], Any]] = {}
+        # Few users ask for these fields, and each takes time, so they are computed later.
         if mechanism.nu and efforts.kind != "none":
             later["tau"] = lambda: mechanism.acting(efforts.recorded(times, q, v))
         if "tau" in later or mechanism.works:
@@ -114,6 +117,7 @@ class Simulation:
         kind = Run
         if isinstance(mechanism, Constrained):
             kind = ConstrainedRun
+            # The watch keeps the smallest pivot of each member; without a watch it is infinite.
             nearest = march.members.nearest
             fields |= {"constraints": mechanism.rows, "system": mechanism}
             if np.count_nonzero(np.isfinite(nearest.pivot)):
@@ -172,6 +176,7 @@ class MembersMarch:
                 else:
                     self._take_own_steps(bar)
         except KeyboardInterrupt as stop:
+            # The record up to here becomes a run, which goes with the exception.
             self.interrupted = stop
             self.failed[:] = 0
 
@@ -181,6 +186,7 @@ class MembersMarch:
         simulation = self.simulation
         for i in self.failed.nonzero()[0]:
             members.record[i, self.failed[i] - 1 :] = np.nan
+        # A single simulation that a terminal event ends has no rows after it; an ensemble keeps its shape.
         ended = bool(simulation.events) and not simulation.batch and members.ends[0, 1] == STOPPED
         return members.reached() if self.interrupted or ended else (members.times, members.record)
 

@@ -25,6 +25,7 @@ def work_by_powers(mechanism: Mechanism, t: Array, q: Array, v: Array, tau: Arra
     """
     finite = np.isfinite(q).all(axis=-1) & np.isfinite(v).all(axis=-1)
     u = np.zeros((*finite.shape, mechanism.nu)) if tau is None else tau
+    # Powers at all recorded states, from which the integral of each interval follows.
     power = _along(mechanism, "power", finite, np.broadcast_to(t, finite.shape), q, v, u, p=p)
     h = np.diff(t)
     work = np.zeros(finite.shape)
@@ -40,6 +41,7 @@ def forces_by_name(mechanism: OpenTree, t: Array, q: Array, v: Array, p: Array) 
     forces = _along(mechanism, "forces", finite, np.broadcast_to(t, finite.shape), q, v, p=p)
     by_name: dict[str, Array] = {}
     for i, force in enumerate(mechanism.forces):
+        # Forces of one name, as two springs, are added.
         by_name[force.name] = by_name.get(force.name, 0) + forces[..., i, :]
     return by_name
 
@@ -47,6 +49,7 @@ def forces_by_name(mechanism: OpenTree, t: Array, q: Array, v: Array, p: Array) 
 def _along(mechanism: Mechanism, name: str, finite: Array, *arrays: Array, p: Array) -> Array:
     """A function of a mechanism at recorded states and their parameters p; NaN where they are not finite."""
     size = p.shape[-1]
+    # Kernels take rows: the finite states of all members and times.
     parameters = [np.broadcast_to(p[..., None, :], (*finite.shape, size))] if size else []
     values = mechanism.kernel(name)(*(x[finite] for x in (*arrays, *parameters)))
     along = np.full((*finite.shape, *values.shape[1:]), np.nan)

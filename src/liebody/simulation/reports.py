@@ -44,6 +44,7 @@ def report_lost(mechanism: Mechanism, run: Run, batch: tuple[int, ...], march: A
     # An explicit loop knows only that a state is not finite; the diagnosis of the mechanism says why.
     if isinstance(march.flow, Flow):
         losses[:] = 0
+    # The last finite row of each lost member is where its search for a reason starts.
     finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
     finite = finite.reshape(len(losses), -1)
     q, v = (x.reshape(*finite.shape, x.shape[-1]) for x in (run.q, run.v))
@@ -51,6 +52,7 @@ def report_lost(mechanism: Mechanism, run: Run, batch: tuple[int, ...], march: A
 
     def reason_of(i: int) -> str:
         start, end = times[last[i] : last[i] + 2]
+        # An implicit step says itself why it cannot be taken.
         if losses[i, 1]:
             return f"the step at t = {losses[i, 0]:.9g} s cannot be taken: {REASONS[int(losses[i, 1])]}"
         why = mechanism.diagnosis(q[i, last[i]], v[i, last[i]], end - start, start)
@@ -69,6 +71,7 @@ def report_lost(mechanism: Mechanism, run: Run, batch: tuple[int, ...], march: A
         f"{tuple(int(k) for k in np.unravel_index(i, batch))} after {times[last[i]]:g} s"
         for i in list(last)[:5]
     )
+    # At most five members are named; if these are all, the message has the reason of the first one.
     warn(
         f"{len(lost)} of {len(losses)} members did not stay finite: {named}"
         + (", ..." if len(lost) > 5 else f"; of the first one: {reason_of(int(lost[0]))}"),
@@ -111,6 +114,7 @@ def warn_of_singular(mechanism: Constrained, nearest: Nearest) -> None:
     (passed,) = np.isfinite(nearest.singular_pivot).nonzero()
     if not len(passed):
         return
+    # The closest one of all members speaks for the others.
     i = int(passed[np.argmin(nearest.singular_pivot[passed])])
     q = nearest.singular_state[i][: mechanism.nq]
     _, names = mechanism.nearly_dependent(q, nearest.singular_time[i])

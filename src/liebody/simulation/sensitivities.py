@@ -126,6 +126,7 @@ def sensitivities(
     if isinstance(mechanism, HybridSystem):
         foreign = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
         foreign["forces"] = tuple(forces) or None
+        # These options belong to mechanisms that are no hybrid systems.
         for name in (name for name, x in foreign.items() if x is not None):
             raise ModelError(
                 f"{name} is given, and a hybrid system has neither running costs nor efforts, nor forces "
@@ -166,6 +167,7 @@ def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) 
     end = mechanism.nq + mechanism.nv
     width = samples.table.shape[-1]
     nu = width - mechanism.layout.size
+    # A fifth argument asks for the parameters, which stand behind the efforts.
     taken = len(inspect.signature(running).parameters) > 4
 
     def cost(t: Any, y: Array, u: Array) -> Array:
@@ -216,11 +218,13 @@ class StepChain(Sendable):
         self.start = points_of(self.flow, *state, clock.h, samples.at(0.0))
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.rows = self.dim + self.is_metered
+        # Steps that a sample cuts are several here; the run records after whole ones.
         lengths = clock.lengths
         starts = clock.h * np.arange(len(lengths))
         counts = self._cut(starts, lengths)
         ends = np.cumsum([0, *counts])
         self.recorded = ends[clock.steps_of_rows]
+        # The fit of the memory to a sample within a step is not differentiated.
         if (counts != 1).any() and getattr(self.flow, "memory", None):
             raise IntegrationError(
                 "this method fits what it remembers to samples of efforts within a step; let samples lie at "
@@ -233,6 +237,7 @@ class StepChain(Sendable):
         self.low = np.maximum(k, 0)
         self.high = np.minimum(np.maximum(k, 0) + 1, last)
         self.linear = samples.linear and not samples.constant
+        # When the sample at the start of the piece is.
         at = samples.first + samples.interval * k
         self.pace = np.where((k >= 0) & (k < last), 1 / samples.interval, 0.0)
         self.share = self.pace * (self.t - at)
@@ -264,6 +269,7 @@ class StepChain(Sendable):
         if not u.constant:
             at = u.first + u.interval * np.arange(u.last + 1)
             k = np.clip(np.searchsorted(starts, at, "right") - 1, 0, len(starts) - 1)
+            # A sample at the end of a step, but for round-off, cuts nothing.
             off = np.minimum(np.abs(at - starts[k]), np.abs(at - starts[k] - lengths[k]))
             inside[k[(off > 1e-9 * u.interval) & (at > 0) & (at < starts[-1] + lengths[-1])]] = True
         if not inside.any():
@@ -274,6 +280,7 @@ class StepChain(Sendable):
         h: list[float] = []
         counts = []
         for begin, length, cut in zip(starts.tolist(), lengths.tolist(), inside, strict=True):
+            # The same function cuts steps in the march, so lengths are the same to the last bit.
             pieces = list(parts_at_samples(u, begin, begin + length)) if cut else []
             t += [a for a, _, _ in pieces] or [begin]
             h += [b - a for a, b, _ in pieces] if len(pieces) > 1 else [length]
@@ -294,6 +301,7 @@ class StepChain(Sendable):
     def segments(self) -> list[tuple[int, int]]:
         """(first, end) of the steps that are differentiated together, so few that A and B fit in memory."""
         columns = self.width * (1 + self.linear)
+        # About ten numbers are held for each entry of A and B: results, stages and copies.
         each = 80 * len(self.start) * self.rows * (self.rows + columns)
         size = max(1, int(SEGMENT / each))
         return [(a, min(a + size, len(self.t))) for a in range(0, len(self.t), size)]
@@ -304,6 +312,7 @@ class StepChain(Sendable):
         record = np.full((len(y), b - a + 1, y.shape[1]), np.nan)
         failed = np.zeros(len(y), np.int64)
         record[:, 0] = y
+        # From one change of the length to the next all steps are one call.
         bounds = [a, *self.changes[(self.changes > a) & (self.changes < b)].tolist(), b]
         for i, j in pairwise(bounds):
             t = float(self.t[i])
@@ -325,6 +334,7 @@ class StepChain(Sendable):
             return self._kept[number]
         a, b = self.segments[number]
         n = len(self.start)
+        # The states of the segment, simulated again from its checkpoint.
         Y = self._states(a, b, self._checkpoints[number])
         A = np.zeros((n, b - a, self.rows, self.rows))
         B = np.zeros((n, b - a, self.rows, self.width * (1 + self.linear)))
@@ -370,6 +380,7 @@ class StepChain(Sendable):
         if not self.is_metered:
             return None
         for number in range(len(self.segments)):
+            # The shares come with the derivatives of the steps.
             if number not in self._shares:
                 self._linear(number)
         shares = np.concatenate([self._shares[k] for k in range(len(self.segments))], axis=1)
@@ -395,6 +406,7 @@ class StepChain(Sendable):
 
     def along(self, start: Array, table: Array) -> Array:
         """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
+        # s_(k+1) = A_k s_k + B_k w_k, from segment to segment.
         by_state, by_u = self._beginning()
         x = matvec(by_state, start) + matvec(by_u, self._changes_of(table, slice(0, 1))[:, 0])
         tangents = [x[:, None]]
@@ -406,6 +418,7 @@ class StepChain(Sendable):
 
     def _changes_of(self, table: Array, steps: slice) -> Array:
         """Changes (n, steps, columns) of the efforts of these steps, from changes of the table of samples."""
+        # Efforts that are held depend on one sample, efforts on a line between samples on two.
         entries = [table[:, rows[steps]] for rows in (self.low, self.high)[: 1 + self.linear]]
         return np.concatenate(entries, axis=-1)
 
@@ -431,6 +444,7 @@ class StepChain(Sendable):
         tangents[:, 0] = X
         row = 1
         for number, (a, b) in enumerate(self.segments):
+            # All columns together: a product of matrices for each step.
             A, B = self._linear(number)
             for k in range(a, b):
                 X = A[:, k - a] @ X
@@ -465,6 +479,7 @@ class StepChain(Sendable):
             added = np.zeros((n, b - a + 1, self.rows))
             inside = (self.recorded > a) & (self.recorded <= b)
             added[:, b - self.recorded[inside]] = weights[:, inside]
+            # The sweep adds weights where it passes samples, and starts with lambda of the next segment.
             back = recurrence(A[:, ::-1].swapaxes(2, 3), added[:, 1:], dual + added[:, 0])
             dual = back[:, -1]
             collect(slice(a, b), matvec(B.swapaxes(2, 3), back[:, -2::-1]))
@@ -604,6 +619,7 @@ class Sensitivities:
         efforts = self._parts["tau"].shape if "tau" in self._parts else ()
         start = np.zeros((n, self._motion.size))
         table = np.zeros((n, efforts[0] if len(efforts) > 1 else 1, self._motion.width))
+        # One direction in all inputs: a change of the start, and of the table of samples and parameters.
         for name, part in self._parts.items():
             rows = self._rows(name, directions[name], part.shape)
             if part.of == "start":
@@ -650,6 +666,7 @@ class Sensitivities:
         run = self.run
         n = math.prod(self._batch)
         times = len(self.run.t)
+        # Members and times are the lanes of one call of the cost.
         q, v = (x.reshape(n, times, -1) for x in (run.q, run.v))
         total = np.zeros(n)
         weights = np.zeros((n, times, self._motion.rows))

@@ -92,6 +92,7 @@ class RobotMechanism(OpenTree):
         # A user's force may compute anything, and a parameter has no number: no text says what they are.
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
         ours &= all(_is_plain(x) for force in self.forces for x in vars(force).values())
+        # What acts in joints enters the code as numbers.
         fields = [name for kind in JOINT_KINDS.values() for name in kind]
         joints = [getattr(body.joint, name) for body in self.tree.bodies for name in fields]
         if not ours or not is_numeric(*joints):
@@ -157,6 +158,7 @@ def with_parameters(
                 "HybridSystem may be given"
             )
         return mechanism, NONE
+    # A gain needs a function that reads it: otherwise an unknown name is a mistake.
     taken = any(map(takes_parameters, functions))
     if parameters:
         known = mechanism.parameters
@@ -200,6 +202,7 @@ def flow_of(
 
     metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
     """
+    # Two functions of one form have the same code, so they share a flow.
     key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered)
     if key in mechanism.flows:
         return mechanism.flows[key]
@@ -207,6 +210,7 @@ def flow_of(
     if isinstance(method, MechanicalMethod):
         flow = method.flow(**_driven(mechanism.mechanics(), feedback, mechanism.values))
     else:
+        # The parts of a flow are calls that trace; it makes them when it is compiled.
         if metered:
             parts = mechanism.metered(feedback)
         else:
@@ -258,6 +262,7 @@ def in_degrees(mechanism: Mechanism, q: Array) -> str:
     An angle of more than a turn may be one. That alone is no reason to refuse it.
     """
     labels = mechanism.labels[0]
+    # The question names only the coordinate that starts farthest.
     angles = [i for i, unit in enumerate(labels.units) if unit == "rad"]
     i = max(angles, key=lambda i: abs(q[i]), default=None)
     if i is None or not 2 * math.pi < abs(q[i]) < math.inf:
@@ -277,6 +282,7 @@ def guards_of(
     def values_of_events(t: Any, y: Array, u: Array) -> Array:
         values = []
         for name, event in events.items():
+            # The parameters stand behind the efforts.
             more = [layout.read(u[len(u) - layout.size :])] if takes_parameters(event) else []
             value = np.asarray(event(t, y[:nq], y[nq : nq + nv], *more))
             if value.shape != ():

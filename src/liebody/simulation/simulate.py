@@ -57,7 +57,7 @@ class _Simulate(Protocol):
 
 
 def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
-    """`simulate`, passed on to the `simulate` method of the mechanism if that is a hybrid system."""
+    """`simulate`, which calls the `simulate` method of a hybrid system instead."""
 
     @functools.wraps(simulate)
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
@@ -185,12 +185,14 @@ def simulation_of(
     chosen = method_of(method)
     threads = count("threads", threads)
     t_end = positive("t_end", t_end, SECONDS)
+    # The first mistake is reported in this order: method, times, mechanism, states, efforts.
     h = step_of(chosen, t_end, dt, record_every)
     forces = tuple(forces)
     events = events or {}
     parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()))
     moving = mechanism_of(parametric, forces, joints, h)
     check_fit(chosen, t_end, h)
+    # Steps of one length have no use for tolerances, which may be anything then.
     if h is None:
         rtol = positive("rtol", rtol)
         atol = positive("atol", atol)
@@ -199,6 +201,7 @@ def simulation_of(
     efforts = EffortInput(moving, tau, hold, batch, p)
     clock = Clock(t_end, h, record_every)
     if callable(tau):
+        # A function is traced at symbols; if that fails, it is called at the first state.
         why = efforts.trace(tau, q[0], v[0])
         if why is not None:
             _may_be_called(chosen, h, why)
@@ -214,15 +217,18 @@ def simulation_of(
 def run_of(simulation: Simulation, progress: bool | None = None) -> Run:
     """March the members of a simulation through time, and make a run of the record, as `simulate` says."""
     mechanism = simulation.mechanism
+    # Flows are compiled here, before the clock of `seconds` starts.
     march = simulation.march()
     start = time.perf_counter()
     march.go(progress)
     metadata = _metadata(simulation, time.perf_counter() - start)
     times, states = march.record()
+    # Limits do not act by default; a user has to know where that matters.
     if simulation.joints is None and mechanism.idle_limits is not None:
         q = simulation.parted(states)[0]
         note_passed_limits(mechanism, times, q, metadata, simulation.efforts.p)
     run = simulation.run(march, times, states, metadata)
+    # The run goes with the exception, so that what was reached is not lost.
     if march.interrupted:
         march.interrupted.run = run  # type: ignore[attr-defined]
         raise march.interrupted

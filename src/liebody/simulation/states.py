@@ -100,6 +100,7 @@ def states_of(
                 f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size}){more}"
             )
     batch = q.shape[:-1]
+    # Most calls have equal axes; the others are broadcast.
     if not batch == v.shape[:-1] == shape:
         try:
             batch = np.broadcast_shapes(batch, v.shape[:-1], shape)

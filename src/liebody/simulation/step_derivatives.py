@@ -89,9 +89,11 @@ def differentiated(
     by    the names of these inputs
     ends  the group of the value, if it is a state; its derivatives are then tangents at that state
     """
+    # Loops of a program are unrolled: derivatives are traced through straight code.
     straight = function.unroll()
     shapes = {name: x.shape for name, x in straight.inputs.items()}
     sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
+    # Objects, so that exact zeros vanish from the graph.
     zeros = [np.zeros(size).astype(object) for size in sizes.values()]
 
     def value(*inputs: Any) -> Array:
@@ -125,6 +127,7 @@ def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feed
     field     makes the velocity (t, y, u) -> f
     feedback  a function in place of efforts, (t, q, v) -> u
     """
+    # A tree without free parameters has its derivatives by recursions, in place of a differentiated field.
     if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
         return TreeRates(mechanism, feedback)
     velocity = field()
@@ -171,6 +174,7 @@ def _metered(rates: Rates, meter: Kernel) -> Rates:
     """The velocity of states whose last entry is the integral of a meter."""
 
     def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
+        # The state without the integral, by which nothing changes.
         f, by_y, by_u = rates(t, y[..., :-1], u)
         l, l_y, l_u = timed(meter)(t, y[..., :-1], u)
         by_y = np.concatenate([by_y, l_y], axis=-2)
@@ -220,6 +224,7 @@ class StageTangents:
         by_u   derivatives by the inputs of the last columns
         slope  the derivatives of the state
         """
+        # The chain rule: through the state, and, in the last columns, directly through the inputs.
         slope_of_f = by_y @ slope
         k = slope_of_f.shape[-1] - by_u.shape[-1]
         slope_of_f = np.concatenate([slope_of_f[..., :k], slope_of_f[..., k:] + by_u], axis=-1)
@@ -233,6 +238,7 @@ class StageTangents:
         """y exp(psi), whose slope is Ad(exp(-psi)) slope + dexp(-psi) dpsi."""
         turning = self._turning
         end, Ad, dexp = self._moved(at[0], psi[..., 0])
+        # Where everything commutes, slopes add up; the other components are turned.
         slope = at[1] + psi[..., 1:]
         slope[..., turning, :] = Ad @ at[1][..., turning, :] + dexp @ psi[..., turning, 1:]
         return end, slope
@@ -242,6 +248,7 @@ class StageTangents:
         assert self._pulled
         k = self._size
         turning = self._turning
+        # Beyond the first k components dexp^-1 is the identity.
         value, by_psi, by_f = self._pulled(psi[..., :k, 0], f[..., :k, 0])
         value = np.concatenate([value, f[..., k:, 0]], axis=-1)
         pulled = np.concatenate([value[..., None], f[..., 1:]], axis=-1)
@@ -276,6 +283,7 @@ class ExplicitSteps(StageTangents):
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """Steps of length h from states y (N, point) at times t (N,)."""
         t = np.broadcast_to(t, (len(y),))
+        # The integral starts at zero in each step: the caller adds the steps up.
         if self.is_metered:
             y = np.pad(y, ((0, 0), (0, 1)))
         kernel = self._whole(inputs)
@@ -348,12 +356,14 @@ class ImplicitSteps:
         self.is_metered = bool(meter)
         self._states = states
         self._meter = meter and timed(meter)
+        # A step is a sequence of phases, each with unknowns to solve for, and a finish.
         phases, finish = flow.functions
         if flow.mechanics.redundant:
             raise ModelError(
                 "constraints that depend on each other have multipliers which implicit methods choose on the "
                 "way; take an explicit method, such as 'rkmk4', for derivatives"
             )
+        # To solve again, the functions of the compiled step; to differentiate, their derivatives.
         self._solvers = [tuple(map(Kernel, (p.predict, p.residual, p.both, p.keep))) for p in phases]
         self._phases = [
             tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
@@ -375,6 +385,7 @@ class ImplicitSteps:
         flow = self.flow
         t = np.broadcast_to(t, (N,))
         lengths = np.full(N, h)
+        # Efforts at the nodes of the method.
         times = [t + c * h for c in flow.nodes]
         u = np.stack([inputs.at(at) for at in times], axis=1)
 
@@ -398,6 +409,7 @@ class ImplicitSteps:
         ):
             # Solve the equations again, differentiate them at the solution, and keep what later ones take.
             x = flow.solved(phase, solvers, z, arguments, lost)
+            # The run has taken this step; only round-off can tell the two apart.
             if lost.any():
                 raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
             _, D, *slopes = residual(x, z, *arguments)
@@ -423,9 +435,11 @@ class ImplicitSteps:
             by_start = np.concatenate([by_start, row], axis=-2)
         A = by_start[..., :n]
         B = by_start[..., n:]
+        # The chain rule through the new beginning: first B, which needs A as it was.
         if begun is not None:
             B = B + A @ begun[..., n:]
             A = A @ begun[..., :n]
+        # The integral depends on itself alone.
         if self._meter:
             A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
         return StepDerivative(end, A, B)
@@ -436,6 +450,7 @@ class ImplicitSteps:
         share = 0.0
         row = 0.0
         for t, weight, y, slope in points:
+            # The first components of a point are the state (q, v), of which the meter is a function.
             l, by_y, by_u = self._meter(t, y[:, : self._states.nq], inputs.at(t))
             along = by_y @ slope[..., : self._states.dim, :]
             along[..., along.shape[-1] - inputs.columns :] += inputs.through(by_u, t)
@@ -456,6 +471,7 @@ def steps_of(
 
     meter  (t, y, u) -> the rate (1,) of an integral along the motion, y = (q, v)
     """
+    # A flow with a function of a user is dropped some day, and these steps with it.
     users = tuple(f and f.form for f in (feedback, meter))  # with its flow, or not at all
     key = (users if any(users) else None, "tangents", method, stabilized)
     if key not in mechanism.flows:

@@ -112,6 +112,7 @@ class _Buffers:
         self.state = self.y.reshape(*sim.batch, point)
         self.u = self.efforts.reshape(*sim.batch, sim.nu)
         self.course = None
+        # A course is bound to these arrays, so a step only fills and empties them.
         if sim.threads == 1 and not sim._events and not sim._implicit:
             self.course = sim._flow.course(self.y, Samples(self.table), sim.dt, *self.kept)
 
@@ -142,6 +143,7 @@ class Stepper:
         self.nv = mechanism.nv
         self.nu = mechanism.nu
         self._arguments = arguments
+        # An implicit method may remember more than q and v: its states are longer.
         efforts = self.nu + p.shape[-1]  # with the parameters behind them
         n = int(np.prod(batch))
         self._events = tuple(events)
@@ -151,6 +153,7 @@ class Stepper:
         self._is_watched = getattr(flow, "watch", None) is not None
         self._table = np.zeros((n, 1, efforts))  # without efforts
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
+        # Without terminal events all states share this mask; nobody may write to it.
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
         self._spare: Spare[_Buffers] = Spare()
@@ -183,6 +186,7 @@ class Stepper:
         y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
         last_efforts = np.zeros((n, 1, self.nu)) if self._implicit else None
         state = StepperState(self, 0, y, self._all_on, last_efforts)
+        # No event has happened yet, so none is too close to another one.
         if self._events:
             state._last = np.full((n, len(self._events)), -np.inf)
         if self._is_watched:
@@ -193,6 +197,7 @@ class Stepper:
         """The same state, except that some members (a mask or indices) begin anew at q0, v0."""
         check_state(self, state, StepperState)
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
+        # The parameters of these members stand in their rows of the table.
         table = members_of(self._table.reshape(*self.batch, -1), members, self.batch)
         new.y[members] = self._points(q0, v0, table)
         new.ended[members] = False
@@ -223,6 +228,7 @@ class Stepper:
         # arrays take longer than a step.
         buffers = self._spare.take() or _Buffers(self)
         buffers.state[...] = state.y
+        # Assignment broadcasts one effort to all members, and refuses other shapes.
         if u is None:
             buffers.u[...] = 0
         else:
@@ -245,16 +251,19 @@ class Stepper:
             try:
                 buffers.course(t, steps, steps, 0)
             except Unable:
+                # The short way may have written over the state.
                 buffers.state[...] = state.y
                 if self._is_watched:
                     buffers.kept[3].rows[...] = state._watched
                 self._take(state, t, steps, buffers)
+        # A lost member of an ensemble is NaN; a lost simulation is an error.
         if not self.batch and buffers.kept[1][0]:
             self._raise(state, t, buffers)
         last_efforts = buffers.efforts.copy() if self._implicit else None
         new = StepperState(self, number, buffers.state.copy(), state.ended, last_efforts)
         if self._is_watched:
             new._watched = buffers.kept[3].rows.copy()
+        # Only now: after an error the buffers are not used again.
         self._spare.give(buffers)
         return new
 
@@ -276,6 +285,7 @@ class Stepper:
         free = self._table.shape[-1] - self.nu
 
         def parted(t: Any, q: Array, v: Array, u: Array, *p: Array) -> dict[str, Array]:
+            # Inside, efforts and parameters are one vector, as in the table.
             y = step(t, np.concatenate([q, v]), np.concatenate([u, *p]))
             return {"q_next": y[: self.nq], "v_next": y[self.nq :]}
 
@@ -304,6 +314,7 @@ class Stepper:
         """The efforts from t on, as samples; after the last efforts, if a method has to see the jump."""
         if state._last_efforts is None or (state._last_efforts == buffers.efforts).all():
             return Samples(buffers.table)
+        # Two samples, a step before and now: the method sees a jump between them, as in a run.
         table = np.repeat(buffers.table, 2, axis=1)
         table[:, :1, : self.nu] = state._last_efforts
         return Samples(table, t - self.dt, self.dt)
@@ -319,6 +330,7 @@ class Stepper:
         """Steps that also end at events."""
         start = state._number * self.dt
         end = number * self.dt
+        # An ensemble of this one interval, with all that members remember of earlier ones.
         m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
         m.last[:] = state._last
         if self._is_watched:
@@ -328,6 +340,7 @@ class Stepper:
         settings = Settings(controlled=False, most=MOST_EVENTS)
         self._flow.march(m, self._samples(state, start, buffers), 2, settings, self.threads)
         reasons = m.ends[:, 1]
+        # A member that did not reach the end, and was not stopped by an event, is lost.
         lost = (reasons != RAN) & (reasons != STOPPED)
         if lost.any() and not self.batch:
             buffers.kept[2][:] = m.ends
@@ -409,6 +422,7 @@ def stepper(
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
+    # For pickle, before any of them is replaced.
     arguments = dict(locals())
     h = positive("dt", dt, SECONDS)
     chosen = method_of(method)
@@ -416,6 +430,7 @@ def stepper(
     moving = mechanism_of(parametric, tuple(forces), joints, h)
     check_fit(chosen, h, h)
     flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
+    # The members are asked for, or as many as there are values of the parameters.
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)
     try:

@@ -100,6 +100,7 @@ def symmetries(
 
     def rates(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
         """B^T p, its rate, and the size of the terms of the rate, (m,) each."""
+        # dp/dt = C^T v - g + Q, and the size of its terms, against which zero is measured.
         p = legendre_transform(tree, q, v)
         weight = gravity_forces(tree, q, gravity)
         turning = coriolis_transpose_times(tree, q, v)
@@ -132,6 +133,7 @@ def symmetries(
     v = rng.standard_normal((2 * n, tree.nv))
     t = rng.uniform(0, 10, 2 * n)
     momenta, momentum_rates, sizes = (np.asarray(x) for x in kernel(t, q, v))
+    # Rates relative to the largest term at each state: no unit, no size of the mechanism matters.
     scale = sizes.max(axis=1, keepdims=True)
     relative_rates = momentum_rates / np.where(scale > 0, scale, 1)
     basis = _null_space(relative_rates[:n])
@@ -167,6 +169,7 @@ def _echelon(A: Array) -> np.ndarray:
         if abs(A[k, column]) < 1e-6:
             A[row:, column] = 0.0
             continue
+        # Exchange, normalise, and subtract from all other rows.
         A[[row, k]] = A[[k, row]]
         A[row] /= A[row, column]
         others = np.arange(len(A)) != row
