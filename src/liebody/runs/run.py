@@ -243,7 +243,7 @@ class Run:
         return type(self)(**self._member(index))
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
-        """The fields of a member; its energies and efforts are computed later, if those of all are."""
+        """The fields of a member; what is computed later for all members is computed later for this one."""
         if not is_index(index, self.batch):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         index = tuple(map(int, index))
@@ -325,7 +325,7 @@ class Run:
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
         """Picture of coordinates, velocities and energy over time; written to `path` if one is given.
 
-        Needs no display. Options are those of `liebody.view.plot.plot_run`.
+        Needs no display. Options: see `liebody.view.plot.plot_run`.
         """
         require("pictures", "matplotlib", extra="plot")
         figure: matplotlib.figure.Figure = public("plot_run")(self, path, **options)
@@ -335,7 +335,7 @@ class Run:
         """The run in motion: a notebook shows it, `.show()` opens a browser, `.save("run.html")` writes it.
 
         system   what was simulated, needed where the run does not know it: after loading
-        options  those of `liebody.view`: members, ghosts, trace
+        options  of `liebody.view`: members, ghosts, trace
 
         returns  a `View`, as of `liebody.view`
 

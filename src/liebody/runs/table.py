@@ -26,7 +26,7 @@ class TableRows(NamedTuple):
 
     t      times, (nt,)
     batch  shape of the batch
-    names  the dimensions of the rows: those of the batch, and "time"
+    names  the names of the dimensions of the rows, the last one "time"
     """
 
     t: np.ndarray

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def linearize(
     The motion carries tangents along: that is the term ad_v, with the bracket of the joints' groups, which
     vanishes where v is zero. The matrices of a step are its exact derivatives, with constant efforts.
 
-    Of a `System` or `ClosedTree` states obey g(q) = 0, J(q) v = b, and tangents J delta = 0,
+    The states of a `System` or `ClosedTree` obey g(q) = 0, J(q) v = b, and tangents J delta = 0,
     J nu + d(J v - b)/dq delta = 0; then (delta, nu) = basis x. For a tree x has the changes of angles, and of
     velocities, of joints that are chosen to be independent; for a System it has coordinates in an orthonormal
     basis of the null space of J, which moves with q. Velocity constraints restrict nu alone. A and B are in
@@ -120,20 +120,15 @@ def linearize(
         A, B = _continuous(moving, q, v, u)
     else:
         stabilized = stabilization_of(moving, chosen, stabilization, dt)
-        flow = flow_of(moving, chosen, stabilized, None)
-        # A tangent has no entries for what a method remembers beside q and v, such as accelerations.
-        y = points_of(flow, q, v, dt, u)
-        if y.shape[1] != moving.nq + moving.nv:
-            raise ModelError(
-                f"{chosen.name} remembers more than q and v from step to step; take another method"
-            )
-        _, A, B = steps_of(moving, chosen, stabilized, flow)(np.zeros(n), dt, y, Inputs(u))
+        A, B = _discrete(moving, chosen, stabilized, dt, q, v, u)
     # The derivatives by the parameters behind the efforts are of no use here.
     B = B[..., : moving.nu]
     # Tangents on the constraints have fewer coordinates: A and B in them.
     charts = _charts(moving, q, v) if isinstance(moving, Constrained) and moving.nc else []
     if charts:
-        A, B = charts[1] @ A @ charts[0], charts[1] @ B
+        basis, measure = charts
+        A = measure @ A @ basis
+        B = measure @ B
     A, B, *charts = (x.reshape(*batch, *x.shape[1:]) for x in (A, B, *charts))
     return ConstrainedLinearization(A, B, dt, *charts) if charts else Linearization(A, B, dt)
 
@@ -177,6 +172,25 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
     left = R + B.T @ P @ B if discrete else R
     K = np.linalg.solve(left, B.T @ P @ A + N.T if discrete else B.T @ P + N.T)
     return Regulator(K, P)
+
+
+def _discrete(
+    mechanism: Mechanism,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    dt: float,
+    q: Array,
+    v: Array,
+    u: Array,
+) -> tuple[Array, Array]:
+    """A and B of one step of a method, for all tangents."""
+    flow = flow_of(mechanism, method, stabilized, None)
+    # A tangent has no entries for what a method remembers beside q and v, such as accelerations.
+    y = points_of(flow, q, v, dt, u)
+    if y.shape[1] != mechanism.nq + mechanism.nv:
+        raise ModelError(f"{method.name} remembers more than q and v from step to step; take another method")
+    _, A, B = steps_of(mechanism, method, stabilized, flow)(np.zeros(len(q)), dt, y, Inputs(u))
+    return A, B
 
 
 def _continuous(mechanism: Mechanism, q: Array, v: Array, u: Array) -> tuple[Array, Array]:

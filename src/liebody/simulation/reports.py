@@ -1,4 +1,4 @@
-"""What a simulation warns of: lost members, limits that were passed, singular positions, slow efforts."""
+"""Warnings of simulations: lost members, limits that were passed, singular positions, slow efforts."""
 
 from __future__ import annotations
 

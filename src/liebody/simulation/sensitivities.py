@@ -112,7 +112,7 @@ def sensitivities(
 
     running  a cost rate (t, q, v, u) -> number, or (t, q, v, u, p) with parameters p, made of NumPy operators
              and liebody.scalars; its integral is one more equation, solved by the same method
-    options  of a HybridSystem, those of its `simulate`
+    options  further options of `HybridSystem.simulate`, for a HybridSystem alone
 
     Everything else is as in `simulate`, with steps of one length dt. All derivatives are exact for these
     steps: they agree with differences of `simulate` to the round-off of the differences. Members of an
@@ -361,7 +361,7 @@ class StepChain(Sendable):
 
     @cached_property
     def _shares(self) -> dict[int, Array]:
-        """What the steps of each segment add to the integral, (n, steps), if there is one."""
+        """The integral over each step, (n, steps), for each segment; without meaning if there is no meter."""
         return {}
 
     def _inputs(self, k: Array) -> Inputs:
@@ -401,7 +401,8 @@ class StepChain(Sendable):
             t = np.zeros(n)
             y = np.concatenate(self.state, axis=1)
             _, by_y, of_efforts = self.begun(t, y, first.at(t), np.full(n, self.h[0]))
-            by_state[:, : self.dim], by_u[:, : self.dim] = by_y, first.through(of_efforts, t)
+            by_state[:, : self.dim] = by_y
+            by_u[:, : self.dim] = first.through(of_efforts, t)
         return by_state, by_u
 
     def along(self, start: Array, table: Array) -> Array:

@@ -148,8 +148,8 @@ def with_parameters(
 ) -> tuple[Any, Array]:
     """The mechanism in which these parameters are free, and their values (..., np).
 
-    functions  those of the user that may take parameters. If one does, names that the mechanism does not know
-               are numbers of the user, such as gains
+    functions  functions of the user, which may take parameters. If one does, names that the mechanism does
+               not know are numbers of the user, such as gains
     """
     if not isinstance(mechanism, Parametric):
         if parameters:

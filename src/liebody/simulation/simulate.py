@@ -99,10 +99,10 @@ def simulate(
                   and shares of threads. Default: the neutral configuration (of a System:
                   `system.assemble()`, the closed one next to its guess), at rest
     t_end         end of the simulation                                                                  [s]
-    dt            fixed step; None: steps under error control, where the method estimates its error, and else
-                  of 1 ms, or a little less so that a whole number of them fits. Under error control explicit
-                  methods step from one recorded time to the next, implicit ones as far as they can, and
-                  record states within their steps, whose error is of the order of the steps' own       [s]
+    dt            fixed step; None: steps under error control if the method estimates its error, otherwise
+                  steps of 1 ms, or a little less so that a whole number of them fits. Under error control
+                  explicit methods step from one recorded time to the next. Implicit ones step as far as they
+                  can and record states within their steps, with an error of the order of the steps' error [s]
     method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
                   systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
                   constraints in its own way (docs/choose-a-method.md)
@@ -113,13 +113,13 @@ def simulate(
                   other is called at every stage, slower, must not depend on anything but its arguments, and
                   is named in a CalledEfforts warning
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
-    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, those of v relative to |v|
+    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, errors of v relative to |v|
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
-    forces        what acts beside efforts and weight, such as `JointFriction()`, or a `Force` of your own
-                  (docs/forces.md): the same in every mechanism, by every method. Each is compiled once,
-                  so keep those that are no frozen dataclasses. A HybridSystem has its forces already
-    joints        of a Robot, what of its description acts in the joints: "ideal" (nothing), "real" (all), or
+    forces        forces beside efforts and weight, such as `JointFriction()`, or a `Force` that you write
+                  (docs/forces.md): the same in every mechanism, by every method. Each object is compiled
+                  once, so keep a force that is no frozen dataclass. A HybridSystem has its forces already
+    joints        which parts of a Robot's description act in the joints: "ideal" (none), "real" (all), or
                   some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
                   "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
                   and "efforts" (tau is kept within the effort limits). Default: armature and damping act, and
@@ -133,23 +133,23 @@ def simulate(
                   from rest may, is an event at the start. A function may have attributes, as in `solve_ivp`:
                   `direction` (positive: only upwards, negative: only downwards), `terminal` (True: the run
                   ends there)
-    parameters    {name: values} of a Robot: those of `robot.parameters`, such as masses, and numbers of your
-                  own, such as gains, which tau and events read as p.K_p of a fourth argument, p: tau(t, q, v,
-                  p). Values have their shape, or (..., *shape), for each member of the ensemble. New ones
-                  never compile anew (docs/parameters.md)
+    parameters    {name: values} of a Robot: names of `robot.parameters`, such as masses, and numbers that you
+                  choose, such as gains, which tau and events read as p.K_p of a fourth argument, p:
+                  tau(t, q, v, p). Values have their shape, or (..., *shape), for each member of the ensemble.
+                  New values never compile anew (docs/parameters.md)
     threads       threads that share an ensemble
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
-    returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). Of a System it
-                  is a ConstrainedRun, which also has violations and multipliers
+    returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
+                  ConstrainedRun, which also has violations and multipliers
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
     a DivergedMembers warning; a single simulation raises IntegrationError, whose attribute `run` holds what
-    was reached. So does the KeyboardInterrupt of Ctrl-C, which ends a simulation at once. What handlers of
-    other signals raise ends it, too.
+    was reached. So does the KeyboardInterrupt of Ctrl-C, which ends a simulation at once. Exceptions of other
+    signal handlers end it, too.
 
-    A `hybrid.HybridSystem` has a `simulate` method of its own, which is then called with the same options.
+    For a `hybrid.HybridSystem` its method `simulate` is called, with the options that it has.
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
@@ -238,7 +238,7 @@ def run_of(simulation: Simulation, progress: bool | None = None) -> Run:
 
 
 def _metadata(simulation: Simulation, seconds: float) -> dict[str, Any]:
-    """What made a run, for its `metadata`; seconds: of the march."""
+    """The metadata of a run: model, method, options; seconds: the time of the march."""
     mechanism = simulation.mechanism
     joints = simulation.joints
     h = simulation.clock.h

@@ -84,7 +84,7 @@ def differentiated(
 ) -> Kernel:
     """A kernel from the inputs of a function to its value and its derivatives by some of these inputs.
 
-    The derivative by an input called y is along the group of states. Of several outputs the first one counts.
+    The derivative by an input called y is along the group of states. The first of several outputs counts.
 
     by    the names of these inputs
     ends  the group of the value, if it is a state; its derivatives are then tangents at that state
@@ -401,25 +401,7 @@ class ImplicitSteps:
             y, by_y, by_u = self._restart(y, lengths, t, lengths, u)
             begun = slope(by_y, by_u)
         arguments = (t, lengths, y, u)
-        lost = np.zeros(N, int)
-        z = np.zeros((N, 0))
-        dz = np.zeros((N, 0, 0))
-        for solvers, (residual, keep), phase in zip(
-            self._solvers, self._phases, flow.functions[0], strict=True
-        ):
-            # Solve the equations again, differentiate them at the solution, and keep what later ones take.
-            x = flow.solved(phase, solvers, z, arguments, lost)
-            # The run has taken this step; only round-off can tell the two apart.
-            if lost.any():
-                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
-            _, D, *slopes = residual(x, z, *arguments)
-            right = slope(*slopes[1:])
-            dz = dz if dz.size else np.zeros((N, z.shape[1], right.shape[-1]))
-            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
-            kept, by_x, by_z, *slopes = keep(x, z, *arguments)
-            new = by_x @ dx + by_z @ dz + slope(*slopes)
-            z = np.concatenate([z, kept], axis=1)
-            dz = np.concatenate([dz, new], axis=1)
+        z, dz = self._unknowns(t, arguments, slope)
         end, by_z, *slopes = self._finish(z, *arguments)
         by_start = by_z @ dz + slope(*slopes)
         if self._meter:
@@ -444,8 +426,33 @@ class ImplicitSteps:
             A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
         return StepDerivative(end, A, B)
 
+    def _unknowns(
+        self, t: Array, arguments: tuple[Array, ...], slope: Callable[[Array, Array], Array]
+    ) -> tuple[Array, Array]:
+        """The unknowns z (N, size) that all phases of the steps keep, and their derivatives."""
+        lost = np.zeros(len(t), int)
+        z = np.zeros((len(t), 0))
+        dz = np.zeros((len(t), 0, 0))
+        for solvers, (residual, keep), phase in zip(
+            self._solvers, self._phases, self.flow.functions[0], strict=True
+        ):
+            # Solve the equations again, differentiate them at the solution, and keep what later ones take.
+            x = self.flow.solved(phase, solvers, z, arguments, lost)
+            # The run has taken this step; only round-off can tell the two apart.
+            if lost.any():
+                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
+            _, D, *slopes = residual(x, z, *arguments)
+            right = slope(*slopes[1:])
+            dz = dz if dz.size else np.zeros((len(t), z.shape[1], right.shape[-1]))
+            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
+            kept, by_x, by_z, *slopes = keep(x, z, *arguments)
+            new = by_x @ dx + by_z @ dz + slope(*slopes)
+            z = np.concatenate([z, kept], axis=1)
+            dz = np.concatenate([dz, new], axis=1)
+        return z, dz
+
     def _metered(self, points: Any, h: float, inputs: Inputs) -> tuple[Array, Array]:
-        """What steps add to the integral, (N, 1), and its derivatives, (N, 1, n + columns)."""
+        """The integral of the meter over each step, (N, 1), and its derivatives, (N, 1, n + columns)."""
         assert self._meter
         share = 0.0
         row = 0.0

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.arguments import checked, count, members
 from ..base.errors import ModelError
+from ..bodies import Tree
 from ..bodies.labels import labels
 from ..compiler import Kernel, traced
 from ..dynamics import coriolis_transpose_times, gravity_forces, legendre_transform
@@ -87,6 +88,36 @@ def symmetries(
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
     tree = moving.tree
     gravity = tuple(moving.gravity)
+    names, owners = _generators(tree)
+    rates = _rates_of(moving, gravity, owners)
+    kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
+    # Twice as many random states as are needed: the first half finds the combinations, the second confirms.
+    rng = np.random.default_rng(count("seed", seed, 0))
+    n = 3 * len(names) + 10
+    q = np.array([tree.group.random(rng) for _ in range(2 * n)])
+    v = rng.standard_normal((2 * n, tree.nv))
+    t = rng.uniform(0, 10, 2 * n)
+    momenta, momentum_rates, sizes = (np.asarray(x) for x in kernel(t, q, v))
+    # Rates relative to the largest term at each state: no unit, no size of the mechanism matters.
+    scale = sizes.max(axis=1, keepdims=True)
+    relative_rates = momentum_rates / np.where(scale > 0, scale, 1)
+    basis = _null_space(relative_rates[:n])
+    # A combination that moves nothing has no momentum, and is constant for that reason alone: the singular
+    # values of the momenta tell such combinations from the others.
+    relative_momenta = momenta[:n] / np.abs(momenta).max(initial=1e-300)
+    _, lengths, directions = np.linalg.svd(relative_momenta @ basis.T, full_matrices=False)
+    basis = _echelon((directions @ basis)[lengths > ZERO * max(lengths.max(initial=0.0), 1.0)])
+    largest = float(np.abs(relative_rates[n:] @ basis.T).max(initial=0.0))
+    if largest > 1e3 * ZERO:
+        raise ModelError(
+            f"a momentum of {moving.name} that seemed constant changes by {largest:.2g} of its terms, at "
+            "other states: forces that act in places only hide from random ones; give another seed"
+        )
+    return Symmetries(tuple(names), basis, largest, kernel)
+
+
+def _generators(tree: Tree) -> tuple[list[str], list[tuple[Any, bool]]]:
+    """The names of the motions that are tried, and the bodies that they belong to: (body, commutes)."""
     # The unknowns: each velocity of each joint acts on the left and, if the group does not commute, on the
     # right. Of a commuting group both are the same.
     names: list[str] = []
@@ -97,6 +128,12 @@ def symmetries(
             commute = not any(np.any(body.joint.group.ad(e)) for e in np.eye(body.joint.dim))
             names += [*dofs] if commute else [f"{x} {side}" for side in ("left", "right") for x in dofs]
             owners.append((body, commute))
+    return names, owners
+
+
+def _rates_of(moving: OpenTree, gravity: tuple[Any, ...], owners: list[tuple[Any, bool]]) -> Any:
+    """The function (t, q, v) -> B^T p, its rate, and the size of the terms of the rate, (m,) each."""
+    tree = moving.tree
 
     def rates(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
         """B^T p, its rate, and the size of the terms of the rate, (m,) each."""
@@ -125,30 +162,7 @@ def symmetries(
                 sizes.append(size[d])
         return np.concatenate(momenta), np.concatenate(changes), np.concatenate(sizes)
 
-    kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
-    # Twice as many random states as are needed: the first half finds the combinations, the second confirms.
-    rng = np.random.default_rng(count("seed", seed, 0))
-    n = 3 * len(names) + 10
-    q = np.array([tree.group.random(rng) for _ in range(2 * n)])
-    v = rng.standard_normal((2 * n, tree.nv))
-    t = rng.uniform(0, 10, 2 * n)
-    momenta, momentum_rates, sizes = (np.asarray(x) for x in kernel(t, q, v))
-    # Rates relative to the largest term at each state: no unit, no size of the mechanism matters.
-    scale = sizes.max(axis=1, keepdims=True)
-    relative_rates = momentum_rates / np.where(scale > 0, scale, 1)
-    basis = _null_space(relative_rates[:n])
-    # A combination that moves nothing has no momentum, and is constant for that reason alone: the singular
-    # values of the momenta tell such combinations from the others.
-    relative_momenta = momenta[:n] / np.abs(momenta).max(initial=1e-300)
-    _, lengths, directions = np.linalg.svd(relative_momenta @ basis.T, full_matrices=False)
-    basis = _echelon((directions @ basis)[lengths > ZERO * max(lengths.max(initial=0.0), 1.0)])
-    largest = float(np.abs(relative_rates[n:] @ basis.T).max(initial=0.0))
-    if largest > 1e3 * ZERO:
-        raise ModelError(
-            f"a momentum of {moving.name} that seemed constant changes by {largest:.2g} of its terms, at "
-            "other states: forces that act in places only hide from random ones; give another seed"
-        )
-    return Symmetries(tuple(names), basis, largest, kernel)
+    return rates
 
 
 def _null_space(A: Array) -> np.ndarray:
