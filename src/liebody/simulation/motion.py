@@ -31,7 +31,7 @@ BAR = "{l_bar}{bar}| {n:.3g}/{total:.3g} s simulated [{elapsed}<{remaining}]"
 
 
 @dataclass
-class Simulation:
+class PreparedSimulation:
     """A mechanism with its initial states, what drives it, and how its steps are made and recorded.
 
     states         q (n, nq), v (n, nv) of the members
@@ -155,7 +155,7 @@ class MembersMarch:
     interrupted  the KeyboardInterrupt that ended the march early, or None
     """
 
-    def __init__(self, simulation: Simulation, flow: Any, samples: Samples, y: Array) -> None:
+    def __init__(self, simulation: PreparedSimulation, flow: Any, samples: Samples, y: Array) -> None:
         self.simulation = simulation
         self.flow = flow
         self.samples = samples

@@ -21,7 +21,7 @@ from ..runs import HybridRun, Run
 from ..scalars import Array
 from .clock import Clock, check_fit, step_of
 from .efforts import EffortInput
-from .motion import Simulation
+from .motion import PreparedSimulation
 from .reports import (
     CalledEfforts,
     DivergedMembers,
@@ -180,7 +180,7 @@ def simulation_of(
     events: Mapping[str, Callable[..., Any]] | None,
     parameters: Mapping[str, Any] | None,
     threads: int,
-) -> Simulation:
+) -> PreparedSimulation:
     """The simulation of these arguments of `simulate`, checked and ready to march."""
     chosen = method_of(method)
     threads = count("threads", threads)
@@ -208,13 +208,13 @@ def simulation_of(
             warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
-    return Simulation(
+    return PreparedSimulation(
         moving, chosen, stabilized, (q, v), batch, efforts, clock, (rtol, atol), events, threads,
         forces, joints,
     )  # fmt: skip
 
 
-def run_of(simulation: Simulation, progress: bool | None = None) -> Run:
+def run_of(simulation: PreparedSimulation, progress: bool | None = None) -> Run:
     """March the members of a simulation through time, and make a run of the record, as `simulate` says."""
     mechanism = simulation.mechanism
     # Flows are compiled here, before the clock of `seconds` starts.
@@ -237,7 +237,7 @@ def run_of(simulation: Simulation, progress: bool | None = None) -> Run:
     return run
 
 
-def _metadata(simulation: Simulation, seconds: float) -> dict[str, Any]:
+def _metadata(simulation: PreparedSimulation, seconds: float) -> dict[str, Any]:
     """The metadata of a run: model, method, options; seconds: the time of the march."""
     mechanism = simulation.mechanism
     joints = simulation.joints
