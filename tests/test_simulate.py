@@ -246,7 +246,7 @@ def test_efforts_that_fail_on_numbers_too_are_an_error_with_advice():
     """NumPy refuses -True, and its own advice, `~`, would mean something else; a mere slip stays one."""
     robot = lb.load("double_pendulum")
     options = {"t_end": 0.1, "dt": 1e-2}
-    advice = r"numpy boolean negative.*at `.*`.*scalar\.where\(condition, 1\.0, 0\.0\)"
+    advice = r"numpy boolean negative.*at `.*`.*scalars\.where\(condition, 1\.0, 0\.0\)"
     with pytest.raises(GraphError, match=advice):
         lb.simulate(robot, tau=lambda t, q, v: np.array([-(q[0] > 0.1) * 1.0, 0.0]), **options)
     with pytest.raises(NameError, match="gains"):

@@ -10,7 +10,8 @@
 manifold, `solve_ivp` integrates any vector field on any Lie group. `groups`, `bodies`, `models`,
 `dynamics` and `compiler` are some of the parts they are made of; docs/architecture.md is the map of all.
 
-Each name is imported when it is first asked for: a program loads what it uses.
+Each name is imported when it is first asked for: a program loads what it uses. Methods that lead to a room
+above, as `run.view()`, ask for its function in the same way (`base/public.py`).
 """
 
 import sys
@@ -142,6 +143,7 @@ _HOMES = {
     "symbolic": ("equations",),
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
     "view": ("view",),
+    "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -150,7 +152,7 @@ class _Package(ModuleType):
     """The module that this package is: it imports its names when they are asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in __all__:
+        if name not in __all__ and name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"{__name__}.{_HOME.get(name, name)}")
         value = getattr(module, name) if name in _HOME else module

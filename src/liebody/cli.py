@@ -30,9 +30,10 @@ from .io.report import report
 from .models.loading import described, load
 from .robot import Robot, kernels_of
 from .runs import Run
-from .runs.run import VIEWS
+from .runs.files import VIEWS
 from .scalars import Array
-from .simulation.setup import DEFAULT_STEP, method_of
+from .simulation.clock import DEFAULT_STEP
+from .simulation.setup import method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
 from .view import require_for, view

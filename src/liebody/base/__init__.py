@@ -7,4 +7,5 @@ digests      files that say whether they are whole
 concurrency  what threads and forked processes share: locks, cached properties, spare buffers
 interrupts   signals and their handlers while C code runs
 progress     progress bars
+public       public functions of liebody by their names, for methods that lead to a room above
 """

@@ -41,8 +41,9 @@ from ..compiler.printers.c import constant_table, enumeration
 from ..robot import Algorithm, Robot, kernels_of
 from ..robot.algorithm import PARAMETERS
 from ..scalars.linear import matvec
+from ..simulation.clock import Clock
+from ..simulation.efforts import is_sampled
 from ..simulation.sensitivities import Sensitivities, sensitivities
-from ..simulation.setup import Clock, is_sampled
 from ..simulation.stepper import stepper
 
 require("functions of JAX", "jax", extra="jax")

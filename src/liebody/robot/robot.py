@@ -7,13 +7,14 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from .. import dynamics
 from ..base.arguments import checked, count, floats, names
 from ..base.errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
+from ..base.public import public
 from ..base.texts import path_of
 from ..bodies import Parameter, Parametric, Tree, parameters_of, symbols_of, with_values
 from ..bodies.labels import labels
@@ -31,9 +32,6 @@ from ..scalars.linear import is_numeric, matvec
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .table import Algorithms
-
-if TYPE_CHECKING:
-    from ..view import View
 
 GRAVITY = dynamics.FREE_FALL
 EXTERNAL = 500  # operations from which on functions of CasADi are compiled
@@ -270,15 +268,15 @@ class Robot(Algorithms, OfTree, Parametric):
 
     # -- to look at ---------------------------------------------------------------------------------------
 
-    def view(self, q: Any = None, **options: Any) -> View:
+    def view(self, q: Any = None, **options: Any) -> Any:
         """The robot in a configuration (nq,) or given by names, or several side by side, (..., nq).
 
         A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Without q it is
         in its neutral configuration. Options are those of `liebody.view`.
-        """
-        from ..view import view
 
-        return view(self, q, **options)
+        returns  a `View`, as of `liebody.view`
+        """
+        return public("view")(self, q, **options)
 
     # -- kernels ------------------------------------------------------------------------------------------
 

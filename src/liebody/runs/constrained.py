@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..base.errors import LiebodyError
 from ..mechanisms.constrained import Constrained
 from ..scalars import Array
 from .run import Run, largest_of
+from .variables import Variables
 
 OF_EQUATIONS = {
     "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
@@ -26,21 +27,19 @@ CLOSEST = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ConstrainedRun(Run):
-    """States over time of a system with constraints; what is not here is as in `Run`.
+class ConstrainedRun(Run, mark="equation"):
+    """States over time of a system with constraints: a `Run` with these fields, too.
 
     constraints  where each constraint stands among the equations, (nc,)
     system       the system, None after loading
     smallest_pivot, smallest_pivot_time
                  how close the constraints came to dependence on each other, and when, (...): the smallest
-                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints;
-                 of redundant ones the product of all pivots, over that at an ordinary place. None
-                 where the method does not look; equations that are redundant everywhere do not count
+                 pivot of J M^-1 J^T over its size, the squared sine of an angle between constraints.
+                 For redundant constraints it is the product of all pivots, over the product at an ordinary
+                 place. None if the method does not look; equations that are redundant everywhere do not count
 
     Violations and multipliers are computed when they are first asked for, from the states and the efforts.
     """
-
-    mark: ClassVar[str] = "equation"
 
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Constrained | None = None
@@ -92,15 +91,18 @@ class ConstrainedRun(Run):
         """The largest change of energy less the work of efforts, forces and drives in an interval, (...)  [J]
 
         Next to zero where nothing else does work. A step over a singular position that went wrong shows here.
-        Work is by the trapezoidal rule, so short intervals tell more; of a loaded run only that of tau in
-        joint coordinates is known.
+        Work is by the trapezoidal rule, so short intervals tell more; a loaded run knows only the work of tau
+        in joint coordinates.
         """
-        change, power = np.diff(self.energy, axis=-1), np.zeros(self._finite.shape)
+        # In each interval the change of energy, less the integral of the power.
+        change = np.diff(self.energy, axis=-1)
+        power = np.zeros(self._finite.shape)
         if self.system is not None:
-            at, times = self._finite, np.broadcast_to(self.t, power.shape)
-            u = np.zeros(self.system.nu) if self.tau is None else self.tau[at]
-            state = times[at], self.q[at], self.v[at], u
-            power[at] = self.system.evaluated("power", *state, p=self._parameters_at(at))
+            finite = self._finite
+            times = np.broadcast_to(self.t, power.shape)
+            u = np.zeros(self.system.nu) if self.tau is None else self.tau[finite]
+            state = times[finite], self.q[finite], self.v[finite], u
+            power[finite] = self.system.evaluated("power", *state, p=self._parameters_at(finite))
         elif self.tau is not None and self.tau.shape == self.v.shape:
             power = (self.tau * self.v).sum(axis=-1)
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
@@ -110,14 +112,17 @@ class ConstrainedRun(Run):
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
             raise LiebodyError("a loaded run does not know its system; build it again")
+        # A system has one value of each parameter, so members with other values are asked one by one.
         if self.parameters and self.batch:
             members = [self.member(*i).reactions(constraint, passive) for i in np.ndindex(self.batch)]
             return np.reshape(members, (*self.q.shape[:-1], 6))
+        # `carried` is the wrench of springs and dampers in the joint, beside the wrench of the multipliers.
         F = self.system.reaction_wrenches(constraint, self.q, self.multipliers, self.t)
         return F + self.system.carried(constraint, self.q, self.v, self.t) if passive else F
 
     def summary(self) -> str:
         """A table of what happened, as text."""
+        # The line on constraints stands below the first one: the worst eight of them.
         head, *rest = Run.summary(self).split("\n")
         worst = {name: largest_of(x) for name, x in self.violations.items()}
         shown = sorted(worst, key=lambda name: -worst[name])[:8]
@@ -133,13 +138,14 @@ class ConstrainedRun(Run):
         system = self.system
         if system is not None and self.parameters:
             system = system.with_parameters(fields["parameters"])
-        own = {"constraints": self.constraints, "system": system, "stored": stored}
-        return {**fields, **own, **closest}
+        return {**fields, "constraints": self.constraints, "system": system, "stored": stored, **closest}
 
     def _closest(self) -> dict[str, np.ndarray]:
         return {name: x for name in CLOSEST if (x := getattr(self, name)) is not None}
 
     def _values(self, name: str, compute: Callable[..., Array]) -> np.ndarray:
+        """Values of all equations over time, (..., nt, nc): from the file, or computed from finite states."""
+        # A loaded run has the values, and no system to compute them.
         if name in self.stored:
             return np.asarray(self.stored[name])
         if self.system is None:
@@ -159,22 +165,23 @@ class ConstrainedRun(Run):
         return self.system.packed({name: self._at_rows(x)[rows] for name, x in self.parameters.items()})
 
     @classmethod
-    def _extras(cls, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        names = [name.rpartition(".")[0] for name in found["equation"]]
+    def _extras(cls, variables: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        # Equations are called CONSTRAINT.0, CONSTRAINT.1, ...: the equations of a constraint stand together.
+        names = [name.rpartition(".")[0] for name in variables["equation"]]
         constraints = {
             name: slice(names.index(name), names.index(name) + names.count(name)) for name in names
         }
         return {
             "constraints": constraints,
-            "stored": {name: found[name] for name in OF_EQUATIONS},
-            **{name: found[name] for name in CLOSEST if name in found},
+            "stored": {name: variables[name] for name in OF_EQUATIONS},
+            **{name: variables[name] for name in CLOSEST if name in variables},
         }
 
-    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray, dict[str, str]]]:
+    def _variables(self) -> Variables:
         variables = Run._variables(self)
         rows = variables["kinetic"][0]
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
         label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
-        found = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
+        values = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
         closest = {name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items()}
-        return {**variables, "equation": label, **found, **closest}
+        return {**variables, "equation": label, **values, **closest}

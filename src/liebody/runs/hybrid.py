@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..scalars import Array
-from .run import OF_PARAMETER, Run, named_in, with_own_axes
+from .run import Run
+from .variables import OF_PARAMETER, named_in, with_own_axes
 
 SERIES_PREFIXES = {"memory": "memory_", "work": "work_of_", "outputs": "output_"}
 """Fields of a run that hold series by name, with the prefixes of these names in files."""
@@ -18,7 +19,7 @@ SERIES_PREFIXES = {"memory": "memory_", "work": "work_of_", "outputs": "output_"
 
 @dataclass(frozen=True)
 class HybridStates:
-    """States of a hybrid system with all that is known of them; the names are those of a `HybridRun`."""
+    """States of a hybrid system with memory, works and outputs, called as in a `HybridRun`."""
 
     t: Array
     q: Array
@@ -29,25 +30,22 @@ class HybridStates:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class HybridRun(Run):
-    """What a simulation of a hybrid system returns, a `Run`; `...` are the axes of the ensemble.
+class HybridRun(Run, mark="end_time", needs=()):
+    """The result of a simulation of a hybrid system, a `Run`; `...` are the axes of the ensemble.
 
     q, v        as in `Run`; NaN after the end of a member
     memory      for each name, (..., rows, *shape)
     work        for each power, its integral from the start, (..., rows)                                  [J]
     outputs     for each name, (..., rows, *shape)
-    final       the HybridStates (...) in which the members ended, at `end_times`; None of a loaded run
-    parameters  for each name, (..., *shape); of those that change with time, the first samples
+    final       the HybridStates (...) in which the members ended, at `end_times`; None in a loaded run
+    parameters  for each name, (..., *shape); the first sample of a parameter that changes with time
     events      an EventLog, or a list of them for the members in their order
-    counts      (..., 3): events, those that were not located, steps
+    counts      (..., 3): events, events that were not located, steps
     end_times   (...): when the member ended                                                             [s]
     ends        (...): why a member ended before t_end; "" if it did not
 
-    Energies, efforts and work_done are those of a `RobotSystem`; others have what their outputs say.
+    A `RobotSystem` gives energies, efforts and work_done; other systems have what their outputs say.
     """
-
-    mark: ClassVar[str] = "end_time"
-    needs: ClassVar[tuple[str, ...]] = ()
 
     memory: dict[str, Array]
     work: dict[str, Array]
@@ -59,6 +57,7 @@ class HybridRun(Run):
     ends: Array
 
     def _member(self, index: tuple[int, ...]) -> dict[str, Any]:
+        # `final` of a member has the same fields; memory, works and outputs are mappings of arrays.
         final = self.final and HybridStates(
             **{
                 name: {k: y[index] for k, y in x.items()} if isinstance(x, Mapping) else x[index]
@@ -73,10 +72,12 @@ class HybridRun(Run):
         return {**Run._member(self, index), **groups, **ends, "final": final}
 
     def _told_ends(self) -> list[str]:
+        # Members that ended for the same reason are one line.
         early = Counter(x for x in self.ends.ravel().tolist() if x)
         return [f"  {n} of {self.ends.size} ended before the end: {reason}" for reason, n in early.items()]
 
     def _variables(self) -> dict[str, Any]:
+        # Names of a system may coincide among groups, so each group has its prefix.
         variables = Run._variables(self)
         rows = variables["q"][0][:-1]
         for kind, named in SERIES_PREFIXES.items():
@@ -91,18 +92,19 @@ class HybridRun(Run):
         return variables
 
     @classmethod
-    def _extras(cls, found: Mapping[str, Array]) -> dict[str, Any]:
+    def _extras(cls, variables: Mapping[str, Array]) -> dict[str, Any]:
         return {
-            **{kind: named_in(found, prefix) for kind, prefix in SERIES_PREFIXES.items()},
-            "parameters": named_in(found, OF_PARAMETER),
+            **{kind: named_in(variables, prefix) for kind, prefix in SERIES_PREFIXES.items()},
+            "parameters": named_in(variables, OF_PARAMETER),
             "final": None,
-            "counts": found["counts"],
-            "end_times": found["end_time"],
-            "ends": found["end"].astype(str),
+            "counts": variables["counts"],
+            "end_times": variables["end_time"],
+            "ends": variables["end"].astype(str),
         }
 
     def __repr__(self) -> str:
-        batch, early = self.q.shape[:-2], self.end_times[self.ends != ""]
+        batch = self.q.shape[:-2]
+        early = self.end_times[self.ends != ""]
         samples = f"{len(self.t)} samples to t = {self.t[-1]:g} s"
         if not batch and early.size:
             until = np.count_nonzero(self.t <= self.end_times)

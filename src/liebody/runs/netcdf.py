@@ -1,8 +1,8 @@
-"""Variables and attributes of a netCDF-4 file that may be anybody's: what leads out of it is refused.
+"""Variables and attributes of a netCDF-4 file that a stranger may have written: links out of it are refused.
 
 A netCDF-4 file is an HDF5 file. HDF5 follows what a file says: links into other files, data that lie in other
 files (external storage, virtual datasets), shapes of any size, compressed or not stored at all. A digest in
-the file does not help, because whoever writes the file writes the digest. So each object is looked at before
+the file does not help, because whoever writes the file writes the digest. So each object is checked before
 any of its data are read, and refused unless it is a plain array of numbers or texts that lies in the file.
 """
 
@@ -31,7 +31,7 @@ TEXT_AT_ONCE = 1 << 28
 
 
 class _Refused(Exception):
-    """Why a file is not read, in words that go on after its name."""
+    """The reason why a file is not read, in words that continue a sentence after its name."""
 
 
 def read(path: Path, plain: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -40,8 +40,8 @@ def read(path: Path, plain: bool = True) -> tuple[dict[str, Any], dict[str, np.n
     plain  whether the file has to be as `Run.save` writes files: nothing is compressed, so arrays are no
            larger than the file
 
-    Raises LiebodyError for what leads out of the file and for shapes that its data cannot fill; errors of
-    h5py, of any kind, for a damaged file.
+    Raises LiebodyError for links and data outside the file and for shapes that its data cannot fill; errors
+    of h5py, of any kind, for a damaged file.
     """
     import h5py
 
@@ -65,31 +65,35 @@ def size_of(path: Path) -> int:
 
 
 def _attributes(file: Any, size: int) -> dict[str, Any]:
-    """The attributes of the whole file, of which each is one number or one text."""
+    """The attributes of the whole file; each has to be one number or one text."""
     import h5py
 
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name in file.attrs:
+        # Attributes by which netCDF keeps its own books.
         if name in HIDDEN or name.startswith("_Netcdf4"):
             continue
-        attribute, what = file.attrs.get_id(name), f"its attribute {shown(name)}"
+        attribute = file.attrs.get_id(name)
+        what = f"its attribute {shown(name)}"
         _check_type(what, attribute.get_type())
+        # Size and type are known without reading.
         extent = attribute.get_space()
         if extent.get_simple_extent_type() == h5py.h5s.NULL:
-            found[name] = ""
+            attributes[name] = ""
             continue
         if extent.get_simple_extent_npoints() != 1 or attribute.get_storage_size() > size:
             raise _Refused(f"{what} has more than one value")
         value = np.empty(extent.get_simple_extent_dims(), attribute.dtype)
         attribute.read(value)
-        found[name] = _plain_text(value).item()
-    return found
+        attributes[name] = _plain_text(value).item()
+    return attributes
 
 
 def _variables(file: Any, size: int, plain: bool) -> dict[str, np.ndarray]:
-    """The arrays of the file, all of which are looked at before the first is read."""
+    """The arrays of the file; all of them are checked before the first is read."""
     import h5py
 
+    # First which objects there are. A link is not followed, not even to see where it leads.
     datasets: dict[str, Any] = {}
     for raw in file:
         name = raw.decode("utf-8", "backslashreplace")
@@ -98,6 +102,7 @@ def _variables(file: Any, size: int, plain: bool) -> dict[str, np.ndarray]:
         dataset = h5py.h5o.open(file, raw)
         if isinstance(dataset, h5py.h5d.DatasetID) and not _is_mere_dimension(dataset):
             datasets[name] = dataset
+    # Then whether all arrays together fit in the file: many small names may share its bytes.
     most = size if plain else MOST_COMPRESSED * size
     total = sum(_checked_bytes(name, dataset, most, plain) for name, dataset in datasets.items())
     if total > most:
@@ -107,16 +112,18 @@ def _variables(file: Any, size: int, plain: bool) -> dict[str, np.ndarray]:
 
 
 def _is_mere_dimension(dataset: Any) -> bool:
-    """Whether an array stands for a dimension without values, of which only the size is of use."""
+    """Whether an array stands for a dimension without values, and only its size is of use."""
     import h5py
 
     if not h5py.h5a.exists(dataset, b"NAME"):
         return False
     attribute = h5py.h5a.open(dataset, b"NAME")
-    kind, count = attribute.get_type(), attribute.get_space().get_simple_extent_npoints()
+    kind = attribute.get_type()
+    count = attribute.get_space().get_simple_extent_npoints()
     if kind.get_class() != h5py.h5t.STRING or kind.is_variable_str() or count != 1:
         return False
     value = np.empty((), attribute.dtype)
+    # A name longer than that is no such mark, and is not read.
     if value.nbytes > 4 * len(NO_VARIABLE):
         return False
     attribute.read(value)
@@ -128,18 +135,22 @@ def _checked_bytes(name: str, dataset: Any, most: int, plain: bool) -> int:
     import h5py
 
     what = shown(name)
-    made = dataset.get_create_plist()  # before the shape, for which HDF5 may open the files of virtual data
-    if made.get_external_count():
+    # Before the shape: to tell the shape of virtual data, HDF5 may open the files where they lie.
+    creation = dataset.get_create_plist()
+    if creation.get_external_count():
         raise _Refused(f"the data of {what} lie in another file (external storage)")
-    layout = made.get_layout()
+    layout = creation.get_layout()
+    # Layouts of HDF5: beside these three, virtual ones, which gather the data of other files.
     if layout not in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED):
         raise _Refused(f"the data of {what} are those of other files (a virtual dataset)")
-    filters = {made.get_filter(k)[0] for k in range(made.get_nfilters())}
+    filters = {creation.get_filter(k)[0] for k in range(creation.get_nfilters())}
+    # Filters can be plug-ins, which are code; and a compressed array may be much larger than its file.
     if plain and filters - {h5py.h5z.FILTER_FLETCHER32}:
         raise _Refused(f"{what} is compressed, which `save` never does")
     kind = dataset.get_type()
     _check_type(what, kind)
-    shapes = [dataset.shape, made.get_chunk() if layout == h5py.h5d.CHUNKED else ()]
+    shapes = [dataset.shape, creation.get_chunk() if layout == h5py.h5d.CHUNKED else ()]
+    # A chunk is read whole, however small the array.
     sizes = [kind.get_size() * math.prod(map(int, shape)) for shape in shapes]
     if max(sizes) > most:
         raise _Refused(f"{what} has shape {dataset.shape}, which takes more bytes than the file can hold")
@@ -147,7 +158,7 @@ def _checked_bytes(name: str, dataset: Any, most: int, plain: bool) -> int:
 
 
 def _check_type(what: str, kind: Any) -> None:
-    """Refuse what is neither whole numbers nor floats nor texts: references, structures, complex numbers."""
+    """Refuse all but whole numbers, floats and texts: references, structures, complex numbers."""
     import h5py
 
     if kind.get_class() not in (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING):
@@ -155,12 +166,18 @@ def _check_type(what: str, kind: Any) -> None:
 
 
 def _values(name: str, dataset: Any, size: int, left: list[int]) -> np.ndarray:
-    """The values of an array. Of texts, these bytes are left for all together."""
+    """The values of an array.
+
+    left  how many bytes texts may still take, all arrays together, as one entry that this call lowers
+    """
     import h5py
 
-    array, kind = h5py.Dataset(dataset), dataset.get_type()
+    array = h5py.Dataset(dataset)
+    kind = dataset.get_type()
     if kind.get_class() != h5py.h5t.STRING or not kind.is_variable_str():
         return _plain_text(array[...])
+    # An entry of text may be as long as the file, so only as many entries are read at a time as fit in memory
+    # at that length.
     values = np.empty(array.shape, object)
     for part in _parts(array.shape, max(1, TEXT_AT_ONCE // max(size, 1))):
         texts = np.asarray(array[part], object)
@@ -182,7 +199,7 @@ def _parts(shape: tuple[int, ...], most: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _plain_text(values: np.ndarray) -> np.ndarray:
-    """Texts as objects of Python, printable; numbers as they are."""
+    """Texts as printable objects of Python; numbers unchanged."""
     if values.dtype.kind not in "OSU":
         return values
     texts = [

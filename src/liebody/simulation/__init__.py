@@ -1,7 +1,13 @@
-"""Simulations of all that moves. The modules:
+"""Simulations of robots and of mechanisms with constraints. The modules:
 
-setup             the parts of a simulation from a mechanism, a method, states, efforts and parameters
-simulate          `simulate`
+simulate          `simulate`, and what it shares with `sensitivities`
+motion            a simulation with all its parts, the march of its members, and the run that is recorded
+setup             mechanism with forces and parameters, method, compiled flow
+states            initial states, checked
+efforts           efforts: numbers, samples, functions
+clock             steps and times of the record
+recorded          work and forces at recorded states
+reports           warnings and errors after a march
 stepper           `stepper`: one interval after the other
 step_derivatives  derivatives of steps, along the group
 sensitivities     `sensitivities`: tangents and adjoints through a simulation

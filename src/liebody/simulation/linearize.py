@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Linearization(NamedTuple):
 
 
 class ConstrainedLinearization(NamedTuple):
-    """The same of tangents that obey the constraints, with coordinates x (n,), one for each freedom.
+    """The linear model of tangents that obey the constraints, with coordinates x (n,), one for each freedom.
 
     A        (..., n, n)
     B        (..., n, nu)
@@ -57,7 +57,7 @@ class ConstrainedLinearization(NamedTuple):
 
 
 class Regulator(NamedTuple):
-    """u = -K x (nu, 2 nv) of least cost, which is x^T P x from the state x on."""
+    """The feedback u = -K x, K (nu, 2 nv), of least cost; the cost from a state x on is x^T P x."""
 
     K: Array
     P: Array
@@ -80,14 +80,14 @@ def linearize(
 
         d delta/dt = nu - ad_v delta,    d nu/dt = (da/dq) delta + (da/dv) nu + (da/dtau) du
 
-    ad_v, with the bracket of the joints' groups, is what is left of v where it is not zero: tangents are
-    carried along by the motion. The step's matrices are its exact derivatives, with constant efforts.
+    The motion carries tangents along: that is the term ad_v, with the bracket of the joints' groups, which
+    vanishes where v is zero. The matrices of a step are its exact derivatives, with constant efforts.
 
-    Of a `System` or `ClosedTree` states obey g(q) = 0, J(q) v = b, and tangents J delta = 0,
-    J nu + d(J v - b)/dq delta = 0; then (delta, nu) = basis x. Of a tree x has the changes of angles, and of
-    velocities, of joints that are chosen to be independent; of a System it has coordinates in an orthonormal
+    The states of a `System` or `ClosedTree` obey g(q) = 0, J(q) v = b, and tangents J delta = 0,
+    J nu + d(J v - b)/dq delta = 0; then (delta, nu) = basis x. For a tree x has the changes of angles, and of
+    velocities, of joints that are chosen to be independent; for a System it has coordinates in an orthonormal
     basis of the null space of J, which moves with q. Velocity constraints restrict nu alone. A and B are in
-    these coordinates at (q, v), those of the end of a step, too.
+    these coordinates at (q, v), also for the end of a step.
 
     q, v, tau        state and efforts, (..., nq), (..., nv), (..., nu), at t = 0; v and tau are zero if None.
                      States have to obey the constraints
@@ -98,37 +98,37 @@ def linearize(
     Raises ShapeError, ConfigurationError for states off the constraints, ModelError for curves as
     constraints and for methods that remember more than q and v, such as generalized-alpha.
     """
-    made = mechanism_of(mechanism, tuple(forces), joints, dt)
+    moving = mechanism_of(mechanism, tuple(forces), joints, dt)
     chosen = method_of(method)
     if dt is not None:
         dt = positive("dt", dt, SECONDS)
-    if made.group.dim != made.nv:
-        raise ModelError(f"{made.name} has curves as constraints, which linearize does not take")
-    q = made.configurations(q)
-    v = vectors("v", np.zeros(made.nv) if v is None else v, made.nv)
-    tau = vectors("tau", np.zeros(made.nu) if tau is None else tau, made.nu)
+    if moving.group.dim != moving.nv:
+        raise ModelError(f"{moving.name} has curves as constraints, which linearize does not take")
+    # States and efforts share their leading axes; inside they are rows.
+    q = moving.configurations(q)
+    v = vectors("v", np.zeros(moving.nv) if v is None else v, moving.nv)
+    tau = vectors("tau", np.zeros(moving.nu) if tau is None else tau, moving.nu)
     batch = ensemble_of({"q": q.shape[:-1], "v": v.shape[:-1], "tau": tau.shape[:-1]})
     n = math.prod(batch)
-    if made.nc and not n:
+    if moving.nc and not n:
         raise ShapeError("there are no states to linearise at, which would say how many freedoms there are")
     q, v, tau = (np.broadcast_to(x, (*batch, x.shape[-1])).reshape(n, x.shape[-1]) for x in (q, v, tau))
-    made.check_state(q, v)
-    u = np.concatenate([tau, np.broadcast_to(made.values, (n, made.layout.size))], axis=-1)
+    moving.check_state(q, v)
+    # A mechanism with free parameters is linearised at their values by default.
+    u = np.concatenate([tau, np.broadcast_to(moving.values, (n, moving.layout.size))], axis=-1)
     if dt is None:
-        A, B = _continuous(made, q, v, u)
+        A, B = _continuous(moving, q, v, u)
     else:
-        stabilized = stabilization_of(made, chosen, stabilization, dt)
-        flow = flow_of(made, chosen, stabilized, None)
-        y = points_of(flow, q, v, dt, u)
-        if y.shape[1] != made.nq + made.nv:
-            raise ModelError(
-                f"{chosen.name} remembers more than q and v from step to step; take another method"
-            )
-        _, A, B = steps_of(made, chosen, stabilized, flow)(np.zeros(n), dt, y, Inputs(u))
-    B = B[..., : made.nu]
-    charts = _charts(made, q, v) if isinstance(made, Constrained) and made.nc else []
+        stabilized = stabilization_of(moving, chosen, stabilization, dt)
+        A, B = _discrete(moving, chosen, stabilized, dt, q, v, u)
+    # The derivatives by the parameters behind the efforts are of no use here.
+    B = B[..., : moving.nu]
+    # Tangents on the constraints have fewer coordinates: A and B in them.
+    charts = _charts(moving, q, v) if isinstance(moving, Constrained) and moving.nc else []
     if charts:
-        A, B = charts[1] @ A @ charts[0], charts[1] @ B
+        basis, measure = charts
+        A = measure @ A @ basis
+        B = measure @ B
     A, B, *charts = (x.reshape(*batch, *x.shape[1:]) for x in (A, B, *charts))
     return ConstrainedLinearization(A, B, dt, *charts) if charts else Linearization(A, B, dt)
 
@@ -152,13 +152,16 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
 
     A, B = (np.asarray(x, float) for x in linear[:2])
     n, m = A.shape[-1], B.shape[-1]
-    Q, R, N = floats("Q", Q), floats("R", R), floats("N", np.zeros((n, m)) if N is None else N)
-    given = {"A": (A, (n, n)), "B": (B, (n, m)), "Q": (Q, (n, n)), "R": (R, (m, m)), "N": (N, (n, m))}
-    for name, (x, shape) in given.items():
+    Q = floats("Q", Q)
+    R = floats("R", R)
+    N = floats("N", np.zeros((n, m)) if N is None else N)
+    matrices = {"A": (A, (n, n)), "B": (B, (n, m)), "Q": (Q, (n, n)), "R": (R, (m, m)), "N": (N, (n, m))}
+    for name, (x, shape) in matrices.items():
         if np.shape(x) != shape:
             raise ShapeError(f"{name} has shape {np.shape(x)}, expected {shape}")
     discrete = linear.dt is not None
     try:
+        # SciPy does not check that R is positive definite.
         np.linalg.cholesky(R)
         P = (solve_discrete_are if discrete else solve_continuous_are)(A, B, Q, R, s=N)
     except (np.linalg.LinAlgError, ValueError) as error:
@@ -171,8 +174,28 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
     return Regulator(K, P)
 
 
+def _discrete(
+    mechanism: Mechanism,
+    method: Method | MechanicalMethod,
+    stabilized: Any,
+    dt: float,
+    q: Array,
+    v: Array,
+    u: Array,
+) -> tuple[Array, Array]:
+    """A and B of one step of a method, for all tangents."""
+    flow = flow_of(mechanism, method, stabilized, None)
+    # A tangent has no entries for what a method remembers beside q and v, such as accelerations.
+    y = points_of(flow, q, v, dt, u)
+    if y.shape[1] != mechanism.nq + mechanism.nv:
+        raise ModelError(f"{method.name} remembers more than q and v from step to step; take another method")
+    _, A, B = steps_of(mechanism, method, stabilized, flow)(np.zeros(len(q)), dt, y, Inputs(u))
+    return A, B
+
+
 def _continuous(mechanism: Mechanism, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
-    """A and B of the equations of motion, without regard to constraints of tangents."""
+    """A and B of the equations of motion, for all tangents, whether or not they obey the constraints."""
+    # Constraints hold by their multipliers; stabilisation would add terms that vanish only on them.
     if "rates" not in mechanism.flows:
         parts = mechanism.parts(NOTHING if isinstance(mechanism, Constrained) else None)
         bracket = Kernel(traced(mechanism.group.ad, {"v": mechanism.nv}, "bracket"))
@@ -186,6 +209,7 @@ def _continuous(mechanism: Mechanism, q: Array, v: Array, u: Array) -> tuple[Arr
             np.concatenate([np.broadcast_to(x, (len(q), *x.shape)), y], axis=1)
             for x, y in ((kinematic[:, : 2 * n], A), (kinematic[:, 2 * n :], B))
         )
+    # d delta/dt = nu - ad_v delta
     A[:, :n, :n] -= bracket(v)
     return A, B
 
@@ -206,9 +230,9 @@ def _charts(mechanism: Constrained, q: Array, v: Array) -> list[Array]:
 
         mechanism.flows["tangent space"] = Kernel(traced(space, {"q": mechanism.nq, "v": n}, "space"))
     joints = isinstance(mechanism, OpenTree)
-    at = zip(*mechanism.flows["tangent space"](q, v), strict=True)
-    found = [_chart(J, D, mechanism.of_places, joints) for J, D in at]
-    return [np.stack(x) for x in zip(*found, strict=True)]
+    spaces = zip(*mechanism.flows["tangent space"](q, v), strict=True)
+    charts = [_chart(J, D, mechanism.of_places, joints) for J, D in spaces]
+    return [np.stack(x) for x in zip(*charts, strict=True)]
 
 
 def _chart(J: Array, D: Array, places: Array, joints: bool) -> tuple[Array, Array]:
@@ -217,24 +241,37 @@ def _chart(J: Array, D: Array, places: Array, joints: bool) -> tuple[Array, Arra
     places  which rows of J forbid places
     joints  whether coordinates are entries of delta and nu themselves
     """
-    n, N, L = J.shape[1], [], []
+    n = J.shape[1]
+    # For delta (constraints of places) and for nu (all constraints): N spans the null space of J, L reads
+    # coordinates, and L N = 1. For joints L picks the independent ones.
+    N = []
+    L = []
     for rows in (J[places], J):
+        # Redundant equations have singular values of zero but for round-off.
         _, sizes, V = np.linalg.svd(rows)
         space = V[int((sizes > 1e-10 * sizes.max(initial=1.0)).sum()) :].T
         L.append(np.eye(n)[_independent(space)] if joints else space.T)
         N.append(space @ np.linalg.inv(L[-1] @ space))
+    # A change of places changes velocities, too: J nu = -D delta, without a part in the coordinates of nu.
     follows = -np.linalg.pinv(J, 1e-10) @ D @ N[0]
     follows -= N[1] @ (L[1] @ follows)
     k = N[0].shape[1]
-    basis, measure = np.zeros((2 * n, k + N[1].shape[1])), np.zeros((k + len(L[1]), 2 * n))
-    basis[:n, :k], basis[n:, :k], basis[n:, k:] = N[0], follows, N[1]
-    measure[:k, :n], measure[k:, n:] = L
+    basis = np.zeros((2 * n, k + N[1].shape[1]))
+    basis[:n, :k] = N[0]
+    basis[n:, :k] = follows
+    basis[n:, k:] = N[1]
+    measure = np.zeros((k + len(L[1]), 2 * n))
+    measure[:k, :n] = L[0]
+    measure[k:, n:] = L[1]
     return basis, measure
 
 
 def _independent(N: Array) -> list[int]:
-    """As many rows of N (n, k), in order, as have an inverse: always the longest in what is left."""
-    rows, rest = [], np.array(N)
+    """k rows of N (n, k) that have an inverse, in order: each time the row that is longest."""
+    # After each choice its direction is removed from all rows: a row is as long as it is independent of the
+    # chosen ones (Gram-Schmidt with pivots).
+    rows: list[int] = []
+    rest = np.array(N)
     for _ in range(N.shape[1]):
         rows.append(int(np.argmax((rest * rest).sum(axis=1))))
         along = rest[rows[-1]] / np.linalg.norm(rest[rows[-1]])

@@ -1,13 +1,13 @@
 """Derivatives through simulations: of states, of samples and of integrals, by all that a motion depends on.
 
-A simulation is a chain of steps y_(k+1) = Phi_k(y_k, u_k), whose tangents are those of `tangents`:
+A simulation is a chain of steps y_(k+1) = Phi_k(y_k, u_k). `step_derivatives` gives the tangents of a step:
 
     s_(k+1) = A_k s_k + B_k w_k,
     lambda_k = A_k^T lambda_(k+1) + dJ/dy_k,    dJ/du_k = B_k^T lambda_(k+1)
 
 forwards for some directions, backwards (adjoints) for one cost J and all inputs. These are exact derivatives
-of the discrete method. A_k and B_k of many steps are found together, from states that are kept or, in long
-simulations, found again from checkpoints.
+of the discrete method. A_k and B_k of many steps are computed together. Long simulations do not keep all
+states: they keep checkpoints, and simulate again from one to the next.
 
 Griewank, Walther (2008), Evaluating Derivatives, chapters 3 and 12; Hairer, Lubich, Wanner (2006), Geometric
 Numerical Integration, section VI.4, for tangents of one-step methods.
@@ -37,10 +37,12 @@ from ..runs import Run
 from ..scalars import Array
 from ..scalars.linear import matvec
 from ..stepping import Samples
-from ..stepping.march import parts
+from ..stepping.march import parts as parts_at_samples
 from ..stepping.recurrence import recurrence
-from . import setup
-from .simulate import simulate
+from .clock import Clock
+from .efforts import is_sampled
+from .setup import flow_of, method_of, points_of
+from .simulate import refuse_fields, run_of, simulation_of
 from .step_derivatives import (
     ExplicitSteps,
     ImplicitSteps,
@@ -55,9 +57,9 @@ SEGMENT = 32e6  # bytes of the tangents of steps that are held at a time
 
 
 class Tangents(NamedTuple):
-    """How a motion changes with something of the shape (*shape,): its samples, along the group, and integral.
+    """Derivatives of the samples of a motion, and of its integral, by an input of the shape (*shape,).
 
-    q         (..., times, dim, *shape), left-trivialised: q(t) becomes q(t) exp(of this)
+    q         (..., times, dim, *shape), left-trivialised: q(t) becomes q(t) exp(q dx) for a change dx
     v         (..., times, nv, *shape)
     integral  (..., times, *shape); None where there is none
     """
@@ -68,7 +70,7 @@ class Tangents(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """The derivatives of a number by all that a motion depends on; leading axes are those of the ensemble.
+    """The derivatives of a number by all inputs of a motion; leading axes belong to the ensemble.
 
     q0, v0      (..., dim), along the group, and (..., nv)
     tau         (..., nu), or (..., samples, nu) where efforts are samples; None where they are a function
@@ -110,13 +112,13 @@ def sensitivities(
 
     running  a cost rate (t, q, v, u) -> number, or (t, q, v, u, p) with parameters p, made of NumPy operators
              and liebody.scalars; its integral is one more equation, solved by the same method
-    options  of a HybridSystem, those of its `simulate`
+    options  further options of `HybridSystem.simulate`, for a HybridSystem alone
 
-    Everything else is as in `simulate`, with steps of one length dt. All derivatives are exact ones of these
-    steps: they agree with differences of `simulate` to the round-off of those. Members of an ensemble are
-    differentiated together. Of constrained motions, directions that obey the constraints are meant: columns
-    of `linearize(...).basis`. A HybridSystem, whose variations jump at events, takes its own steps, and
-    parameters in place of efforts.
+    Everything else is as in `simulate`, with steps of one length dt. All derivatives are exact for these
+    steps: they agree with differences of `simulate` to the round-off of the differences. Members of an
+    ensemble are differentiated together. Directions of a constrained motion have to obey the constraints, as
+    the columns of `linearize(...).basis` do. A HybridSystem, whose variations jump at events, takes its own
+    steps, and parameters in place of efforts.
 
     Raises IntegrationError for efforts that can only be called, for methods that fit what they remember to
     samples within steps, and what `simulate` raises.
@@ -124,6 +126,7 @@ def sensitivities(
     if isinstance(mechanism, HybridSystem):
         foreign = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
         foreign["forces"] = tuple(forces) or None
+        # These options belong to mechanisms that are no hybrid systems.
         for name in (name for name, x in foreign.items() if x is not None):
             raise ModelError(
                 f"{name} is given, and a hybrid system has neither running costs nor efforts, nor forces "
@@ -133,37 +136,44 @@ def sensitivities(
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
-    chosen, h, forces = setup.method_of(method), positive("dt", dt, SECONDS), tuple(forces)
-    run = simulate(
-        mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every, hold=hold,
-        forces=forces, joints=joints, stabilization=stabilization, parameters=parameters,
+    chosen = method_of(method)
+    h = positive("dt", dt, SECONDS)
+    refuse_fields(mechanism)
+    simulation = simulation_of(
+        mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
+        rtol=1e-8, atol=1e-10,  # of no use to steps of one length
+        hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
+        parameters=parameters, threads=1,
     )  # fmt: skip
-    parametric, p = setup.with_parameters(mechanism, parameters, [tau])
-    made = setup.mechanism_of(parametric, forces, joints, h)
-    stabilized = setup.stabilization_of(made, chosen, stabilization, h)
-    q, v, batch = setup.states_of(made, q0, v0, p)
-    u = setup.Efforts(made, tau, hold, batch, p)
-    if callable(tau):
-        why = u.trace(tau, q[0], v[0])
-        if why is not None:
-            raise IntegrationError(f"{why}; what can only be called is not differentiated")
-    samples = u.taken(setup.flow_of(made, chosen, stabilized, u.traced))
-    discrete = made, chosen, stabilized, u.traced, _meter(made, u.traced, samples, running)
-    motion = _March(discrete, samples, setup.Clock(t_end, h, record_every), (q, v))
-    tabulated = None if u.traced else u.samples.table.shape[1:] if setup.is_sampled(tau) else (made.nu,)
-    return Sensitivities(run, motion, batch, tabulated, made.layout)
+    run = run_of(simulation)
+    efforts = simulation.efforts
+    if efforts.refusal is not None:
+        raise IntegrationError(f"{efforts.refusal}; what can only be called is not differentiated")
+    moving = simulation.mechanism
+    samples = efforts.taken(simulation.flow())
+    meter = _meter(moving, efforts.traced, samples, running)
+    discrete = moving, chosen, simulation.stabilized, efforts.traced, meter
+    chain = StepChain(discrete, samples, simulation.clock, simulation.states)
+    # The shape of what may change of the efforts: all samples, the constant numbers, nothing of a function.
+    shape = efforts.samples.table.shape[1:] if is_sampled(tau) else (moving.nu,)
+    return Sensitivities(run, chain, simulation.batch, None if efforts.traced else shape, moving.layout)
 
 
 def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) -> Function | None:
     """The running cost as a function of t, y = (q, v), and u, efforts and parameters."""
     if running is None:
         return None
-    nq, end, width = mechanism.nq, mechanism.nq + mechanism.nv, samples.table.shape[-1]
+    nq = mechanism.nq
+    end = mechanism.nq + mechanism.nv
+    width = samples.table.shape[-1]
     nu = width - mechanism.layout.size
+    # A fifth argument asks for the parameters, which stand behind the efforts.
     taken = len(inspect.signature(running).parameters) > 4
 
     def cost(t: Any, y: Array, u: Array) -> Array:
-        q, v, p = y[:nq], y[nq:], [u[nu:]] if mechanism.layout.size else []
+        q = y[:nq]
+        v = y[nq:]
+        p = [u[nu:]] if mechanism.layout.size else []
         efforts = u[:nu] if feedback is None else np.asarray(feedback(t, q, v, *p))
         more = [mechanism.layout.read(*p)] if taken and p else []
         return _number("running", running(t, q, v, efforts, *more))
@@ -172,90 +182,115 @@ def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) 
 
 
 def _number(name: str, value: Any) -> Array:
-    """What a user's function has returned, (1,)."""
+    """The number that a user's function has returned, as an array (1,)."""
     if np.shape(value) != ():
         raise ShapeError(f"{name} returned shape {np.shape(value)}; it must return one number")
     return np.reshape(value, 1)
 
 
-class _March(Sendable):
-    """The steps of a simulation of a mechanism, from checkpoints, and their derivatives.
+class StepChain(Sendable):
+    """The steps of a simulation of a mechanism as a chain, from checkpoints, and their derivatives.
 
-    Rows of tangents are those of a state y, and last that of the integral, where there is one.
+    A tangent has the rows of a state y; a last row belongs to the integral, if there is one.
 
-    discrete  mechanism, method, stabilisation, feedback and meter, which determine the steps of `steps_of`
+    discrete       mechanism, method, stabilisation, feedback and meter: the arguments of `steps_of`
+    t, h           starts and lengths of the steps, cut at samples, (steps,)
+    recorded       after how many of these steps each sample of the run is taken
+    low, high      the rows of the table of samples between which each step lies, (steps,)
+    share, pace    where between them it begins, and how fast it goes from one to the other
+    jumps          whether efforts jump at the start of each step
+    changes        the steps before which the length changes: C takes steps of one length at a time
     """
 
     def __init__(
-        self, discrete: tuple[Any, ...], samples: Samples, clock: setup.Clock, state: tuple[Array, Array]
+        self, discrete: tuple[Any, ...], samples: Samples, clock: Clock, state: tuple[Array, Array]
     ) -> None:
         mechanism, *_, meter = discrete
         self.is_metered = meter is not None
-        self.group, self.nv, self.size = mechanism.group, mechanism.nv, mechanism.group.dim + mechanism.nv
+        self.group = mechanism.group
+        self.nv = mechanism.nv
+        self.size = mechanism.group.dim + mechanism.nv
         self.width = samples.table.shape[-1]
-        self.discrete, self.samples, self.state = discrete, samples, state
+        self.discrete = discrete
+        self.samples = samples
+        self.state = state
         assert clock.h is not None
-        self.start = setup.points_of(self.flow, *state, clock.h, samples.at(0.0))
+        self.start = points_of(self.flow, *state, clock.h, samples.at(0.0))
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.rows = self.dim + self.is_metered
-        lengths = np.append(np.full(clock.steps, clock.h), [clock.rest] if clock.rest else [])
+        # Steps that a sample cuts are several here; the run records after whole ones.
+        lengths = clock.lengths
         starts = clock.h * np.arange(len(lengths))
         counts = self._cut(starts, lengths)
         ends = np.cumsum([0, *counts])
-        whole = [*range(0, clock.steps + 1, clock.every), *([clock.steps] if clock.extra else [])]
-        self.recorded = ends[[*whole, *([len(lengths)] if clock.rest else [])]]
+        self.recorded = ends[clock.steps_of_rows]
+        # The fit of the memory to a sample within a step is not differentiated.
         if (counts != 1).any() and getattr(self.flow, "memory", None):
             raise IntegrationError(
                 "this method fits what it remembers to samples of efforts within a step; let samples lie at "
                 "ends of steps, or take another method, for derivatives"
             )
+        # Efforts of a step are low + theta (high - low), theta = share + pace (t - start). Before the first
+        # sample and after the last one they are constant: the pace is zero.
         k = self._pieces(self.t)
         last = samples.last
-        self.low, self.high = np.maximum(k, 0), np.minimum(np.maximum(k, 0) + 1, last)
+        self.low = np.maximum(k, 0)
+        self.high = np.minimum(np.maximum(k, 0) + 1, last)
         self.linear = samples.linear and not samples.constant
+        # When the sample at the start of the piece is.
         at = samples.first + samples.interval * k
         self.pace = np.where((k >= 0) & (k < last), 1 / samples.interval, 0.0)
         self.share = self.pace * (self.t - at)
-        together = 1e-9 * samples.interval + 1e-15 * np.abs(self.t)
-        self.jumps = (k > 0) & (np.abs(at - self.t) <= together) & (not samples.linear)
+        # Efforts that are held jump where a step begins at a sample. A method that remembers must know that.
+        same_time = 1e-9 * samples.interval + 1e-15 * np.abs(self.t)
+        self.jumps = (k > 0) & (np.abs(at - self.t) <= same_time) & (not samples.linear)
+        # The starts of cut steps are no multiples of a length, so their round-off counts as a change, too.
         changes = (np.diff(self.h) != 0) | (self.t[1:] != self.t[:-1] + self.h[:-1]) & (counts != 1).any()
         self.changes = 1 + np.flatnonzero(changes)
 
     @cached_property
     def flow(self) -> Any:
-        return setup.flow_of(*self.discrete[:4])
+        return flow_of(*self.discrete[:4])
 
     @cached_property
     def steps(self) -> ExplicitSteps | ImplicitSteps:
-        made, method, stabilized, feedback, meter = self.discrete
-        return steps_of(made, method, stabilized, self.flow, feedback, meter)
+        mechanism, method, stabilized, feedback, meter = self.discrete
+        return steps_of(mechanism, method, stabilized, self.flow, feedback, meter)
 
     @cached_property
     def begun(self) -> Kernel | None:
         return beginning(self.flow, self.discrete[0])
 
     def _cut(self, starts: Array, lengths: Array) -> Array:
-        """Set times t and lengths h of the steps, cut at samples; into how many parts each is."""
-        u, inside = self.samples, np.zeros(len(starts), bool)
+        """Set times t and lengths h of the steps, cut at samples; into how many parts each step is cut."""
+        u = self.samples
+        # First which steps have a sample inside: only these need a look one by one.
+        inside = np.zeros(len(starts), bool)
         if not u.constant:
             at = u.first + u.interval * np.arange(u.last + 1)
             k = np.clip(np.searchsorted(starts, at, "right") - 1, 0, len(starts) - 1)
+            # A sample at the end of a step, but for round-off, cuts nothing.
             off = np.minimum(np.abs(at - starts[k]), np.abs(at - starts[k] - lengths[k]))
             inside[k[(off > 1e-9 * u.interval) & (at > 0) & (at < starts[-1] + lengths[-1])]] = True
         if not inside.any():
-            self.t, self.h = starts, lengths
+            self.t = starts
+            self.h = lengths
             return np.ones(len(starts), int)
-        t, h, counts = [], [], []
+        t: list[float] = []
+        h: list[float] = []
+        counts = []
         for begin, length, cut in zip(starts.tolist(), lengths.tolist(), inside, strict=True):
-            pieces = list(parts(u, begin, begin + length)) if cut else []
+            # The same function cuts steps in the march, so lengths are the same to the last bit.
+            pieces = list(parts_at_samples(u, begin, begin + length)) if cut else []
             t += [a for a, _, _ in pieces] or [begin]
             h += [b - a for a, b, _ in pieces] if len(pieces) > 1 else [length]
             counts.append(max(1, len(pieces)))
-        self.t, self.h = np.array(t), np.array(h)
+        self.t = np.array(t)
+        self.h = np.array(h)
         return np.array(counts)
 
     def _pieces(self, t: Array) -> Array:
-        """Of each time, the piece of the samples that a step from there lies in."""
+        """The piece of the samples in which a step from each time lies; -1: before the first sample."""
         u = self.samples
         if u.constant:
             return np.zeros(len(t), int)
@@ -264,8 +299,9 @@ class _March(Sendable):
 
     @cached_property
     def segments(self) -> list[tuple[int, int]]:
-        """Of the steps, those that are differentiated at a time."""
+        """(first, end) of the steps that are differentiated together, so few that A and B fit in memory."""
         columns = self.width * (1 + self.linear)
+        # About ten numbers are held for each entry of A and B: results, stages and copies.
         each = 80 * len(self.start) * self.rows * (self.rows + columns)
         size = max(1, int(SEGMENT / each))
         return [(a, min(a + size, len(self.t))) for a in range(0, len(self.t), size)]
@@ -273,40 +309,48 @@ class _March(Sendable):
     def _states(self, a: int, b: int, y: Array) -> Array:
         """The states (n, b - a + 1, point) at the ends of the steps from a to b, which begin at y."""
         y = y.copy()
-        record, failed = np.full((len(y), b - a + 1, y.shape[1]), np.nan), np.zeros(len(y), np.int64)
+        record = np.full((len(y), b - a + 1, y.shape[1]), np.nan)
+        failed = np.zeros(len(y), np.int64)
         record[:, 0] = y
+        # From one change of the length to the next all steps are one call.
         bounds = [a, *self.changes[(self.changes > a) & (self.changes < b)].tolist(), b]
         for i, j in pairwise(bounds):
-            at, h = float(self.t[i]), float(self.h[i])
-            self.flow.steps(y, self.samples, at, h, j - i, 1, record, 1 + i - a, failed)
+            t = float(self.t[i])
+            h = float(self.h[i])
+            self.flow.steps(y, self.samples, t, h, j - i, 1, record, 1 + i - a, failed)
         return record
 
     @cached_property
     def _checkpoints(self) -> list[Array]:
         """The states at which segments begin."""
-        found = [self.start]
+        states = [self.start]
         for a, b in self.segments[:-1]:
-            found.append(self._states(a, b, found[-1])[:, -1])
-        return found
+            states.append(self._states(a, b, states[-1])[:, -1])
+        return states
 
     def _linear(self, number: int) -> tuple[Array, Array]:
         """A (n, steps, rows, rows) and B (n, steps, rows, columns) of the steps of a segment."""
         if number in self._kept:
             return self._kept[number]
         a, b = self.segments[number]
-        Y, n = self._states(a, b, self._checkpoints[number]), len(self.start)
+        n = len(self.start)
+        # The states of the segment, simulated again from its checkpoint.
+        Y = self._states(a, b, self._checkpoints[number])
         A = np.zeros((n, b - a, self.rows, self.rows))
         B = np.zeros((n, b - a, self.rows, self.width * (1 + self.linear)))
         shares = self._shares[number] = np.zeros((n, b - a))
+        # Steps of one length, with or without a jump at their start, are one call over all members and steps.
         kinds = np.stack([self.h[a:b], self.jumps[a:b]], axis=1)
         for h, jump in sorted(set(map(tuple, kinds.tolist()))):
             k = np.flatnonzero((kinds == (h, jump)).all(axis=1))
-            inputs, t = self._inputs(a + k), np.tile(self.t[a + k], n)
+            inputs = self._inputs(a + k)
+            t = np.tile(self.t[a + k], n)
             y = Y[:, k].reshape(n * len(k), -1)
             end, by_y, by_u = self.steps(t, h, y, inputs, bool(jump))
             A[:, k] = by_y.reshape(n, len(k), *by_y.shape[1:])
             B[:, k] = by_u.reshape(n, len(k), *by_u.shape[1:])
             shares[:, k] = end[:, -1].reshape(n, len(k))
+        # A single segment fits in memory, and serves every further derivative.
         if len(self.segments) == 1:
             self._kept[number] = A, B
         return A, B
@@ -317,12 +361,13 @@ class _March(Sendable):
 
     @cached_property
     def _shares(self) -> dict[int, Array]:
-        """What the steps of segments add to the integral, (n, steps); nothing of meaning without one."""
+        """The integral over each step, (n, steps), for each segment; without meaning if there is no meter."""
         return {}
 
     def _inputs(self, k: Array) -> Inputs:
-        """Of all members, the efforts in these steps."""
-        n, u = len(self.start), self.samples
+        """The efforts of all members in these steps."""
+        n = len(self.start)
+        u = self.samples
         low, high = (
             np.broadcast_to(u.table[:, at[k]], (n, len(k), self.width)).reshape(n * len(k), self.width)
             for at in (self.low, self.high)
@@ -335,6 +380,7 @@ class _March(Sendable):
         if not self.is_metered:
             return None
         for number in range(len(self.segments)):
+            # The shares come with the derivatives of the steps.
             if number not in self._shares:
                 self._linear(number)
         shares = np.concatenate([self._shares[k] for k in range(len(self.segments))], axis=1)
@@ -344,60 +390,71 @@ class _March(Sendable):
 
     def _beginning(self) -> tuple[Array, Array]:
         """How the first state depends on (q0, v0), (n, rows, size), and on the efforts there."""
-        n, first = len(self.start), self._inputs(np.zeros(1, int))
-        by_state, by_u = np.zeros((n, self.rows, self.size)), np.zeros((n, self.rows, first.columns))
+        n = len(self.start)
+        first = self._inputs(np.zeros(1, int))
+        by_state = np.zeros((n, self.rows, self.size))
+        by_u = np.zeros((n, self.rows, first.columns))
+        # A method that remembers accelerations or multipliers computes the first ones from the start.
         if self.begun is None:
             by_state[:, : self.size] = np.eye(self.size)
         else:
-            t, y = np.zeros(n), np.concatenate(self.state, axis=1)
+            t = np.zeros(n)
+            y = np.concatenate(self.state, axis=1)
             _, by_y, of_efforts = self.begun(t, y, first.at(t), np.full(n, self.h[0]))
-            by_state[:, : self.dim], by_u[:, : self.dim] = by_y, first.through(of_efforts, t)
+            by_state[:, : self.dim] = by_y
+            by_u[:, : self.dim] = first.through(of_efforts, t)
         return by_state, by_u
 
     def along(self, start: Array, table: Array) -> Array:
         """Tangents (n, times, rows) along changes of the start (n, size) and of the table of samples."""
+        # s_(k+1) = A_k s_k + B_k w_k, from segment to segment.
         by_state, by_u = self._beginning()
         x = matvec(by_state, start) + matvec(by_u, self._changes_of(table, slice(0, 1))[:, 0])
-        found = [x[:, None]]
+        tangents = [x[:, None]]
         for number, (a, b) in enumerate(self.segments):
             A, B = self._linear(number)
-            found.append(
-                recurrence(A, matvec(B, self._changes_of(table, slice(a, b))), found[-1][:, -1])[:, 1:]
-            )
-        return np.concatenate(found, axis=1)[:, self.recorded]
+            added = matvec(B, self._changes_of(table, slice(a, b)))
+            tangents.append(recurrence(A, added, tangents[-1][:, -1])[:, 1:])
+        return np.concatenate(tangents, axis=1)[:, self.recorded]
 
     def _changes_of(self, table: Array, steps: slice) -> Array:
-        """The changes (n, steps, columns) of what enters these steps, from those of the table of samples."""
-        entries = [table[:, at[steps]] for at in (self.low, self.high)[: 1 + self.linear]]
+        """Changes (n, steps, columns) of the efforts of these steps, from changes of the table of samples."""
+        # Efforts that are held depend on one sample, efforts on a line between samples on two.
+        entries = [table[:, rows[steps]] for rows in (self.low, self.high)[: 1 + self.linear]]
         return np.concatenate(entries, axis=-1)
 
     def columns(self, part: slice, of: str) -> Array:
         """Tangents (n, times, rows, columns) by the entries of a part of the start, samples or parameters."""
-        n, w = len(self.start), self.width
+        n = len(self.start)
+        w = self.width
         width = len(range(w)[part])
-        every = self.samples.table.shape[1] if of == "samples" else 1
+        blocks = self.samples.table.shape[1] if of == "samples" else 1  # of columns, one for each sample
 
         def inject(X: Array, k: int, B: Array) -> None:
-            for at, of_sample in ((self.low[k], B[..., :w]), (self.high[k], B[..., w:]))[: 1 + self.linear]:
-                first = at * width if of == "samples" else 0
-                X[..., first : first + width] += of_sample[..., part]
+            """Add what step k takes from its samples to their columns; parameters are the same in all."""
+            ends = ((self.low[k], B[..., :w]), (self.high[k], B[..., w:]))
+            for sample, by_sample in ends[: 1 + self.linear]:
+                first = sample * width if of == "samples" else 0
+                X[..., first : first + width] += by_sample[..., part]
 
         by_state, by_u = self._beginning()
-        X = by_state[..., part] if of == "start" else np.zeros((n, self.rows, every * width))
+        X = by_state[..., part] if of == "start" else np.zeros((n, self.rows, blocks * width))
         if of != "start":
             inject(X, 0, by_u)
-        found, row = np.empty((n, len(self.recorded), *X.shape[1:])), 1
-        found[:, 0] = X
+        tangents = np.empty((n, len(self.recorded), *X.shape[1:]))
+        tangents[:, 0] = X
+        row = 1
         for number, (a, b) in enumerate(self.segments):
+            # All columns together: a product of matrices for each step.
             A, B = self._linear(number)
             for k in range(a, b):
                 X = A[:, k - a] @ X
                 if of != "start":
                     inject(X, k, B[:, k - a])
                 if self.recorded[row] == k + 1:
-                    found[:, row] = X
+                    tangents[:, row] = X
                     row += 1
-        return found
+        return tangents
 
     def back(self, weights: Array) -> tuple[Array, Array]:
         """The derivatives of sum(weights * tangents), weights (n, times, rows): by the start, by the samples.
@@ -406,34 +463,44 @@ class _March(Sendable):
         """
         n = len(self.start)
         w = self.width
-        found, dual = np.zeros((n, *self.samples.table.shape[1:])), np.zeros((n, self.rows))
+        by_samples = np.zeros((n, *self.samples.table.shape[1:]))
+        dual = np.zeros((n, self.rows))
 
         def collect(k: Any, g: Array) -> None:
-            for at, share in ((self.low[k], g[..., :w]), (self.high[k], g[..., w:]))[: 1 + self.linear]:
-                np.add.at(found, (slice(None), at), share)  # type: ignore[arg-type]
+            """Add derivatives by the efforts of steps to their samples; many steps share a sample."""
+            ends = ((self.low[k], g[..., :w]), (self.high[k], g[..., w:]))
+            for sample, share in ends[: 1 + self.linear]:
+                np.add.at(by_samples, (slice(None), sample), share)  # type: ignore[arg-type]
 
+        # lambda_k = A_k^T lambda_(k+1) + weight_k, from the last segment to the first: the same recurrence as
+        # forwards, in reversed time and with transposed matrices.
         for number in reversed(range(len(self.segments))):
-            (a, b), (A, B) = self.segments[number], self._linear(number)
+            a, b = self.segments[number]
+            A, B = self._linear(number)
             added = np.zeros((n, b - a + 1, self.rows))
             inside = (self.recorded > a) & (self.recorded <= b)
             added[:, b - self.recorded[inside]] = weights[:, inside]
+            # The sweep adds weights where it passes samples, and starts with lambda of the next segment.
             back = recurrence(A[:, ::-1].swapaxes(2, 3), added[:, 1:], dual + added[:, 0])
             dual = back[:, -1]
             collect(slice(a, b), matvec(B.swapaxes(2, 3), back[:, -2::-1]))
         dual = dual + weights[:, 0]
         by_state, by_u = self._beginning()
         collect(slice(0, 1), matvec(by_u.swapaxes(1, 2), dual)[:, None])
-        return matvec(by_state.swapaxes(1, 2), dual), found
+        return matvec(by_state.swapaxes(1, 2), dual), by_samples
 
 
-class _Varied:
+class HybridVariations:
     """The derivatives of a hybrid motion, as `VariedSystem` carries them along; parameters are the inputs."""
 
     is_metered = False
 
     def __init__(self, system: HybridSystem, D: Array) -> None:
-        self.group, self.nv, self.size = system.group, system.nv, 2 * system.nv
-        self.rows, self.width = self.size, D.shape[-1] - self.size
+        self.group = system.group
+        self.nv = system.nv
+        self.size = 2 * system.nv
+        self.rows = self.size
+        self.width = D.shape[-1] - self.size
         self.D = D.reshape(-1, *D.shape[-3:])
 
     def integral(self) -> None:
@@ -446,30 +513,31 @@ class _Varied:
         return np.einsum("ntrc,nc->ntr", self.D, np.concatenate([start, table[:, 0]], axis=-1))
 
     def back(self, weights: Array) -> tuple[Array, Array]:
-        found = np.einsum("ntr,ntrc->nc", weights, self.D)
-        return found[:, : self.size], found[:, None, self.size :]
+        gradient = np.einsum("ntr,ntrc->nc", weights, self.D)
+        return gradient[:, : self.size], gradient[:, None, self.size :]
 
 
 def _hybrid(
     system: HybridSystem, q0: Array, v0: Array, parameters: Mapping[str, Any], options: dict[str, Any]
 ) -> Sensitivities:
-    """Those of a hybrid system, by the parameters that are given."""
+    """The sensitivities of a hybrid system by its start and by these parameters."""
+    # The variations are memory of a second system, so the run of the system itself is simulated apart.
     varied = VariedSystem(system, list(parameters))
-    given = {name: x for name, x in options.items() if x is not None}
+    options = {name: x for name, x in options.items() if x is not None}
     start = system.group.neutral() if q0 is None else q0
-    moved = varied.simulate(start, v0, parameters=parameters, **given)
-    run = system.simulate(start, v0, parameters=parameters, **given)
+    varied_run = varied.simulate(start, v0, parameters=parameters, **options)
+    run = system.simulate(start, v0, parameters=parameters, **options)
     layout = FlatLayout("parameter", {name: system.parameters.defaults[name] for name in parameters})
-    motion = _Varied(system, varied.derivatives(moved))
+    motion = HybridVariations(system, varied.derivatives(varied_run))
     return Sensitivities(run, motion, run.q.shape[:-2], None, layout)
 
 
 class _Part(NamedTuple):
-    """Where something stands among what a motion depends on.
+    """The place of an input among all inputs of a motion.
 
-    of     "start": (q0, v0); "samples": what enters the steps; "parameters": the same in all samples
+    of     "start": (q0, v0); "samples": the efforts of the steps; "parameters": the same in all samples
     at     its entries
-    shape  of what is given for it
+    shape  the shape of its values
     """
 
     of: str
@@ -488,10 +556,20 @@ class Sensitivities:
     """
 
     def __init__(
-        self, run: Run, motion: _March | _Varied, batch: tuple[int, ...], tau: Any, layout: FlatLayout
+        self,
+        run: Run,
+        motion: StepChain | HybridVariations,
+        batch: tuple[int, ...],
+        tau: Any,
+        layout: FlatLayout,
     ) -> None:
-        self.run, self._motion, self._batch, self._layout = run, motion, batch, layout
-        size, nv, first = motion.size, motion.nv, motion.width - layout.size
+        self.run = run
+        self._motion = motion
+        self._batch = batch
+        self._layout = layout
+        size = motion.size
+        nv = motion.nv
+        first = motion.width - layout.size
         self._parts = {
             "q0": _Part("start", slice(0, size - nv), (size - nv,)),
             "v0": _Part("start", slice(size - nv, size), (nv,)),
@@ -504,8 +582,8 @@ class Sensitivities:
 
     @cached_property
     def integral(self) -> Array | None:
-        found = self._motion.integral()
-        return found if found is None else found.reshape(*self._batch, -1)
+        integral = self._motion.integral()
+        return integral if integral is None else integral.reshape(*self._batch, -1)
 
     # -- forwards -------------------------------------------------------------------------------------------
 
@@ -514,11 +592,11 @@ class Sensitivities:
 
         The work grows with the number of entries; for many of them and few numbers take `gradient`.
         """
-        there = {**self._free, **self._parts}
-        if wrt not in there:
+        parts = {**self._free, **self._parts}
+        if wrt not in parts:
             names = [*self._parts, *self._free]
             raise ModelError(f"there are no derivatives by {wrt!r}; {known(names, wrt)}")
-        part = there[wrt]
+        part = parts[wrt]
         return self._named(self._motion.columns(part.at, part.of), part.shape)
 
     def jvp(
@@ -528,7 +606,7 @@ class Sensitivities:
         tau: Array = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> Tangents:
-        """How all samples change along one direction (Jacobian times vector); what is None stays.
+        """How all samples change along one direction (Jacobian times vector); inputs that are None stay.
 
         q0, v0      (..., dim) and (..., nv)
         tau         of the shape of the efforts
@@ -537,12 +615,14 @@ class Sensitivities:
         if tau is not None and "tau" not in self._parts:
             raise ModelError("the efforts are a function, or there are none; their parameters may change")
         self._layout.check(parameters or {})
-        n, given = math.prod(self._batch), {"q0": q0, "v0": v0, "tau": tau}
+        n = math.prod(self._batch)
+        directions = {"q0": q0, "v0": v0, "tau": tau}
         efforts = self._parts["tau"].shape if "tau" in self._parts else ()
         start = np.zeros((n, self._motion.size))
         table = np.zeros((n, efforts[0] if len(efforts) > 1 else 1, self._motion.width))
+        # One direction in all inputs: a change of the start, and of the table of samples and parameters.
         for name, part in self._parts.items():
-            rows = self._rows(name, given[name], part.shape)
+            rows = self._rows(name, directions[name], part.shape)
             if part.of == "start":
                 start[:, part.at] = rows
             else:
@@ -560,7 +640,9 @@ class Sensitivities:
 
         One sweep backwards: the work does not depend on how many samples the efforts have.
         """
-        times, size, nv = len(self.run.t), self._motion.size, self._motion.nv
+        times = len(self.run.t)
+        size = self._motion.size
+        nv = self._motion.nv
         weights = np.zeros((math.prod(self._batch), times, self._motion.rows))
         weights[..., : size - nv] = self._rows("q", q, (times, size - nv))
         weights[..., size - nv : size] = self._rows("v", v, (times, nv))
@@ -582,9 +664,14 @@ class Sensitivities:
         samples   (t, q, v) -> number, summed over all samples
         integral  weight of the integral of the running cost, where there is one
         """
-        run, n, times = self.run, math.prod(self._batch), len(self.run.t)
+        run = self.run
+        n = math.prod(self._batch)
+        times = len(self.run.t)
+        # Members and times are the lanes of one call of the cost.
         q, v = (x.reshape(n, times, -1) for x in (run.q, run.v))
-        total, weights = np.zeros(n), np.zeros((n, times, self._motion.rows))
+        total = np.zeros(n)
+        weights = np.zeros((n, times, self._motion.rows))
+        # The slopes of the costs of samples are the weights of one sweep backwards.
         terms: list[tuple[Any, slice]] = [(samples, slice(None))]
         if end is not None:
             terms.append((lambda t, q, v: end(q, v), slice(times - 1, None)))
@@ -606,19 +693,21 @@ class Sensitivities:
         def of(part: _Part) -> Array:
             return by[part.of][..., part.at].reshape((*self._batch, *part.shape))
 
-        found = {name: of(part) for name, part in self._parts.items()}
-        named = {name: of(part) for name, part in self._free.items()}
-        return Gradient(found["q0"], found["v0"], found.get("tau"), named)
+        by_part = {name: of(part) for name, part in self._parts.items()}
+        by_parameter = {name: of(part) for name, part in self._free.items()}
+        return Gradient(by_part["q0"], by_part["v0"], by_part.get("tau"), by_parameter)
 
     def _cost(self, cost: Callable[..., Any], t: Array, q: Array, v: Array) -> tuple[Array, Array]:
         """Values (n, times) and slopes (n, times, size) of a cost of samples."""
-        nq, nv, shape = q.shape[-1], v.shape[-1], q.shape[:2]
+        nq = q.shape[-1]
+        nv = v.shape[-1]
+        shape = q.shape[:2]
 
         def number(t: Any, y: Array) -> Array:
             return _number("a cost", cost(t, y[:nq], y[nq:]))
 
-        made = trace(number, {"t": (), "y": nq + nv}, "cost")
-        kernel = differentiated(made, Product(self._motion.group, R(nv)), "y")
+        traced = trace(number, {"t": (), "y": nq + nv}, "cost")
+        kernel = differentiated(traced, Product(self._motion.group, R(nv)), "y")
         times = np.broadcast_to(t, shape).reshape(-1)
         value, slope = kernel(times, np.concatenate([q, v], axis=-1).reshape(len(times), -1))
         return value.reshape(shape), slope.reshape(*shape, -1)
@@ -626,7 +715,7 @@ class Sensitivities:
     # -- shapes ---------------------------------------------------------------------------------------------
 
     def _rows(self, name: str, given: Any, shape: tuple[int, ...]) -> Array:
-        """What is given for each member, (n, *shape); zero if None."""
+        """The given values for each member, (n, *shape); zero if None."""
         x = np.zeros(shape) if given is None else floats(name, given)
         try:
             if x.shape[x.ndim - len(shape) :] != shape:  # a row is not one number for all entries
@@ -635,9 +724,12 @@ class Sensitivities:
         except ValueError:
             raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None
 
-    def _named(self, found: Array, shape: tuple[int, ...]) -> Tangents:
-        """Tangents (n, times, rows, columns) by what they are of."""
-        size, nv, lead = self._motion.size, self._motion.nv, (*self._batch, found.shape[1])
-        q, v = found[:, :, : size - nv], found[:, :, size - nv : size]
-        integral = None if self.integral is None else found[:, :, -1].reshape(*lead, *shape)
+    def _named(self, tangents: Array, shape: tuple[int, ...]) -> Tangents:
+        """Tangents (n, times, rows, columns), parted into coordinates, velocities and integral."""
+        size = self._motion.size
+        nv = self._motion.nv
+        lead = (*self._batch, tangents.shape[1])
+        q = tangents[:, :, : size - nv]
+        v = tangents[:, :, size - nv : size]
+        integral = None if self.integral is None else tangents[:, :, -1].reshape(*lead, *shape)
         return Tangents(q.reshape(*lead, size - nv, *shape), v.reshape(*lead, nv, *shape), integral)

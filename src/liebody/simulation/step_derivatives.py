@@ -1,9 +1,10 @@
 """Steps of methods with their exact derivatives, many states at a time.
 
 Next to a state y = (q, v, ...) on G x R^k is y exp(s). A step y -> Phi(y, u) of a method leads from y exp(s),
-with efforts u + w, to Phi(y, u) exp(A s + B w), to first order. Of an explicit method A and B follow from the
-derivatives of its stages, of an implicit one from those of its equations where they are solved (the implicit
-function theorem). States are rows (N, point): those of a batch, of an ensemble, or of many steps of a motion.
+with efforts u + w, to Phi(y, u) exp(A s + B w), to first order. A and B of an explicit method follow from the
+derivatives of its stages. A and B of an implicit method follow from the derivatives of its equations at their
+solution (the implicit function theorem). States are rows (N, point) of a batch, of an ensemble, or of many
+steps of a motion.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..stepping.flow import stages
 
 SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
 Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
-"""(t, y, u) -> f, and its derivatives by s and by u; or, where dq/dt = v, those of dv/dt alone"""
+"""(t, y, u) -> f, and its derivatives by s and by u; where dq/dt = v, derivatives of dv/dt alone"""
 
 
 class Inputs(NamedTuple):
@@ -65,7 +66,7 @@ class Inputs(NamedTuple):
 class StepDerivative(NamedTuple):
     """Where steps lead: states (N, point), A (N, dim, dim), B (N, dim, width), or (N, dim, 2 width).
 
-    Of metered steps there is one entry more: what the step adds to the integral, and its derivatives.
+    Metered steps have one entry more: what the step adds to the integral, and its derivatives.
     """
 
     end: Array
@@ -81,33 +82,38 @@ def states_group(mechanism: Mechanism, point: int) -> Product:
 def differentiated(
     function: Function | Program, group: LieGroup, by: Sequence[str], ends: LieGroup | None = None
 ) -> Kernel:
-    """The inputs of a function -> its value, and its derivatives by each of these inputs.
+    """A kernel from the inputs of a function to its value and its derivatives by some of these inputs.
 
-    That by the input y is along the group of states. A function with several outputs counts by its first one.
+    The derivative by an input called y is along the group of states. The first of several outputs counts.
 
-    ends  the group of its value, where that is a state, with tangents there as derivatives
+    by    the names of these inputs
+    ends  the group of the value, if it is a state; its derivatives are then tangents at that state
     """
+    # Loops of a program are unrolled: derivatives are traced through straight code.
     straight = function.unroll()
     shapes = {name: x.shape for name, x in straight.inputs.items()}
     sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
+    # Objects, so that exact zeros vanish from the graph.
     zeros = [np.zeros(size).astype(object) for size in sizes.values()]
 
-    def value(*given: Any) -> Array:
-        found = straight(*given)
-        return np.asarray(found[0] if isinstance(found, tuple) else found)
+    def value(*inputs: Any) -> Array:
+        outputs = straight(*inputs)
+        return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
 
-    def moved(*given: Any) -> Array:
-        at = dict(zip(shapes, given, strict=False))
-        for name, s in zip(by, given[len(shapes) :], strict=True):
+    # The value at inputs that are moved by s, as a function of s: its Jacobian at s = 0 is the derivative.
+    def moved(*inputs_and_s: Any) -> Array:
+        inputs = inputs_and_s[: len(shapes)]
+        at = dict(zip(shapes, inputs, strict=True))
+        for name, s in zip(by, inputs_and_s[len(shapes) :], strict=True):
             at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
-        there = value(*at.values())
-        return ends.difference(value(*given[: len(shapes)]), there) if ends else there
+        end = value(*at.values())
+        return ends.difference(value(*inputs), end) if ends else end
 
-    made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
-    slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
+    traced_move = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
+    slopes = [jacobian(traced_move, f"s_{name}", "forward") for name in by]
 
-    def both(*given: Any) -> tuple[Array, ...]:
-        return value(*given), *(slope(*given, *zeros) for slope in slopes)
+    def both(*inputs: Any) -> tuple[Array, ...]:
+        return value(*inputs), *(slope(*inputs, *zeros) for slope in slopes)
 
     return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
 
@@ -116,19 +122,20 @@ def differentiated(
 
 
 def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feedback: Any = None) -> Rates:
-    """The velocity of states (q, v) of a mechanism, with its derivatives; that of a tree analytically.
+    """The velocity of states (q, v) of a mechanism, with its derivatives; derivatives of a tree are analytic.
 
     field     makes the velocity (t, y, u) -> f
-    feedback  what is in its place of efforts, (t, q, v) -> u
+    feedback  a function in place of efforts, (t, q, v) -> u
     """
+    # A tree without free parameters has its derivatives by recursions, in place of a differentiated field.
     if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
         return TreeRates(mechanism, feedback)
-    made = field()
-    return timed(differentiated(made, states_group(mechanism, made.inputs["y"].size), "yu"))
+    velocity = field()
+    return timed(differentiated(velocity, states_group(mechanism, velocity.inputs["y"].size), "yu"))
 
 
 def timed(kernel: Kernel) -> Rates:
-    """A kernel of (t, y, u), whose time may have an axis of its own."""
+    """A kernel of (t, y, u) as a function that takes one time for each state."""
     return lambda t, y, u: kernel(np.reshape(t, (*y.shape[:-1], *kernel.inputs["t"])), y, u)
 
 
@@ -136,20 +143,23 @@ class TreeRates:
     """(v, dv/dt) of the joint coordinates of a tree, by the derivatives of forward dynamics."""
 
     def __init__(self, mechanism: OpenTree, feedback: Callable[..., Any] | None = None) -> None:
-        n, self.nq = mechanism.nv, mechanism.nq
-        nq = self.nq
-        own = getattr(mechanism, "robot", None)
-        self.robot: Robot = own or Robot(mechanism.tree, mechanism.gravity)
+        n = mechanism.nv
+        nq = mechanism.nq
+        self.nq = nq
+        self.robot: Robot = getattr(mechanism, "robot", None) or Robot(mechanism.tree, mechanism.gravity)
 
         def acting(t: Any, y: Array, u: Array) -> Array:
-            q, v = y[:nq], y[nq:]
+            q = y[:nq]
+            v = y[nq:]
             return mechanism.efforts(t, q, v, u if feedback is None else np.asarray(feedback(t, q, v)))
 
         function = trace(acting, {"t": (), "y": nq + n, "u": n}, "efforts")
         self._efforts = differentiated(function, states_group(mechanism, nq + n), "yu")
 
     def __call__(self, t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
-        q, v = y[..., : self.nq], y[..., self.nq :]
+        # a = FD(q, v, tau(t, y, u)): the derivatives of forward dynamics, by the chain rule through tau.
+        q = y[..., : self.nq]
+        v = y[..., self.nq :]
         tau, by_y, by_u = self._efforts(t, y, u)
         a = self.robot.forward_dynamics(q, v, tau)
         by_q, by_v, by_tau = self.robot.forward_dynamics_derivatives(q, v, tau)
@@ -164,11 +174,14 @@ def _metered(rates: Rates, meter: Kernel) -> Rates:
     """The velocity of states whose last entry is the integral of a meter."""
 
     def both(t: Array, y: Array, u: Array) -> tuple[Array, Array, Array]:
-        (f, by_y, by_u), (l, l_y, l_u) = rates(t, y[..., :-1], u), timed(meter)(t, y[..., :-1], u)
+        # The state without the integral, by which nothing changes.
+        f, by_y, by_u = rates(t, y[..., :-1], u)
+        l, l_y, l_u = timed(meter)(t, y[..., :-1], u)
         by_y = np.concatenate([by_y, l_y], axis=-2)
-        none = np.zeros((*by_y.shape[:-1], 1), int)
-        joined = np.concatenate([f, l], axis=-1), np.concatenate([by_y, none], axis=-1)
-        return *joined, np.concatenate([by_u, l_u], axis=-2)
+        none = np.zeros((*by_y.shape[:-1], 1), int)  # nothing depends on the integral
+        joined = np.concatenate([f, l], axis=-1)
+        by_y = np.concatenate([by_y, none], axis=-1)
+        return joined, by_y, np.concatenate([by_u, l_u], axis=-2)
 
     return both
 
@@ -178,23 +191,27 @@ State = tuple[Array, Array]
 
 
 class StageTangents:
-    """What the stages of an explicit method do to states y -> y exp(psi), with derivatives.
+    """The operations of the stages of an explicit method on states, y -> y exp(psi), with their derivatives.
 
-    Vectors of the algebra have their derivatives as further columns, (..., dim, 1 + columns); all arrays are
-    of floats or of symbols.
+    Vectors of the algebra have their derivatives as further columns, (..., dim, 1 + columns); arrays hold
+    floats or symbols.
 
     group  of the states
     pull   (psi, f) -> dexp^-1_(-psi) f, of all components or of the first ones; None where it is not needed
     """
 
     def __init__(self, group: LieGroup, pull: Function | Program | None) -> None:
-        self.group, size = group, group.dim
+        self.group = group
+        size = group.dim
+        # The adjoint and dexp are the identity on commuting components, such as angles and velocities. They
+        # differ from it at a random vector on all other components: only there slopes have to be turned.
         psi = np.random.default_rng(0).normal(size=size)
         off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
         self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
 
         def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
-            end, places = group.normalize(group.integrate(y, psi)), np.ix_(turning, turning)
+            end = group.normalize(group.integrate(y, psi))
+            places = np.ix_(turning, turning)
             return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
 
         self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
@@ -202,37 +219,44 @@ class StageTangents:
         self._size = pull.inputs["f"].size if pull else 0
 
     def through(self, f: Array, by_y: Array, by_u: Array, slope: Array) -> Array:
-        """The velocity f of a state with its derivatives, by `Rates`, those of dv/dt alone where dq/dt = v.
+        """The velocity f of a state with its derivatives as further columns, from what `Rates` give.
 
-        by_u   by what the last columns stand for
-        slope  of the state
+        by_u   derivatives by the inputs of the last columns
+        slope  the derivatives of the state
         """
-        found, rest = by_y @ slope, self.group.dim - by_y.shape[-2]
-        k = found.shape[-1] - by_u.shape[-1]
-        found = np.concatenate([found[..., :k], found[..., k:] + by_u], axis=-1)
+        # The chain rule: through the state, and, in the last columns, directly through the inputs.
+        slope_of_f = by_y @ slope
+        k = slope_of_f.shape[-1] - by_u.shape[-1]
+        slope_of_f = np.concatenate([slope_of_f[..., :k], slope_of_f[..., k:] + by_u], axis=-1)
+        # Where dq/dt = v, rates have the rows of dv/dt alone; the others are the derivatives of v.
+        rest = self.group.dim - by_y.shape[-2]
         if rest:
-            found = np.concatenate([slope[..., rest : 2 * rest, :], found], axis=-2)
-        return np.concatenate([f[..., None], found], axis=-1)
+            slope_of_f = np.concatenate([slope[..., rest : 2 * rest, :], slope_of_f], axis=-2)
+        return np.concatenate([f[..., None], slope_of_f], axis=-1)
 
     def advance(self, at: State, psi: Array) -> State:
-        """y exp(psi)."""
+        """y exp(psi), whose slope is Ad(exp(-psi)) slope + dexp(-psi) dpsi."""
         turning = self._turning
-        end, turned, D = self._moved(at[0], psi[..., 0])
-        slope, before, change = at[1] + psi[..., 1:], at[1][..., turning, :], psi[..., turning, 1:]
-        slope[..., turning, :] = turned @ before + D @ change
+        end, Ad, dexp = self._moved(at[0], psi[..., 0])
+        # Where everything commutes, slopes add up; the other components are turned.
+        slope = at[1] + psi[..., 1:]
+        slope[..., turning, :] = Ad @ at[1][..., turning, :] + dexp @ psi[..., turning, 1:]
         return end, slope
 
     def pulled(self, psi: Array, f: Array) -> Array:
         """dexp^-1_(-psi) f."""
         assert self._pulled
-        k, turning = self._size, self._turning
+        k = self._size
+        turning = self._turning
+        # Beyond the first k components dexp^-1 is the identity.
         value, by_psi, by_f = self._pulled(psi[..., :k, 0], f[..., :k, 0])
         value = np.concatenate([value, f[..., k:, 0]], axis=-1)
-        found, part = np.concatenate([value[..., None], f[..., 1:]], axis=-1), (turning[:, None], turning)
-        found[..., turning, 1:] = (
+        pulled = np.concatenate([value[..., None], f[..., 1:]], axis=-1)
+        part = (turning[:, None], turning)
+        pulled[..., turning, 1:] = (
             by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
         )
-        return found
+        return pulled
 
 
 class ExplicitSteps(StageTangents):
@@ -243,13 +267,15 @@ class ExplicitSteps(StageTangents):
     rates  the velocity of states with its derivatives
     meter  the rate of an integral along the motion, with derivatives, as one more equation; or None
 
-    Short steps are one kernel, others kernels of their parts.
+    A short step is one kernel; a long one would take long to compile, and is made of kernels of its parts.
     """
 
     def __init__(self, flow: Flow, group: LieGroup, rates: Rates, meter: Kernel | None = None) -> None:
         functions = flow.functions
         super().__init__(Product(group, R(1)) if meter else group, functions.pull)
-        self.flow, self.rates, self.is_metered = flow, _metered(rates, meter) if meter else rates, bool(meter)
+        self.flow = flow
+        self.rates = _metered(rates, meter) if meter else rates
+        self.is_metered = bool(meter)
         settle = functions.settle
         self._settled = settle and timed(differentiated(settle, group, "yu", ends=group))
         self._kernels: dict[int, Kernel | None] = {}
@@ -257,6 +283,7 @@ class ExplicitSteps(StageTangents):
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
         """Steps of length h from states y (N, point) at times t (N,)."""
         t = np.broadcast_to(t, (len(y),))
+        # The integral starts at zero in each step: the caller adds the steps up.
         if self.is_metered:
             y = np.pad(y, ((0, 0), (0, 1)))
         kernel = self._whole(inputs)
@@ -267,23 +294,28 @@ class ExplicitSteps(StageTangents):
 
     def _whole(self, inputs: Inputs) -> Kernel | None:
         """A kernel of whole steps with such inputs; None where that would be long."""
-        width, columns = inputs.low.shape[-1], inputs.columns
+        width = inputs.low.shape[-1]
+        columns = inputs.columns
         if columns not in self._kernels:
             shapes: dict[str, Any] = {"t": (), "h": (), "y": self.group.nq, "low": width}
             if inputs.high is not None:
                 shapes |= {"high": width, "begin": (), "share": (), "pace": ()}
 
-            def step(t: Any, h: Any, y: Array, *given: Any) -> tuple[Array, Array, Array]:
-                return self._step(t, h, y, Inputs(*given))
+            def step(t: Any, h: Any, y: Array, *inputs: Any) -> tuple[Array, Array, Array]:
+                return self._step(t, h, y, Inputs(*inputs))
 
+            # An estimate of the products in the slopes of a stage, by which the length of the code grows.
             stage = self.group.dim * self.group.dim * (self.group.dim + columns) // 2
             short = len(self.flow.method.c) * stage < SHORT
             self._kernels[columns] = Kernel(trace(step, shapes, "step_by_yu")) if short else None
         return self._kernels[columns]
 
     def _step(self, t: Any, h: Any, y: Array, inputs: Inputs) -> tuple[Array, Array, Array]:
-        lead, n = y.shape[:-1], self.group.dim
+        """The end (..., point) of a step, A and B, on floats or on symbols."""
+        lead = y.shape[:-1]
+        n = self.group.dim
         columns = n + inputs.columns
+        # The slope of the start is (1, 0): it depends on itself, and on no input.
         start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
 
         def velocity(now: Any, at: State) -> Array:
@@ -292,8 +324,10 @@ class ExplicitSteps(StageTangents):
 
         pull = self.pulled if self._pulled else None
         end, slope = stages(self.flow.method, velocity, self.advance, pull, t, h, start)[1]
+        # Some flows settle the end of a step, as by projection onto constraints, which leaves the integral.
         if self._settled:
-            point, k = end.shape[-1] - self.is_metered, n - self.is_metered
+            point = end.shape[-1] - self.is_metered
+            k = n - self.is_metered
             settled, by_y, by_u = self._settled(t + h, end[..., :point], inputs.at(t + h))
             end = np.concatenate([settled, end[..., point:]], axis=-1)
             slope = np.concatenate([by_y @ slope[..., :k, :], slope[..., k:, :]], axis=-2)
@@ -304,25 +338,32 @@ class ExplicitSteps(StageTangents):
 class ImplicitSteps:
     """Steps of an implicit method, by the implicit function theorem.
 
-    Of each system of equations r(x, z, y, u) = 0 of a step, z being what was found before,
+    A step solves systems of equations r(x, z, y, u) = 0 one after the other, where z holds the results of
+    the earlier ones. Each gives
 
         dx = -(dr/dx)^-1 (dr/dz dz + dr/dy s + dr/du w).
 
-    states  the group of (q, v); `group` is that of all that the method remembers
-    meter   as that of `ExplicitSteps`, summed over the method's stages, or over both ends of a step
+    group   of all that the method remembers from step to step
+    states  the group of (q, v)
+    meter   as in `ExplicitSteps`, summed over the method's stages, or over both ends of a step
     """
 
     def __init__(
         self, flow: MechanicalFlow, group: LieGroup, states: LieGroup, meter: Kernel | None = None
     ) -> None:
-        self.flow, self.group, self.is_metered = flow, group, bool(meter)
-        self._states, self._meter = states, meter and timed(meter)
+        self.flow = flow
+        self.group = group
+        self.is_metered = bool(meter)
+        self._states = states
+        self._meter = meter and timed(meter)
+        # A step is a sequence of phases, each with unknowns to solve for, and a finish.
         phases, finish = flow.functions
         if flow.mechanics.redundant:
             raise ModelError(
                 "constraints that depend on each other have multipliers which implicit methods choose on the "
                 "way; take an explicit method, such as 'rkmk4', for derivatives"
             )
+        # To solve again, the functions of the compiled step; to differentiate, their derivatives.
         self._solvers = [tuple(map(Kernel, (p.predict, p.residual, p.both, p.keep))) for p in phases]
         self._phases = [
             tuple(differentiated(part, group, "xzyu") for part in (p.residual, p.keep)) for p in phases
@@ -334,68 +375,94 @@ class ImplicitSteps:
         if meter and flow.stages:
             inputs = {name: x.shape for name, x in finish.inputs.items()}
             several = Product(*[states] * len(flow.stages.weights))
-            made = trace(flow.stages.states, inputs, "stages")
-            self._stages = differentiated(made, group, "zyu", ends=several)
+            traced_stages = trace(flow.stages.states, inputs, "stages")
+            self._stages = differentiated(traced_stages, group, "zyu", ends=several)
 
     def __call__(self, t: Array, h: float, y: Array, inputs: Inputs, jump: bool = False) -> StepDerivative:
-        """As that of `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
-        N, n, flow = len(y), self.group.dim, self.flow
-        t, lengths = np.broadcast_to(t, (N,)), np.full(N, h)
+        """Steps as in `ExplicitSteps`; jump: whether efforts jump at the starts of the steps."""
+        N = len(y)
+        n = self.group.dim
+        flow = self.flow
+        t = np.broadcast_to(t, (N,))
+        lengths = np.full(N, h)
+        # Efforts at the nodes of the method.
         times = [t + c * h for c in flow.nodes]
         u = np.stack([inputs.at(at) for at in times], axis=1)
 
         def slope(by_y: Array, by_u: Array) -> Array:
+            """Derivatives by the state and by the efforts of all nodes -> by the state and by the inputs."""
             by_nodes = by_u.reshape(*by_u.shape[:2], *u.shape[1:])
             parts = (inputs.through(by_nodes[:, :, k], at) for k, at in enumerate(times))
             return np.concatenate([by_y, sum(parts)], axis=-1)
 
+        # After a jump of efforts a method that remembers accelerations begins again with new ones.
         begun = None
         if jump and self._restart:
             y, by_y, by_u = self._restart(y, lengths, t, lengths, u)
             begun = slope(by_y, by_u)
-        given, lost = (t, lengths, y, u), np.zeros(N, int)
-        z, dz = np.zeros((N, 0)), np.zeros((N, 0, 0))
-        for solvers, (residual, keep), phase in zip(
-            self._solvers, self._phases, flow.functions[0], strict=True
-        ):
-            x = flow.solved(phase, solvers, z, given, lost)
-            if lost.any():
-                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
-            _, D, *slopes = residual(x, z, *given)
-            right = slope(*slopes[1:])
-            dz = dz if dz.size else np.zeros((N, z.shape[1], right.shape[-1]))
-            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
-            kept, by_x, by_z, *slopes = keep(x, z, *given)
-            new = by_x @ dx + by_z @ dz + slope(*slopes)
-            z, dz = np.concatenate([z, kept], axis=1), np.concatenate([dz, new], axis=1)
-        end, by_z, *slopes = self._finish(z, *given)
-        found = by_z @ dz + slope(*slopes)
+        arguments = (t, lengths, y, u)
+        z, dz = self._unknowns(t, arguments, slope)
+        end, by_z, *slopes = self._finish(z, *arguments)
+        by_start = by_z @ dz + slope(*slopes)
         if self._meter:
-            points = [(t, 0.5, y, np.eye(n, n + inputs.columns)), (t + h, 0.5, end, found)]
+            # The integral of the meter, by the method's own stages and weights, or by the trapezoidal rule.
+            points = [(t, 0.5, y, np.eye(n, n + inputs.columns)), (t + h, 0.5, end, by_start)]
             if self._stages and flow.stages:
-                joined, by_z, *slopes = self._stages(z, *given)
+                joined, by_z, *slopes = self._stages(z, *arguments)
                 weights = flow.stages.weights
                 parts = (np.split(x, len(weights), axis=1) for x in (joined, by_z @ dz + slope(*slopes)))
                 points = list(zip(times[: len(weights)], weights, *parts, strict=True))
             share, row = self._metered(points, h, inputs)
             end = np.concatenate([end, share], axis=-1)
-            found = np.concatenate([found, row], axis=-2)
-        A, B = found[..., :n], found[..., n:]
+            by_start = np.concatenate([by_start, row], axis=-2)
+        A = by_start[..., :n]
+        B = by_start[..., n:]
+        # The chain rule through the new beginning: first B, which needs A as it was.
         if begun is not None:
-            A, B = A @ begun[..., :n], B + A @ begun[..., n:]
+            B = B + A @ begun[..., n:]
+            A = A @ begun[..., :n]
+        # The integral depends on itself alone.
         if self._meter:
             A = np.concatenate([A, np.broadcast_to(np.eye(n + 1)[:, n:], (N, n + 1, 1))], axis=-1)
         return StepDerivative(end, A, B)
 
+    def _unknowns(
+        self, t: Array, arguments: tuple[Array, ...], slope: Callable[[Array, Array], Array]
+    ) -> tuple[Array, Array]:
+        """The unknowns z (N, size) that all phases of the steps keep, and their derivatives."""
+        lost = np.zeros(len(t), int)
+        z = np.zeros((len(t), 0))
+        dz = np.zeros((len(t), 0, 0))
+        for solvers, (residual, keep), phase in zip(
+            self._solvers, self._phases, self.flow.functions[0], strict=True
+        ):
+            # Solve the equations again, differentiate them at the solution, and keep what later ones take.
+            x = self.flow.solved(phase, solvers, z, arguments, lost)
+            # The run has taken this step; only round-off can tell the two apart.
+            if lost.any():
+                raise IntegrationError(f"the step at t = {t[lost != 0][0]:.9g} s cannot be taken again")
+            _, D, *slopes = residual(x, z, *arguments)
+            right = slope(*slopes[1:])
+            dz = dz if dz.size else np.zeros((len(t), z.shape[1], right.shape[-1]))
+            dx = -np.linalg.solve(D, right + slopes[0] @ dz)
+            kept, by_x, by_z, *slopes = keep(x, z, *arguments)
+            new = by_x @ dx + by_z @ dz + slope(*slopes)
+            z = np.concatenate([z, kept], axis=1)
+            dz = np.concatenate([dz, new], axis=1)
+        return z, dz
+
     def _metered(self, points: Any, h: float, inputs: Inputs) -> tuple[Array, Array]:
-        """What steps add to the integral, (N, 1), and its derivatives, (N, 1, n + columns)."""
+        """The integral of the meter over each step, (N, 1), and its derivatives, (N, 1, n + columns)."""
         assert self._meter
-        share, row = 0.0, 0.0
+        share = 0.0
+        row = 0.0
         for t, weight, y, slope in points:
+            # The first components of a point are the state (q, v), of which the meter is a function.
             l, by_y, by_u = self._meter(t, y[:, : self._states.nq], inputs.at(t))
             along = by_y @ slope[..., : self._states.dim, :]
             along[..., along.shape[-1] - inputs.columns :] += inputs.through(by_u, t)
-            share, row = share + h * weight * l, row + h * weight * along
+            share = share + h * weight * l
+            row = row + h * weight * along
         return np.asarray(share), np.asarray(row)
 
 
@@ -411,6 +478,7 @@ def steps_of(
 
     meter  (t, y, u) -> the rate (1,) of an integral along the motion, y = (q, v)
     """
+    # A flow with a function of a user is dropped some day, and these steps with it.
     users = tuple(f and f.form for f in (feedback, meter))  # with its flow, or not at all
     key = (users if any(users) else None, "tangents", method, stabilized)
     if key not in mechanism.flows:
@@ -431,7 +499,8 @@ def beginning(flow: Flow | MechanicalFlow, mechanism: Mechanism) -> Kernel | Non
     """
     if not isinstance(flow, MechanicalFlow) or flow.begin is None:
         return None
-    begin, nq = flow.begin, mechanism.nq
+    begin = flow.begin
+    nq = mechanism.nq
 
     def begun(t: Any, y: Array, u: Array, h: Any) -> Array:
         return begin(t, y[:nq], y[nq:], u, h)

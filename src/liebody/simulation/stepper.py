@@ -1,4 +1,4 @@
-"""One step of a simulation at a time, for loops of one's own: controllers, games, learning, hardware."""
+"""One step of a simulation at a time, for a user's loops: controllers, games, learning, hardware."""
 
 from __future__ import annotations
 
@@ -23,24 +23,41 @@ from ..stepping import Samples
 from ..stepping.loop import Unable
 from ..stepping.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from ..stepping.singular import Nearest
-from . import setup
-from .simulate import FEW_STEPS, MOST_EVENTS
+from .clock import check_fit
+from .motion import FEW_STEPS, MOST_EVENTS
+from .setup import (
+    NONE,
+    PUMPING,
+    flow_of,
+    guards_of,
+    mechanism_of,
+    method_of,
+    points_of,
+    stabilization_of,
+    with_parameters,
+)
+from .states import states_of
 
 
 class StepperState:
-    """A state of a mechanism, or of an ensemble, between two steps of a `Stepper`. It does not change.
+    """A state of a mechanism, or of an ensemble, between two steps of a `Stepper`. It never changes.
 
     t       time                                                                                         [s]
     q, v    configurations (..., nq) and velocities (..., nv)
     ended   which members a terminal event has ended, (...); they stay as they are
-    events  those of the last step: an `EventLog`, of an ensemble a list of them; None if none are looked for
+    events  events of the last step: an `EventLog`, of an ensemble a list; None without event functions
     """
 
-    __slots__ = ("_before", "_last", "_number", "_stepper", "_watched", "ended", "events", "y")
+    __slots__ = ("_last", "_last_efforts", "_number", "_stepper", "_watched", "ended", "events", "y")
 
-    def __init__(self, stepper: Stepper, number: int, y: Array, ended: Array, before: Array = None) -> None:
-        self._stepper, self._number, self.y, self.ended = stepper, number, y, ended
-        self._before = before  # efforts of the last step, where a method remembers what they have done
+    def __init__(
+        self, stepper: Stepper, number: int, y: Array, ended: Array, last_efforts: Array = None
+    ) -> None:
+        self._stepper = stepper
+        self._number = number  # of steps since the start
+        self.y = y
+        self.ended = ended
+        self._last_efforts = last_efforts  # of implicit methods, which may remember what these have done
         self.events: Any = None
         self._last: Array = None  # times of the last events
         self._watched: Array = None  # rows of `Nearest`, where steps are watched for dependent constraints
@@ -49,7 +66,7 @@ class StepperState:
         return self.__deepcopy__({})
 
     def __deepcopy__(self, memo: Any) -> StepperState:
-        """The same state, in arrays of its own, of the same stepper."""
+        """The same state of the same stepper, in new arrays."""
         new = StepperState.__new__(StepperState)
         for name in self.__slots__:
             value = getattr(self, name)
@@ -79,18 +96,23 @@ class _Buffers:
     y       (n, point), states
     table   (n, 1, nu + np), efforts with the parameters behind them
     kept    what `Flow.steps` keeps beside: a record, failed, losses, nearest
-    course  the call of the loop on these arrays, where that is all there is to do; else None
+    course  a call of the loop on these arrays, for steps that need nothing else: no events, one thread, an
+            explicit method; otherwise None
     """
 
     __slots__ = ("course", "efforts", "kept", "state", "table", "u", "y")
 
     def __init__(self, sim: Stepper) -> None:
-        n, point = len(sim._table), sim._point
-        self.y, self.table = np.zeros((n, point)), sim._table.copy()
+        n = len(sim._table)
+        point = sim._point
+        self.y = np.zeros((n, point))
+        self.table = sim._table.copy()
         self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
         self.efforts = self.table[..., : sim.nu]
-        self.state, self.u = self.y.reshape(*sim.batch, point), self.efforts.reshape(*sim.batch, sim.nu)
+        self.state = self.y.reshape(*sim.batch, point)
+        self.u = self.efforts.reshape(*sim.batch, sim.nu)
         self.course = None
+        # A course is bound to these arrays, so a step only fills and empties them.
         if sim.threads == 1 and not sim._events and not sim._implicit:
             self.course = sim._flow.course(self.y, Samples(self.table), sim.dt, *self.kept)
 
@@ -98,8 +120,8 @@ class _Buffers:
 class Stepper:
     """Steps of one length for a mechanism, compiled; made by `stepper`, whose docstring says more.
 
-    Nothing of it changes: threads may share one, each with states of its own. Steppers and states can be
-    copied and pickled, also together, as checkpoints.
+    A stepper never changes: threads may share one, each with other states. Steppers and states can be copied
+    and pickled, also together, as checkpoints.
     """
 
     def __init__(
@@ -111,40 +133,47 @@ class Stepper:
         events: Mapping[str, Callable[..., Any]],
         threads: int,
         p: Array,
-        given: Mapping[str, Any],
+        arguments: Mapping[str, Any],
     ) -> None:
-        self.mechanism, self.dt, self.batch, self.threads = mechanism, dt, batch, threads
-        self.nq, self.nv, self.nu = mechanism.nq, mechanism.nv, mechanism.nu
-        self._given = given  # the arguments of `stepper`
+        self.mechanism = mechanism
+        self.dt = dt
+        self.batch = batch
+        self.threads = threads
+        self.nq = mechanism.nq
+        self.nv = mechanism.nv
+        self.nu = mechanism.nu
+        self._arguments = arguments
+        # An implicit method may remember more than q and v: its states are longer.
         efforts = self.nu + p.shape[-1]  # with the parameters behind them
-        self._events, self._implicit, n = tuple(events), isinstance(flow, MechanicalFlow), int(np.prod(batch))
+        n = int(np.prod(batch))
+        self._events = tuple(events)
+        self._implicit = isinstance(flow, MechanicalFlow)
         self._point = flow.point if self._implicit else self.nq + self.nv
-        self._flow = (
-            flow.watching(setup.guards_of(mechanism, events, self._point, efforts)) if events else flow
-        )
+        self._flow = flow.watching(guards_of(mechanism, events, self._point, efforts)) if events else flow
         self._is_watched = getattr(flow, "watch", None) is not None
         self._table = np.zeros((n, 1, efforts))  # without efforts
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
+        # Without terminal events all states share this mask; nobody may write to it.
         self._all_on = np.zeros(batch, bool)
         self._all_on.flags.writeable = False
         self._spare: Spare[_Buffers] = Spare()
-        # what the states of two steppers have in common that take them from each other
-        made_of = flow.identity, type(mechanism), mechanism.name, tuple(events)
-        self._identity = *made_of, dt, batch, self._point, self._table.tobytes()
+        # Two steppers take each other's states if all of this is the same.
+        parts = flow.identity, type(mechanism), mechanism.name, tuple(events)
+        self._identity = *parts, dt, batch, self._point, self._table.tobytes()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By what it was made of."""
-        return _made_again, (dict(self._given),)
+        """A stepper is pickled as the arguments that made it."""
+        return _stepper_of, (dict(self._arguments),)
 
     def __copy__(self) -> Stepper:
         return self
 
     def __deepcopy__(self, memo: Any) -> Stepper:
-        """Itself, because it does not change: it takes steps from copies of its states, too."""
+        """The stepper itself, because it never changes: it takes steps from copies of its states, too."""
         return self
 
     def takes(self, other: Any) -> bool:
-        """Whether states of another stepper are states of this one: both were made of the same."""
+        """Whether this stepper takes states of another one: both were made of the same parts."""
         return bool(self._identity == other._identity)
 
     def __repr__(self) -> str:
@@ -152,9 +181,12 @@ class Stepper:
         return f"Stepper of {self.mechanism.name}: dt={self.dt:g}{members}"
 
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
-        """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
-        n, y = len(self._table), self._points(q0, v0, self._table.reshape(*self.batch, -1))
-        state = StepperState(self, 0, y, self._all_on, np.zeros((n, 1, self.nu)) if self._implicit else None)
+        """The state at t = 0 from states of all members, or one for all. Default as in `simulate`."""
+        n = len(self._table)
+        y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
+        last_efforts = np.zeros((n, 1, self.nu)) if self._implicit else None
+        state = StepperState(self, 0, y, self._all_on, last_efforts)
+        # No event has happened yet, so none is too close to another one.
         if self._events:
             state._last = np.full((n, len(self._events)), -np.inf)
         if self._is_watched:
@@ -162,19 +194,21 @@ class Stepper:
         return state
 
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
-        """The same state, but for members (a mask or indices of the ensemble) that begin anew at q0, v0."""
+        """The same state, except that some members (a mask or indices) begin anew at q0, v0."""
         check_state(self, state, StepperState)
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
+        # The parameters of these members stand in their rows of the table.
         table = members_of(self._table.reshape(*self.batch, -1), members, self.batch)
         new.y[members] = self._points(q0, v0, table)
         new.ended[members] = False
         new.events = state.events
+        # Nothing that a method, an event or the watch remembers of the old motion may reach the new one.
         if state._last is not None:
             new._last = state._last.copy()
             new._last.reshape(*self.batch, -1)[members] = -np.inf
-        if state._before is not None:
-            new._before = state._before.copy()
-            new._before.reshape(*self.batch, self.nu)[members] = 0
+        if state._last_efforts is not None:
+            new._last_efforts = state._last_efforts.copy()
+            new._last_efforts.reshape(*self.batch, self.nu)[members] = 0
         if state._watched is not None:
             new._watched = state._watched.copy()
             new._watched.reshape(*self.batch, -1)[members] = Nearest.of(1, self._point).rows[0]
@@ -190,8 +224,11 @@ class Stepper:
         check_state(self, state, StepperState)
         if type(steps) is not int or steps < 1:
             steps = count("steps", steps)
+        # C writes into the buffers, so two calls never share them. Later calls use them again, because new
+        # arrays take longer than a step.
         buffers = self._spare.take() or _Buffers(self)
         buffers.state[...] = state.y
+        # Assignment broadcasts one effort to all members, and refuses other shapes.
         if u is None:
             buffers.u[...] = 0
         else:
@@ -206,22 +243,27 @@ class Stepper:
         if self._events:
             return self._march(state, number, buffers)
         t = state._number * self.dt
-        if buffers.course is None or steps > FEW_STEPS:  # which a signal may have to end
+        # The short way leaves out all checks. It cannot be interrupted, so many steps take the long
+        # way, and so do steps near a singular position, before which the short way gives up.
+        if buffers.course is None or steps > FEW_STEPS:
             self._take(state, t, steps, buffers)
         else:
             try:
                 buffers.course(t, steps, steps, 0)
             except Unable:
+                # The short way may have written over the state.
                 buffers.state[...] = state.y
                 if self._is_watched:
                     buffers.kept[3].rows[...] = state._watched
                 self._take(state, t, steps, buffers)
+        # A lost member of an ensemble is NaN; a lost simulation is an error.
         if not self.batch and buffers.kept[1][0]:
             self._raise(state, t, buffers)
-        before = buffers.efforts.copy() if self._implicit else None
-        new = StepperState(self, number, buffers.state.copy(), state.ended, before)
+        last_efforts = buffers.efforts.copy() if self._implicit else None
+        new = StepperState(self, number, buffers.state.copy(), state.ended, last_efforts)
         if self._is_watched:
             new._watched = buffers.kept[3].rows.copy()
+        # Only now: after an error the buffers are not used again.
         self._spare.give(buffers)
         return new
 
@@ -239,69 +281,79 @@ class Stepper:
                 "a step of an implicit method iterates, and is no straight code; take an explicit one, "
                 'such as method="rkmk4"'
             )
-        step, free = self._flow.traced(self.dt, name), self._table.shape[-1] - self.nu
+        step = self._flow.traced(self.dt, name)
+        free = self._table.shape[-1] - self.nu
 
         def parted(t: Any, q: Array, v: Array, u: Array, *p: Array) -> dict[str, Array]:
+            # Inside, efforts and parameters are one vector, as in the table.
             y = step(t, np.concatenate([q, v]), np.concatenate([u, *p]))
             return {"q_next": y[: self.nq], "v_next": y[self.nq :]}
 
-        given = {"parameters": free} if free else {}
-        return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **given}, name)
+        parameters = {"parameters": free} if free else {}
+        return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
 
     def _points(self, q0: Array, v0: Array, table: Array) -> Array:
         """Points (..., point) of members without efforts, from their rows of the table."""
         closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
-        p = table[..., self.nu :] if closing and self.mechanism.layout.size else setup.NONE
-        q, v, given = setup.states_of(self.mechanism, q0, v0, p)
+        p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
+        q, v, ensemble = states_of(self.mechanism, q0, v0, p)
         batch = table.shape[:-1]
         try:
-            q, v = (np.broadcast_to(x.reshape(*given, -1), (*batch, x.shape[-1])) for x in (q, v))
+            q, v = (np.broadcast_to(x.reshape(*ensemble, -1), (*batch, x.shape[-1])) for x in (q, v))
         except ValueError:
             raise ShapeError(
-                f"q0 and v0 have the leading axes {given}, those of the members to start are {batch}"
+                f"q0 and v0 have the leading axes {ensemble}, those of the members to start are {batch}"
             ) from None
         n = int(np.prod(batch))
         if not n:
             return np.zeros((*batch, self._point))
-        y = setup.points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
+        y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
         return y.reshape(*batch, -1)
 
     def _samples(self, state: StepperState, t: float, buffers: _Buffers) -> Samples:
-        """The efforts from t on; with those before, where a method remembers what they have done."""
-        if state._before is None or (state._before == buffers.efforts).all():
+        """The efforts from t on, as samples; after the last efforts, if a method has to see the jump."""
+        if state._last_efforts is None or (state._last_efforts == buffers.efforts).all():
             return Samples(buffers.table)
+        # Two samples, a step before and now: the method sees a jump between them, as in a run.
         table = np.repeat(buffers.table, 2, axis=1)
-        table[:, :1, : self.nu] = state._before
+        table[:, :1, : self.nu] = state._last_efforts
         return Samples(table, t - self.dt, self.dt)
 
     def _take(self, state: StepperState, t: float, steps: int, buffers: _Buffers) -> None:
+        """Steps of all members together, with samples, threads and signals."""
         record, failed, losses, nearest = buffers.kept
-        kept = record, 0, failed, self.threads, losses, nearest
+        results = record, 0, failed, self.threads, losses, nearest
         samples = self._samples(state, t, buffers)
-        self._flow.steps(buffers.y, samples, t, self.dt, steps, steps, *kept)
+        self._flow.steps(buffers.y, samples, t, self.dt, steps, steps, *results)
 
     def _march(self, state: StepperState, number: int, buffers: _Buffers) -> StepperState:
-        """Steps that end at events, too."""
-        start, end = state._number * self.dt, number * self.dt
+        """Steps that also end at events."""
+        start = state._number * self.dt
+        end = number * self.dt
+        # An ensemble of this one interval, with all that members remember of earlier ones.
         m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
         m.last[:] = state._last
         if self._is_watched:
             m.nearest.rows[...] = state._watched
+        # Members that a terminal event has ended are marked as stopped, and the march leaves them alone.
         m.ends[state.ended.ravel()] = start, STOPPED
         settings = Settings(controlled=False, most=MOST_EVENTS)
         self._flow.march(m, self._samples(state, start, buffers), 2, settings, self.threads)
         reasons = m.ends[:, 1]
+        # A member that did not reach the end, and was not stopped by an event, is lost.
         lost = (reasons != RAN) & (reasons != STOPPED)
         if lost.any() and not self.batch:
             buffers.kept[2][:] = m.ends
             self._raise(state, start, buffers)
         m.y[lost] = np.nan
-        nq, nv = self.nq, self.nv
+        nq = self.nq
+        nv = self.nv
         logs = EventLog.of_members(m, self._events, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
-        before = buffers.efforts.copy() if self._implicit else None
+        last_efforts = buffers.efforts.copy() if self._implicit else None
         ended = (reasons == STOPPED).reshape(self.batch)
-        new = StepperState(self, number, m.y.reshape(state.y.shape), ended, before)
-        new.events, new._last = logs if self.batch else logs[0], m.last
+        new = StepperState(self, number, m.y.reshape(state.y.shape), ended, last_efforts)
+        new.events = logs if self.batch else logs[0]
+        new._last = m.last
         if self._is_watched:
             new._watched = m.nearest.rows
         self._spare.give(buffers)
@@ -315,7 +367,7 @@ class Stepper:
             why = self.mechanism.diagnosis(state.q, state.v, self.dt, t)
         raise IntegrationError(
             f"the step at t = {t:.9g} s cannot be taken: {REASONS[reason]}; "
-            f"{why or f'take a shorter step, and {setup.PUMPING}'}"
+            f"{why or f'take a shorter step, and {PUMPING}'}"
         )
 
 
@@ -327,7 +379,7 @@ class _MakesSteppers(Protocol):
 
 
 def _or_hybrid(stepper: Callable[..., Stepper]) -> _MakesSteppers:
-    """`stepper`; of hybrid systems a `HybridStepper`."""
+    """`stepper`, which makes a `HybridStepper` for hybrid systems."""
 
     @functools.wraps(stepper)
     def either(mechanism: Any, **options: Any) -> Any:
@@ -351,7 +403,7 @@ def stepper(
     parameters: Mapping[str, Any] | None = None,
     threads: int = 1,
 ) -> Stepper:
-    """What takes a simulation one step at a time, with efforts of your own in between.
+    """A simulation that is taken one step at a time, with efforts that you choose in between.
 
         sim = lb.stepper(robot, dt=1e-3)
         state = sim.start(q0)
@@ -359,23 +411,26 @@ def stepper(
             state = sim.step(state, u=robot.gravity(state.q) - 20 * state.v)
 
     dt       length of a step                                                                            [s]
-    members  number of members of an ensemble, or its shape; they are lanes of vectors. Default: those of the
-             parameters, or one robot alone
-    others   as of `simulate`, whose steps these are: the states agree to the last bit with those of a run
-             whose efforts are samples that are held. Events end a step early, and it goes on from there;
-             those that are `terminal` end a member, until it is `reset`
+    members  number of members of an ensemble, or its shape; they are lanes of vectors. Default: the leading
+             axes of the parameters, or one robot alone
+    others   as in `simulate`, which takes the same steps: the states agree to the last bit with a run whose
+             efforts are samples that are held. Events end a step early, and it goes on from there; a
+             `terminal` event ends a member, until it is `reset`
 
     A `hybrid.HybridSystem` gives a `hybrid.HybridStepper`, with the options members, method and threads;
     what is held during dt are its parameters.
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
-    given = dict(locals())
-    h, chosen = positive("dt", dt, SECONDS), setup.method_of(method)
-    mechanism, p = setup.with_parameters(mechanism, parameters, (events or {}).values())
-    made = setup.mechanism_of(mechanism, tuple(forces), joints, h)
-    setup.check_fit(chosen, h, h)
-    flow = setup.flow_of(made, chosen, setup.stabilization_of(made, chosen, stabilization, h), None)
+    # For pickle, before any of them is replaced.
+    arguments = dict(locals())
+    h = positive("dt", dt, SECONDS)
+    chosen = method_of(method)
+    parametric, p = with_parameters(mechanism, parameters, (events or {}).values())
+    moving = mechanism_of(parametric, tuple(forces), joints, h)
+    check_fit(chosen, h, h)
+    flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
+    # The members are asked for, or as many as there are values of the parameters.
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)
     try:
@@ -384,9 +439,9 @@ def stepper(
         raise ShapeError(
             f"parameters have the leading axes {p.shape[:-1]}, those of the members are {batch}"
         ) from None
-    return Stepper(made, flow, h, batch, events or {}, count("threads", threads), p, given)
+    return Stepper(moving, flow, h, batch, events or {}, count("threads", threads), p, arguments)
 
 
-def _made_again(given: dict[str, Any]) -> Stepper:
-    """The stepper of these arguments; for `pickle`."""
-    return stepper(**given)
+def _stepper_of(arguments: dict[str, Any]) -> Stepper:
+    """The stepper with these arguments; for `pickle`."""
+    return stepper(**arguments)

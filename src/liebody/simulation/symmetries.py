@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.arguments import checked, count, members
 from ..base.errors import ModelError
+from ..bodies import Tree
 from ..bodies.labels import labels
 from ..compiler import Kernel, traced
 from ..dynamics import coriolis_transpose_times, gravity_forces, legendre_transform
@@ -19,14 +20,14 @@ from ..robot import Robot
 from ..scalars import Array, absolute
 from .setup import mechanism_of
 
-ZERO = 1e-9  # of what terms are made of, below which a sum counts as zero
+ZERO = 1e-9  # times the size of its terms, below which a sum counts as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Symmetries:
-    """What `symmetries` finds: k independent momenta that every motion conserves.
+    """The result of `symmetries`: k independent momenta that every motion conserves.
 
-    generators  the names of the m motions that were tried: of each joint's velocities, on the left (of the
+    generators  the names of the m motions that were tried: by each joint's velocities, on the left (of the
                 joint's frame on the parent) and, where they do not commute, on the right (on the body)
     basis       (k, m): the combinations that are symmetries, in reduced echelon form
     largest     the largest rate of a momentum at states that were not used to find it, over its terms
@@ -63,7 +64,7 @@ def symmetries(
     joints: str | Iterable[str] | None = None,
     seed: int = 0,
 ) -> Symmetries:
-    """All conserved momenta of a tree that come of motions of its joints' groups: Noether's theorem by rank.
+    """All conserved momenta of a tree that belong to motions of its joints' groups: Noether by rank.
 
     Each joint's group acts on its joint from the left, g -> h g, which for the root is the action of a
     subgroup of SE(3) on the whole mechanism, and shifts angles and distances; and from the right, g -> g h,
@@ -75,33 +76,81 @@ def symmetries(
     with forces Q. It vanishes at all states if it does at as many random ones as there are unknowns; others
     confirm that. Efforts u are zero.
 
-    forces   what acts beside weight, as in `simulate`
-    joints   what of the joints' descriptions acts, as in `simulate`
+    forces   forces beside weight, as in `simulate`
+    joints   the parts of the joints' descriptions that act, as in `simulate`
 
-    Raises ModelError for what is no tree of joints. Marsden and Ratiu (1999), section 11.4.
+    Raises ModelError for mechanisms that are no tree of joints. Marsden and Ratiu (1999), section 11.4.
     """
-    made = None
+    moving = None
     if isinstance(mechanism, Robot | OpenTree):
-        made = mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
-    if not isinstance(made, OpenTree) or made.nc:
+        moving = mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
+    if not isinstance(moving, OpenTree) or moving.nc:
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
-    tree, gravity = made.tree, tuple(made.gravity)
-    names, owners = [], []
+    tree = moving.tree
+    gravity = tuple(moving.gravity)
+    names, owners = _generators(tree)
+    rates = _rates_of(moving, gravity, owners)
+    kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
+    # Twice as many random states as are needed: the first half finds the combinations, the second confirms.
+    rng = np.random.default_rng(count("seed", seed, 0))
+    n = 3 * len(names) + 10
+    q = np.array([tree.group.random(rng) for _ in range(2 * n)])
+    v = rng.standard_normal((2 * n, tree.nv))
+    t = rng.uniform(0, 10, 2 * n)
+    momenta, momentum_rates, sizes = (np.asarray(x) for x in kernel(t, q, v))
+    # Rates relative to the largest term at each state: no unit, no size of the mechanism matters.
+    scale = sizes.max(axis=1, keepdims=True)
+    relative_rates = momentum_rates / np.where(scale > 0, scale, 1)
+    basis = _null_space(relative_rates[:n])
+    # A combination that moves nothing has no momentum, and is constant for that reason alone: the singular
+    # values of the momenta tell such combinations from the others.
+    relative_momenta = momenta[:n] / np.abs(momenta).max(initial=1e-300)
+    _, lengths, directions = np.linalg.svd(relative_momenta @ basis.T, full_matrices=False)
+    basis = _echelon((directions @ basis)[lengths > ZERO * max(lengths.max(initial=0.0), 1.0)])
+    largest = float(np.abs(relative_rates[n:] @ basis.T).max(initial=0.0))
+    if largest > 1e3 * ZERO:
+        raise ModelError(
+            f"a momentum of {moving.name} that seemed constant changes by {largest:.2g} of its terms, at "
+            "other states: forces that act in places only hide from random ones; give another seed"
+        )
+    return Symmetries(tuple(names), basis, largest, kernel)
+
+
+def _generators(tree: Tree) -> tuple[list[str], list[tuple[Any, bool]]]:
+    """The names of the motions that are tried, and the bodies that they belong to: (body, commutes)."""
+    # The unknowns: each velocity of each joint acts on the left and, if the group does not commute, on the
+    # right. Of a commuting group both are the same.
+    names: list[str] = []
+    owners = []
     for body in tree.bodies:
         if body.joint.mimic is None and body.joint.dim:
-            own = labels(tree)[1].names[body.dofs]
+            dofs = labels(tree)[1].names[body.dofs]
             commute = not any(np.any(body.joint.group.ad(e)) for e in np.eye(body.joint.dim))
-            names += [*own] if commute else [f"{x} {side}" for side in ("left", "right") for x in own]
+            names += [*dofs] if commute else [f"{x} {side}" for side in ("left", "right") for x in dofs]
             owners.append((body, commute))
+    return names, owners
+
+
+def _rates_of(moving: OpenTree, gravity: tuple[Any, ...], owners: list[tuple[Any, bool]]) -> Any:
+    """The function (t, q, v) -> B^T p, its rate, and the size of the terms of the rate, (m,) each."""
+    tree = moving.tree
 
     def rates(t: Any, q: Array, v: Array) -> tuple[Array, Array, Array]:
-        """B^T p, its rate, and the size of what that is made of, (m,) each."""
-        p, weight = legendre_transform(tree, q, v), gravity_forces(tree, q, gravity)
-        turning, acting = coriolis_transpose_times(tree, q, v), made.efforts(t, q, v, np.zeros(tree.nv, int))
-        rate, size = turning - weight + acting, absolute(turning) + absolute(weight) + absolute(acting)
-        momenta, changes, sizes = [], [], []
+        """B^T p, its rate, and the size of the terms of the rate, (m,) each."""
+        # dp/dt = C^T v - g + Q, and the size of its terms, against which zero is measured.
+        p = legendre_transform(tree, q, v)
+        weight = gravity_forces(tree, q, gravity)
+        turning = coriolis_transpose_times(tree, q, v)
+        acting = moving.efforts(t, q, v, np.zeros(tree.nv, int))
+        rate = turning - weight + acting
+        size = absolute(turning) + absolute(weight) + absolute(acting)
+        momenta = []
+        changes = []
+        sizes = []
         for body, commute in owners:
-            group, d = body.joint.group, body.dofs
+            group = body.joint.group
+            d = body.dofs
+            # A velocity on the left is Ad(g^-1) s in the body, and Ad changes with g by ad: the rate of B.
             to_body = group.Ad(group.inverse(group.element(q[body.coordinates])))
             carried = group.ad(v[d]).T @ p[d]
             momenta.append(to_body.T @ p[d])
@@ -113,42 +162,28 @@ def symmetries(
                 sizes.append(size[d])
         return np.concatenate(momenta), np.concatenate(changes), np.concatenate(sizes)
 
-    kernel = Kernel(traced(rates, {"t": (), "q": tree.nq, "v": tree.nv}, "symmetries"))
-    rng, n = np.random.default_rng(count("seed", seed, 0)), 3 * len(names) + 10
-    q = np.array([tree.group.random(rng) for _ in range(2 * n)])
-    v, t = rng.standard_normal((2 * n, tree.nv)), rng.uniform(0, 10, 2 * n)
-    momenta, found, sizes = (np.asarray(x) for x in kernel(t, q, v))
-    scale = sizes.max(axis=1, keepdims=True)
-    found = found / np.where(scale > 0, scale, 1)
-    basis = _null_space(found[:n])
-    told = momenta[:n] / np.abs(momenta).max(initial=1e-300)  # a combination that moves nothing has none
-    moves = np.linalg.svd(told @ basis.T, full_matrices=False)
-    basis = _echelon((moves[2] @ basis)[moves[1] > ZERO * max(moves[1].max(initial=0.0), 1.0)])
-    largest = float(np.abs(found[n:] @ basis.T).max(initial=0.0))
-    if largest > 1e3 * ZERO:
-        raise ModelError(
-            f"a momentum of {made.name} that seemed constant changes by {largest:.2g} of its terms, at other "
-            "states: forces that act in places only hide from random ones; give another seed"
-        )
-    return Symmetries(tuple(names), basis, largest, kernel)
+    return rates
 
 
 def _null_space(A: Array) -> np.ndarray:
-    """Rows (k, m) that span what A maps to zero."""
+    """Rows (k, m) that span the null space of A."""
     _, s, Vt = np.linalg.svd(A)
     return np.asarray(Vt[int(np.sum(s > ZERO * np.sqrt(len(A)))) :])
 
 
 def _echelon(A: Array) -> np.ndarray:
     """The reduced echelon form of rows that are independent."""
-    A, row = np.array(A), 0
+    A = np.array(A)
+    row = 0
     for column in range(A.shape[1]):
         if row == len(A):
             break
+        # The largest entry is the pivot. A column without one is zero but for round-off, and set to zero.
         k = row + int(np.argmax(np.abs(A[row:, column])))
         if abs(A[k, column]) < 1e-6:
             A[row:, column] = 0.0
             continue
+        # Exchange, normalise, and subtract from all other rows.
         A[[row, k]] = A[[k, row]]
         A[row] /= A[row, column]
         others = np.arange(len(A)) != row

@@ -21,7 +21,8 @@ from ...integrators import Method, method_named
 from ...mechanisms import Force, OpenTree
 from ...robot import Robot
 from ...scalars import Array
-from ...simulation.setup import mechanism_of, states_of
+from ...simulation.setup import mechanism_of
+from ...simulation.states import states_of
 from ...stepping.riccati import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from .fddp import Iteration, Outcome, search
 from .model import Constraints, Cost, HeldStep, Violation, bounds_of, largest_violation
