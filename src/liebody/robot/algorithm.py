@@ -1,4 +1,7 @@
-"""An algorithm as a method of robots and as kernels, by what its function says of itself."""
+"""Make a function of `dynamics` a method of robots: its kernels, its documentation, its calls.
+
+Everything is read from the function: which arguments are arrays, which are options, and what it computes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,10 +19,9 @@ from ..base.errors import ModelError, pass_on_signals
 from ..bodies import Tree
 from ..compiler import Function, Guard, Kernel, Program, traced
 from ..compiler.native.kernel import data_type
+from ..compiler.programs.layout import FlatLayout
+from ..groups import Product
 from ..scalars import Array
-
-if TYPE_CHECKING:
-    from .robot import Robot
 
 CONFIGURATIONS = ("q", "q0", "q1")
 ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and their shapes
@@ -35,6 +37,48 @@ ENTRIES = 8  # of a method, for as many options, that are asked one after the ot
 OF_BATCHES = (
     "Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`."
 )
+
+
+class Host(Protocol):
+    """The part of a robot that algorithms use; `Robot` has it.
+
+    tree      the bodies, with the values of now
+    layout    how the free parameters stand in a row; of size 0 where none is free
+    values    their values by default, (np,)
+    kernels   kernels by algorithm, optional arrays, options and type of numbers
+    entries   native entries by algorithm, which optional arrays are given, and options
+    """
+
+    tree: Tree
+    layout: FlatLayout
+    kernels: dict[tuple[Any, ...], Kernel]
+    entries: dict[tuple[Any, ...], Any]
+
+    @property
+    def group(self) -> Product:
+        """The configuration group."""
+
+    @property
+    def values(self) -> Array:
+        """Values of the free parameters by default, (np,)."""
+
+    def at(self, flat: Array = None) -> tuple[Tree, Array]:
+        """Tree and gravity at values of the free parameters."""
+
+    def shape(self, argument: str) -> tuple[int, ...]:
+        """The shape of an array that kernels take."""
+
+    def freed(self, parameters: Any) -> Host:
+        """The robot in which the named parameters are free."""
+
+    def packed(self, parameters: Any = None) -> Array:
+        """Values of the free parameters in one checked array, (..., np)."""
+
+    def guarded(self, guard: Guard, name: str) -> Guard:
+        """The guard, extended by the checks of the free parameters."""
+
+    def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
+        """A text that determines the traced function `name`; None if no text does."""
 
 
 def shape(tree: Tree, argument: str) -> tuple[int, ...]:
@@ -69,7 +113,7 @@ class Algorithm:
     def __set_name__(self, owner: type, name: str) -> None:
         self.owner, self.name = owner, name
 
-    def __get__(self, robot: Robot | None, owner: type | None = None) -> Any:
+    def __get__(self, robot: Host | None, owner: type | None = None) -> Any:
         return self.method.__get__(robot, owner)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -170,7 +214,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
 
     def call(
         self,
-        robot: Robot,
+        robot: Host,
         arrays: Any,
         optional: Any,
         options: Any,
@@ -209,14 +253,14 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         assert packed is not None
         return lambda *arrays, **options: packed(*entry(*arrays, **options))
 
-    def _is_direct(self, robot: Robot) -> bool:
+    def _is_direct(self, robot: Host) -> bool:
         """Whether a kernel alone does what the robot's method does, and it has few entries so far."""
         entries = list(robot.entries)  # at once: other threads add some
         few = sum(key[0] is self for key in entries) <= ENTRIES
         return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(
-        self, robot: Robot, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
+        self, robot: Host, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
     ) -> Kernel:
         """The kernel for the optional arrays that are given, and for values of all options."""
         key = self, given, options, data_type(dtype)
@@ -232,11 +276,11 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
             )
         return robot.kernels[key]
 
-    def arguments(self, robot: Robot, given: tuple[str, ...]) -> tuple[str, ...]:
+    def arguments(self, robot: Host, given: tuple[str, ...]) -> tuple[str, ...]:
         """The arrays of a kernel, with the optional ones that are given; parameters are the last."""
         return self.arrays + given + ((PARAMETERS,) if robot.layout.size else ())
 
-    def guard(self, robot: Robot, arguments: tuple[str, ...]) -> Guard:
+    def guard(self, robot: Host, arguments: tuple[str, ...]) -> Guard:
         """What is checked of these arguments."""
         found = tuple((k, i, 4) for k in arguments if k in CONFIGURATIONS for i in robot.group.quaternions)
         poses = robot.group.poses
@@ -253,7 +297,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         return tuple(map(_hashable, values.values()))
 
     def traced(
-        self, robot: Robot, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
+        self, robot: Host, name: str, arguments: tuple[str, ...], options: Mapping[str, Any]
     ) -> Function | Program:
         """The function on symbols, or its program."""
         shapes = {argument: robot.shape(argument) for argument in arguments}
