@@ -197,7 +197,7 @@ def load_mjcf(
 
 
 class _Reader:
-    """An MJCF on its way to a tree.
+    """An MJCF on its way to a tree. The class is long because each kind of MuJoCo's elements has a method.
 
     model     the model that MuJoCo compiled
     source    how messages call the file

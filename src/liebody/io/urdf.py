@@ -328,6 +328,24 @@ def load_urdf(
     if inertia not in (None, FROM_COLLISIONS):
         raise ModelError(f'inertia is {inertia!r}, expected None or "{FROM_COLLISIONS}"')
     description = read_urdf(source, mimic, None if inertia is None else density)
+    # Findings are about the welded bodies: a link on a fixed joint may well have an inertia that no body has.
+    tree = _unwelded(description, floating)
+    welded = tree.merge_fixed()
+    if floating:
+        _check_base(description, welded)
+    if check:
+        _report(description, welded, check)
+    if description.assumed:
+        what = "; ".join(description.assumptions())
+        warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
+    if unused and description.unused:
+        warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
+    tree = welded if merge_fixed else tree
+    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+
+
+def _unwelded(description: Description, floating: bool) -> Tree:
+    """The tree with a body for each link, not yet checked; links on fixed joints are bodies as well."""
     # the world is body 0, so a root link of that name is either the world itself or, floating, renamed
     names = {link.name: link.name for link in description.links}
     root = description.links[0].name
@@ -345,20 +363,7 @@ def load_urdf(
     for loop in description.loops:
         builder.frame(f"{loop.name}_parent_frame", names[loop.parent], loop.on_parent)
         builder.frame(f"{loop.name}_child_frame", names[loop.child], loop.on_child)
-    # Findings are about the welded bodies: a link on a fixed joint may well have an inertia that no body has.
-    tree = builder.build(check=False)
-    welded = tree.merge_fixed()
-    if floating:
-        _check_base(description, welded)
-    if check:
-        _report(description, welded, check)
-    if description.assumed:
-        what = "; ".join(description.assumptions())
-        warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
-    if unused and description.unused:
-        warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
-    tree = welded if merge_fixed else tree
-    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+    return builder.build(check=False)
 
 
 def _check_base(description: Description, tree: Tree) -> None:

@@ -56,6 +56,8 @@ class Robot(Algorithms, OfTree, Parametric):
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
     and quaternions which are not unit raise ConfigurationError.
 
+    The class is long because it is the list of all that robots do; most methods call one function.
+
     Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
     that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
