@@ -96,6 +96,7 @@ class Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        # errors and warnings of the library name arguments of Python; a shell has options
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
@@ -217,6 +218,7 @@ def demo(out: Path) -> None:
     rate = DEMO_TIME / DEMO_STEP / float(run.metadata["seconds"])
     _row("one pendulum", f"{rate:,.0f} steps/s", f"{run.metadata['method']}, h = {DEMO_STEP} s")
 
+    # members next to the first one, for a tenth of its time: their lanes share the compiled loop
     near = v0 + 1e-3 * np.random.default_rng(0).standard_normal((DEMO_MEMBERS, robot.nv))
     brief = DEMO_TIME / 10
     simulate(robot, q0, near, t_end=DEMO_STEP, dt=DEMO_STEP)
@@ -317,6 +319,7 @@ def simulate_(
     """
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
+    # refuse files and methods before the robot is loaded, which takes longest
     _check_suffixes(picture, data)
     scheme = method_of(method)
     robot = load(source, floating=floating)
@@ -387,6 +390,7 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
 
 def _robot_of(run: Run, path: Path, source: str, floating: bool) -> Robot:
     """The robot of a run, on the base that the run has, fixed or floating, whatever --floating says."""
+    # a run knows its coordinates: if they fit the robot with the other base only, that one was simulated
     robot = load(source, floating=floating)
     if run.coordinates == labels(robot.tree)[0] or source in models.names():
         return _fitting(robot, run, path)
@@ -413,6 +417,7 @@ def _fitting(robot: Robot, run: Run, path: Path) -> Robot:
 
 def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
     """Names of functions that need no options, after those that are typed."""
+    # a shell completes the last word; the words before it and their commas are kept
     before, comma, begun = typed.rpartition(",")
     names = [name for name, (algorithm, _) in kernels_of(Robot).items() if algorithm.is_complete]
     return [before + comma + name for name in names if name.startswith(begun)]
@@ -445,6 +450,7 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     for path in paths:
         click.echo(f"wrote {path}")
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
+    # a command that can be copied, with a compiler that this machine has
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
 
@@ -555,6 +561,7 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     """`values` (..., n) with what an option says: n numbers, or name=number for some."""
     if text is None:
         return values
+    # without names all entries are given, in their order; with names some of them, in any order
     words = [word.strip() for word in text.split(",")]
     if "=" not in text:
         if len(words) != len(names):

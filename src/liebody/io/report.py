@@ -102,6 +102,7 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
         condition = float(conditions.min()), float(np.median(conditions)), float(conditions.max())
         scaled = float(np.linalg.cond(matrices * scale[:, :, None] * scale[:, None, :]).max())
         dof = int(diagonals.min(axis=0).argmin())
+        # a follower shares its freedom with the joint that it follows, which is the one to name
         owner = next(b for b in tree.bodies if b.joint.mimic is None and b.dofs.start <= dof < b.dofs.stop)
         weakest = owner.joint.name, float(diagonals[:, dof].min())
     return TreeReport(
@@ -140,6 +141,7 @@ def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
 
 def _reach(tree: Tree, q: np.ndarray) -> float:
     """The farthest point from the base: from the world, or from a body that floats."""
+    # poses by number of the body, the world first
     poses = [np.eye(4), *np.asarray(body_poses(tree, q), float).reshape(-1, 4, 4)]
     base = poses[1] if tree.bodies and isinstance(tree.bodies[0].joint.group, Free) else poses[0]
     points = [pose[:3, 3] for pose in poses[1:]]
@@ -162,6 +164,7 @@ def _doubtful_bodies(tree: Tree, reach: float) -> list[str]:
             doubts.append(f"body {body.name!r} has rotational inertia and no mass; fill the mass in")
         if not inertia.mass > 0 or not reach:
             continue
+        # the largest radius of gyration: far beyond the reach in wrong units, near zero if it was left out
         gyration = np.sqrt(max(np.linalg.eigvalsh(inertia.rotational)[-1], 0) / inertia.mass)
         if gyration > 2 * reach:
             doubts.append(
@@ -308,11 +311,13 @@ def _numbers_of_joints(tree: Tree) -> list[str]:
 
     def cell(joint: Joint, field: str) -> str:
         values = np.asarray(getattr(joint, field))
+        # infinite limits and zero losses are the values of joints that state none
         stated = values[np.isfinite(values) & (values != 0)] if is_numeric(values) else values
         return ", ".join(dict.fromkeys(f"{x:.4g}" if is_numeric(x) else str(x) for x in stated))
 
     cells = [[b.joint.name, *(cell(b.joint, x) for x in NUMBERS)] for b in tree.bodies]
     rows = [row for row in cells if any(row[1:])]
+    # columns without any number are left out
     shown = [i for i in range(len(NUMBERS) + 1) if any(row[i] for row in rows)]
     head = ["joint", *(name.replace("_", " ") for name in NUMBERS)]
     table = _table([head[i] for i in shown], [[row[i] for i in shown] for row in rows])

@@ -212,6 +212,7 @@ class _Urdf(_Writer):
                     f"joint {joint.name!r} has {name} {getattr(joint, name).tolist()}",
                     "write MJCF, which can",
                 )
+        # an unlimited hinge is "continuous"; a revolute joint of a URDF must have limits
         kind = self.kinds[type(joint.group)]
         lower = self.one(joint, "lower")
         upper = self.one(joint, "upper")
@@ -413,6 +414,7 @@ def _origin(T: Array) -> dict[str, Array]:
 
 def _roll_pitch_yaw(R: np.ndarray) -> list[float]:
     """Angles with R = Rz(yaw) Ry(pitch) Rx(roll), to round-off also where roll and yaw are about one axis."""
+    # roll from the remaining rotation, since at pitch = pi/2 only roll - yaw is determined
     yaw = np.arctan2(R[1, 0], R[0, 0])
     pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
     _, y, z = np.eye(3)

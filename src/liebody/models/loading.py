@@ -45,6 +45,7 @@ def load(
         tree = source
     else:
         tree = load_description(described(source), floating=floating, **options)
+    # whoever passes a Tree made it open on purpose; a file may surprise with loops
     loops = [closure.name for closure in getattr(tree, "closures", ())]
     if loops and not isinstance(source, Tree):
         warn(

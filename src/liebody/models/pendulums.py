@@ -74,6 +74,7 @@ def _chain(name: str, masses: Sequence[Any], lengths: Sequence[Any], inertia: An
     axis = 2 if spherical else 1
     placement = np.eye(4) if spherical else UPRIGHT
     for i, (mass, length) in enumerate(zip(masses, lengths, strict=True), start=1):
+        # exact zeros beside a length that may be a symbol
         end = np.array([0 if k != axis else -length for k in range(3)])
         group = Spherical() if spherical else Revolute((0, 0, 1))
         builder.add(f"link{i}", group, inertia(mass, length, end), parent, placement)

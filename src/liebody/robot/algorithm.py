@@ -159,6 +159,7 @@ class Algorithm:
     @cached_property
     def text(self) -> str:
         """The docstring of the function, without tree and gravity; functions are called as methods are."""
+        # docstrings of `dynamics` call functions by their names; robots may call the methods otherwise
         methods = {f"`{x.function.__name__}`": f"`{x.name}`" for x in _algorithms(self.owner)}
         text = (inspect.getdoc(self.function) or self.name) + "\n"
         text = _without(text, KNOWN)
@@ -172,6 +173,7 @@ class Algorithm:
     @cached_property
     def tuple_of(self) -> Callable[..., Any] | None:
         """The NamedTuple that the function returns, if it returns one."""
+        # annotations are texts in modules with `from __future__ import annotations`
         kind = inspect.signature(self.function).return_annotation
         kind = self.function.__globals__.get(kind) if isinstance(kind, str) else kind
         return kind if hasattr(kind, "_fields") else None
@@ -235,6 +237,7 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         optional  the optional arrays, None for those that are left out
         options   values of all options
         """
+        # named parameters of a plain robot: the call goes to the robot in which these are free
         robot = robot.freed(parameters)
         last = (robot.packed(parameters),) if robot.layout.size else ()
         given = tuple(k for k, x in zip(self.optional, optional, strict=True) if x is not None)

@@ -241,6 +241,7 @@ class Robot(Algorithms, OfTree, Parametric):
         threads: int = 1,
     ) -> Array:
         """v, (..., nv), of w = (v_x, internal velocity) (..., k + r), by `internal_inverse`."""
+        # v = X (v_x, v_y), and the internal velocity is J v_y: its inverse gives v_y back
         k = self.tree.bodies[0].joint.dim
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         X = self.decoupling_transform_inverse(q, x, threads=threads)
@@ -258,6 +259,7 @@ class Robot(Algorithms, OfTree, Parametric):
         threads: int = 1,
     ) -> Array:
         """(F_x, internal force), (..., k + r), of efforts tau, by the transpose of `internal_inverse`."""
+        # forces are dual to velocities: v_y = J^+ u means that the power F_y . v_y is (J^+T F_y) . u
         k = self.tree.bodies[0].joint.dim
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         F = self.decoupled_efforts(q, tau, x, threads=threads)
@@ -327,6 +329,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
         Raises ModelError for unknown names.
         """
+        # the kernel of the call has the guard of its arrays, and raises for unknown names and options
         call = self.kernel(name, **options)
         algorithm, optional = kernels_of(type(self))[name]
         arrays = algorithm.arguments(self, optional)
@@ -443,6 +446,7 @@ class Robot(Algorithms, OfTree, Parametric):
         checked of the values. Derivatives by q are by its coordinates. Free parameters are the last argument.
         Raises ModelError for unknown names, ShapeError for results of three axes.
         """
+        # CasADi has no loops: expressions are a straight line, which is slow and large for large robots
         function = self.kernel(name, **options).function
         straight = function.unroll()
         large = sum(straight.operations.values()) > EXTERNAL
@@ -470,7 +474,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
     def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         """A random value of an argument of kernels, for the self-test in C."""
-        if argument == PARAMETERS:
+        if argument == PARAMETERS:  # own values; symbols have none, and most stand for positive numbers
             return np.where(np.isnan(self.values), rng.uniform(0.5, 1.5, shape), self.values)
         is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
         return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
@@ -480,6 +484,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
         Symbols have no bytes, and code of users may change between processes: neither is cached on disk.
         """
+        # The values of free parameters are inputs, so they are no part of it: `plain` has the others.
         identity = _fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
