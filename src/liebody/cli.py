@@ -38,16 +38,20 @@ from .simulation.simulate import simulate
 from .symbolic import equations
 from .view import require_for, view
 
-HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
+HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+UNBROKEN = "\u2011"
 ARGUMENT = re.compile(r"""\b(\w+)=(\w+|'[^']*'|"[^"]*")""")  # of a call in Python
 ROUNDED = 1e-3  # a quaternion typed with a few decimals is this near to unit
 EXPORTED = "inverse_dynamics,forward_dynamics,mass_matrix"
-DEMO_TURN, DEMO_VELOCITY = (1.9, 0, 0, 0.3, 0.8, 0), (0, 1.5, 0.3, 0, 0, 2.0)
-DEMO_TIME, DEMO_STEP, DEMO_MEMBERS = 10.0, 1e-3, 1024
+DEMO_TURN = (1.9, 0, 0, 0.3, 0.8, 0)
+DEMO_VELOCITY = (0, 1.5, 0.3, 0, 0, 2.0)
+DEMO_TIME = 10.0
+DEMO_STEP = 1e-3
+DEMO_MEMBERS = 1024
 
 
 class Refused(click.ClickException):
-    """What the user gave cannot be: the message on stderr, exit status 2."""
+    """An error of the user: the message goes to stderr, the exit status is 2."""
 
     exit_code = 2
 
@@ -84,13 +88,16 @@ class Commands(click.Group):
         return sorted({*super().list_commands(ctx), *entry_points(group="liebody.commands").names})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        own = super().get_command(ctx, name)
-        found = own or next((e.load() for e in entry_points(group="liebody.commands", name=name)), None)
-        if found is not None:
-            found.context_class = CommandContext
-        return found
+        command = super().get_command(ctx, name)
+        if command is None:  # importing a package that adds commands takes time: only when one is asked for
+            others = entry_points(group="liebody.commands", name=name)
+            command = next((entry.load() for entry in others), None)
+        if command is not None:
+            command.context_class = CommandContext
+        return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        # errors and warnings of the library name arguments of Python; a shell has options
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
@@ -115,8 +122,8 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__
 def as_typed(text: str, command: click.Command | None) -> str:
     """A message with arguments of Python as options of a command: `joints='real'` becomes `--joints real`.
 
-    `floating=True` becomes `--floating`, and `simplify=False` becomes `--no-simplify`. What the command has
-    no option for stays.
+    `floating=True` becomes `--floating`, and `simplify=False` becomes `--no-simplify`. An argument without
+    an option of the command stays as it is.
     """
     options = {x.name: x for x in command.params if isinstance(x, click.Option)} if command else {}
 
@@ -203,6 +210,7 @@ def demo(out: Path) -> None:
     v0 = np.array(DEMO_VELOCITY, float)
     click.echo(f"{robot}, on ball joints\n")
 
+    # one step first, so that the time of compiling is told apart from the time of the run
     start = time.perf_counter()
     simulate(robot, q0, v0, t_end=DEMO_STEP, dt=DEMO_STEP)
     compiling = time.perf_counter() - start
@@ -211,6 +219,7 @@ def demo(out: Path) -> None:
     rate = DEMO_TIME / DEMO_STEP / float(run.metadata["seconds"])
     _row("one pendulum", f"{rate:,.0f} steps/s", f"{run.metadata['method']}, h = {DEMO_STEP} s")
 
+    # members next to the first one, for a tenth of its time: their lanes share the compiled loop
     near = v0 + 1e-3 * np.random.default_rng(0).standard_normal((DEMO_MEMBERS, robot.nv))
     brief = DEMO_TIME / 10
     simulate(robot, q0, near, t_end=DEMO_STEP, dt=DEMO_STEP)
@@ -311,16 +320,20 @@ def simulate_(
     """
     if members > 1 and seed is None:
         raise click.UsageError("--members draws random states, and so needs --seed.")
+    # refuse files and methods before the robot is loaded, which takes longest
     _check_suffixes(picture, data)
     scheme = method_of(method)
     robot = load(source, floating=floating)
     coordinates, dofs = labels(robot.tree)
-    q, v = robot.neutral(), np.zeros(robot.nv)
+    q = robot.neutral()
+    v = np.zeros(robot.nv)
     if seed is not None:
         rng = np.random.default_rng(seed)
         shape = () if members == 1 else (members,)
-        q, v = robot.random(rng, shape), rng.standard_normal((*shape, robot.nv))
-    q, v = _assigned("--q0", q0, coordinates, q), _assigned("--v0", v0, dofs, v)
+        q = robot.random(rng, shape)
+        v = rng.standard_normal((*shape, robot.nv))
+    q = _assigned("--q0", q0, coordinates, q)
+    v = _assigned("--v0", v0, dofs, v)
     efforts = None if tau is None else _assigned("--tau", tau, dofs, np.zeros(robot.nv))
 
     run = simulate(
@@ -378,6 +391,7 @@ def view_(source: str, run: Path | None, floating: bool, q0: str | None, out: Pa
 
 def _robot_of(run: Run, path: Path, source: str, floating: bool) -> Robot:
     """The robot of a run, on the base that the run has, fixed or floating, whatever --floating says."""
+    # a run knows its coordinates: if they fit the robot with the other base only, that one was simulated
     robot = load(source, floating=floating)
     if run.coordinates == labels(robot.tree)[0] or source in models.names():
         return _fitting(robot, run, path)
@@ -391,7 +405,8 @@ def _robot_of(run: Run, path: Path, source: str, floating: bool) -> Robot:
 
 def _fitting(robot: Robot, run: Run, path: Path) -> Robot:
     """The robot, if it has as many coordinates as a run."""
-    theirs, ours = len(run.coordinates), robot.nq
+    theirs = len(run.coordinates)
+    ours = robot.nq
     if theirs != ours:
         model = run.metadata.get("model", "a mechanism")
         raise Refused(
@@ -403,6 +418,7 @@ def _fitting(robot: Robot, run: Run, path: Path) -> Robot:
 
 def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
     """Names of functions that need no options, after those that are typed."""
+    # a shell completes the last word; the words before it and their commas are kept
     before, comma, begun = typed.rpartition(",")
     names = [name for name, (algorithm, _) in kernels_of(Robot).items() if algorithm.is_complete]
     return [before + comma + name for name in names if name.startswith(begun)]
@@ -435,12 +451,13 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     for path in paths:
         click.echo(f"wrote {path}")
     sources = " ".join(str(path) for path in paths if path.suffix == ".c")
+    # a command that can be copied, with a compiler that this machine has
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
 
 
 def _listed(text: str) -> list[str]:
-    """What is separated by commas."""
+    """The words of a text that are separated by commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
@@ -488,8 +505,8 @@ def equations_(
     Mass matrix M, Coriolis matrix C, gravity g, energies and the equations themselves, as text or LaTeX; or a
     function that computes M, C and g, with common subexpressions. Needs SymPy: pip install sympy.
     """
-    found = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
-    click.echo(getattr(found, language or "text")(*_listed(parts or "")), nl=False)
+    closed = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
+    click.echo(getattr(closed, language or "text")(*_listed(parts or "")), nl=False)
 
 
 @main.group(name="cache")
@@ -505,10 +522,10 @@ def cache_() -> None:
 @_examples("liebody cache info")
 def cache_info() -> None:
     """Say where kernels are kept, how many, and how much they take."""
-    found = cache.by_version()
+    versions = cache.by_version()
     _row("folder", str(cache.cache_folder()))
-    _row("size", _bytes(sum(size for _, size in found.values())), f"of {_bytes(cache.limit())}")
-    for version, (count, size) in found.items():
+    _row("size", _bytes(sum(size for _, size in versions.values())), f"of {_bytes(cache.limit())}")
+    for version, (count, size) in versions.items():
         name = f"libraries of {version}" if version else "notes"
         _row(name, counted(count, "entry", "entries"), _bytes(size))
 
@@ -545,6 +562,7 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
     """`values` (..., n) with what an option says: n numbers, or name=number for some."""
     if text is None:
         return values
+    # without names all entries are given, in their order; with names some of them, in any order
     words = [word.strip() for word in text.split(",")]
     if "=" not in text:
         if len(words) != len(names):
@@ -553,17 +571,17 @@ def _assigned(option: str, text: str | None, names: Labels, values: Array) -> Ar
                 f"{option} needs {len(names)} numbers ({', '.join(names.names)}), not {len(words)}{more}"
             )
         return np.broadcast_to([_number(option, word) for word in words], values.shape).copy()
-    given = {}
+    numbers: dict[str, float] = {}
     for word in words:
         name, equals, number = map(str.strip, word.rpartition("="))
         if not equals:
             raise Refused(
                 f"{option}: {word!r} names no entry; write all as name=number, or all numbers without names"
             )
-        if name in given:
+        if name in numbers:
             raise Refused(f"{option} names {name!r} twice; give each entry one number")
-        given[name] = _number(option, number)
-    return names.filled(given, values, option)
+        numbers[name] = _number(option, number)
+    return names.filled(numbers, values, option)
 
 
 def _number(option: str, word: str) -> float:
@@ -580,7 +598,7 @@ def _rounded_quaternions(robot: Robot, q: Array, coordinates: Labels) -> Array:
 
 
 def _check_suffixes(picture: Path | None, data: Path | None) -> None:
-    """Refuse what could not be written, before the work."""
+    """Refuse files that could not be written, before the work."""
     if picture is not None:
         require("pictures", "matplotlib", extra="plot")
         if picture.suffix not in (".png", ".pdf", ".svg"):

@@ -1,4 +1,15 @@
-"""Robot descriptions in, and coordinates to and from other libraries."""
+"""Robot descriptions in and out, and coordinates to and from other libraries. The modules:
+
+document     XML, read safely
+urdf         URDF into a tree
+mjcf         MJCF into a tree, by MuJoCo
+mjcf_limits  limits of an MJCF, before MuJoCo reads it
+meshes       surfaces from STL files
+writing      trees as URDF and MJCF
+report       a mechanism and doubts about it
+layouts      coordinates of Pinocchio and MuJoCo
+c_export     C99 source of kernels
+"""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""C99 source of kernels, to compile into a controller: source, header, self-test and a file for CMake."""
+"""Write C99 source of kernels for controllers: source, header, self-test and a file for CMake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ..scalars import Array
 STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
 TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
-LEAST_FLOAT, TIMES_ROUND_OFF = 1e-5, 10.0  # of floats: so much, or so often the round-off of our own
+LEAST_FLOAT = 1e-5  # relative tolerance of floats, at least
+TIMES_ROUND_OFF = 10.0  # the tolerance as a multiple of the round-off of our own kernel in floats
 
 Exportable = Kernel | Function | Program
 Functions = Iterable[Exportable | tuple[str, Exportable]] | Mapping[str, Exportable]
@@ -76,7 +77,8 @@ def export_c(
 
     Raises LiebodyError where there is nothing to export, or a type that cannot be.
     """
-    about, prefix = about or About(), _word(name).lower()
+    about = about or About()
+    prefix = _word(name).lower()
     prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
     single = data_type(dtype) == np.float32
     if not single and data_type(dtype) != np.float64:
@@ -105,16 +107,18 @@ def export_c(
 
 def _named(functions: Functions) -> dict[str, Exportable]:
     """The functions by their names in C, which differ."""
-    given = functions.items() if isinstance(functions, Mapping) else functions
+    items = functions.items() if isinstance(functions, Mapping) else functions
     named: dict[str, Exportable] = {}
-    pairs = (x if isinstance(x, tuple) and len(x) == 2 else (getattr(x, "name", ""), x) for x in given)
+    pairs = (x if isinstance(x, tuple) and len(x) == 2 else (getattr(x, "name", ""), x) for x in items)
     for key, function in pairs:
         if not isinstance(key, str) or not isinstance(function, Exportable):
             raise ArgumentError(
                 f"{short(key)}: {short(function)} cannot be exported; give kernels, functions or programs, "
                 "or a name for each"
             )
-        word, number = _word(key), 1
+        # functions of one name, such as a jacobian of two frames, get numbers
+        word = _word(key)
+        number = 1
         while (name := word if number == 1 else f"{word}_{number}") in named:
             number += 1
         named[name] = function
@@ -122,11 +126,12 @@ def _named(functions: Functions) -> dict[str, Exportable]:
 
 
 def _word(text: str) -> str:
+    """The text as a word of C, of ASCII letters, digits and underscores."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
 
 
 def _comment(text: str) -> str:
-    """What may stand in a comment of C: names in descriptions are anybody's text."""
+    """The text made safe for a comment of C: names in descriptions may hold anything."""
     text = text.encode("ascii", "replace").decode().replace("?", "_")  # ?? begins a trigraph
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "_")
 
@@ -135,20 +140,23 @@ class _Exported:
     """A function as it goes into the files."""
 
     def __init__(self, prefix: str, key: str, given: Exportable, single: bool, sample: Sample) -> None:
-        self.key, self.real = key, "float" if single else "double"
+        self.key = key
+        self.real = "float" if single else "double"
         self.kernel = given if isinstance(given, Kernel) else Kernel(given)
         self.function = self.kernel.function
         self.name, *_ = c99_names(self.function, identifier(f"{prefix}_{key}"))
         self.text = callable_c99(self.function, self.name, single)
+        # names of arguments are those of the prototype, which differ from the inputs' where C reserves a word
         shapes = [*self.kernel.inputs.values(), *self.kernel.outputs.values()]
         head = next(x for x in self.text.splitlines() if x.startswith(f"void {self.name}("))
         declared = head[head.index("(") + 1 : -1].split(", ") if shapes else []
         self.arguments = list(zip(declared, shapes, strict=True))
-        self.single, self.sample = single, sample
+        self.single = single
+        self.sample = sample
 
     @property
     def names(self) -> list[str]:
-        """Of arguments and results, in C."""
+        """The names of arguments and results in C."""
         return [declared.split("*")[-1] for declared, _ in self.arguments]
 
     def declaration(self, macros: Sequence[str]) -> str:
@@ -169,7 +177,8 @@ class _Exported:
 
     def case(self) -> str:
         """A C function that runs this one at random states."""
-        rng, lines = np.random.default_rng(0), [f"static void test_{self.key}(void)", "{"]
+        rng = np.random.default_rng(0)
+        lines = [f"static void test_{self.key}(void)", "{"]
         for state in range(STATES):
             values, results = self._state(rng)
             names = [f"in{state}_{k}" for k in range(len(values))]
@@ -185,7 +194,7 @@ class _Exported:
         return "\n".join([*lines, "}", ""])
 
     def _state(self, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
-        """Arguments that `real` holds, with the exact results; finite ones, where they are found."""
+        """Arguments that `real` holds, and the results in double; finite ones, if DRAWS find any."""
         for _ in range(DRAWS):
             values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
             values = [x.astype(np.float32).astype(float) if self.single else x for x in values]
@@ -195,6 +204,7 @@ class _Exported:
         return values, results
 
     def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float]:
+        """The relative tolerance of each result; for floats from the round-off of our own kernel."""
         if not self.single:
             return [TOLERANCE] * len(results)
         ours = _listed(Kernel(self.function, dtype=np.float32)(*values))
@@ -203,6 +213,7 @@ class _Exported:
         return [max(LEAST_FLOAT, float(f"{TIMES_ROUND_OFF * x:.1e}")) for x in off]
 
     def _table(self, name: str, values: Array) -> str:
+        """The text of a constant array."""
         numbers = (literal(float(x), "f" if self.single else "") for x in np.ravel(values))
         return f"    {constant_table(self.real, name, numbers)}"
 
@@ -212,7 +223,9 @@ def _listed(results: Any) -> list[Array]:
 
 
 def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str) -> str:
-    real, macros = exported[0].real, dict.fromkeys([f"{prefix}_H".upper()])
+    """The text of the header. Macros are numbered by underscores where two would be one word."""
+    real = exported[0].real
+    macros = dict.fromkeys([f"{prefix}_H".upper()])
 
     def macro(*words: str) -> str:
         name = "_".join([prefix, *words]).upper()
@@ -247,6 +260,7 @@ threads may call them at once. Arguments are not checked; quaternions must be un
 
 
 def _test(prefix: str, exported: Sequence[_Exported], real: str) -> str:
+    """The text of the program that compares the functions in C with our numbers."""
     return "\n".join(
         [
             f"/* Compares {prefix}.c with numbers of the library that generated it. */",

@@ -1,4 +1,4 @@
-"""Robot descriptions as text: XML read safely, into elements that know their line.
+"""Read the XML of robot descriptions safely, into elements that know their line.
 
 The parser is Expat, of Python's standard library, with a handler that stops at a document type declaration.
 Without one there are no entities but the five of XML itself, so nothing can expand, and nothing is fetched
@@ -53,6 +53,7 @@ class XmlElement:
 
     def everything(self) -> Iterator[XmlElement]:
         """The element and all below it."""
+        # a stack instead of recursion: files nest up to DEEPEST elements
         pending = [self]
         while pending:
             element = pending.pop()
@@ -89,6 +90,7 @@ class XmlElement:
         return self._numbers(self.text, f"the text {quoted(self.text.strip())} of <{self.tag}>", (1,))[0]
 
     def _numbers(self, text: str, what: str, counts: tuple[int, ...], infinite: bool = False) -> list[float]:
+        # Refuse in the order in which a user would mend: macros, words, how many, not finite, too large.
         expected = " or ".join(map(str, counts))
         plural = "" if counts == (1,) else "s separated by blanks"
         remedy = f"write {expected} decimal number{plural}, such as 0.25 or 1e-3"
@@ -116,7 +118,7 @@ class XmlElement:
 
 
 def _decimals(text: str) -> list[float]:
-    """The numbers of a text; float() alone takes 1_000, digits of all scripts, and any number of them."""
+    """The numbers of a text; float() would also take 1_000, digits of other scripts, and endless ones."""
     words = text.split()
     if "_" in text or not text.isascii() or max(map(len, words), default=0) > LONGEST_NUMBER:
         raise ValueError(text)
@@ -159,7 +161,7 @@ def listed(names: list[str], most: int = 6) -> str:
 
 
 def counts(found: Mapping[str, int]) -> str:
-    """Names in order, each with how often it was found."""
+    """Names in alphabetical order, each with its count."""
     return ", ".join(f"{name} ({n})" for name, n in sorted(found.items()))
 
 
@@ -207,6 +209,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
 
 
 def _check_size(source: str, size: int) -> None:
+    """Refuse a file of more than LARGEST_FILE bytes."""
     if size > LARGEST_FILE:
         raise DescriptionError(
             f"{source} has {size} bytes, and a description at most {LARGEST_FILE}. "
@@ -215,12 +218,16 @@ def _check_size(source: str, size: int) -> None:
 
 
 def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
+    """The root element of a document; the handler of a <!DOCTYPE> refuses it before any entity is defined."""
     _check_size(source, len(data))
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        data, encoding = data.decode("utf-16", "replace").encode(), "utf-8"
+        data = data.decode("utf-16", "replace").encode()
+        encoding = "utf-8"
+    # lines of blanks before the declaration are removed; messages count them nevertheless
     text = data.removeprefix(codecs.BOM_UTF8).lstrip()
     passed_over = data.count(b"\n", 0, len(data) - len(text))
     parser = expat.ParserCreate(encoding)
+    # the open elements, outermost first, below a top without a tag; handlers push, pop and fill them
     top = XmlElement("", {}, source, 0)
     opened = [top]
 

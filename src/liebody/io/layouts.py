@@ -1,11 +1,11 @@
-"""Coordinates and velocities in Pinocchio's and MuJoCo's layouts, and back.
+"""Convert coordinates and velocities to Pinocchio's and MuJoCo's layouts, and back.
 
     layout = pinocchio_layout(tree, model)          # a pinocchio.Model; MuJoCo: mujoco_layout(tree, mjmodel)
     q_theirs = layout.to_q(q)
     v_theirs, a_theirs = layout.to_v(q, v), layout.to_a(q, v, a)
     tau = layout.from_effort(q_theirs, pinocchio.rnea(model, data, q_theirs, v_theirs, a_theirs))
 
-Joints correspond by name, in whatever order each library keeps them. What differs, joint by joint:
+Joints correspond by name, in whatever order each library keeps them. The differences, joint by joint:
 
                 liebody                     Pinocchio                   MuJoCo
     revolute    angle                       angle, or (cos, sin)        angle
@@ -52,11 +52,13 @@ class _Form(NamedTuple):
 
 def _order(*indices: int) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
     """A reordering of the last axis, and its inverse."""
-    there, back = np.array(indices), np.argsort(indices)
+    there = np.array(indices)
+    back = np.argsort(indices)
     return (lambda x: x[..., there]), (lambda x: x[..., back])
 
 
 def _constant(*indices: int) -> Callable[[Array], Array]:
+    """The map q -> B of a permutation of velocities, which does not depend on q."""
     B = np.eye(len(indices))[list(indices)]
     return lambda q: B
 
@@ -133,15 +135,15 @@ class Layout:
     parts: tuple[_Part, ...]
 
     def __repr__(self) -> str:
-        own = f"nq = {self.tree.nq}, nv = {self.tree.nv}"
-        return f"Layout of {self.tree.name!r}, {own}, in a model with nq = {self.nq}, nv = {self.nv}"
+        sizes = f"nq = {self.tree.nq}, nv = {self.tree.nv}"
+        return f"Layout of {self.tree.name!r}, {sizes}, in a model with nq = {self.nq}, nv = {self.nv}"
 
     def to_q(self, q: Array) -> np.ndarray:
         """Configuration (..., tree.nq) to (..., nq)."""
         q = vectors("q", q, self.tree.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.nq))
         for part in self.parts:
-            out[..., part.q] = part.form.to_q(_own(part.body, q))
+            out[..., part.q] = part.form.to_q(_joint_coordinates(part.body, q))
         return out
 
     def from_q(self, q: Array) -> np.ndarray:
@@ -155,16 +157,18 @@ class Layout:
 
     def to_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., tree.nv) at q (..., tree.nq) to (..., nv)."""
-        q, v = vectors("q", q, self.tree.nq, finite=False), vectors("v", v, self.tree.nv, finite=False)
+        q = vectors("q", q, self.tree.nq, finite=False)
+        v = vectors("v", v, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, v)
         for part in self.parts:
-            own = part.body.ratio * v[..., part.body.dofs]
-            out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), own)
+            rates = part.body.ratio * v[..., part.body.dofs]
+            out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), rates)
         return out
 
     def from_v(self, q: Array, v: Array) -> np.ndarray:
         """Velocity (..., nv) at q (..., nq) to (..., tree.nv)."""
-        q, v = self.from_q(q), vectors("v", v, self.nv, finite=False)
+        q = self.from_q(q)
+        v = vectors("v", v, self.nv, finite=False)
         out = self._empty(self.tree.nv, q, v)
         for part in self.parts:
             if part.body.joint.mimic is None:
@@ -174,8 +178,10 @@ class Layout:
 
     def to_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., tree.nv), the rate of v, at q and v, to (..., nv)."""
+        # their velocity is B(q) v, so their acceleration is B a + Bdot v
         out = self.to_v(q, vectors("a", a, self.tree.nv, finite=False))
-        q, v = np.asarray(q, float), vectors("v", v, self.tree.nv, finite=False)
+        q = np.asarray(q, float)
+        v = vectors("v", v, self.tree.nv, finite=False)
         out = out + self._empty(self.nv, v)
         for part in self.parts:
             if part.form.drift:
@@ -189,7 +195,8 @@ class Layout:
 
     def to_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., tree.nv) at q to (..., nv), of the same power; zero on mimics."""
-        q, tau = vectors("q", q, self.tree.nq, finite=False), vectors("tau", tau, self.tree.nv, finite=False)
+        q = vectors("q", q, self.tree.nq, finite=False)
+        tau = vectors("tau", tau, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, tau)
         for part in self.parts:
             if part.body.joint.mimic is None:
@@ -199,15 +206,18 @@ class Layout:
 
     def from_effort(self, q: Array, tau: Array) -> np.ndarray:
         """Generalised efforts (..., nv) at q (..., nq) to (..., tree.nv), of the same power."""
-        q, tau = self.from_q(q), vectors("tau", tau, self.nv, finite=False)
+        q = self.from_q(q)
+        tau = vectors("tau", tau, self.nv, finite=False)
         out = self._empty(self.tree.nv, q, tau)
+        # += because followers share the freedom of their leader: their efforts act on it with their ratio
         for part in self.parts:
             B = part.form.turn(q[..., part.body.coordinates])
-            own = _times(np.swapaxes(B, -1, -2), tau[..., part.v])
-            out[..., part.body.dofs] += part.body.ratio * own
+            efforts = _times(np.swapaxes(B, -1, -2), tau[..., part.v])
+            out[..., part.body.dofs] += part.body.ratio * efforts
         return out
 
     def _empty(self, size: int, *arrays: np.ndarray) -> np.ndarray:
+        """Zeros (..., size) for the common batch of arrays."""
         return np.zeros((*np.broadcast_shapes(*(array.shape[:-1] for array in arrays)), size))
 
 
@@ -237,7 +247,9 @@ def mujoco_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] | No
     sizes = [(7, 6), (4, 3), (1, 1), (1, 1)]  # mjtJoint: free, ball, slide, hinge
     theirs = {}
     for i, name in enumerate(joint_names(model)):
-        (nq, nv), q, v = sizes[model.jnt_type[i]], model.jnt_qposadr[i], model.jnt_dofadr[i]
+        nq, nv = sizes[model.jnt_type[i]]
+        q = model.jnt_qposadr[i]
+        v = model.jnt_dofadr[i]
         theirs[name] = slice(q, q + nq), slice(v, v + nv)
     return _layout(tree, model, "MuJoCo", theirs, names)
 
@@ -248,11 +260,11 @@ def joint_names(model: Any) -> list[str]:
     A joint without a name is called like its body where it is the only one there, as in a `TreeBuilder`, and
     otherwise "joint number 3".
     """
-    given = [model.joint(i).name for i in range(model.njnt)]
+    stated = [model.joint(i).name for i in range(model.njnt)]
 
     def name(i: int, body: int) -> str:
         its = model.body(body).name if model.body_jntnum[body] == 1 else ""
-        return given[i] or (its if its not in given else "") or f"joint number {i}"
+        return stated[i] or (its if its not in stated else "") or f"joint number {i}"
 
     return [name(i, body) for i, body in enumerate(model.jnt_bodyid)]
 
@@ -260,9 +272,11 @@ def joint_names(model: Any) -> list[str]:
 def _layout(
     mechanism: OfTree | Tree, model: Any, library: str, theirs: Places, names: Mapping[str, str] | None
 ) -> Layout:
-    """The layout of a library's model, of whose joints it is known where they are in q and v."""
+    """The layout of a library's model, from the places of its joints in q and v."""
     tree = mechanism if isinstance(mechanism, Tree) else mechanism.tree
     names = {body.joint.name: body.joint.name for body in tree.bodies} | dict(names or {})
+    # the joint of a floating base has a different name in each library, so one spare joint of six freedoms on
+    # each side is enough to match them
     free = [body.joint.name for body in tree.bodies if isinstance(body.joint.group, Free)]
     free = [name for name in free if names[name] not in theirs]
     spare = [name for name, (_, v) in theirs.items() if v.stop - v.start == 6 and name not in names.values()]
@@ -271,7 +285,8 @@ def _layout(
 
     parts = []
     for body in tree.bodies:
-        joint, name = body.joint, names[body.joint.name]
+        joint = body.joint
+        name = names[joint.name]
         if joint.dim == 0 or (joint.mimic is not None and name not in theirs):
             continue
         if name not in theirs:
@@ -297,10 +312,12 @@ def _layout(
     return Layout(tree, model.nq, model.nv, tuple(parts))
 
 
-def _own(body: Body, q: np.ndarray) -> np.ndarray:
-    own = q[..., body.coordinates]
-    return own if body.joint.mimic is None else body.ratio * own + body.offset
+def _joint_coordinates(body: Body, q: np.ndarray) -> np.ndarray:
+    """The coordinates of a joint; those of a follower from its leader's."""
+    coordinates = q[..., body.coordinates]
+    return coordinates if body.joint.mimic is None else body.ratio * coordinates + body.offset
 
 
 def _times(B: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """B v (..., m) of matrices (..., m, n) and vectors (..., n)."""
     return (B @ v[..., None])[..., 0]

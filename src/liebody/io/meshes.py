@@ -1,4 +1,4 @@
-"""Surfaces of bodies as triangles, read from files."""
+"""Read surfaces of bodies as triangles from STL files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ def read_stl(path: Path) -> np.ndarray:
     except OSError as error:
         pass_on_signals(error)
         raise ModelError(f"the mesh {quoted(path.name)} cannot be read: {error.strerror or error}") from error
+    # A binary file is told by its length alone, which its count of triangles determines.
     count = int.from_bytes(data[80:HEADER], "little") if len(data) >= HEADER else -1
-    if len(data) == HEADER + count * TRIANGLE.itemsize:  # a text may start with "solid", and so may a binary
+    if len(data) == HEADER + count * TRIANGLE.itemsize:  # both kinds may start with "solid"
         corners = np.frombuffer(data, TRIANGLE, count, HEADER)["corners"].astype(float)
     else:
         lines = [line.split()[1:] for line in data.splitlines() if line.split()[:1] == [b"vertex"]]

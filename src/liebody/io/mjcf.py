@@ -1,8 +1,8 @@
-"""MJCF, MuJoCo's models, read into a tree by MuJoCo itself.
+"""Read MJCF, MuJoCo's format, into a tree by MuJoCo itself.
 
 `MjSpec` parses the file with its includes and defaults and compiles it. The tree is made of the compiled
-model: names and numbers are MuJoCo's own, also the inertias that follow from geoms. docs/descriptions.md has
-a table of what is read and what is not. What is worth knowing:
+model: names and numbers are MuJoCo's, also the inertias that follow from geoms. docs/descriptions.md has a
+table of the elements that are read. Choices:
 
 * q is MuJoCo's qpos, joint by joint: hinges and slides count from their `ref`, a free joint holds the pose in
   the world. `mujoco_layout(tree, model)` converts; velocities of free joints differ.
@@ -10,7 +10,7 @@ a table of what is read and what is not. What is worth knowing:
 * A linear `equality` between two hinges or slides, of joints or of fixed tendons, binds a follower, as
   <mimic> does in a URDF. `connect` and `weld` are the tree's `closures`.
 * MuJoCo's constraints are soft. Here followers and closures are exact, and limits are numbers.
-* Everything that is not used is named, in one `UnusedElements` warning.
+* One `UnusedElements` warning names every element without effect.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ GEOMS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box",
 SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 3}
 TETRAHEDRON = [0.0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1]  # vertices
 UNLIMITED = 1e10
-"""What MuJoCo takes for infinite."""
+"""Limits from here on are infinite to MuJoCo."""
 
 COLLISION_GROUP = 3
 """From this geom group on MuJoCo's viewers hide shapes: by custom they are for collisions."""
@@ -73,17 +73,17 @@ COUNTS = {
     "ngravcomp": "body@gravcomp",
     "nplugin": "plugin",
 }
-"""What a compiled model counts, and nothing here uses."""
+"""Counts of a compiled model whose elements have no effect here."""
 
 DISABLED = "CONSTRAINT EQUALITY FRICTIONLOSS LIMIT PASSIVE SPRING DAMPER ACTUATION CLAMPCTRL".split()
-"""What <flag> can switch off in MuJoCo, and acts here nevertheless (mjtDisableBit)."""
+"""Effects that <flag> can switch off in MuJoCo, and that act here nevertheless (mjtDisableBit)."""
 
 GEOMS_TOUCH = "contact of geoms"
 CONTACTS = "liebody.contact.Contact.of_collisions(robot) makes contacts with the ground of them"
-"""What is counted where geoms can touch each other in MuJoCo, and the remedy."""
+"""The kind under which geoms that can touch are counted, and the remedy."""
 
 WATCHING = ("camera", "light", "sensor", "skin")
-"""What of that no motion depends on."""
+"""Counted elements on which no motion depends."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class MjcfTree(DescribedTree):
     """The tree of an MJCF.
 
     gravity         acceleration of free fall that it states, (3,)                                     [m/s2]
-    loops           what closes its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
+    loops           closures of its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
     reference       the configuration in which it is drawn, (nq,)
     configurations  its keyframes, {name: q (nq,)}
     actuators       those that drive hinges and slides
@@ -124,7 +124,7 @@ class MjcfTree(DescribedTree):
 
     @property
     def closures(self) -> tuple[Closure, ...]:
-        """What closes the loops of the description."""
+        """The closures of the loops of the description."""
         return self.loops
 
     def actuation(self, q: Array, v: Array, u: Array) -> Array:
@@ -140,6 +140,7 @@ class MjcfTree(DescribedTree):
         bodies = {body.joint.name: body for body in self.bodies}
         tau: list[Any] = [0.0] * self.nv
         for actuator, control in zip(self.actuators, u):
+            # l and dl/dt are sums over the joints; by virtual work the force acts on each with its gear
             geared = [(bodies[joint], gear) for joint, gear in actuator.gears.items()]
             l = sum(gear * body.joint_coordinates(q)[0] for body, gear in geared)
             rate = sum(gear * body.joint_rates(v)[0] for body, gear in geared)
@@ -153,6 +154,7 @@ class MjcfTree(DescribedTree):
 
 
 def _within(x: Any, limits: tuple[float, float]) -> Any:
+    """x, numbers or symbols, kept within limits; an infinite limit adds no operation."""
     least, largest = limits
     x = maximum(x, least) if least > -np.inf else x
     return minimum(x, largest) if largest < np.inf else x
@@ -175,16 +177,16 @@ def load_mjcf(
     mimic        bind joints that follow others by a linear equality; otherwise they move freely
     check        True: refuse inertias no body can have and motions without inertia; "warn": warn of them;
                  False: load
-    unused       whether to warn of what acts in MuJoCo and has no effect here; `tree.description.unused`
-                 counts it in any case, and cameras, lights, sensors and skins, on which no motion depends
+    unused       whether to warn of elements that act in MuJoCo and have no effect here.
+                 `tree.description.unused` always counts them, with cameras, lights, sensors and skins
 
     Bodies, joints and sites (the frames) have MuJoCo's names. A joint without one is called like its body,
     where it is the only joint there; what else has none is called "body number 3" and so on. A site that is
     called like a body is called NAME_site.
 
-    Raises MissingPackage without MuJoCo (pip install mujoco), DescriptionError for what MuJoCo refuses and
-    for names that are none, ModelError for mechanisms that cannot be. Warns (DoubtfulInertia) as stated, and
-    (UnusedElements) once of what is not used.
+    Raises MissingPackage without MuJoCo (pip install mujoco), DescriptionError for files that MuJoCo refuses
+    and for improper names, ModelError for impossible mechanisms. Warns (DoubtfulInertia) as stated, and once
+    (UnusedElements) of elements without effect.
     """
     check_option(check)
     if floating:
@@ -195,15 +197,15 @@ def load_mjcf(
 
 
 class _Reader:
-    """An MJCF on its way to a tree.
+    """An MJCF on its way to a tree. The class is long because each kind of MuJoCo's elements has a method.
 
-    model     what MuJoCo compiled
+    model     the model that MuJoCo compiled
     source    how messages call the file
     path      its absolute path; None for text
-    said      what MuJoCo warned of
+    said      warnings of MuJoCo
     meshdir   where meshes lie, beside the file
     replaced  {mesh: its file}, where no motion depends on the mesh and MuJoCo did without it
-    unused    counts what has no effect
+    unused    kinds of elements without effect, counted
     """
 
     def __init__(self, source: Any) -> None:
@@ -216,7 +218,8 @@ class _Reader:
         require("reading MJCF", "mujoco")
         check_limits(document, self.path)
 
-        self.source, self.unused = document.source, Counter[str]()
+        self.source = document.source
+        self.unused = Counter[str]()
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model, self.meshdir, self.replaced = self._compiled(source)
@@ -269,7 +272,10 @@ class _Reader:
         return name or otherwise or f"{kind} number {number}"
 
     def tree(self, merge_fixed: bool, mimic: bool, check: bool | str, unused: bool) -> MjcfTree:
+        """The tree; arguments as in `load_mjcf`."""
         model = self.model
+        # Followers first, because joints need them. Loops come after the bodies, whose frames they need, and
+        # counts last, when it is known which elements had an effect.
         followers = self._followers(mimic)
         actuators = tuple(self._actuators())
         builder = TreeBuilder(_model_name(model, self.path))
@@ -317,7 +323,9 @@ class _Reader:
 
     def _add_body(self, builder: TreeBuilder, i: int, followers: Mapping[str, Mimic]) -> None:
         """Body number i: the last of a chain of bodies, one for each of its joints."""
-        model, parent = self.model, self.bodies[self.model.body_parentid[i]]
+        model = self.model
+        parent = self.bodies[model.body_parentid[i]]
+        # MuJoCo keeps inertias along principal axes, whose rotation in the body is body_iquat
         R = SO3.element(model.body_iquat[i])
         inertia = SpatialInertia(
             float(model.body_mass[i]), model.body_ipos[i].copy(), R @ np.diag(model.body_inertia[i]) @ R.T
@@ -327,6 +335,8 @@ class _Reader:
         if not numbers:
             fixed = self.bodies[i] if self.bodies[i] not in self.joints else f"{self.bodies[i]} is fixed"
             builder.add(self.bodies[i], Joint(fixed, Fixed()), inertia, parent, placement)
+        # MuJoCo applies the joints of a body one after the other, first joint outermost. Here each joint but
+        # the last gets a massless body, and the last one carries the inertia.
         for j in numbers:
             joint = self._joint(j, followers.get(self.joints[j]))
             if isinstance(joint.group, Free):
@@ -338,11 +348,15 @@ class _Reader:
                 break
             name = new_name(f"{self.bodies[i]} on {joint.name}", self.taken)
             builder.add(name, joint, None, parent, placement)
-            parent, placement = name, np.eye(4)
+            parent = name
+            placement = np.eye(4)
 
     def _joint(self, j: int, mimic: Mimic | None) -> Joint:
-        model, kind = self.model, int(self.model.jnt_type[j])
-        axis, point = model.jnt_axis[j], model.jnt_pos[j]
+        """Joint number j, with its losses, limits, spring, and the rotors of its actuators."""
+        model = self.model
+        kind = int(model.jnt_type[j])
+        axis = model.jnt_axis[j]
+        point = model.jnt_pos[j]
         group: MotionSubgroup = (
             Free() if kind == FREE
             else Spherical(point) if kind == BALL
@@ -388,18 +402,21 @@ class _Reader:
     # -- equalities -----------------------------------------------------------------------------------------
 
     def _followers(self, mimic: bool) -> dict[str, Mimic]:
-        """{joint: whom it follows}, of the linear equalities between two hinges or slides."""
-        found: dict[str, Mimic] = {}
+        """The `Mimic` of each follower, by name, from linear equalities between two hinges or slides."""
+        followers: dict[str, Mimic] = {}
         for i, kind in enumerate(self.model.eq_type):
             if kind in (OF_JOINTS, OF_TENDONS):
                 relation = self._relation(i) if self.model.eq_active0[i] and mimic else None
-                if relation is None or not _follow(found, *relation):
+                if relation is None or not _follow(followers, *relation):
                     self.unused[f"equality/{EQUALITIES[kind]}"] += 1
-        return found
+        return followers
 
     def _relation(self, i: int) -> tuple[dict[str, float], float] | None:
         """(coefficients, constant) of an equality, sum of c x = constant; None if it is not linear."""
-        model, (a0, a1, *others) = self.model, self.model.eq_data[i, :5]
+        # MuJoCo: x_1 - x_1(0) = a0 + a1 (x_2 - x_2(0)) + a2 (...)^2 + ..., x a joint or a fixed tendon, with
+        # x(0) at qpos0. Tendons are sums of joints, so the terms of both sides are collected by joints.
+        model = self.model
+        a0, a1, *others = model.eq_data[i, :5]
         if any(others):
             return None
         coefficients: defaultdict[int, float] = defaultdict(float)
@@ -415,12 +432,13 @@ class _Reader:
 
     def _fixed_tendon(self, tendon: int) -> dict[int, float]:
         """{joint: coefficient}; empty for a spatial tendon."""
-        model, joint = self.model, 1  # mjWRAP_JOINT
-        found: defaultdict[int, float] = defaultdict(float)
+        model = self.model
+        joint = 1  # mjWRAP_JOINT
+        coefficients: defaultdict[int, float] = defaultdict(float)
         for w in range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon]):
             if model.wrap_type[w] == joint:
-                found[int(model.wrap_objid[w])] += float(model.wrap_prm[w])
-        return found
+                coefficients[int(model.wrap_objid[w])] += float(model.wrap_prm[w])
+        return coefficients
 
     def _loops(self, builder: TreeBuilder) -> Iterator[Closure]:
         """The connect and weld equalities, between sites, or between frames made for them."""
@@ -432,9 +450,13 @@ class _Reader:
                 kinds = dict(enumerate(EQUALITIES))
                 self.unused[f"equality/{kinds.get(int(kind), 'of another kind')}"] += 1
                 continue
-            name, ends = self.name("equality", i), (int(model.eq_obj1id[i]), int(model.eq_obj2id[i]))
+            name = self.name("equality", i)
+            ends = int(model.eq_obj1id[i]), int(model.eq_obj2id[i])
+            # Between bodies the places are numbers: connect has an anchor in each body; weld has the anchor
+            # in the second body, and the pose of the second body's anchor in the first one.
             if int(model.eq_objtype[i]) == 1:  # mjOBJ_BODY
-                data, frames = model.eq_data[i], []
+                data = model.eq_data[i]
+                frames = []
                 first = (data[:3], None) if kind == CONNECT else (data[3:6], data[6:10])
                 second = (data[3:6], None) if kind == CONNECT else (data[:3], None)
                 for k, (end, place) in enumerate(zip(ends, (first, second), strict=True), start=1):
@@ -447,6 +469,7 @@ class _Reader:
     # -- actuators and shapes -----------------------------------------------------------------------------
 
     def _actuators(self) -> Iterator[Actuator]:
+        """The affine actuators without dynamics of hinges and slides; others are counted."""
         model = self.model
         for i in range(len(model.actuator_trntype)):
             gears = self._gears(i)
@@ -467,7 +490,9 @@ class _Reader:
 
     def _gears(self, i: int) -> dict[str, float]:
         """{joint: gear} of an actuator; empty unless it drives hinges and slides."""
-        model, kind, end = self.model, self.model.actuator_trntype[i], self.model.actuator_trnid[i, 0]
+        model = self.model
+        kind = model.actuator_trntype[i]
+        end = model.actuator_trnid[i, 0]
         terms = {end: 1.0} if kind in (0, 1) else self._fixed_tendon(end) if kind == 3 else {}  # mjtTrn
         if any(model.jnt_type[j] not in (SLIDE, HINGE) for j in terms):
             return {}
@@ -477,10 +502,13 @@ class _Reader:
         return float(self.model.actuator_gear[_first(self.model, "out", i), 0])
 
     def _shapes(self) -> Iterator[Shape]:
+        """The geoms as shapes: MuJoCo states half of edges and lengths, `Shape` the whole."""
         model = self.model
         for i in range(model.ngeom):
-            kind, mesh = GEOMS[model.geom_type[i]], model.geom_dataid[i]
-            size, placement = model.geom_size[i], _pose(model.geom_pos[i], model.geom_quat[i])
+            kind = GEOMS[model.geom_type[i]]
+            mesh = model.geom_dataid[i]
+            size = model.geom_size[i]
+            placement = _pose(model.geom_pos[i], model.geom_quat[i])
             filename = path = None
             if kind in ("hfield", "sdf"):
                 self.unused[f"geom of type {kind}"] += 1
@@ -491,8 +519,11 @@ class _Reader:
                 size = np.array([size[0], 2 * size[1]])
             elif kind == "mesh":  # MuJoCo moves a mesh to its centre of mass and principal axes
                 placement = placement @ SE3.inverse(_pose(model.mesh_pos[mesh], model.mesh_quat[mesh]))
-                size, filename, path = model.mesh_scale[mesh], *self._mesh(mesh)
-            color, material = model.geom_rgba[i], model.geom_matid[i]
+                size = model.mesh_scale[mesh]
+                filename, path = self._mesh(mesh)
+            color = model.geom_rgba[i]
+            material = model.geom_matid[i]
+            # the default grey means that the geom states no color, and its material counts
             if material >= 0 and np.all(color == np.array([0.5, 0.5, 0.5, 1])):
                 color = model.mat_rgba[material]
             yield Shape(
@@ -508,8 +539,9 @@ class _Reader:
             )
 
     def _mesh(self, mesh: int) -> tuple[str, Path | None]:
-        """The file of a mesh, and where it lies."""
-        model, name = self.model, self.model.mesh(mesh).name
+        """The file of a mesh as the model states it, and its path; None for a path that has no file."""
+        model = self.model
+        name = model.mesh(mesh).name
         start = model.mesh_pathadr[mesh]
         if name in self.replaced:
             filename = self.replaced[name]
@@ -523,14 +555,15 @@ class _Reader:
         return shown, next((path for path in candidates if path.is_file()), None)
 
     def _count_unused(self) -> None:
+        """Count the elements without effect that are not counted where they are read."""
         import mujoco
 
         model = self.model
 
         def count(*attributes: str) -> int:
-            """How many elements have one of these numbers; what this MuJoCo does not know has none."""
-            found: Any = [getattr(model, name) for name in attributes if hasattr(model, name)]
-            return sum(any(np.any(x[i]) for x in found) for i in range(len(found[0]))) if found else 0
+            """The number of elements with one of these numbers; older MuJoCos lack some of them."""
+            columns: Any = [getattr(model, name) for name in attributes if hasattr(model, name)]
+            return sum(any(np.any(x[i]) for x in columns) for i in range(len(columns[0]))) if columns else 0
 
         spatial = sum(not self._fixed_tendon(t) for t in range(model.ntendon))
         acting = ("stiffness", "damping", "frictionloss", "limited", "armature")
@@ -559,6 +592,7 @@ def _without_idle_files(spec: Any) -> dict[str, str]:
     """
     import mujoco
 
+    # a mesh is needed unless its body has no inertia of it: by <inertial>, in the world, or without weight
     always = int(spec.compiler.inertiafromgeom) == int(mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE)
     needed = set()
     for geom in spec.geoms:
@@ -572,46 +606,55 @@ def _without_idle_files(spec: Any) -> dict[str, str]:
         mesh.name = mesh.name or Path(mesh.file).stem  # as MuJoCo calls it
         if mesh.name not in needed and mesh.file:
             replaced[mesh.name] = Path(mesh.file).name if spec.strippath else mesh.file
-            mesh.file, mesh.uservert = "", TETRAHEDRON
+            mesh.file = ""
+            mesh.uservert = TETRAHEDRON
     for texture in spec.textures:
         if texture.file or any(texture.cubefiles):
-            texture.file, texture.cubefiles = "", [""] * len(texture.cubefiles)
-            texture.builtin, texture.width, texture.height = mujoco.mjtBuiltin.mjBUILTIN_FLAT, 1, 1
+            texture.file = ""
+            texture.cubefiles = [""] * len(texture.cubefiles)
+            texture.builtin = mujoco.mjtBuiltin.mjBUILTIN_FLAT
+            texture.width = 1
+            texture.height = 1
     for field_ in spec.hfields:
         if field_.file:
-            field_.file, field_.nrow, field_.ncol, field_.userdata = "", 2, 2, [0.0] * 4
+            field_.file = ""
+            field_.nrow = 2
+            field_.ncol = 2
+            field_.userdata = [0.0] * 4
     for skin in list(spec.skins):
         if skin.file:
             spec.delete(skin) if hasattr(spec, "delete") else skin.delete()  # MuJoCo 3.3
     return replaced
 
 
-def _follow(found: dict[str, Mimic], coefficients: Mapping[str, float], constant: float) -> bool:
-    """Bind one of two joints to the other, if it is free to follow."""
+def _follow(followers: dict[str, Mimic], coefficients: Mapping[str, float], constant: float) -> bool:
+    """Bind one of two joints to the other, if it follows nobody yet: c_1 x_1 + c_2 x_2 = constant."""
     for joint, leader in (list(coefficients), list(coefficients)[::-1]) if len(coefficients) == 2 else ():
+        # the chain of leaders must not come back to the joint, or nobody would move freely
         last = leader
-        while last in found:
-            last = found[last].joint
-        if joint not in found and last != joint:
+        while last in followers:
+            last = followers[last].joint
+        if joint not in followers and last != joint:
             c = coefficients[joint]
-            found[joint] = Mimic(leader, -coefficients[leader] / c, constant / c)
+            followers[joint] = Mimic(leader, -coefficients[leader] / c, constant / c)
             return True
     return False
 
 
 def _first(model: Any, what: str, i: int) -> int:
-    """Where the controls ("ctrl") or outputs ("out") of actuator i begin; before MuJoCo 4 each has one."""
+    """The index of the first control ("ctrl") or output ("out") of actuator i; i itself before MuJoCo 4."""
     places = getattr(model, f"actuator_{what}adr", None)
     return i if places is None else int(places[i])
 
 
 def _model_name(model: Any, path: Path | None) -> str:
-    """What the file calls it; MuJoCo's default is of no use."""
+    """The name that the file states, else the name of the file: MuJoCo's default tells nothing."""
     name = model.names.split(b"\0", 1)[0].decode(errors="replace")
     return name if is_name(name) and name != "MuJoCo Model" else path.stem if path else "mjcf"
 
 
 def _gravity(model: Any) -> np.ndarray:
+    """Acceleration of free fall, (3,); zero where a flag switches gravity off."""
     import mujoco
 
     disabled = model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
@@ -619,10 +662,12 @@ def _gravity(model: Any) -> np.ndarray:
 
 
 def _range(limited: Any, limits: Sequence[float]) -> tuple[float, float]:
+    """The two limits, infinite if they do not count."""
     least, largest = map(float, limits)
     return (least, largest) if limited else (-np.inf, np.inf)
 
 
 def _pose(position: Array, quaternion: Array | None) -> np.ndarray:
+    """A pose (4, 4); None stands for no rotation."""
     R = np.eye(3) if quaternion is None else SO3.element(np.array(quaternion, float))
     return np.asarray(SE3.motion(R, np.array(position, float)), float)

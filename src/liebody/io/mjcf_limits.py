@@ -1,4 +1,4 @@
-"""What an MJCF may ask of MuJoCo: looked at before MuJoCo reads it.
+"""Refuse an MJCF that asks too much of MuJoCo, before MuJoCo reads it.
 
 An MJCF of a few lines may ask for copies without end (`replicate`), for tables of any size, and for files
 that are pipes or devices. MuJoCo sets no limits: it would take all memory, or wait for ever. The limits here
@@ -18,7 +18,7 @@ MOST_ELEMENTS = 200_000
 """Elements of a model, with all copies. The largest model known to us has some 10,000."""
 
 MOST_NUMBERS = 10**8
-"""Of a height field or of a texture: 10,000 x 10,000."""
+"""Entries of a height field or of a texture: 10,000 x 10,000."""
 
 COPIES = ("replicate", "composite", "flexcomp")
 """Elements that stand for `count` others."""
@@ -65,8 +65,10 @@ class _Check:
 
     def elements(self, document: XmlElement) -> int:
         """How many elements a description has, each counted as often as it is copied."""
-        found = [x for x in document.everything() if x.tag == "compiler"]
-        self.folders |= {self.folder / x.attributes[y] for x in found for y in FOLDERS if y in x.attributes}
+        compilers = [x.attributes for x in document.everything() if x.tag == "compiler"]
+        self.folders |= {self.folder / x[y] for x in compilers for y in FOLDERS if y in x}
+        # copies multiply on the way down; the walk ends once the total is beyond the limit, so that its time
+        # is bounded as well
         total = 0
         pending = [(document, 1)]
         while pending:
@@ -105,7 +107,8 @@ class _Check:
             for folder in self.folders:
                 for path in {folder / name, folder / Path(name).name}:  # the latter with `strippath`
                     try:
-                        there, regular = path.exists(), path.is_file() or path.is_dir()
+                        there = path.exists()
+                        regular = path.is_file() or path.is_dir()
                     except (OSError, ValueError):  # no name of a file
                         continue
                     if there and not regular:
@@ -124,6 +127,7 @@ class _Check:
 
 
 def _read(path: Path) -> XmlElement:
+    """The root of an included description; an empty element if it is no XML, which MuJoCo refuses itself."""
     try:
         return read_document(path)[0]
     except DescriptionError as error:

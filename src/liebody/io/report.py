@@ -1,4 +1,4 @@
-"""What a description says, and whether it can be true: bodies, joints, masses, reach, conditioning."""
+"""Report a mechanism and doubts about it: bodies, joints, masses, reach, conditioning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POINT_LIKE = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class TreeReport:
-    """What `report` found; its text is what `liebody info` prints.
+    """Findings of `report`; `liebody info` prints its text.
 
     tree          the mechanism
     mass          of all bodies [kg]
@@ -35,7 +35,7 @@ class TreeReport:
     condition     condition numbers of M, least, median and largest
     scaled        the largest condition number of M with its diagonal scaled to ones, whatever the units
     weakest       the joint with the least entry on the diagonal of M, and that entry
-    findings      what is wrong or doubtful, with advice
+    findings      errors and doubts, with advice
     """
 
     tree: Tree
@@ -86,18 +86,23 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
     samples   over how many random configurations, within the limits of the joints
     seed      of their random numbers
     """
+    # reach and condition numbers depend on q: take them over samples of configurations
     rng = np.random.default_rng(seed)
     configurations = [_random_configuration(tree, rng) for _ in range(samples)]
     reach = max((_reach(tree, q) for q in configurations), default=0.0)
-    condition, scaled, weakest = (1.0, 1.0, 1.0), 1.0, ("", 0.0)
+    condition = 1.0, 1.0, 1.0
+    scaled = 1.0
+    weakest = "", 0.0
     if tree.nv:
         matrices = np.array([mass_matrix(tree, q) for q in configurations], dtype=float)
         diagonals = np.diagonal(matrices, axis1=1, axis2=2)
+        # a diagonal of ones removes the units: what is left is coupling close to dependence
         scale = 1 / np.sqrt(np.where(diagonals > 0, diagonals, 1))
         conditions = np.linalg.cond(matrices)
         condition = float(conditions.min()), float(np.median(conditions)), float(conditions.max())
         scaled = float(np.linalg.cond(matrices * scale[:, :, None] * scale[:, None, :]).max())
         dof = int(diagonals.min(axis=0).argmin())
+        # a follower shares its freedom with the joint that it follows, which is the one to name
         owner = next(b for b in tree.bodies if b.joint.mimic is None and b.dofs.start <= dof < b.dofs.stop)
         weakest = owner.joint.name, float(diagonals[:, dof].min())
     return TreeReport(
@@ -121,6 +126,7 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
 
 
 def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
+    """A random configuration; joints of one freedom lie within their limits."""
     q = tree.group.random(rng) if tree.nq else np.zeros(0)
     for body in tree.bodies:
         joint = body.joint
@@ -135,6 +141,7 @@ def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
 
 def _reach(tree: Tree, q: np.ndarray) -> float:
     """The farthest point from the base: from the world, or from a body that floats."""
+    # poses by number of the body, the world first
     poses = [np.eye(4), *np.asarray(body_poses(tree, q), float).reshape(-1, 4, 4)]
     base = poses[1] if tree.bodies and isinstance(tree.bodies[0].joint.group, Free) else poses[0]
     points = [pose[:3, 3] for pose in poses[1:]]
@@ -148,67 +155,72 @@ def _reach(tree: Tree, q: np.ndarray) -> float:
 
 
 def _doubtful_bodies(tree: Tree, reach: float) -> list[str]:
-    found, points = [], []
+    """Bodies whose radius of gyration does not fit the size of the mechanism, as with wrong units."""
+    doubts = []
+    points = []
     for body in tree.bodies:
         inertia = body.inertia
         if not inertia.mass and np.any(inertia.rotational):
-            found.append(f"body {body.name!r} has rotational inertia and no mass; fill the mass in")
+            doubts.append(f"body {body.name!r} has rotational inertia and no mass; fill the mass in")
         if not inertia.mass > 0 or not reach:
             continue
+        # the largest radius of gyration: far beyond the reach in wrong units, near zero if it was left out
         gyration = np.sqrt(max(np.linalg.eigvalsh(inertia.rotational)[-1], 0) / inertia.mass)
         if gyration > 2 * reach:
-            found.append(
+            doubts.append(
                 f"body {body.name!r}: its radius of gyration, {gyration:.3g} m, is beyond the reach of the "
                 f"mechanism, {reach:.3g} m; check the units of its inertia (kg m2) and of its mass (kg)"
             )
         elif gyration < POINT_LIKE * reach and len(tree.bodies) > 1:
             points.append(body.name)
     if points:
-        found.append(
+        doubts.append(
             f"bodies of mass without extent: {listed(points)}; if their rotational inertia was left out, or "
             "given in other units, supply it"
         )
-    return found
+    return doubts
 
 
 def _doubtful_joints(tree: Tree) -> list[str]:
+    """Limits that were probably forgotten or given in degrees, and properties that do not act by default."""
     still = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.lower == b.joint.upper)]
     without_speed = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.velocity_limit == 0)]
     without_effort = [b.joint.name for b in tree.bodies if b.joint.dim and np.all(b.joint.effort_limit == 0)]
     rubbing = [b.joint.name for b in tree.bodies if np.any(b.joint.friction)]
     sprung = [b.joint.name for b in tree.bodies if np.any(b.joint.stiffness)]
-    found = []
+    doubts = []
     for joint in (b.joint for b in tree.bodies if isinstance(b.joint.group, Revolute)):
         bounds = np.concatenate([joint.lower, joint.upper])
         if np.isfinite(bounds).all() and TURNS < np.abs(bounds).max() <= DEGREES:
-            found.append(
+            doubts.append(
                 f"joint {joint.name!r}: limits {bounds[0]:g} and {bounds[1]:g} rad are many turns; if "
                 "degrees were meant, convert them, and leave the limits out where it turns freely"
             )
     if rubbing:
-        found.append(
+        doubts.append(
             f"dry friction does not act by itself: {listed(rubbing)}; if it matters, simulate with "
             "joints='real', or forces=[JointFriction()]"
         )
     if sprung:
-        found.append(
+        doubts.append(
             f"springs do not act by themselves: {listed(sprung)}; simulate with joints='real', or "
             "forces=[JointSpring()]"
         )
     if not tree.nv:
-        found.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")
+        doubts.append("nothing moves; if it is to fly, drive or walk, load it with a floating base")
     if still:
-        found.append(
+        doubts.append(
             f"no room to move between the limits: {listed(still)}; fill the limits in, or make them fixed"
         )
     if without_speed:
-        found.append(f"velocity limit zero: {listed(without_speed)}; fill it in, it was probably forgotten")
+        doubts.append(f"velocity limit zero: {listed(without_speed)}; fill it in, it was probably forgotten")
     if without_effort:
-        found.append(f"effort limit zero: {listed(without_effort)}; fill it in, unless they are passive")
-    return found
+        doubts.append(f"effort limit zero: {listed(without_effort)}; fill it in, unless they are passive")
+    return doubts
 
 
 def _conditioning(largest: float, scaled: float, weakest: tuple[str, float]) -> list[str]:
+    """Doubts about M: singular in any units, or only with inertias that differ widely."""
     if scaled > ILL_CONDITIONED:
         return [
             f"M is close to singular ({scaled:.2g} with a diagonal of ones): some motion has next to no "
@@ -223,34 +235,37 @@ def _conditioning(largest: float, scaled: float, weakest: tuple[str, float]) -> 
 
 
 def _of_the_description(tree: Tree) -> list[str]:
+    """Doubts about the file: welded links, missing meshes, assumptions, elements without effect."""
     description = tree.description if isinstance(tree, DescribedTree) else None
     if description is None:
         return []
     bodies = {body.name for body in tree.bodies}
-    found = []
+    doubts = []
     welded = [
         f"{link.name!r} (line {link.line})"
         for link in description.links
         if link.inertia is not None and link.name not in bodies and not link.inertia.is_physical
     ]
     if welded:
-        found.append(
+        doubts.append(
             f"inertias no body can have, of links welded to others: {', '.join(welded)}; the sums count, and "
             "are listed above if they are doubtful"
         )
     missing = sorted({s.filename for s in description.shapes if s.filename is not None and s.path is None})
     if missing:
         meshes = counted(len(missing), "mesh", "meshes")
-        found.append(f"{meshes} not found, only a viewer misses them: {listed(missing)}")
-    found += [f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()]
+        doubts.append(f"{meshes} not found, only a viewer misses them: {listed(missing)}")
+    doubts += [
+        f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()
+    ]
     if description.unused:
         remedy = f"; {CONTACTS}" if GEOMS_TOUCH in description.unused else ""
-        found.append(f"elements of the file that have no effect: {counts(description.unused)}{remedy}")
-    return found
+        doubts.append(f"elements of the file that have no effect: {counts(description.unused)}{remedy}")
+    return doubts
 
 
 def _order(tree: Tree) -> list[str]:
-    """How bodies, q and v are numbered, and the order of the file where that is another one."""
+    """The order of bodies, q and v, and the order of the file if it differs."""
     if not tree.nv:
         return []
     lines = ["order              depth-first from the base; q and v follow it"]
@@ -264,6 +279,7 @@ def _order(tree: Tree) -> list[str]:
 
 
 def _row(body: Body, tree: Tree) -> list[str]:
+    """The line of a body in the table of bodies."""
     joint = body.joint
     limits = ""
     if joint.mimic is not None:
@@ -271,7 +287,8 @@ def _row(body: Body, tree: Tree) -> list[str]:
     elif np.isfinite(joint.lower).any() or np.isfinite(joint.upper).any():
         limits = ", ".join(f"{lo:.4g} .. {hi:.4g}" for lo, hi in zip(joint.lower, joint.upper, strict=True))
     parent = tree.bodies[body.parent - 1].name if body.parent else "world"
-    first, last = body.coordinates.start, body.coordinates.stop - 1
+    first = body.coordinates.start
+    last = body.coordinates.stop - 1
     q = "" if joint.mimic is not None or last < first else f"{first}" if first == last else f"{first}..{last}"
     mass = f"{body.inertia.mass:.4g}"
     return [str(body.index), body.name, parent, mass, joint.name, q, _group(body), limits]
@@ -286,7 +303,7 @@ def _group(body: Body) -> str:
 
 
 NUMBERS = ("velocity_limit", "effort_limit", "damping", "friction", "armature", "stiffness", "rest")
-"""What a description says about joints beside limits: fields of `Joint`, and columns of a table."""
+"""Properties of joints beside limits: fields of `Joint`, and columns of a table."""
 
 
 def _numbers_of_joints(tree: Tree) -> list[str]:
@@ -294,11 +311,13 @@ def _numbers_of_joints(tree: Tree) -> list[str]:
 
     def cell(joint: Joint, field: str) -> str:
         values = np.asarray(getattr(joint, field))
+        # infinite limits and zero losses are the values of joints that state none
         stated = values[np.isfinite(values) & (values != 0)] if is_numeric(values) else values
         return ", ".join(dict.fromkeys(f"{x:.4g}" if is_numeric(x) else str(x) for x in stated))
 
     cells = [[b.joint.name, *(cell(b.joint, x) for x in NUMBERS)] for b in tree.bodies]
     rows = [row for row in cells if any(row[1:])]
+    # columns without any number are left out
     shown = [i for i in range(len(NUMBERS) + 1) if any(row[i] for row in rows)]
     head = ["joint", *(name.replace("_", " ") for name in NUMBERS)]
     table = _table([head[i] for i in shown], [[row[i] for i in shown] for row in rows])
@@ -313,10 +332,12 @@ def _frames(tree: Tree) -> list[str]:
 
 
 def _vector(x: np.ndarray) -> str:
+    """A vector in four digits; adding 0.0 makes -0 a 0."""
     return "(" + ", ".join(f"{value + 0.0:.4g}" for value in np.round(x, 12)) + ")"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a table whose columns are as wide as their longest cell."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,14 +1,14 @@
-"""URDF, the Unified Robot Description Format, read into a tree.
+"""Read URDF, the Unified Robot Description Format, into a tree.
 
-A file passes three stations. `SCHEMA` says which elements and attributes are read and what they must be; a
-file that differs is refused with file, line, element, value and remedy, and what is not read is counted.
-`read_urdf` checks how the elements hang together, and `load_urdf` builds the tree.
+A file passes three stations. `SCHEMA` lists the elements and attributes that are read, with their kinds. A
+file that differs is refused with file, line, element, value and remedy; other elements are counted.
+`read_urdf` checks the references between elements, and `load_urdf` builds the tree.
 
-Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
+Format: http://wiki.ros.org/urdf/XML. Choices that the format leaves open:
 
-* What dynamics do not depend on (shapes, materials, limits, the robot's name) refuses no file: it is read
-  where it can be, and counted where not, in `Description.unused`.
-* What they depend on, and a file leaves open, is read as by urdfdom, the parser of ROS, and named in an
+* Elements without effect on dynamics (shapes, materials, limits, the robot's name) never refuse a file: an
+  unreadable one is counted in `Description.unused`.
+* Missing numbers with an effect on dynamics are read as by urdfdom, the parser of ROS, and named in an
   `AssumedDynamics` warning: of repeated elements the first counts; a link without <mass> has none; without
   <inertia> it is a point mass. MuJoCo refuses all of these. Where urdfdom goes on with nonsense (a moving
   joint with an <axis> without xyz, two parents) the file is refused, as by MuJoCo.
@@ -22,7 +22,7 @@ Format: http://wiki.ros.org/urdf/XML. What is worth knowing:
   drake:gear_ratio N (or mechanicalReduction) of an <actuator> in a <transmission> give its joint the armature
   N^2 J. All transmissions are kept in `Description.transmissions`; none has backlash.
 * An extension: <constraint> closes loops, as proposed for urdfdom (github.com/ros/urdfdom/pull/264). The tree
-  stays as it is; its `closures` are what `mechanisms.constrained.ClosedTree` takes.
+  stays open; `mechanisms.constrained.ClosedTree` takes its `closures`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ from ..mechanisms.constrained import Closure, Condition
 from .document import EXPAND, XmlElement, counts, few, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
-NAME, TEXT, LIMIT = "name", "text", "limit"
+NAME = "name"
+TEXT = "text"
+LIMIT = "limit"
 
 
 class Rule(NamedTuple):
@@ -103,11 +105,11 @@ SCHEMA = {
     "dynamics": Rule({"damping": 1, "friction": 1}),
     "mimic": Rule({"joint": NAME, "multiplier": 1, "offset": 1}, needs=("joint",)),
 }
-"""What is read of a URDF. All else is counted."""
+"""The elements and attributes of a URDF that are read. All others are counted."""
 
 IDLE = ("visual", "collision", "material", "limit")
 IDLE_IN = {"fixed": ("axis", "dynamics", "mimic"), "floating": ("axis",)}
-"""What dynamics do not depend on: elements anywhere, and in joints of a type."""
+"""Elements without effect on dynamics: anywhere, and in joints of a type."""
 
 JOINTS: dict[str, type[MotionSubgroup]] = {
     "revolute": Revolute,
@@ -146,11 +148,11 @@ class UnusedElements(UserWarning):
 
 
 class AssumedDynamics(UserWarning):
-    """A description leaves open what dynamics depend on, and it was read as urdfdom reads it."""
+    """A description leaves numbers open that dynamics depend on; they were read as urdfdom reads them."""
 
 
 class OpenLoops(UserWarning):
-    """A description closes loops, and what was made of it leaves them open."""
+    """A description closes loops, and the tree leaves them open."""
 
 
 class DoubtfulInertia(UserWarning):
@@ -245,14 +247,14 @@ class Transmission:
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A URDF as it stands: links depth-first from the root, shapes, loops, and what was not taken as stated.
+    """A URDF as it stands: links depth-first from the root, shapes, loops, unused elements, assumptions.
 
-    unused   what has no effect, by kinds, counted
-    joints   their names in the order of the file, which is not that of a tree's numbers
-    assumed  what dynamics depend on and the file leaves open: how it was read, and in which lines it stands
+    unused   kinds of elements without effect, counted
+    joints   their names in the order of the file; a tree numbers bodies depth-first
+    assumed  numbers that the file leaves open: how each kind was read, and the lines of its elements
     transmissions  from actuators to joints
 
-    That of an MJCF has neither links nor loops.
+    The description of an MJCF has neither links nor loops.
     """
 
     name: str
@@ -266,7 +268,7 @@ class Description:
     transmissions: tuple[Transmission, ...] = ()
 
     def assumptions(self) -> list[str]:
-        """What was assumed, in words, each kind once."""
+        """The assumptions as texts, each kind once."""
         return [f"{kind} ({counted(len(at), 'time')}, line {at[0]})" for kind, at in self.assumed.items()]
 
 
@@ -281,7 +283,7 @@ class DescribedTree(Tree):
 
     @property
     def closures(self) -> tuple[Closure | Condition, ...]:
-        """What closes the loops of the description: `ClosedTree(tree, tree.closures)`."""
+        """The closures of the loops of the description: `ClosedTree(tree, tree.closures)`."""
         loops = self.description.loops if self.description else ()
         return tuple(_closure(loop) for loop in loops)
 
@@ -326,6 +328,25 @@ def load_urdf(
     if inertia not in (None, FROM_COLLISIONS):
         raise ModelError(f'inertia is {inertia!r}, expected None or "{FROM_COLLISIONS}"')
     description = read_urdf(source, mimic, None if inertia is None else density)
+    # Findings are about the welded bodies: a link on a fixed joint may well have an inertia that no body has.
+    tree = _unwelded(description, floating)
+    welded = tree.merge_fixed()
+    if floating:
+        _check_base(description, welded)
+    if check:
+        _report(description, welded, check)
+    if description.assumed:
+        what = "; ".join(description.assumptions())
+        warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
+    if unused and description.unused:
+        warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
+    tree = welded if merge_fixed else tree
+    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+
+
+def _unwelded(description: Description, floating: bool) -> Tree:
+    """The tree with a body for each link, not yet checked; links on fixed joints are bodies as well."""
+    # the world is body 0, so a root link of that name is either the world itself or, floating, renamed
     names = {link.name: link.name for link in description.links}
     root = description.links[0].name
     if floating and root == WORLD:
@@ -342,34 +363,24 @@ def load_urdf(
     for loop in description.loops:
         builder.frame(f"{loop.name}_parent_frame", names[loop.parent], loop.on_parent)
         builder.frame(f"{loop.name}_child_frame", names[loop.child], loop.on_child)
-    tree = builder.build(check=False)
-    welded = tree.merge_fixed()
-    if floating:
-        _check_base(description, welded)
-    if check:
-        _report(description, welded, check)
-    if description.assumed:
-        what = "; ".join(description.assumptions())
-        warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
-    if unused and description.unused:
-        warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
-    tree = welded if merge_fixed else tree
-    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+    return builder.build(check=False)
 
 
 def _check_base(description: Description, tree: Tree) -> None:
     """Raise ModelError for a massless base, made to float, on which a body floats by the file's own joint."""
     base, *others = tree.bodies
-    own = [b.joint.name for b in others if b.parent == base.index and isinstance(b.joint.group, Free)]
-    if own and base.inertia.is_massless:
+    free = [b.joint.name for b in others if b.parent == base.index and isinstance(b.joint.group, Free)]
+    if free and base.inertia.is_massless:
         raise ModelError(
-            f"{description.source}: the robot already floats, by its joint {quoted(own[0])}. "
+            f"{description.source}: the robot already floats, by its joint {quoted(free[0])}. "
             "Remedy: load it without floating."
         )
 
 
 def _report(description: Description, tree: Tree, check: bool | str) -> None:
     """Raise ModelError, or warn, of masses and inertias that no mechanism has."""
+    # Severe: M may be singular or indefinite. Doubtful: moments that break the triangle inequality in a
+    # body that is definite otherwise; no real body has them, but every algorithm works.
     severe = [
         f"line {link.line}: link {link.name!r} has negative mass, {link.inertia.mass:g} kg; give zero or more"
         for link in description.links
@@ -383,6 +394,7 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
     ]
     severe += [finding for finding in tree.findings() if finding not in doubtful]
     if severe and check != "warn":
+        # name the links of the file, because the findings are about bodies that several links make
         empty, odd = _faulty(description, tree)
         for what, links in (("no inertia", empty), ("the inertia of no body", odd)):
             if links:
@@ -415,6 +427,7 @@ def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link
 
 
 def _is_definite(inertia: SpatialInertia) -> bool:
+    """Whether the kinetic energy of a body is never negative, up to round-off in its moments."""
     I = inertia.rotational
     return bool(inertia.mass >= 0 and np.linalg.eigvalsh(I)[0] >= -1e-9 * np.abs(I).max())
 
@@ -438,9 +451,12 @@ def read_urdf(
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
     _refuse_macros(document, path)
     notes = Notes()
-    drives, springs = _take_transmissions(document), _take_springs(document)
+    # elements that Gazebo and Drake have added are taken out first: what the schema meets then is plain URDF
+    drives = _take_transmissions(document)
+    springs = _take_springs(document)
     robot = _admit(document, notes)
-    links, joints = _by_name(robot, "link"), _by_name(robot, "joint")
+    links = _by_name(robot, "link")
+    joints = _by_name(robot, "joint")
     beside = _beside_joints(drives, springs, joints, notes)
     if not links:
         document.fail(
@@ -449,7 +465,7 @@ def read_urdf(
         )
     order, above = _depth_first(links, joints)
     leaders = _leaders(joints, mimic, notes)
-    made = []
+    stated_links = []
     for name in order:
         inertia = _inertia(links[name], notes)
         if density is not None and (inertia is None or inertia.is_massless):
@@ -463,11 +479,11 @@ def read_urdf(
                 kind=joint.values["type"],
                 placement=joint.pose("origin"),
             )
-        made.append(stated)
+        stated_links.append(stated)
     return Description(
         name=_robot_name(document, notes),
         source=document.source,
-        links=tuple(made),
+        links=tuple(stated_links),
         shapes=tuple(_shapes(robot, path, notes)),
         unused=notes.unused,
         loops=tuple(_loops(robot, links)),
@@ -482,33 +498,35 @@ def _refuse_macros(document: XmlElement, path: Path | None) -> None:
 
     Files that were expanded may keep some elements of xacro, which are counted as unused.
     """
-    found = [x for x in document.children if x.tag.startswith(XACRO) and x.tag not in DEFINITIONS]
-    if found and ((path and path.suffix == ".xacro") or not any(document.all("joint"))):
-        found[0].fail(f"<{found[0].tag}> is an element of xacro, which makes a URDF of it", EXPAND)
+    macros = [x for x in document.children if x.tag.startswith(XACRO) and x.tag not in DEFINITIONS]
+    if macros and ((path and path.suffix == ".xacro") or not any(document.all("joint"))):
+        macros[0].fail(f"<{macros[0].tag}> is an element of xacro, which makes a URDF of it", EXPAND)
 
 
-# -- what others have added to the format ------------------------------------------------------------------
+# -- elements that Gazebo and Drake have added ------------------------------------------------------------
 
 
 def _take_transmissions(document: XmlElement) -> list[Transmission]:
-    """The transmissions with a joint and actuators, out of the document."""
-    found = []
+    """The transmissions with a joint and actuators; their elements leave the document."""
+    drives = []
     for element in list(document.all("transmission")):
         try:
-            made = [_transmission(element, actuator) for actuator in element.all("actuator")]
+            transmissions = [_transmission(element, actuator) for actuator in element.all("actuator")]
         except (DescriptionError, KeyError):
             if any(x.tag == "drake:rotor_inertia" for a in element.all("actuator") for x in a.children):
                 raise
             continue  # dynamics do not depend on it: it stays where it is counted
-        if made:
+        if transmissions:
             document.children.remove(element)
-            found += made
-    return found
+            drives += transmissions
+    return drives
 
 
 def _transmission(element: XmlElement, actuator: XmlElement) -> Transmission:
     kind = element.attributes.get("type") or "".join(x.text.strip() for x in element.all("type"))
-    reduction, rotor = 1.0, None
+    reduction = 1.0
+    rotor = None
+    # the last statement counts: Drake's gear ratio, else the reduction that ROS and Gazebo write
     for x in (*element.all("mechanicalReduction"), *actuator.all("mechanicalReduction")):
         reduction = x.number()
     for x in actuator.all("drake:gear_ratio"):
@@ -523,8 +541,8 @@ def _transmission(element: XmlElement, actuator: XmlElement) -> Transmission:
 
 
 def _take_springs(document: XmlElement) -> list[tuple[str, float, float]]:
-    """(joint, stiffness, rest) of each spring of a joint, out of the document."""
-    found = []
+    """(joint, stiffness, rest) of each spring of a joint; its element leaves the document."""
+    springs = []
     for element in list(document.all("gazebo")):
         stiffness = [x.number() for x in element.all("springStiffness")]
         rest = [x.number() for x in element.all("springReference")]
@@ -533,8 +551,8 @@ def _take_springs(document: XmlElement) -> list[tuple[str, float, float]]:
         document.children.remove(element)
         if stiffness[0] < 0:
             element.fail(f"springStiffness {stiffness[0]:g} is negative", "give zero or more")
-        found.append((element.attributes["reference"], stiffness[0], rest[0] if rest else 0.0))
-    return found
+        springs.append((element.attributes["reference"], stiffness[0], rest[0] if rest else 0.0))
+    return springs
 
 
 def _beside_joints(
@@ -543,14 +561,15 @@ def _beside_joints(
     joints: dict[str, Item],
     notes: Notes,
 ) -> dict[str, Any]:
-    """{joint: its stiffness, rest and armature}, as these say; what is of no joint is counted."""
+    """{joint: its stiffness, rest and armature}. Springs and drives of unknown joints are counted."""
     beside: dict[str, Any] = {name: {} for name in joints}
     for drive in drives:
         if drive.joint not in beside:
             notes.unused["transmission of an unknown joint"] += 1
         elif drive.rotor_inertia is not None:
-            own = beside[drive.joint]
-            own["armature"] = own.get("armature", 0.0) + drive.reduction**2 * drive.rotor_inertia
+            # several drives on one joint turn together, so their reflected inertias add
+            numbers = beside[drive.joint]
+            numbers["armature"] = numbers.get("armature", 0.0) + drive.reduction**2 * drive.rotor_inertia
     for name, stiffness, rest in springs:
         if name in beside:
             beside[name] |= {"stiffness": stiffness, "rest": rest}
@@ -560,6 +579,7 @@ def _beside_joints(
 
 
 def _robot_name(document: XmlElement, notes: Notes) -> str:
+    """The name that the file states, or "robot": a bad name refuses no file."""
     if "name" in document.attributes:
         try:
             return document.name("name")
@@ -573,7 +593,7 @@ def _robot_name(document: XmlElement, notes: Notes) -> str:
 
 @dataclass(eq=False)
 class Notes:
-    """What of a file is not taken as it stands: see `Description`."""
+    """Elements without effect, and assumptions, as they are found: see `Description`."""
 
     unused: Counter[str] = field(default_factory=Counter)
     assumed: dict[str, list[int]] = field(default_factory=dict)
@@ -613,7 +633,7 @@ class Item:
 
 
 def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
-    """The element as its rule reads it; `path` are the tags above it, for what is counted."""
+    """The element with the values that its rule reads; `path`, the tags above it, is for the counts."""
     rule = SCHEMA[element.tag]
     for name in rule.needs:
         if name not in element.attributes:
@@ -627,7 +647,10 @@ def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
             notes.unused[f"{path}@{name}"] += 1
     children: dict[str, list[Item]] = {tag: [] for tag in rule.children}
     for child in element.children:
-        often, where = rule.children.get(child.tag), path + child.tag
+        often = rule.children.get(child.tag)
+        where = path + child.tag
+        # An idle child never refuses the file: a second one, or one that cannot be read, is counted. A child
+        # with an effect on dynamics is read as urdfdom reads it, and noted, or refuses the file.
         idle = child.tag in IDLE or child.tag in IDLE_IN.get(element.attributes.get("type", ""), ())
         if often is None:
             notes.unused[where] += 1
@@ -646,11 +669,11 @@ def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
                     raise
                 notes.unused[f"{where} that cannot be read"] += 1
     for tag, often in rule.children.items():
-        found = list(element.all(tag))
-        if often == "1" and not found:
+        stated = list(element.all(tag))
+        if often == "1" and not stated:
             element.fail(f"no <{tag}> in {element}", f"add <{tag} .../>")
-        if often == "1" and len(found) > 1:
-            found[1].fail(f"a second <{tag}> in {element}", "keep one of them")
+        if often == "1" and len(stated) > 1:
+            stated[1].fail(f"a second <{tag}> in {element}", "keep one of them")
     return Item(element, values, children)
 
 
@@ -667,24 +690,26 @@ def _value(element: XmlElement, name: str, kind: str | int | tuple[int, ...]) ->
 
 
 def _has_shape(element: XmlElement) -> bool:
+    """Whether a <visual> or <collision> has a geometry of a known kind."""
     return any(shape.tag in SHAPES for geometry in element.all("geometry") for shape in geometry.children)
 
 
 def _by_name(document: Item, tag: str) -> dict[str, Item]:
-    found: dict[str, Item] = {}
+    """The children of this tag by their names, which differ."""
+    named: dict[str, Item] = {}
     for item in document.children[tag]:
         name = item.values["name"]
-        if name in found:
+        if name in named:
             item.element.fail(
-                f"a second {tag} called {quoted(name)}, the first stands in line {found[name].element.line}",
+                f"a second {tag} called {quoted(name)}, the first stands in line {named[name].element.line}",
                 f"give every {tag} its own name",
             )
-        found[name] = item
-    return found
+        named[name] = item
+    return named
 
 
 def _check_ends(item: Item, links: dict[str, Item]) -> None:
-    """Whether a joint or constraint joins two links of the file."""
+    """Refuse a joint or constraint that does not join two links of the file."""
     what = f"{item.element.tag} {quoted(item.values['name'])}"
     for side in ("parent", "child"):
         if item.link(side) not in links:
@@ -715,13 +740,16 @@ def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[
         above[child] = joint
         children[joint.link("parent")].append(child)
 
+    # With one parent a link at most, the links form trees and cycles. One root and no cycle leave one tree.
     roots = [name for name in links if name not in above]
     if len(roots) > 1:
         links[roots[1]].element.fail(
             f"{len(roots)} links are the child of no joint: {listed(roots)}",
             "a URDF has one root: join the others to it, by fixed joints if they do not move",
         )
-    order, pending = [], roots[:]
+    # a stack with the children in reverse gives depth-first order, siblings as in the file
+    order = []
+    pending = roots[:]
     while pending:
         order.append(pending.pop())
         pending += reversed(children[order[-1]])
@@ -738,7 +766,7 @@ def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[
 
 
 def _cycle(above: Mapping[str, str]) -> list[str]:
-    """Names of which each has the next one above it, and the last one the first; [] if there are none."""
+    """A cycle of names, each followed by the name above it; [] if there is none."""
     try:
         TopologicalSorter({name: [upper] for name, upper in above.items()}).prepare()
     except CycleError as error:
@@ -747,7 +775,7 @@ def _cycle(above: Mapping[str, str]) -> list[str]:
 
 
 def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mimic]:
-    """What each follower follows, by name; each path of followers ends at a joint that moves freely."""
+    """The `Mimic` of each follower, by name. Each chain of followers ends at a joint that moves freely."""
     leaders: dict[str, Mimic] = {}
     for name, joint in joints.items():
         stated = joint.first("mimic")
@@ -798,15 +826,23 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
                 )
         parent_axis = _axis(item, "parent_axis", X_AXIS)
         child_axis = _axis(item, "child_axis", parent_axis)
-        parent_axis, child_axis = (axis / np.linalg.norm(axis) for axis in (parent_axis, child_axis))
+        parent_axis = parent_axis / np.linalg.norm(parent_axis)
+        child_axis = child_axis / np.linalg.norm(child_axis)
+        # `Closure` makes the two frames coincide up to the group's motions, with one axis in both
         if kind in ("revolute", "prismatic") and np.abs(child_axis - parent_axis).max() > 1e-9:
             item.element.first("child_axis").fail(
                 f"the axes of the {kind} constraint {quoted(name)} differ, and its frames would not coincide",
                 "turn the child's frame by <child_origin rpy=...>, and leave <child_axis> out",
             )
-        on_parent, on_child = item.pose("parent_origin"), item.pose("child_origin")
         yield LoopConstraint(
-            name, kind, item.link("parent"), item.link("child"), on_parent, on_child, parent_axis, child_axis
+            name,
+            kind,
+            item.link("parent"),
+            item.link("child"),
+            item.pose("parent_origin"),
+            item.pose("child_origin"),
+            parent_axis,
+            child_axis,
         )
 
 
@@ -826,10 +862,12 @@ def _axis(item: Item, tag: str, default: np.ndarray) -> np.ndarray:
 
 def _closure(loop: LoopConstraint) -> Closure | Condition:
     """The closure between the two frames of a loop."""
-    a, b = f"{loop.name}_parent_frame", f"{loop.name}_child_frame"
+    a = f"{loop.name}_parent_frame"
+    b = f"{loop.name}_child_frame"
     if loop.kind == "universal":
 
         def universal(A: Any, B: Any) -> Any:
+            # the cross of a universal joint: origins coincide, and its two axes stay at a right angle
             crossed = (A[:3, :3] @ loop.parent_axis) @ (B[:3, :3] @ loop.child_axis)
             return np.append(B[:3, 3] - A[:3, 3], crossed)
 
@@ -842,13 +880,17 @@ def _closure(loop: LoopConstraint) -> Closure | Condition:
 
 
 def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]) -> Joint:
-    name, kind = item.values["name"], item.values["type"]
+    """The joint of an element, with the numbers that Gazebo's and Drake's elements give it."""
+    name = item.values["name"]
+    kind = item.values["type"]
     if kind not in JOINTS:
         item.element.fail(
             f"joint {quoted(name)} has the unknown type {quoted(kind)}", f"use one of {', '.join(JOINTS)}"
         )
     bounds: dict[str, Any] = {}
-    limit, dynamics = item.first("limit"), item.first("dynamics")
+    limit = item.first("limit")
+    dynamics = item.first("dynamics")
+    # limits have no effect on dynamics: nonsense in them is counted, and the joint has none
     if limit is not None and kind in ("revolute", "continuous", "prismatic"):
         for bound in ("velocity", "effort"):
             if limit.values.get(bound, math.inf) >= 0:
@@ -856,7 +898,8 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
             else:
                 notes.unused[f"joint/limit@{bound} below zero"] += 1
         if kind != "continuous":
-            lower, upper = limit.values.get("lower", 0.0), limit.values.get("upper", 0.0)
+            lower = limit.values.get("lower", 0.0)
+            upper = limit.values.get("upper", 0.0)
             if lower <= upper:
                 bounds |= {"lower": lower, "upper": upper}
             else:
@@ -874,15 +917,17 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
 
 
 def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
-    """What the link states; None without <mass>."""
+    """The inertia that the link states; None without <mass>."""
     inertial = link.first("inertial")
     if inertial is None:
         return None
-    mass, inertia = inertial.first("mass"), inertial.first("inertia")
+    mass = inertial.first("mass")
+    inertia = inertial.first("inertia")
     if mass is None:
         notes.assume("an <inertial> without <mass> is none", inertial.element)
         return None
-    I, m = np.zeros((3, 3)), mass.values["value"]
+    I = np.zeros((3, 3))
+    m = mass.values["value"]
     if inertia is None:
         notes.assume("a <mass> without <inertia> is that of a point", inertial.element)
     else:
@@ -890,6 +935,7 @@ def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
             I[i, j] = I[j, i] = inertia.values.get(moment, 0.0)
         if len(inertia.values) < len(MOMENTS):
             notes.assume("products of inertia that are not stated are zero", inertia.element)
+    # exact zeros vanish from traced equations; exporters write them as 1e-17
     I[np.abs(I) < ROUND_OFF * abs(m)] = 0
     return SpatialInertia(m, np.zeros(3), I).shift(inertial.pose("origin"))
 
@@ -929,16 +975,19 @@ def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
         T = np.eye(4)
         T[:3, 3] = p
         return T + 0.0
+    # Entries below 1e-10 become zeros, if the rest is a rotation still. A small angle on purpose (1e-11 rad)
+    # would not survive that: then only round-off is removed.
     cleaned = _rotation(R, RIGHT_ANGLE_TOLERANCE)
     if np.abs(cleaned.T @ cleaned - np.eye(3)).max() > ROUND_OFF:  # what was removed was no right angle
         cleaned = _rotation(R, ROUND_OFF)
     T = np.eye(4)
-    T[:3, :3], T[:3, 3] = cleaned, p
+    T[:3, :3] = cleaned
+    T[:3, 3] = p
     return T + 0.0
 
 
 def _rotation(R: np.ndarray, tolerance: float) -> np.ndarray:
-    """The rotation next to R with exact zeros where entries are below the tolerance."""
+    """The rotation next to R with exact zeros where entries are below the tolerance: its polar factor."""
     zero = np.abs(R) < tolerance
     U, _, V = np.linalg.svd(np.where(zero, 0.0, R))
     R = np.where(zero, 0.0, U @ V)
@@ -959,6 +1008,7 @@ def _shapes(robot: Item, path: Path | None, notes: Notes) -> Iterator[Shape]:
 
 
 def _color(material: Item) -> tuple[float, ...] | None:
+    """Red, green, blue, alpha of a material; None if it states none."""
     color = material.first("color")
     return None if color is None else tuple(color.values["rgba"].tolist())
 
@@ -968,10 +1018,10 @@ def _shape(item: Item, link: Item, path: Path | None, notes: Notes) -> Shape:
     geometry = item.children["geometry"][0]
     kind = next(kind for kind in SHAPES if geometry.children[kind])
     values = geometry.children[kind][0].values
-    filename = found = None
+    filename = mesh = None
     if kind == "mesh":
         filename = values["filename"]
-        found = _mesh(filename, path, notes.unused)
+        mesh = _mesh(filename, path, notes.unused)
         size = np.broadcast_to(values.get("scale", 1.0), 3)
     elif kind == "box":
         size = values["size"]
@@ -984,7 +1034,7 @@ def _shape(item: Item, link: Item, path: Path | None, notes: Notes) -> Shape:
         placement=item.pose("origin"),
         size=tuple(size.tolist()),
         filename=filename,
-        path=found,
+        path=mesh,
         collides=item.element.tag == "collision",
     )
 
@@ -993,16 +1043,18 @@ def _shape(item: Item, link: Item, path: Path | None, notes: Notes) -> Shape:
 
 
 def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path | None:
-    """Where a mesh lies, None where it is not found; paths that leave the package folder are not followed.
+    """The file of a mesh, None if it is not found; paths that leave the package folder are not followed.
 
     The package folder of "package://name/..." is the nearest folder of that name around the description, or
-    in one of those; that of other paths the nearest with a package.xml, or else the parent of the
-    description's folder.
+    within a folder around it. For other paths it is the nearest folder with a package.xml, or else the parent
+    of the description's folder.
     """
     text = filename.replace("\\", "/")
     scheme, mark, rest = text.partition("://")
     around = [] if description is None else list(description.resolve().parents)
 
+    # A description may come from anywhere. It must not make a viewer read files outside of its package, so
+    # ".." is resolved in the text before any file is looked at.
     if mark and scheme == "package":
         package, _, rest = rest.lstrip("/").partition("/")
         inside = posixpath.normpath(rest or ".")
@@ -1027,5 +1079,6 @@ def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path
 
 
 def _package_folder(around: list[Path]) -> Path:
+    """The folder that holds the package of a description, from the folders around it, nearest first."""
     marked = (folder for folder in around if (folder / "package.xml").is_file())
     return next(marked, around[min(1, len(around) - 1)])

@@ -1,8 +1,8 @@
-"""Trees written as URDF and as MJCF, with all digits: read again they have the same dynamics to round-off.
+"""Write trees as URDF and as MJCF, with all digits: read again they have the same dynamics to round-off.
 
 Joints of several commuting motions, as Cylindrical, become as many joints of one, in the order of their
-coordinates. What a format cannot say is refused; what has no part in the dynamics (shapes, keyframes) is not
-written.
+coordinates. Properties without words in a format are refused. Shapes and keyframes, which have no part in the
+dynamics, are left out.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def urdf_of(tree: Tree) -> str:
     A revolute joint beside its body's origin gets a link without mass on its axis, BODY_on_JOINT. Followers
     are mimic joints, closures <constraint>s (`load_urdf`). A URDF says nothing of gravity.
 
-    Raises ModelError for what a URDF cannot say: ball, helical and Schoenflies joints, armature, springs,
-    numbers that differ between the freedoms of a joint, closures that are conditions or rods, symbols.
+    Raises ModelError for properties without words in URDF: ball, helical and Schoenflies joints, armature,
+    springs, numbers that differ between the freedoms of a joint, closures that are conditions or rods,
+    symbols.
     """
     return _Urdf(tree).text()
 
@@ -63,15 +64,15 @@ def mjcf_of(tree: Tree, gravity: Array) -> str:
     another frame. Followers are equalities of joints, closures connect or weld sites; MuJoCo itself keeps
     both softly. Velocity limits have no place.
 
-    Raises ModelError for what an MJCF cannot say: planar, helical and Schoenflies joints, free joints that do
-    not hang on the world's origin or have an armature, other bodies that move without mass or moments of
-    inertia, numbers that differ between the freedoms of a joint, other closures, symbols.
+    Raises ModelError for properties without words in MJCF: planar, helical and Schoenflies joints, free
+    joints that do not hang on the world's origin or have an armature, other bodies that move without mass or
+    moments of inertia, numbers that differ between the freedoms of a joint, other closures, symbols.
     """
     return _Mjcf(tree, gravity).text()
 
 
 class _Writer:
-    """What both formats need.
+    """The base of both writers: bodies and frames by their parents, joints in the groups of a format.
 
     format  its name, for messages
     kinds   groups of joints that it has, and its words for them
@@ -103,12 +104,13 @@ class _Writer:
         """The joint as those that the format has, in the order of its coordinates."""
         if isinstance(joint.group, COMMUTING):
             point = getattr(joint.group, "point", np.zeros(3))
-            made = []
+            # columns of S are axes of rotations or directions of translations, in the order of coordinates
+            joints = []
             for i, s in enumerate(joint.group.S.T):
                 group = Revolute(s[:3], point) if s[:3].any() else Prismatic(s[3:])
                 numbers: dict[str, Any] = {name: float(getattr(joint, name)[i]) for name in self.numbers}
-                made.append(Joint(new_name(f"{joint.name}_{i + 1}", self.joints), group, **numbers))
-            return made
+                joints.append(Joint(new_name(f"{joint.name}_{i + 1}", self.joints), group, **numbers))
+            return joints
         if type(joint.group) not in self.kinds:
             words = ", ".join(group.__name__ for group in (*self.kinds, *COMMUTING))
             self.refuse(
@@ -117,7 +119,7 @@ class _Writer:
         return [joint]
 
     def one(self, joint: Joint, name: str) -> float:
-        """One of the joint's numbers, that of all its freedoms."""
+        """A property of the joint that is the same in all its freedoms. Raises ModelError."""
         values = np.unique(getattr(joint, name).astype(float))
         if len(values) > 1:
             self.refuse(
@@ -127,7 +129,7 @@ class _Writer:
         return float(values[0]) if len(values) else 0.0
 
     def text_of(self, root: Any) -> str:
-        """The document, whose names are such as are read again."""
+        """The document as text. Raises ModelError for names that the readers would refuse."""
         for element in root.iter():
             name = element.get("name", "x")
             if element is not root and not is_name(name):
@@ -140,14 +142,14 @@ class _Writer:
 
     def closed(self, kinds: dict[type, str]) -> list[tuple[Closure, str]]:
         """The closures of the tree, with the format's word for each."""
-        found = []
+        closures = []
         for closure in getattr(self.tree, "closures", ()):
             what = getattr(closure, "what", closure)
             if type(what) not in kinds or np.any(getattr(what, "point", 0)):
                 words = ", ".join(group.__name__ for group in kinds)
                 self.refuse(f"closure {closure.name!r} is {what!r}", f"it closes loops by {words} at frames")
-            found.append((closure, kinds[type(what)]))
-        return found
+            closures.append((closure, kinds[type(what)]))
+        return closures
 
 
 class _Urdf(_Writer):
@@ -170,6 +172,8 @@ class _Urdf(_Writer):
 
     def body(self, body: Body) -> None:
         """A link for the body, and one between for each joint but the last, and on each axis beside it."""
+        # A joint of a URDF turns about an axis through the origin of its child link. If the axis lies beside
+        # the origin of the body, a link on the axis comes between, and a fixed joint leads to the body.
         parent = self.tree.bodies[body.parent - 1].name if body.parent else WORLD
         origin = np.asarray(body.placement, float)
         simple = self.simple(body.joint)
@@ -179,7 +183,8 @@ class _Urdf(_Writer):
             link = body.name if last else new_name(f"{body.name}_on_{joint.name}", self.names)
             self.link(link, body.inertia if last else None)
             self.joint(joint, origin @ on_axis, parent, link)
-            parent, origin = link, SE3.inverse(on_axis).astype(float)
+            parent = link
+            origin = SE3.inverse(on_axis).astype(float)
         if parent != body.name:
             self.link(body.name, body.inertia)
             fixed = Joint(new_name(f"{body.name}_beside_{body.joint.name}", self.joints), Fixed())
@@ -207,8 +212,10 @@ class _Urdf(_Writer):
                     f"joint {joint.name!r} has {name} {getattr(joint, name).tolist()}",
                     "write MJCF, which can",
                 )
+        # an unlimited hinge is "continuous"; a revolute joint of a URDF must have limits
         kind = self.kinds[type(joint.group)]
-        lower, upper = (self.one(joint, name) for name in ("lower", "upper"))
+        lower = self.one(joint, "lower")
+        upper = self.one(joint, "upper")
         if kind == "revolute" and np.isinf([lower, upper]).all():
             kind = "continuous"
         element = _add(self.root, "joint", name=joint.name, type=kind)
@@ -255,6 +262,7 @@ class _Mjcf(_Writer):
         _add(root, "compiler", angle="radian")
         _add(root, "option", gravity=self.gravity)
         world = _add(root, "worldbody")
+        # loops are closed at sites, so the bodies at their ends get sites of new names
         self.loops = self.closed(MJCF_LOOPS)
         closed = dict.fromkeys(end for closure, _ in self.loops for end in (closure.a, closure.b))
         self.ends = {x: x if x in self.tree.frames else new_name(f"{x}_site", self.names) for x in closed}
@@ -281,6 +289,8 @@ class _Mjcf(_Writer):
         carrier  pose of the last of these bodies in the last one with mass, (4, 4)
         carried  their joints, in the frame of the last of them
         """
+        # A massless body with one child and nothing else is no body of the MJCF: MuJoCo would refuse it. Its
+        # joints are handed on to the child, expressed in the child's frame.
         placement = np.asarray(body.placement, float)
         moved = [replace(joint, group=self.seen_from(joint, placement)) for joint in carried]
         joints = [*moved, *(self.simple(body.joint) if body.joint.dim else [])]
@@ -298,8 +308,9 @@ class _Mjcf(_Writer):
             self.body(element, child, np.eye(4), [])
 
     def seen_from(self, joint: Joint, placement: Array) -> MotionSubgroup:
-        """Its group in a frame at this placement in its own."""
-        R, p = placement[:3, :3], placement[:3, 3]
+        """The group of the joint in the axes of a frame at this placement."""
+        R = placement[:3, :3]
+        p = placement[:3, 3]
         if isinstance(joint.group, Prismatic):
             return Prismatic(R.T @ joint.group.axis)
         if isinstance(joint.group, Revolute):
@@ -319,30 +330,31 @@ class _Mjcf(_Writer):
                 f"joint {joint.name!r} is free, and is not alone at the world's origin without armature",
                 "its coordinates are the pose in the world: hang the body on the world, without placement",
             )
-        found: dict[str, Any] = {word: x for word, x in words.items() if x}
+        attributes: dict[str, Any] = {word: x for word, x in words.items() if x}
         if kind in ("slide", "hinge"):
             lower, upper, effort = (self.one(joint, x) for x in ("lower", "upper", "effort_limit"))
-            found["axis"] = joint.group.axis  # type: ignore[attr-defined]
+            attributes["axis"] = joint.group.axis  # type: ignore[attr-defined]
             if joint.stiffness.any():
-                found |= {"stiffness": joint.stiffness, "springref": joint.rest}
+                attributes |= {"stiffness": joint.stiffness, "springref": joint.rest}
             if lower == upper:
                 self.refuse(
                     f"joint {joint.name!r} has no room to move, from {lower:g} to {upper:g}",
                     "give it limits that differ, or make it fixed",
                 )
             if not np.isinf([lower, upper]).all():
-                found |= {"limited": "true", "range": np.clip([lower, upper], -UNLIMITED, UNLIMITED)}
+                attributes |= {"limited": "true", "range": np.clip([lower, upper], -UNLIMITED, UNLIMITED)}
             if np.isfinite(effort):
-                found |= {"actuatorfrclimited": "true", "actuatorfrcrange": [-effort, effort]}
+                attributes |= {"actuatorfrclimited": "true", "actuatorfrcrange": [-effort, effort]}
         if kind in ("ball", "hinge"):
-            found["pos"] = joint.group.point  # type: ignore[attr-defined]
-        _add(element, "joint", name=joint.name, type=kind, **found)
+            attributes["pos"] = joint.group.point  # type: ignore[attr-defined]
+        _add(element, "joint", name=joint.name, type=kind, **attributes)
 
     def inertial(self, element: Any, body: Body, moves: bool) -> None:
         """Along principal axes, whose moments obey the triangle inequality that MuJoCo checks to the bit."""
         inertia = body.inertia
         if not moves and inertia.is_massless:
             return
+        # eigh gives an orthogonal R, perhaps a reflection; and round-off may break the triangle inequality
         moments, R = np.linalg.eigh(np.asarray(inertia.rotational, float))
         if not min(moments[0], inertia.mass) >= LEAST_MOMENT:
             self.refuse(
@@ -356,25 +368,27 @@ class _Mjcf(_Writer):
         _add(element, "inertial", mass=inertia.mass, diaginertia=moments, **place)
 
     def sites(self, element: Any, name: str, index: int) -> None:
-        own = [Frame(self.ends[name], index, np.eye(4))] if name in self.ends else []
-        for frame in (*own, *self.frames[index]):
+        at_origin = [Frame(self.ends[name], index, np.eye(4))] if name in self.ends else []
+        for frame in (*at_origin, *self.frames[index]):
             _add(element, "site", name=frame.name, **_at(frame.placement))
 
     def actuators(self, root: Any) -> None:
-        tendons, actuators = _add(root, "tendon"), _add(root, "actuator")
+        tendons = _add(root, "tendon")
+        actuators = _add(root, "actuator")
+        # an actuator drives one joint, so several joints are joined by a fixed tendon
         for actuator in self.tree.actuators if isinstance(self.tree, MjcfTree) else ():
             (joint, gear), *others = actuator.gears.items()
-            found: dict[str, Any] = {"joint": joint, "gear": gear}
+            attributes: dict[str, Any] = {"joint": joint, "gear": gear}
             if others:
-                found = {"tendon": f"{actuator.name}_tendon"}
-                tendon = _add(tendons, "fixed", name=found["tendon"])
+                attributes = {"tendon": f"{actuator.name}_tendon"}
+                tendon = _add(tendons, "fixed", name=attributes["tendon"])
                 for of, coefficient in actuator.gears.items():
                     _add(tendon, "joint", joint=of, coef=coefficient)
-            found |= {"gainprm": actuator.gain, "biastype": "affine", "biasprm": actuator.bias}
+            attributes |= {"gainprm": actuator.gain, "biastype": "affine", "biasprm": actuator.bias}
             for word, limits in (("ctrl", actuator.control_range), ("force", actuator.force_range)):
                 if np.isfinite(limits).any():
-                    found |= {f"{word}limited": "true", f"{word}range": limits}
-            _add(actuators, "general", name=actuator.name, **found)
+                    attributes |= {f"{word}limited": "true", f"{word}range": limits}
+            _add(actuators, "general", name=actuator.name, **attributes)
 
 
 def _add(parent: Any, tag: str, **attributes: Any) -> Any:
@@ -400,6 +414,7 @@ def _origin(T: Array) -> dict[str, Array]:
 
 def _roll_pitch_yaw(R: np.ndarray) -> list[float]:
     """Angles with R = Rz(yaw) Ry(pitch) Rx(roll), to round-off also where roll and yaw are about one axis."""
+    # roll from the remaining rotation, since at pitch = pi/2 only roll - yaw is determined
     yaw = np.arctan2(R[1, 0], R[0, 0])
     pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
     _, y, z = np.eye(3)

@@ -52,7 +52,8 @@ def revolute_hopper(masses: Array = (0.835, 0.122, 0.050), length: Any = 0.12) -
     """
     base, thigh, shank = quantities("revolute_hopper: masses", masses, (3,)).tolist()
     length = quantity("revolute_hopper: length", length)
-    middle, end = np.array([length / 2, 0, 0]), np.array([length, 0, 0])
+    middle = np.array([length / 2, 0, 0])
+    end = np.array([length, 0, 0])
     return (
         _base("revolute_hopper", SpatialInertia.point(base) + SpatialInertia.point(thigh, middle))
         .add("shank", Joint("knee", Revolute(OUT_OF_PLANE)), SpatialInertia.point(shank, middle), "base", end)
@@ -67,7 +68,7 @@ def two_joint_hopper() -> Tree:
 
     The trunk is a disc of 0.8 kg and 5 cm radius about the hip, with its centre of mass 2 cm above it; thigh
     and shank are thin rods of 12 cm, 0.122 kg and 0.050 kg. At q = 0 the leg hangs straight down, the trunk
-    upright. Plausible numbers of ours, next to those of `revolute_hopper`; no real robot.
+    upright. Plausible numbers of ours, close to `revolute_hopper`; no real robot.
     """
     return _legged("two_joint_hopper", (("hip", "thigh", 0.12, 0.122), ("knee", "shank", 0.12, 0.050)))
 
@@ -84,18 +85,24 @@ def three_joint_hopper() -> Tree:
 
 
 def _base(name: str, inertia: SpatialInertia) -> TreeBuilder:
+    """A tree with a base that moves in the plane."""
     return TreeBuilder(name).add("base", Planar(OUT_OF_PLANE), inertia, placement=UPRIGHT)
 
 
 def _legged(name: str, links: Sequence[tuple[str, str, float, float]]) -> Tree:
     """Rods along -y under a trunk."""
-    mass, radius, height = 0.8, 0.05, 0.02
+    mass = 0.8
+    radius = 0.05
+    height = 0.02
     turning = mass * radius**2 / 2
     trunk = SpatialInertia(mass, np.array([0, height, 0]), np.diag([turning / 2, turning / 2, turning]))
-    builder, parent, at = _base(name, trunk), "base", np.zeros(3)
+    builder = _base(name, trunk)
+    parent = "base"
+    place = np.zeros(3)
     for joint, body, length, weight in links:
         end = np.array([0, -length, 0])
         rod = SpatialInertia.rod(weight, length, axis=1, com=end / 2)
-        builder.add(body, Joint(joint, Revolute(OUT_OF_PLANE), lower=-2.6, upper=2.6), rod, parent, at)
-        parent, at = body, end
-    return builder.frame("foot", parent, at).build()
+        builder.add(body, Joint(joint, Revolute(OUT_OF_PLANE), lower=-2.6, upper=2.6), rod, parent, place)
+        parent = body
+        place = end
+    return builder.frame("foot", parent, place).build()

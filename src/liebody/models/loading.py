@@ -1,4 +1,4 @@
-"""Robots by name: bundled models, files of descriptions, trees."""
+"""Load robots by name: bundled models, files of descriptions, trees."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def load(
 ) -> Robot:
     """A robot from a URDF or MJCF file (or its text), by its name, or from a `Tree`.
 
-    source    names are those of bundled models (`models.names()`); with the package example-robot-data, of
-              its files and folders, as "ur5", "solo12"; and with the package robot_descriptions those of
-              that, as "ur5_description", which it fetches when they are first read
+    source    names: of bundled models (`models.names()`); with the package example-robot-data, of its files
+              and folders, as "ur5", "solo12"; with the package robot_descriptions, of its modules, as
+              "ur5_description", which it fetches when they are first read
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
     options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False
 
     Raises DescriptionError for an unknown name and a file that is missing or cannot be read, MissingPackage
-    without robot_descriptions, ModelError for a mechanism that cannot be. Warns (OpenLoops) of loops in the
-    file, which a Robot leaves open (docs/constrained.md), and as `load_urdf` does of what the file leaves
-    open (docs/reading.md).
+    without robot_descriptions, ModelError for an impossible mechanism. Warns (OpenLoops) of loops in the
+    file, which a Robot leaves open (docs/constrained.md), and as `load_urdf` does of numbers that the file
+    leaves open (docs/reading.md).
     """
     bundled = isinstance(source, str) and source in models.names()
     if (bundled or isinstance(source, Tree)) and (floating or options):
@@ -41,8 +41,11 @@ def load(
     if bundled:
         robot = getattr(models, str(source))()
         return robot if gravity is None else Robot(robot.tree, gravity)
-    found = source if isinstance(source, Tree) else described(source)
-    tree = found if isinstance(found, Tree) else load_description(found, floating=floating, **options)
+    if isinstance(source, Tree):
+        tree = source
+    else:
+        tree = load_description(described(source), floating=floating, **options)
+    # whoever passes a Tree made it open on purpose; a file may surprise with loops
     loops = [closure.name for closure in getattr(tree, "closures", ())]
     if loops and not isinstance(source, Tree):
         warn(
@@ -60,8 +63,9 @@ DESCRIPTIONS = "robot_descriptions"
 def described(source: str | Path) -> str | Path:
     """The file or text of a description; names are looked up in example-robot-data and robot_descriptions.
 
-    Raises DescriptionError for names that nobody knows, MissingPackage where that package is not there.
+    Raises DescriptionError for unknown names, MissingPackage without robot_descriptions.
     """
+    # a text of XML and a path with folders are no names; a file in the working folder goes before a name
     if not isinstance(source, str) or not NAME.fullmatch(source) or Path(source).exists():
         return source
     if source.endswith("_description"):
@@ -89,10 +93,10 @@ def described(source: str | Path) -> str | Path:
 
 
 def _installed() -> dict[str, Path]:
-    """The URDFs of example-robot-data, if it is installed, by what one may call them.
+    """The URDFs of example-robot-data, if it is installed, by their names.
 
-    Its name, also without "_robot" at its end, and that of its folder if there is one file in it; names of
-    two files are nobody's.
+    A file has its name, also without "_robot" at the end, and the name of its folder if it is alone there. A
+    name of two files is left out, because nobody could tell which file it means.
     """
     from importlib.metadata import PackageNotFoundError, distribution  # bundled models do without
 
@@ -100,14 +104,14 @@ def _installed() -> dict[str, Path]:
         root = distribution("example-robot-data").locate_file("cmeel.prefix/share/example-robot-data/robots")
     except PackageNotFoundError:
         return {}
-    found: dict[str, set[Path]] = {}
+    named: dict[str, set[Path]] = {}
     for folder in Path(str(root)).glob("*/"):
         files = sorted(folder.rglob("*.urdf"))
         for file in files:
-            own = [folder.name.removesuffix("_description")] if len(files) == 1 else []
-            for name in (file.stem, file.stem.removesuffix("_robot"), *own):
-                found.setdefault(name, set()).add(file)
-    return {name: min(files) for name, files in sorted(found.items()) if len(files) == 1}
+            of_folder = [folder.name.removesuffix("_description")] if len(files) == 1 else []
+            for name in (file.stem, file.stem.removesuffix("_robot"), *of_folder):
+                named.setdefault(name, set()).add(file)
+    return {name: min(files) for name, files in sorted(named.items()) if len(files) == 1}
 
 
 def _fetched() -> list[str]:

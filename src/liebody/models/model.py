@@ -1,4 +1,4 @@
-"""From the tree of a bundled model to the robot a user holds."""
+"""Turn a function that builds a tree into a function that builds a robot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 def model(gravity: Any = GRAVITY) -> Callable[[Callable[P, Tree]], Callable[P, Robot]]:
-    """What makes a function that makes a tree one that makes the robot of it, under this gravity."""
+    """Decorator: the decorated function builds a tree; the result builds its robot under this gravity."""
 
     def of(build: Callable[P, Tree]) -> Callable[P, Robot]:
         tree = checked(build)

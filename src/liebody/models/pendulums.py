@@ -62,19 +62,24 @@ def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     length   of each rod                                                                 [m]
     mass     of each rod                                                                 [kg]
     """
-    n, length = count("planar_chain: n", n), quantity("planar_chain: length", length)
+    n = count("planar_chain: n", n)
+    length = quantity("planar_chain: length", length)
     return _chain("planar_chain", [mass] * n, [length] * n, _rod, spherical=False)
 
 
 def _chain(name: str, masses: Sequence[Any], lengths: Sequence[Any], inertia: Any, spherical: bool) -> Tree:
     """Rods in a row, along -y of their frames in a plane, along -z in space."""
-    builder, parent, axis = TreeBuilder(name), WORLD, 2 if spherical else 1
+    builder = TreeBuilder(name)
+    parent = WORLD
+    axis = 2 if spherical else 1
     placement = np.eye(4) if spherical else UPRIGHT
     for i, (mass, length) in enumerate(zip(masses, lengths, strict=True), start=1):
+        # exact zeros beside a length that may be a symbol
         end = np.array([0 if k != axis else -length for k in range(3)])
         group = Spherical() if spherical else Revolute((0, 0, 1))
         builder.add(f"link{i}", group, inertia(mass, length, end), parent, placement)
-        parent, placement = f"link{i}", end
+        parent = f"link{i}"
+        placement = end
     return builder.frame("tip", parent, placement).build()
 
 

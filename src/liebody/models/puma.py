@@ -12,7 +12,7 @@ from .model import model
 
 
 class _Link(NamedTuple):
-    """Standard Denavit-Hartenberg parameters, and what turns in the frame they end in.
+    """Standard Denavit-Hartenberg parameters, and the link and motor in the frame at their end.
 
     d, a, twist   offset along z, length along x [m], twist about x in right angles
     m, com, I     mass [kg], centre of mass (3,) [m], moments of inertia about it (3,) [kg m2]
@@ -69,8 +69,11 @@ def puma560(motors: bool = True) -> Tree:
     "tool" the last of them. Armstrong gives link 1 no mass, since it only turns about its own axis. The
     published moments of links 1 and 3 break the triangle inequality; they are kept as published.
     """
-    builder, parent, placement = TreeBuilder("puma560"), WORLD, np.eye(4)
+    builder = TreeBuilder("puma560")
+    parent = WORLD
+    placement = np.eye(4)
     for i, link in enumerate(LINKS, start=1):
+        # body i has its origin on its axis; the published numbers are in the frame at its far end
         end = _denavit_hartenberg(link)
         gear = abs(link.G) if motors else 0.0
         lower, upper = np.radians(link.limits)
@@ -86,7 +89,8 @@ def puma560(motors: bool = True) -> Tree:
         inertia = SpatialInertia(link.m, np.array(link.com), np.array(link.I)).shift(end)
         builder.add(f"link{i}", joint, inertia, parent, placement)
         builder.frame(f"link{i}_dh" if i < len(LINKS) else "tool", f"link{i}", end)
-        parent, placement = f"link{i}", end
+        parent = f"link{i}"
+        placement = end
     return builder.build(check=False)
 
 

@@ -10,8 +10,11 @@ from ..bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from ..groups import Free, Revolute
 from .model import model
 
-BUS_MASS, BUS_SIZE = 80.0, (0.7, 0.7, 0.8)
-PANEL_MASS, PANEL_SIZE, PANEL_AT = 4.0, (0.5, 1.2, 0.02), 0.95
+BUS_MASS = 80.0
+BUS_SIZE = (0.7, 0.7, 0.8)
+PANEL_MASS = 4.0
+PANEL_SIZE = (0.5, 1.2, 0.02)
+PANEL_AT = 0.95  # of its centre, along y of the bus [m]
 
 
 class _Link(NamedTuple):
@@ -41,7 +44,7 @@ LINKS = (
     _Link(1, 0.10, 0.05, 1.5, 0.10, 30.0),
     _Link(2, 0.10, 0.05, 1.0, 0.05, 15.0),
 )
-"""Plausible numbers of our own, for a small servicing satellite.
+"""Plausible numbers, for a small servicing satellite.
 
 Its arm has the size, the weight and the order of joints of light industrial arms with seven hinges, the elbow
 between a shoulder and a wrist.
@@ -55,15 +58,16 @@ def space_robot(payload: Any = 0.0) -> Tree:
     payload  mass of a solid ball of 0.1 m radius in its hand                                       [kg]
 
     The satellite is a box with two solar panels along y; its frame lies at its centre of mass. The arm stands
-    on its top, along z at q = 0, and reaches 1.4 m. Velocities: six of the satellite, "bus", then those of
-    "joint1" to "joint7". The frame "hand" is at the tip, with z ahead. The drives' rotors (armature) have no
-    momentum of their own, as everywhere. The numbers are plausible ones of ours, of no real robot.
+    on its top, along z at q = 0, and reaches 1.4 m. Velocities: six of the satellite, "bus", then the rates
+    of "joint1" to "joint7". The frame "hand" is at the tip, with z ahead. The drives' rotors (armature) carry
+    no momentum, as everywhere. The numbers are plausible ones of ours, of no real robot.
     """
     bus = SpatialInertia.box(BUS_MASS, BUS_SIZE)
     for side in (-1, 1):
         bus = bus + SpatialInertia.box(PANEL_MASS, PANEL_SIZE, (0, side * PANEL_AT, 0))
     builder = TreeBuilder("space_robot").add("bus", Free(), bus)
-    parent, start = "bus", BUS_SIZE[2] / 2
+    parent = "bus"
+    start = BUS_SIZE[2] / 2
     for i, link in enumerate(LINKS, start=1):
         tube = SpatialInertia.cylinder(link.mass, link.radius, link.length, com=(0, 0, link.length / 2))
         if i == len(LINKS):
@@ -79,5 +83,6 @@ def space_robot(payload: Any = 0.0) -> Tree:
             armature=link.armature,
         )
         builder.add(f"link{i}", joint, tube, parent, (0, 0, start))
-        parent, start = f"link{i}", link.length
+        parent = f"link{i}"
+        start = link.length
     return builder.frame("hand", parent, (0, 0, start)).build()

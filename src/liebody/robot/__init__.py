@@ -1,9 +1,9 @@
-"""What a user holds: a robot whose equations of motion are compiled at first use.
+"""The robot that users hold: its equations of motion are compiled at first use.
 
 table         the algorithms, a line each
 algorithm     how a line becomes a method, kernels, C source
-derived       derivatives of algorithms, and of any traced function
-robot         Robot: the methods of the table, and those that combine them
+derived       derivatives of algorithms and of traced functions
+robot         Robot: the methods of the table, and methods that combine several of them
 reference     writes table.pyi, which editors and type checkers read, and docs/algorithms.md
 """
 

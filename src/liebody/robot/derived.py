@@ -1,4 +1,4 @@
-"""Derivatives of algorithms and of any traced function by their arrays, along groups where they are elements.
+"""Differentiate algorithms and traced functions by their arrays, along groups where arrays are elements.
 
 With left-invariant fields, (E_i f)(q) = d/de f(q exp(e e_i)) at e = 0. They do not commute on a group: second
 derivatives H_ij = E_j E_i f obey
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -55,28 +56,29 @@ def derivatives(
              "hessian": second derivatives (*result, *x, *y) by x, then y, for x and each y not before it
              "hvp": changes of the gradients of "vjp" along directions; weights, then directions come last
     groups   of inputs and results that are elements of a group, by name: those have directions and changes
-             u (dim,), as q exp(u) goes; second derivatives of results are those of log(y^-1 y')
+             u (dim,) along q exp(u); second derivatives of a result y differentiate log(y^-1 y')
 
     The kernel takes the inputs of the function, single states or batches, `out` and `threads`. It may be
     differentiated again. With the left-invariant fields E_i of a group, a second derivative by q is
     E_j (E_i f) at [..., i, j]: its antisymmetric part is half the derivative along -[e_i, e_j], its symmetric
     part the Hessian of f(q exp u) in u.
 
-    Raises GraphError for inputs that are not there, ModelError for other products, ShapeError for groups
+    Raises GraphError for unknown inputs, ModelError for other products, ShapeError for groups
     whose coordinates are not the input's.
     """
-    given, more = (
-        (function.function, (function.dtype, function.guard))
-        if isinstance(function, Kernel)
-        else (function, ())
-    )
-    return Kernel(differentiated(given, wrt, product, groups), *more)
+    if isinstance(function, Kernel):
+        derived = differentiated(function.function, wrt, product, groups)
+        return Kernel(derived, function.dtype, function.guard)
+    return Kernel(differentiated(function, wrt, product, groups))
 
 
 def differentiated(
     function: Function | Program, wrt: str | Sequence[str], product: str | None, groups: Groups
 ) -> Function:
-    """What `derivatives` compiles. Coordinates q exp(u) change by E u, without a series of exp in it."""
+    """The function that `derivatives` compiles.
+
+    Coordinates of q exp(u) change by E(q) u at u = 0, so no series of exp is differentiated.
+    """
     if product not in PRODUCTS:
         known = ", ".join(repr(x) for x in PRODUCTS if x)
         raise ModelError(f"product {product!r}: products are {known}, and None, the Jacobians")
@@ -86,50 +88,60 @@ def differentiated(
             if arrays[name].shape != (groups[name].nq,):
                 elements = f"elements of {groups[name]!r} ({groups[name].nq},)"
                 raise ShapeError(f"{name} has shape {arrays[name].shape}, {elements}")
+    # A result y on a group changes to y exp(u). Differentiate log(c^-1 y) with further inputs c instead, and
+    # put c = y in afterwards: at c = y the logarithm is zero and its derivative is u.
     ends = {name: groups[name] for name in straight.outputs if name in groups}
+    whole = straight
     if ends:
-        straight, whole = _from_ends(straight, ends), straight
+        straight = _from_ends(whole, ends)
     along = {
         name: tangents(groups[name])(straight.inputs[name], np.zeros(groups[name].dim)).astype(object)
         for name in names(wrt)
         if name in groups and name in straight.inputs
     }
-    found = PRODUCTS[product](straight, wrt, along)
-    return _at_ends(found, whole, ends) if ends else found
+    derived = PRODUCTS[product](straight, wrt, along)
+    return _at_ends(derived, whole, ends) if ends else derived
 
 
 def _from_ends(function: Function, ends: Groups) -> Function:
     """log(c^-1 y) in place of results y on groups, with elements c as further inputs."""
 
-    def seen(*given: Array) -> dict[str, Array]:
-        places = iter(given[len(function.inputs) :])
-        made = function(*given[: len(function.inputs)])
-        results = zip(function.outputs, made if isinstance(made, tuple) else (made,), strict=True)
+    n = len(function.inputs)
+
+    def logarithms(*arrays: Array) -> dict[str, Array]:
+        places = iter(arrays[n:])
+        results = zip(function.outputs, _listed(function(*arrays[:n])), strict=True)
         return {name: ends[name].difference(next(places), y) if name in ends else y for name, y in results}
 
     shapes = {name: x.shape for name, x in function.inputs.items()}
     shapes |= {f"at_{name}": (group.nq,) for name, group in ends.items()}
-    return trace(seen, shapes, function.name)
+    return trace(logarithms, shapes, function.name)
 
 
 def _at_ends(derived: Function, function: Function, ends: Groups) -> Function:
-    """What was derived of `_from_ends`, where c are the results themselves: changes are y exp(u)."""
+    """A derivative of `_from_ends` at c = y, the results of `function`: changes are y exp(u)."""
     n = len(function.inputs)
 
-    def at(*given: Array) -> dict[str, Array]:
-        made = function(*given[:n])
-        results = zip(function.outputs, made if isinstance(made, tuple) else (made,), strict=True)
-        found = derived(*given[:n], *(y for name, y in results if name in ends), *given[n:])
-        return dict(zip(derived.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+    def at_results(*arrays: Array) -> dict[str, Array]:
+        results = zip(function.outputs, _listed(function(*arrays[:n])), strict=True)
+        places = [y for name, y in results if name in ends]
+        # inputs of the function come first, then c, then directions or weights
+        changes = _listed(derived(*arrays[:n], *places, *arrays[n:]))
+        return dict(zip(derived.outputs, changes, strict=True))
 
     shapes = {name: x.shape for name, x in derived.inputs.items() if name.removeprefix("at_") not in ends}
-    return trace(at, shapes, derived.name)
+    return trace(at_results, shapes, derived.name)
+
+
+def _listed(results: Any) -> tuple[Array, ...]:
+    """The results of a function, several or one."""
+    return results if isinstance(results, tuple) else (results,)
 
 
 def chosen(
     function: Function | Program, name: str, given: Sequence[str], wrt: Sequence[str]
 ) -> Function | Program:
-    """Those Jacobians of an algorithm by `wrt` that are among the results, by the arrays `given`."""
+    """The Jacobians of algorithm `name` by `wrt`, selected from results that are Jacobians by `given`."""
     by = dict(zip(given, function.outputs.values(), strict=True))
     outputs = {f"d_{name}_d_{x}": by[x] for x in wrt}
     return function.over(function.inputs, outputs)

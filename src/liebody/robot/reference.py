@@ -1,4 +1,4 @@
-"""Writes what is known of the table outside: table.pyi for editors and type checkers, a page for people.
+"""Write table.pyi for editors and type checkers, and docs/algorithms.md for people, from the table.
 
     python -m liebody.robot.reference
 
@@ -34,6 +34,7 @@ TABLE = [entry for entry in vars(Algorithms).values() if isinstance(entry, Algor
 
 def stub() -> str:
     """The text of table.pyi."""
+    # imports are collected from the types of results, since a stub has none of the module's names
     imports = {
         "from typing import Any",
         "from numpy import ndarray as Array",

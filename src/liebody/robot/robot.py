@@ -1,4 +1,4 @@
-"""What a user holds: a robot whose equations of motion are compiled at first use."""
+"""The robot that users hold: its equations of motion are compiled at first use."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
 from .table import Algorithms
 
 GRAVITY = dynamics.FREE_FALL
-EXTERNAL = 500  # operations from which on functions of CasADi are compiled
+EXTERNAL = 500  # operations; functions with more are compiled for CasADi instead of written as expressions
 
 
 class Robot(Algorithms, OfTree, Parametric):
@@ -54,6 +54,8 @@ class Robot(Algorithms, OfTree, Parametric):
     call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
     and quaternions which are not unit raise ConfigurationError.
 
+    The class is long because it is the list of all that robots do; most methods call one function.
+
     Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
     that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
@@ -63,7 +65,8 @@ class Robot(Algorithms, OfTree, Parametric):
         gravity = floats("gravity", gravity, finite=False)
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
-        self.tree, self.gravity_vector = tree, gravity
+        self.tree = tree
+        self.gravity_vector = gravity
         self.symbols = symbols_of(tree)  # by their words
         self.layout = FlatLayout("parameter", dict.fromkeys(self.symbols, np.nan), needed=self.symbols)
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
@@ -71,7 +74,8 @@ class Robot(Algorithms, OfTree, Parametric):
         self.flows: dict[tuple[Any, ...], Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The definition without what is compiled, so that robots can be sent to other processes."""
+        """The definition without kernels and entries, so that robots can be sent to other processes."""
+        # native entries are attributes of the names of algorithms, see `Algorithm.call`
         state = {**vars(self), "kernels": {}, "entries": {}, "flows": {}, "_variants": {}}
         return {name: value for name, value in state.items() if name not in kernels_of(type(self))}
 
@@ -86,7 +90,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
     @property
     def _base(self) -> str:
-        """Whether the base is fixed or floats, for its text; a base that drives in a plane is neither."""
+        """The end of the text: a fixed or a floating base; empty for a base that drives in a plane."""
         joints = [body.joint for body in self.tree.bodies if not body.parent]
         if any(isinstance(joint.group, Free) for joint in joints):
             return ", floating base"
@@ -98,16 +102,19 @@ class Robot(Algorithms, OfTree, Parametric):
         return {**parameters_of(self.tree), "gravity": Parameter("gravity", self.gravity_vector, "m/s2")}
 
     def varied(self, values: Mapping[str, Array], first: Self | None) -> Self:
-        made = copy.copy(self)
+        variant = copy.copy(self)
+        # entries and cached properties hold the numbers of `self`; kernels take the numbers as an input
         for name in [*kernels_of(type(self)), "parameters", "values"]:
-            vars(made).pop(name, None)
-        made.kernels, made.entries, made.flows = first.kernels if first else {}, {}, {}
-        made.tree = with_values(self.tree, values)
-        made.gravity_vector = values.get("gravity", self.gravity_vector)
-        return made
+            vars(variant).pop(name, None)
+        variant.kernels = first.kernels if first else {}
+        variant.entries = {}
+        variant.flows = {}
+        variant.tree = with_values(self.tree, values)
+        variant.gravity_vector = values.get("gravity", self.gravity_vector)
+        return variant
 
     def at(self, flat: Array = None) -> tuple[Tree, Array]:
-        """Tree and gravity at values of the parameters (np,), numbers or symbols; None: the own ones."""
+        """Tree and gravity at values of the parameters (np,), numbers or symbols; None: at their defaults."""
         if flat is None:
             return self.tree, self.gravity_vector
         values = self.layout.named(flat)
@@ -118,14 +125,12 @@ class Robot(Algorithms, OfTree, Parametric):
         return (self.layout.size,) if argument == PARAMETERS else shape(self.tree, argument)
 
     def _repr_html_(self) -> str:
-        """A notebook's cell: the bodies, what they hang on, their joints, limits and masses."""
+        """A table for notebooks: bodies, their parents, joints, limits and masses."""
         rows = [("body", "parent", "joint", "group", "limits [rad, m]", "mass [kg]")]
         names = ["world", *(body.name for body in self.tree.bodies)]
         for body in self.tree.bodies:
-            joint, limits = (
-                body.joint,
-                "" if body.joint.mimic is None else f"follows {body.joint.mimic.joint}",
-            )
+            joint = body.joint
+            limits = "" if joint.mimic is None else f"follows {joint.mimic.joint}"
             ends = zip(joint.lower, joint.upper, strict=True)
             limits = limits or ", ".join(f"{a:.4g} to {b:.4g}" for a, b in ends if np.isfinite([a, b]).any())
             mass = f"{body.inertia.mass:.4g}"
@@ -135,16 +140,16 @@ class Robot(Algorithms, OfTree, Parametric):
         return f"<p>{html.escape(repr(self))}</p><table>{table}</table>"
 
     def with_joints(self, joints: str | Iterable[str]) -> Self:
-        """The robot whose joints have only these kinds of what a description says about them.
+        """The robot with these kinds of properties of its joints; the others are removed.
 
-        joints  "ideal": none; "real": all, as it is; or some of "armature", "damping", "friction", "springs",
-                "limits", "efforts"
+        joints  "ideal": none; "real": all of the description; or some of "armature", "damping", "friction",
+                "springs", "limits", "efforts"
 
-        Without "armature" the rotors are no part of M; the other kinds are what `simulate` finds in the
-        joints. Raises ModelError for unknown kinds.
+        Without "armature" the rotors are no part of M. The other kinds act in `simulate`. Raises ModelError
+        for unknown kinds.
         """
-        made = type(self)(self.tree.with_joints(joints), self.gravity_vector)
-        return made.with_parameters(self.layout.defaults) if self.layout.size else made
+        robot = type(self)(self.tree.with_joints(joints), self.gravity_vector)
+        return robot.with_parameters(self.layout.defaults) if self.layout.size else robot
 
     # -- the configuration group --------------------------------------------------------------------------
 
@@ -158,8 +163,8 @@ class Robot(Algorithms, OfTree, Parametric):
 
             robot.configuration({"elbow_joint": 1.2, "base.z": 0.5})
 
-        A coordinate has the name of its joint; those of a joint with several are "base.qw", ..., or "base"
-        for all of them. Values may be batches, with leading axes that broadcast.
+        A coordinate is named after its joint. A joint with several has "base.qw", ..., or "base" for all of
+        them. Values may be batches, with leading axes that broadcast.
 
         `simulate`, `stepper` and `view` take such names in place of a configuration, too.
 
@@ -220,7 +225,7 @@ class Robot(Algorithms, OfTree, Parametric):
         return dynamics.generalized_inverse(self.internal_jacobian(q, task, threads=threads), weight)
 
     def internal_rank(self, q: Array, task: Any) -> dynamics.InternalRank:
-        """Rank of `internal_jacobian` at one q, (nq,), what its inverse is there, and its singular values."""
+        """Rank of `internal_jacobian` at one q, (nq,), the kind of its inverse, and its singular values."""
         return dynamics.rank_of(self.internal_jacobian(q, task))
 
     def velocity_from_external_internal(
@@ -234,6 +239,7 @@ class Robot(Algorithms, OfTree, Parametric):
         threads: int = 1,
     ) -> Array:
         """v, (..., nv), of w = (v_x, internal velocity) (..., k + r), by `internal_inverse`."""
+        # v = X (v_x, v_y), and the internal velocity is J v_y: its inverse gives v_y back
         k = self.tree.bodies[0].joint.dim
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         X = self.decoupling_transform_inverse(q, x, threads=threads)
@@ -251,6 +257,7 @@ class Robot(Algorithms, OfTree, Parametric):
         threads: int = 1,
     ) -> Array:
         """(F_x, internal force), (..., k + r), of efforts tau, by the transpose of `internal_inverse`."""
+        # forces are dual to velocities: v_y = J^+ u means that the power F_y . v_y is (J^+T F_y) . u
         k = self.tree.bodies[0].joint.dim
         J_ = self.internal_inverse(q, task, inverse, threads=threads)
         F = self.decoupled_efforts(q, tau, x, threads=threads)
@@ -260,7 +267,8 @@ class Robot(Algorithms, OfTree, Parametric):
         self, q: Array, F: Array, task: Any, x: Any = "centroidal", *, threads: int = 1
     ) -> Array:
         """tau, (..., nv), of (F_x, internal force), (..., k + r); the latter needs no wrench at the base."""
-        k, F = self.tree.bodies[0].joint.dim, np.asarray(F)
+        k = self.tree.bodies[0].joint.dim
+        F = np.asarray(F)
         J = self.internal_jacobian(q, task, threads=threads)
         joints = matvec(np.swapaxes(J, -1, -2), F[..., k:])
         external = np.broadcast_to(F[..., :k], (*joints.shape[:-1], k))
@@ -282,9 +290,9 @@ class Robot(Algorithms, OfTree, Parametric):
 
     @checked
     def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
-        """The compiled kernel behind the call `name`; `options` are those of the call, as frame="tool".
+        """The compiled kernel behind the call `name` with these options, such as frame="tool".
 
-        With an optional array it has a name of its own, such as "inverse_dynamics_wrenches".
+        The kernel that takes an optional array has its name behind: "inverse_dynamics_wrenches".
         """
         kernels = kernels_of(type(self))
         if name not in kernels:
@@ -312,16 +320,18 @@ class Robot(Algorithms, OfTree, Parametric):
                  "vjp": gradients of the sum of the results times weights, which are the last arguments
                  "hessian", "hvp": second derivatives, and products, as `liebody.derivatives` says
 
-        The kernel takes the arrays of the call, single states or batches, and `out`, `threads`; `options` are
-        those of the call. Products cost a few times the call, whatever the number of columns. Inverse and
+        The kernel takes the arrays of the call, single states or batches, and `out`, `threads`. `options` are
+        options of the call. Products cost a few times the call, whatever the number of columns. Inverse and
         forward dynamics are differentiated by recursions. `kernel.nonzeros()` leaves out what is always zero.
         Results that are configurations change along the group, too: to y exp(u).
 
         Raises ModelError for unknown names.
         """
+        # the kernel of the call has the guard of its arrays, and raises for unknown names and options
         call = self.kernel(name, **options)
-        algorithm, given = kernels_of(type(self))[name]
-        arrays, by = algorithm.arguments(self, given), names(wrt)
+        algorithm, optional = kernels_of(type(self))[name]
+        arrays = algorithm.arguments(self, optional)
+        by = names(wrt)
         if not by or not set(by) <= set(arrays) or product not in PRODUCTS:
             raise ModelError(
                 f"derivatives of {name} by {wrt!r}, product {product!r}: it has the arrays "
@@ -342,12 +352,14 @@ class Robot(Algorithms, OfTree, Parametric):
     def _derived(
         self, name: str, by: tuple[str, ...], product: str | None, options: Mapping[str, Any]
     ) -> Function | Program:
-        """What the kernel of `derivatives` computes."""
-        algorithm, given = kernels_of(type(self))[name]
+        """The function behind the kernel of `derivatives`: by recursions if they exist, else traced."""
+        algorithm, optional = kernels_of(type(self))[name]
         analytic, arrays = ANALYTIC.get(algorithm.name, ("", ()))
-        if product is None and set(by) <= set(arrays) and set(given) <= {"wrenches"}:
-            found = self.kernel(analytic + name.removeprefix(algorithm.name), **options).function
-            return chosen(found, name, arrays, by)
+        if product is None and set(by) <= set(arrays) and set(optional) <= {"wrenches"}:
+            jacobians = self.kernel(analytic + name.removeprefix(algorithm.name), **options).function
+            return chosen(jacobians, name, arrays, by)
+        # results of some algorithms are configurations, under the name of the algorithm: they change along
+        # the group, as the configurations among the arrays do
         groups = dict.fromkeys([*CONFIGURATIONS, *PLACES], self.group)
         return differentiated(self.kernel(name, **options).function, by, product, groups)
 
@@ -360,41 +372,41 @@ class Robot(Algorithms, OfTree, Parametric):
             law = lb.compiler.trace(lambda q, v, K: robot.gravity(q) - K * v, {"q": 6, "v": 6, "K": 6}, "law")
             robot.export_c("out", ["gravity", ("jacobian", {"frame": "tool0"}), law])
 
-        functions  names of calls; pairs of a name and options; traced functions and kernels, as derivatives,
-                   controllers and steps of one's own. A mapping calls them in C as its keys say
+        functions  names of calls; pairs of a name and options; traced functions and kernels, such as
+                   derivatives, controllers and steps. The keys of a mapping are the names in C
         dtype      float64: numbers are `double`; float32: `float`
 
         The test compares the functions with numbers of this library at random states; it needs nothing but
         `cc -std=c99 source test -lm`. More in `liebody.export_c`. Returns the paths.
         """
-        given = [functions] if isinstance(functions, str) else functions
-        pairs = given.items() if isinstance(given, Mapping) else [(None, x) for x in given]
-        found = [self._exportable(name, x) for name, x in pairs]
-        return export_c(folder, self.name, found, dtype=dtype, about=self._about)
+        calls = [functions] if isinstance(functions, str) else functions
+        pairs = calls.items() if isinstance(calls, Mapping) else [(None, x) for x in calls]
+        exported = [self._exportable(name, x) for name, x in pairs]
+        return export_c(folder, self.name, exported, dtype=dtype, about=self._about)
 
-    def _exportable(self, name: str | None, given: Any) -> tuple[str, Any]:
-        """What is exported, with its name in C."""
-        if isinstance(given, Kernel | Function | Program):
-            return name or given.name, given
-        call, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
+    def _exportable(self, name: str | None, item: Any) -> tuple[str, Any]:
+        """The name in C and the kernel of one item of `functions`."""
+        if isinstance(item, Kernel | Function | Program):
+            return name or item.name, item
+        call, options = item if isinstance(item, tuple) and len(item) == 2 else (item, {})
         if not isinstance(call, str) or not isinstance(options, Mapping):
             raise ModelError(
-                f"{self.name} cannot export {given!r}, expected the name of a call, a pair of a name and "
+                f"{self.name} cannot export {item!r}, expected the name of a call, a pair of a name and "
                 "options, a traced function or a kernel"
             )
         kernel = self.kernel(call, **options)
         algorithm, _ = kernels_of(type(self))[call]
         words = [call, *(x if isinstance(x, str) else key for key, x in options.items())]
         values = zip(algorithm.options, algorithm.values(options), strict=True)
-        said = "".join(f"\n{key} = {x!r}" for key, x in values)
-        return name or "_".join(words), Kernel(
-            kernel.function, doc=f"{algorithm.text_for(kernel.inputs)}{said}"
-        )
+        stated = "".join(f"\n{key} = {x!r}" for key, x in values)
+        doc = f"{algorithm.text_for(kernel.inputs)}{stated}"
+        return name or "_".join(words), Kernel(kernel.function, doc=doc)
 
     @property
     def _about(self) -> About:
-        """What a header in C says of this robot."""
-        tree, fall = self.tree, ", ".join(f"{x:.9g}" for x in self.gravity_vector)
+        """The description of this robot for a header in C: its order of q and v, bodies, frames."""
+        tree = self.tree
+        fall = ", ".join(f"{x:.9g}" for x in self.gravity_vector)
         lines = [f"Robot {self.name}, with free fall ({fall}) m/s2 in the world."]
         for symbol, entries in zip("qv", labels(tree), strict=True):
             rows = enumerate(zip(entries.names, entries.units, strict=True))
@@ -408,8 +420,9 @@ class Robot(Algorithms, OfTree, Parametric):
         return About(lines, sizes, self._sample)
 
     def _places(self) -> str:
-        """Which parameter stands where in the array that kernels take, by their words."""
-        first, words = 0, []
+        """The place of each free parameter in the array that kernels take, as text."""
+        first = 0
+        words = []
         for name, x in self.layout.defaults.items():
             last = first + x.size - 1
             words.append(f"{PARAMETERS}[{first}{f'..{last}' if last > first else ''}] {word_of(name)}")
@@ -424,13 +437,14 @@ class Robot(Algorithms, OfTree, Parametric):
             a = f(q, v, tau)                            # columns (nq, 1), (nv, 1) of SX, MX, DM, or NumPy
 
         compiled  False: expressions (SX), which CasADi differentiates and prints; True: machine code with its
-                  derivatives, which MX, DM and arrays go into; None: that from EXTERNAL operations on
+                  derivatives, for MX, DM and arrays; None: machine code from EXTERNAL operations on
         order     of the derivatives that are compiled: 2, or 1 for solvers that need no Hessian, or 0
 
         A vector is a column, a matrix a matrix; there are no batches (see CasADi's `map`), and nothing is
         checked of the values. Derivatives by q are by its coordinates. Free parameters are the last argument.
         Raises ModelError for unknown names, ShapeError for results of three axes.
         """
+        # CasADi has no loops: expressions are a straight line, which is slow and large for large robots
         function = self.kernel(name, **options).function
         straight = function.unroll()
         large = sum(straight.operations.values()) > EXTERNAL
@@ -439,32 +453,36 @@ class Robot(Algorithms, OfTree, Parametric):
 
     @checked
     def to_urdf(self, file: str | Path | None = None) -> str:
-        """The robot as a URDF, which is also written to a file if one is given.
+        """The text of a URDF with the dynamics of this robot, also written to `file` if that is given.
 
-        Frames are links on fixed joints, axes beside a body's origin have links of their own. Gravity and
-        shapes are not in it. Read again, by `lb.load(text)`, its dynamics are the same to round-off. Raises
-        ModelError for what a URDF cannot say: ball and helical joints, armature, springs, symbols.
+        Frames are links on fixed joints; a joint axis beside the origin of its body gets a link, too. The
+        text has neither gravity nor shapes. `lb.load(text)` has the same dynamics to round-off. Raises
+        ModelError for properties without words in URDF: ball and helical joints, armature, springs, symbols.
         """
         return _written(urdf_of(self.tree), file)
 
     @checked
     def to_mjcf(self, file: str | Path | None = None) -> str:
-        """The robot as an MJCF, as `to_urdf`; with gravity, and with the actuators of one that was read.
+        """The text of an MJCF, as `to_urdf`; with gravity, and with actuators if the robot was an MJCF.
 
-        Raises ModelError for planar and helical joints, for free joints that do not hang on the world's
-        origin, for bodies that move without mass and carry several others, for symbols.
+        Raises ModelError for planar and helical joints, for free joints whose parent is not the world's
+        origin, for massless moving bodies that carry several others, for symbols.
         """
         return _written(mjcf_of(self.tree, self.gravity_vector), file)
 
     def _sample(self, argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-        """A random value of an argument of kernels."""
-        if argument == PARAMETERS:
+        """A random value of an argument of kernels, for the self-test in C."""
+        if argument == PARAMETERS:  # own values; symbols have none, and most stand for positive numbers
             return np.where(np.isnan(self.values), rng.uniform(0.5, 1.5, shape), self.values)
         is_configuration = argument in CONFIGURATIONS and shape == (self.nq,)
         return self.group.random(rng) if is_configuration else normal(argument, shape, rng)
 
     def recipe(self, name: str, options: Mapping[str, Any]) -> str | None:
-        """A text that determines the traced function `name`; None if users' code or symbols are in it."""
+        """A text that determines the traced function `name`; None if no text does.
+
+        Symbols have no bytes, and code of users may change between processes: neither is cached on disk.
+        """
+        # The values of free parameters are inputs, so they are no part of it: `plain` has the others.
         identity = _fingerprint(self.plain.tree)
         if identity is None or not all(map(_says_all, options.values())):
             return None
@@ -473,6 +491,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
 
 def _written(text: str, file: str | Path | None) -> str:
+    """The text, after it was written to the file, if there is one. Raises LiebodyError."""
     if file is not None:
         path = path_of("the name of the file", file)
         try:
@@ -484,12 +503,14 @@ def _written(text: str, file: str | Path | None) -> str:
 
 
 def _fingerprint(tree: Tree) -> str | None:
-    """A digest of all that the equations of motion depend on; None if symbols or users' groups are in it."""
+    """A digest of all numbers in the equations of motion; None with symbols or groups of users."""
     parts = []
     for body in tree.bodies:
-        joint, inertia = body.joint, body.inertia
+        joint = body.joint
+        inertia = body.inertia
         numbers: list[Any] = [body.placement, joint.S, inertia.mass, inertia.com, inertia.rotational]
         numbers += [body.ratio, body.offset, joint.armature, joint.damping]
+        # a user's group may change its code without a trace in the numbers
         if not is_numeric(*numbers) or not type(joint.group).__module__.startswith("liebody."):
             return None
         parts += [type(joint.group).__name__, str((body.name, body.parent, body.coordinates, body.dofs))]
@@ -500,7 +521,7 @@ def _fingerprint(tree: Tree) -> str | None:
 
 
 def _says_all(option: Any) -> bool:
-    """Whether the text of an option determines it: functions and frames are more than their text."""
+    """Whether the text of an option determines it. That of a function or a frame does not."""
     if isinstance(option, tuple):
         return all(map(_says_all, option))
     return option is None or isinstance(option, (str, float, int))

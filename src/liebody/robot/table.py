@@ -1,7 +1,7 @@
-"""The table of algorithms: what robots compute, a line each.
+"""The table of algorithms: a line for each quantity that robots compute.
 
-A line names the function of `dynamics` that does it. Arguments, options and docstring are those of the
-function; methods, kernels, C source and names on the command line are made of the table (`Algorithm`).
+A line names the function of `dynamics` that computes it. The method of robots has its arguments, options and
+docstring; kernels, C source and names on the command line follow from the table, too (`Algorithm`).
 Editors and type checkers read table.pyi, which `python -m liebody.robot.reference` writes.
 """
 
@@ -12,7 +12,7 @@ from .algorithm import Algorithm
 
 
 class Algorithms:
-    """What a robot computes."""
+    """The methods of robots that evaluate one algorithm."""
 
     # -- the configuration group --------------------------------------------------------------------------
     normalize = Algorithm(dynamics.normalize, unit=False)

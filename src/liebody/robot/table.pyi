@@ -1,8 +1,8 @@
 """Written by `python -m liebody.robot.reference` from the table of algorithms; do not edit."""
 
-from liebody.bodies import Frame
-from liebody.dynamics import Decoupled
-from liebody.dynamics import HamiltonianRates
+from liebody.bodies.tree import Frame
+from liebody.dynamics.decoupling import Decoupled
+from liebody.dynamics.hamiltonian import HamiltonianRates
 from numpy import ndarray as Array
 from numpy.typing import ArrayLike
 from typing import Any
