@@ -21,7 +21,7 @@ from ..base.errors import IntegrationError, ModelError, ShapeError
 from ..bodies import Tree
 from ..bodies.labels import Labels, labels
 from ..bodies.tree import OfTree
-from ..compiler import Function, Graph, Guard, Kernel, Program, jvp, trace, traced
+from ..compiler import Function, Graph, Guard, Kernel, Program, traced
 from ..compiler.programs.layout import FlatLayout, Sendable
 from ..dynamics import (
     FREE_FALL,
@@ -32,7 +32,7 @@ from ..dynamics import (
     mass_matrix,
     potential_energy,
 )
-from ..groups import Product, R
+from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
 from ..stepping.flow import Part
 from ..stepping.singular import Watch
@@ -191,16 +191,15 @@ class Mechanism(Sendable):
 
         dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
         """
-        space = {"q": self.nq, "s": self.group.dim}
         nominal, *p = vars(self).get("nominal", (self,))
 
-        def potential(q: Array, s: Array, *p: Array) -> Any:
-            return (nominal.at(*p) if p else self).potential(self.group.integrate(q, s))
+        def potential(q: Array, *p: Array) -> Any:
+            return (nominal.at(*p) if p else self).potential(q)
 
-        given = {"parameters": nominal.layout.size} if p else {}
-        moved = trace(potential, {**space, **given}, "potential")
-        still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, *p, np.concatenate([v, slides]))
+        shapes = {"q": self.nq, **({"parameters": nominal.layout.size} if p else {})}
+        stored = along_group(potential, shapes, {"q": self.group}, name="potential").jvp()
+        slides = np.zeros(self.group.dim - self.nv, int)  # coordinates without a velocity, as of curves
+        return self.applied(t, q, v, u) @ v + stored(q, *p, np.concatenate([v, slides]))
 
     @property
     def works(self) -> bool:

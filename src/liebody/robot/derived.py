@@ -70,10 +70,10 @@ def derivatives(
         if isinstance(function, Kernel)
         else (function, ())
     )
-    return Kernel(differentiated(given, wrt, product, groups), *more)
+    return Kernel(derivative_graph(given, wrt, product, groups), *more)
 
 
-def differentiated(
+def derivative_graph(
     function: Function | Program, wrt: str | Sequence[str], product: str | None, groups: Groups
 ) -> Function:
     """What `derivatives` compiles. Coordinates q exp(u) change by E u, without a series of exp in it."""

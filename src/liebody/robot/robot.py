@@ -29,7 +29,7 @@ from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
-from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
+from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
 from .table import Algorithms
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class Robot(Algorithms, OfTree, Parametric):
             found = self.kernel(analytic + name.removeprefix(algorithm.name), **options).function
             return chosen(found, name, arrays, by)
         groups = dict.fromkeys([*CONFIGURATIONS, *PLACES], self.group)
-        return differentiated(self.kernel(name, **options).function, by, product, groups)
+        return derivative_graph(self.kernel(name, **options).function, by, product, groups)
 
     @checked
     def export_c(

@@ -8,15 +8,14 @@ function theorem). States are rows (N, point): those of a batch, of an ensemble,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.errors import IntegrationError, ModelError
-from ..compiler import Function, Kernel, Program, jacobian, trace, traced
-from ..groups import LieGroup, Product, R
+from ..compiler import Function, Kernel, Program, trace, traced
+from ..groups import LieGroup, Product, R, along_group
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
 from ..mechanisms import Mechanism, OpenTree
 from ..robot import Robot
@@ -89,25 +88,16 @@ def differentiated(
     """
     straight = function.unroll()
     shapes = {name: x.shape for name, x in straight.inputs.items()}
-    sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
-    zeros = [np.zeros(size).astype(object) for size in sizes.values()]
 
-    def value(*given: Any) -> Array:
-        found = straight(*given)
-        return np.asarray(found[0] if isinstance(found, tuple) else found)
+    def value(*arguments: Any) -> Array:
+        results = straight(*arguments)
+        return np.asarray(results[0] if isinstance(results, tuple) else results)
 
-    def moved(*given: Any) -> Array:
-        at = dict(zip(shapes, given, strict=False))
-        for name, s in zip(by, given[len(shapes) :], strict=True):
-            at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
-        there = value(*at.values())
-        return ends.difference(value(*given[: len(shapes)]), there) if ends else there
+    moved = along_group(value, shapes, {name: group if name == "y" else None for name in by}, ends=ends)
+    slopes = [moved.jacobian(name, "forward") for name in by]
 
-    made = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
-    slopes = [jacobian(made, f"s_{name}", "forward") for name in by]
-
-    def both(*given: Any) -> tuple[Array, ...]:
-        return value(*given), *(slope(*given, *zeros) for slope in slopes)
+    def both(*arguments: Any) -> tuple[Array, ...]:
+        return value(*arguments), *(slope(*arguments) for slope in slopes)
 
     return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
 
