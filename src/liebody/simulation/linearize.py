@@ -20,7 +20,7 @@ from ..groups import along_group
 from ..integrators import MechanicalMethod, Method
 from ..mechanisms import Force, Mechanism, OpenTree
 from ..mechanisms.constrained import Constrained, Stabilization
-from ..mechanisms.constrained.equations import NOTHING
+from ..mechanisms.constrained.stabilization import NOTHING
 from ..robot import Robot
 from ..scalars import Array
 from .setup import flow_of, mechanism_of, method_of, points_of, stabilization_of

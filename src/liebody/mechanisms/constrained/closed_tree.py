@@ -29,9 +29,10 @@ from ..forces import JointDamping
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import Elimination, Regularization
-from .equations import CORRECTIONS, Stabilization, StateRate
 from .maximal import AnyClosure
-from .mechanism import Constrained
+from .mechanism import Constrained, StateRate
+from .projection import CORRECTIONS
+from .stabilization import Stabilization
 
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
 SAMPLES = 3  # configurations that D is taken from

@@ -34,8 +34,9 @@ from ...scalars import Array
 from ..forces import JointDamping, JointSpring
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
+from .coordinates import GROUND
 from .forces import BodyForce, ForceKind, JointEffort, SpringDamper, as_constants, effort_of_joint, with_law
-from .system import GROUND, System
+from .system import System
 
 LOSSES_OF_JOINTS = tuple(loss for loss in LOSSES if loss != "armature")
 OF_SPRINGS = {"stiffness": "N/m", "damping": "N s/m", "rest": "m"}

@@ -1,4 +1,4 @@
-"""The equations of motion of constrained bodies: index-1 form, projections.
+"""The equations of motion of constrained bodies in index-1 form.
 
 With x'' for the accelerations (omega', a), a = R^T p'', of every body, and J, bias and g of the constraints,
 
@@ -16,69 +16,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.arguments import number
-from ...base.errors import IntegrationError
 from ...compiler import repeated
-from ...groups import SE3, SO3, SO3xR3
+from ...groups import SE3, SO3
 from ...scalars import Array
 from ...scalars.linear import cross, symmetric
 from .constraints import GROUND, BodyState, ConstraintKind, Rows
+from .coordinates import AbsoluteCoordinates
 from .elimination import Factors, Regularization
 from .forces import ForceKind
+from .mechanism import StateRate
+from .stabilization import Stabilization
 
-if TYPE_CHECKING:
-    from .system import System
-
-CORRECTIONS = 2  # of positions in a projection, with one factorisation
-STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a matrix
-
-
-@dataclass(frozen=True)
-class Stabilization:
-    """What is done against drift (docs/constrained.md); zero is what is not done.
-
-    name                "none", "baumgarte", "projection" or "index-2"
-    frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
-    rate                [1/s] at which g and dg/dt decay, apart from each other, in the index-2 form
-    projected           whether states are put back on the constraints after each step; "projection" does
-    """
-
-    name: str = "none"
-    frequency: float = 0.0
-    damping: float = 1.0
-    rate: float = 0.0
-    projected: bool = False
-
-    def __post_init__(self) -> None:
-        if self.name not in STABILIZATIONS:
-            raise IntegrationError(
-                f"stabilization is {self.name!r}, expected one of {', '.join(STABILIZATIONS)}"
-            )
-        needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
-        object.__setattr__(self, "projected", self.projected or self.name == "projection")
-        for key in ("frequency", "damping", "rate"):
-            value = getattr(self, key)
-            given = number(key, value, finite=False)
-            if not (0 <= given < np.inf) or (key == needed and given == 0):
-                raise IntegrationError(
-                    f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
-                )
-
-    def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
-        """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
-        omega, zeta = self.frequency, self.damping
-        if omega:
-            b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
-        return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]
-
-
-NOTHING = Stabilization()
 
 
 class Bodies(NamedTuple):
@@ -103,7 +56,7 @@ class ConstraintBlocks(NamedTuple):
     slides: list[Array]
 
 
-def bodies(system: System, q: Array, V: Array) -> Bodies:
+def bodies(system: AbsoluteCoordinates, q: Array, V: Array) -> Bodies:
     """The states of the bodies at q (nq,), V (nv,)."""
     n = len(system.bodies)
     q, slides, V = q[: 7 * n].reshape(n, 7), q[7 * n :], V.reshape(n, 6)
@@ -117,7 +70,7 @@ def _state(q: Array, V: Array, on_SE3: bool) -> BodyState:
     return BodyState(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
 
 
-def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+def wrenches_of_forces(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Array) -> list[Array]:
     """Wrenches (6,) of the forces at the centres of mass, in the bodies' axes, without weight."""
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
     for f in system.forces:
@@ -134,18 +87,18 @@ def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[
     return wrenches
 
 
-def turned(system: System, state: Bodies, body: int) -> Array | None:
+def turned(system: AbsoluteCoordinates, state: Bodies, body: int) -> Array | None:
     """R of a body whose velocity on its group is in the world's axes; None on SE(3)."""
     return None if system.bodies[body].group == SE3 else state.states[body].R
 
 
-def forces(system: System, state: Bodies, wrenches: list[Array]) -> Array:
+def forces(system: AbsoluteCoordinates, state: Bodies, wrenches: list[Array]) -> Array:
     """These wrenches and the weights, dual to the velocities, (nv,)."""
     parts = [
         _force(F, state.states[i].R, b.mass * system.gravity, b.group == SE3)
         for i, (b, F) in enumerate(zip(system.bodies, wrenches, strict=True))
     ]
-    return _joined(parts)
+    return joined(parts)
 
 
 @repeated
@@ -168,7 +121,7 @@ def _with_dual(wrench: Array, F: Array, R: Array | None) -> Array:
     return wrench + (F if R is None else np.concatenate([F[:3], F[3:] @ R]))
 
 
-def free_accelerations(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+def free_accelerations(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Array) -> list[Array]:
     """M^-1 Q of each body: the accelerations (omega', a) without constraints."""
     wrenches = wrenches_of_forces(system, state, t, u)
     return [
@@ -184,7 +137,11 @@ def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gr
 
 
 def blocks(
-    system: System, state: Bodies, t: Any, free: list[Array] | None, right: Callable[..., list[Any]]
+    system: AbsoluteCoordinates,
+    state: Bodies,
+    t: Any,
+    free: list[Array] | None,
+    right: Callable[..., list[Any]],
 ) -> ConstraintBlocks:
     """J, A_kk and right sides of every constraint.
 
@@ -208,7 +165,7 @@ def blocks(
     return found
 
 
-def jacobians(system: System, state: Bodies, t: Any) -> Blocks:
+def jacobians(system: AbsoluteCoordinates, state: Bodies, t: Any) -> Blocks:
     """The blocks of J for the system's own velocities."""
     J = []
     for k, c in enumerate(system.constraints):
@@ -230,13 +187,13 @@ def _own_rows(
     return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
 
 
-def by_rows(system: System, J: list[dict[int, Array]]) -> Blocks:
+def by_rows(system: AbsoluteCoordinates, J: list[dict[int, Array]]) -> Blocks:
     """The blocks of each constraint and body with their first rows and columns."""
     rows = [system.rows[c.name].start for c in system.constraints]
     return [(row, 6 * i, block) for row, of in zip(rows, J, strict=True) for i, block in of.items()]
 
 
-def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
+def _masses(system: AbsoluteCoordinates, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
     """Theta^-1 and 1/m of bodies."""
     return [(system.bodies[b].inverse, 1 / system.bodies[b].mass) for b in numbers]
 
@@ -271,7 +228,7 @@ def _product(J: Array, mass: tuple[Array, Any], other: Array) -> Array:
     return left @ other.T
 
 
-def factor(system: System, found: ConstraintBlocks, regularization: Regularization) -> Factors:
+def factor(system: AbsoluteCoordinates, found: ConstraintBlocks, regularization: Regularization) -> Factors:
     """Factors of A + shift D, A = J M^-1 J^T."""
     coupling: dict[tuple[int, int], Array] = {}
     for k, l in system.elimination.pairs:
@@ -291,7 +248,7 @@ def _coupled(pairs: list[tuple[Array, Array]], masses: list[tuple[Array, Any]]) 
 
 
 def impulses(
-    system: System, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
+    system: AbsoluteCoordinates, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
 ) -> list[Array]:
     """start - M^-1 J^T lambda of each body."""
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
@@ -312,16 +269,13 @@ def _pushed(x: Array, F: Array, mass: tuple[Array, Any]) -> Array:
     return x + np.concatenate([mass[0] @ F[:3], mass[1] * F[3:]])
 
 
-class StateRate(NamedTuple):
-    """What the equations of motion give."""
-
-    field: Array  # (dq, dV) in the algebra
-    multipliers: Array  # (m,)
-    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
-
-
 def motion(
-    system: System, t: Any, y: Array, u: Array, stabilization: Stabilization, regularization: Regularization
+    system: AbsoluteCoordinates,
+    t: Any,
+    y: Array,
+    u: Array,
+    stabilization: Stabilization,
+    regularization: Regularization,
 ) -> StateRate:
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])
@@ -337,12 +291,12 @@ def motion(
     dq = state.V
     if stabilization.rate:
         corrections = system.elimination.solve(factors, [r[1] for r in found.right], regularization)
-        dq = moved(system, state, impulses(system, found, corrections, _still(system)))
+        dq = moved(system, state, impulses(system, found, corrections, still(system)))
     dV = [
         _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
     ]
-    field = _joined([dq.reshape(-1), *found.slides, *dV])
-    return StateRate(field, _joined(multipliers), factors.worst)
+    field = joined([dq.reshape(-1), *found.slides, *dV])
+    return StateRate(field, joined(multipliers), factors.worst)
 
 
 @repeated
@@ -351,15 +305,15 @@ def _rate(a: Array, body: BodyState, on_SE3: bool) -> Array:
     return np.concatenate([a[:3], a[3:] - cross(body.w, body.v) if on_SE3 else body.R @ a[3:]])
 
 
-def _still(system: System) -> list[Array]:
+def still(system: AbsoluteCoordinates) -> list[Array]:
     return [np.zeros(6, int)] * len(system.bodies)
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def joined(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, int), *parts])
 
 
-def moved(system: System, state: Bodies, change: list[Array]) -> Array:
+def moved(system: AbsoluteCoordinates, state: Bodies, change: list[Array]) -> Array:
     """V (n, 6) of the groups plus changes of (omega, v) in the bodies' axes."""
     V = [
         _faster(state.V[i], change[i], None if b.group == SE3 else state.states[i].R)
@@ -370,10 +324,10 @@ def moved(system: System, state: Bodies, change: list[Array]) -> Array:
 
 @repeated
 def _faster(V: Array, x: Array, R: Array | None) -> Array:
-    return V + _in_group(x, R)
+    return V + in_group(x, R)
 
 
-def _in_group(x: Array, R: Array | None) -> Array:
+def in_group(x: Array, R: Array | None) -> Array:
     """A twist in the body's axes, as it moves on the group: SE(3), or SO(3) x R^3 with R."""
     return x if R is None else np.concatenate([x[:3], R @ x[3:]])
 
@@ -381,74 +335,3 @@ def _in_group(x: Array, R: Array | None) -> Array:
 def violations(rows: Rows, rate: Array, driven: Array) -> list[Any]:
     """As right sides of `blocks`: g and its rate."""
     return [rows.residual, rate]
-
-
-def residuals(system: System, state: Bodies, t: Any) -> tuple[list[Array], list[Array]]:
-    """g of every constraint, and for curves the change of s that leads to the closest point."""
-    found = [
-        _residual(c.kind, state.of(c.bodies), c.constants, t, state.slides[system.slides[k]])
-        for k, c in enumerate(system.constraints)
-    ]
-    return [g for g, _ in found], [closer for _, closer in found if closer is not None]
-
-
-@repeated
-def _residual(
-    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array
-) -> tuple[Array, Array | None]:
-    rows = kind(states, constants, t, slide)
-    return rows.residual, rows.closer
-
-
-def corrected(
-    system: System, t: Any, q: Array, V: Array, regularization: Regularization
-) -> tuple[Array, Array]:
-    """q on the constraints, and how close to dependence (`worse`).
-
-    Twice q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q. The correction is least in
-    the metric of M, along the group (simplified Newton).
-    """
-    state = bodies(system, q, V)
-    slides = state.slides
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rows.residual])
-    factors = factor(system, found, regularization)
-    g = [right[0] for right in found.right]
-    for iteration in range(CORRECTIONS):
-        if iteration:
-            g, _ = residuals(system, state, t)
-        multipliers = system.elimination.solve(factors, g, regularization)
-        delta = impulses(system, found, multipliers, _still(system))
-        places = [
-            _placed(state.q[i], delta[i], None if b.group == SE3 else state.states[i].R)
-            for i, b in enumerate(system.bodies)
-        ]
-        q = _joined(places)
-        if iteration + 1 < CORRECTIONS or len(slides):
-            state = bodies(system, np.concatenate([q, slides]), V)
-        if len(slides):
-            slides = slides + np.concatenate(residuals(system, state, t)[1])
-            state = state._replace(slides=slides)
-    return np.concatenate([q, slides]), factors.worst
-
-
-@repeated
-def _placed(q: Array, x: Array, R: Array | None) -> Array:
-    group = SE3 if R is None else SO3xR3
-    return group.normalize(group.integrate(q, _in_group(x, R)))
-
-
-def on_velocities(system: System, t: Any, q: Array, V: Array, regularization: Regularization) -> Array:
-    """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
-    state = bodies(system, q, V)
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rate])
-    factors = factor(system, found, regularization)
-    multipliers = system.elimination.solve(factors, [right[0] for right in found.right], regularization)
-    return moved(system, state, impulses(system, found, multipliers, _still(system))).reshape(-1)
-
-
-def projected(system: System, t: Any, y: Array, regularization: Regularization) -> tuple[Array, Array]:
-    """The state y = (q, V) on the constraints, positions first, then velocities; how close to dependence."""
-    q, V = y[: system.nq], y[system.nq :]
-    q, worst = corrected(system, t, q, V, regularization)
-    unasked = regularization._replace(ordinary=None)
-    return np.concatenate([q, on_velocities(system, t, q, V, unasked)]), worst

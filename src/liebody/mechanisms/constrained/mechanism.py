@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,33 +17,24 @@ from ...scalars import Array
 from ...stepping.flow import Part
 from ...stepping.singular import Watch
 from ..contract import Feedback, Functions, Parts
-from .assembly import Assembly
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
-from .equations import NOTHING, Stabilization, StateRate
+from .redundancy import Redundancy
+from .stabilization import NOTHING, Stabilization, stabilization
 
 TOLERANCE = 1e-6  # of initial states
 CLOSED, NEWTON = 1e-12, 8  # what is left of closed loops, and steps towards it [m, rad]
-TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
 
 
-@cache
-def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
-    """The stabilisation by name; Baumgarte's and index-2's frequencies are 1/(5 dt) by default."""
-    if isinstance(given, Stabilization):
-        return given
-    if given not in ("baumgarte", "index-2"):
-        return Stabilization(given)
-    if dt is None:
-        raise IntegrationError(
-            f"{given} needs a frequency, which follows from the step: give dt, or Stabilization("
-            f"{given!r}, {'frequency' if given == 'baumgarte' else 'rate'}=...) in rad/s"
-        )
-    fast = 1 / (TIME_CONSTANT * dt)
-    return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
+class StateRate(NamedTuple):
+    """What the equations of motion give."""
+
+    field: Array  # (dq, dV) in the algebra
+    multipliers: Array  # (m,)
+    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
 
 
-class Constrained(Parametric, Assembly):
+class Constrained(Parametric, Redundancy):
     """Bodies with constraints g(q) = 0.
 
     Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
