@@ -122,7 +122,8 @@ class SpatialInertia:
     @classmethod
     def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A solid ball centred at `com`."""
-        mass, radius = quantity("mass", mass), quantity("radius", radius)
+        mass = quantity("mass", mass)
+        radius = quantity("radius", radius)
         return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
 
     @classmethod
@@ -130,14 +131,17 @@ class SpatialInertia:
         cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
-        mass, radius, length = quantity("mass", mass), quantity("radius", radius), quantity("length", length)
+        mass = quantity("mass", mass)
+        radius = quantity("radius", radius)
+        length = quantity("length", length)
         across = mass * (3 * radius * radius + length * length) / 12
         return cls(mass, com, _round(axis, mass * radius * radius / 2, across))
 
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A thin rod along coordinate axis number `axis` (0, 1, 2 are x, y, z), centred at `com`."""
-        mass, length = quantity("mass", mass), quantity("length", length)
+        mass = quantity("mass", mass)
+        length = quantity("length", length)
         return cls(mass, com, _round(axis, 0, mass * length * length / 12))
 
     @classmethod
@@ -150,7 +154,8 @@ class SpatialInertia:
 
         Raises ModelError for a surface that is not closed, or encloses no volume.
         """
-        density, triangles = number("density", density), floats("triangles", triangles)
+        density = number("density", density)
+        triangles = floats("triangles", triangles)
         if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
             raise ShapeError(f"triangles have shape {triangles.shape}, expected (n, 3, 3)")
         middle = triangles.mean(axis=(0, 1))
@@ -172,7 +177,8 @@ class SpatialInertia:
     def from_matrix(cls, J: Array) -> SpatialInertia:
         """The inertia whose `matrix()` is J (6, 6), angular first."""
         J = quantities("spatial inertia, angular first,", J, (6, 6))
-        m, h = J[5, 5], np.array([J[2, 4], J[0, 5], J[1, 3]])
+        m = J[5, 5]
+        h = np.array([J[2, 4], J[0, 5], J[1, 3]])
         c = h / m if not is_zero(m) else np.zeros(3)
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
         if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
@@ -189,7 +195,9 @@ class SpatialInertia:
     @property
     def moments(self) -> Moments:
         """m, h = m c and Sigma about the origin of the body frame."""
-        h, c, I = self.mass * self.com, self.com, self.rotational
+        h = self.mass * self.com
+        c = self.com
+        I = self.rotational
         half = (I[0, 0] + I[1, 1] + I[2, 2]) / 2
         Sigma = symmetric(3, lambda i, j: ((half if i == j else 0) - I[i, j]) + h[i] * c[j])
         return Moments(self.mass, h, Sigma)

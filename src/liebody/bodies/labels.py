@@ -46,7 +46,8 @@ class Labels:
 
         Raises ModelError for unknown names, ShapeError for values of another shape; `what` is their subject.
         """
-        places, parts = [], []
+        places = []
+        parts = []
         for name, value in given.items():
             whole = [i for i, own in enumerate(self.names) if own.startswith(f"{name}.")]
             at = [self.names.index(name)] if name in self.names else whole
@@ -73,8 +74,10 @@ class Labels:
 
 # What the entries of q and of v of a joint are called, each with its unit; "" is the joint itself.
 _QUATERNION = [(entry, UNIT_OF_QUATERNIONS) for entry in ("qw", "qx", "qy", "qz")]
-_ANGLE, _POSITION = [("angle", "rad")], [("x", "m"), ("y", "m"), ("z", "m")]
-_RATE, _VELOCITY = [("omega", "rad/s")], [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
+_ANGLE = [("angle", "rad")]
+_POSITION = [("x", "m"), ("y", "m"), ("z", "m")]
+_RATE = [("omega", "rad/s")]
+_VELOCITY = [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
 _ROTATION = [("wx", "rad/s"), ("wy", "rad/s"), ("wz", "rad/s")]
 _ENTRIES: dict[type, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     subgroups.Fixed: ([], []),

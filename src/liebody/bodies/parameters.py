@@ -234,7 +234,8 @@ def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
 
 def _changed(body: Body, values: Mapping[str, Array]) -> Body:
     joint: Joint = body.joint
-    inertia, placement = inertia_with(body.name, body.inertia, values), body.placement
+    inertia = inertia_with(body.name, body.inertia, values)
+    placement = body.placement
     axis = _own(joint.name, ("axis",), values)
     if axis and isinstance(joint.group, Revolute | Prismatic):
         joint = replace(joint, group=joint.group.along(axis["axis"]))

@@ -161,7 +161,8 @@ class Parametric:
         """The guard, which checks the free parameters as well: an input of this name."""
         if not self.layout.size:
             return guard
-        known, entries = self.plain.parameters, self.layout.entries
+        known = self.plain.parameters
+        entries = self.layout.entries
         places = [(k, known[x]) for k, x in enumerate(entries.values()) if x in known]
         signs = [(name, k, x.sign) for k, x in places if x.sign]
         units = {x.name: (name, k, x.value.size) for k, x in reversed(places) if x.is_unit}

@@ -152,7 +152,9 @@ class Tree:
         The numbers are ratio, offset, lower and upper of lower <= ratio q + offset <= upper; ratio is 1 and
         offset 0, but for followers. Rotations in space, and limits that are symbols, are left out.
         """
-        names, places, numbers = [], [], []
+        names = []
+        places = []
+        numbers = []
         for body in self.bodies:
             joint = body.joint
             if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
@@ -238,7 +240,8 @@ class Tree:
             else:
                 kept[body.index] = body.index, np.eye(4)
                 carried[body.index] = body.inertia
-        builder, names = TreeBuilder(self.name), {0: WORLD, **{b.index: b.name for b in self.bodies}}
+        builder = TreeBuilder(self.name)
+        names = {0: WORLD, **{b.index: b.name for b in self.bodies}}
         for body in self.bodies:
             if body.joint.dim:
                 carrier, T = kept[body.parent]
@@ -275,8 +278,10 @@ class Tree:
         The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
         Lynch and Park (2017), section 8.3.
         """
-        screws, homes = floats("space_screws", space_screws, False), floats("home_poses", home_poses, False)
-        inertias, n = list(inertias), len(screws) if screws.ndim else 0
+        screws = floats("space_screws", space_screws, False)
+        homes = floats("home_poses", home_poses, False)
+        inertias = list(inertias)
+        n = len(screws) if screws.ndim else 0
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
                 f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
@@ -384,7 +389,10 @@ class TreeBuilder:
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
-        coordinates, dofs, nq, nv = {}, {}, 0, 0
+        coordinates = {}
+        dofs = {}
+        nq = 0
+        nv = 0
         for name in order:
             joint = self._bodies[name][0]
             if joint.mimic is None:
@@ -528,7 +536,8 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
         )
     if turning <= 1e-9:
         return Prismatic(v)
-    pitch, point = omega @ v, np.cross(omega, v)
+    pitch = omega @ v
+    point = np.cross(omega, v)
     clean = np.where(np.abs(point) < 1e-14, 0.0, point)
     return Revolute(omega, clean) if abs(pitch) < 1e-12 else Helical(omega, pitch, clean)
 
@@ -573,7 +582,8 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     composite = [J.copy() for J in articulated]
     resisting: dict[int, Any] = {}  # by first degree of freedom: D, and its size with all joints fixed
     for body in reversed(tree.bodies):
-        IA, S = articulated[body.index], body.twist
+        IA = articulated[body.index]
+        S = body.twist
         X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
         if body.joint.dim:
             D = S.T @ IA @ S + np.diag(body.armature)
@@ -581,7 +591,9 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             so_far = resisting.get(body.dofs.start, (0.0, 0.0))
             resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
             if body.joint.mimic is None:
-                U, unit = IA @ S, np.abs(D).max() or 1.0  # whose inverse may be beyond all numbers
+                # whose inverse may be beyond all numbers
+                U = IA @ S
+                unit = np.abs(D).max() or 1.0
                 IA = IA - U @ np.linalg.pinv(D / unit, rcond=1e-13, hermitian=True) @ (U.T / unit)
         articulated[body.parent] += X.T @ IA @ X
         composite[body.parent] += X.T @ composite[body.index] @ X

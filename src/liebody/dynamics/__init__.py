@@ -114,9 +114,16 @@ from .regressor import (
 )
 
 # By the names of the methods of `Robot`; the longer names are older.
-bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
-poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
-jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+bias = bias_forces
+gravity = gravity_forces
+momentum = total_momentum
+poses = body_poses
+twists = body_twists
+pose = frame_pose
+twist = frame_twist
+jacobian = frame_jacobian
+jacobian_rate = frame_jacobian_rate
+acceleration = frame_acceleration
 
 __all__ = [
     "FREE_FALL",

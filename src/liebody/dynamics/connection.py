@@ -86,8 +86,10 @@ def locked_inertia_derivative(tree: Tree, q: Array) -> Array:
     Mbb q_i') nu/2 with the locked velocity nu, in any coordinates that decouple M (docs/symmetries.md).
     Raises ModelError for a tree without a floating base, and where Mbb is singular.
     """
-    base, m = floating_base(tree), mechanical_connection(tree, q)
-    k, L = base.joint.dim, locked_inertia(tree, q)
+    base = floating_base(tree)
+    m = mechanical_connection(tree, q)
+    k = base.joint.dim
+    L = locked_inertia(tree, q)
     found = []
     for i, column in enumerate(m.T):
         along = mass_matrix_derivative(tree, q, np.eye(tree.nv, dtype=int)[k + i])[:k, :k]
@@ -127,7 +129,8 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
     Traversaro, Nori and Nijmeijer (2017), "On centroidal dynamics and integrability of average angular
     velocity". Raises ModelError for a tree with symbols.
     """
-    k, rng = base_dofs(tree)[0].stop, np.random.default_rng(seed)
+    k = base_dofs(tree)[0].stop
+    rng = np.random.default_rng(seed)
     states = count("states", states)
     worst = Integrability(True, 0.0, tolerance, None, tree.group.neutral(), states)
     S = floating_base(tree).joint.S
@@ -155,11 +158,14 @@ class _InternalFields:
     """
 
     def __init__(self, tree: Tree, q: Array) -> None:
-        base, T = floating_base(tree), transformations(tree, q)
-        composite, poses = composites(tree, T), poses_after(tree, T, [None, HOME])
+        base = floating_base(tree)
+        T = transformations(tree, q)
+        composite = composites(tree, T)
+        poses = poses_after(tree, T, [None, HOME])
         k, S = base.joint.dim, base.joint.S
         m = divided(tree, composite[1], columns_in_base(tree, T, composite)[k:])
-        self.n, self.composite = tree.nv - k, composite[1]
+        self.n = tree.nv - k
+        self.composite = composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
         # s_i: (body, twist); several if followed
@@ -275,7 +281,8 @@ def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
     Raises ConfigurationError for a loop that is not closed, and as `motion_without_momentum`.
     """
     legs = _legs(tree, loop)
-    (first, _), (last, _) = legs[0](0.0), legs[-1](1.0)
+    first, _ = legs[0](0.0)
+    last, _ = legs[-1](1.0)
     gap = np.abs(joint_group(tree).difference(first, last)).max(initial=0.0)
     if gap > 1e-9:
         raise ConfigurationError(
@@ -297,7 +304,8 @@ def locked_frame(tree: Tree, q: Array, start: Array | None = None, tolerance: fl
     (dH/ds) H^-1 = (m(q) q')^ along the geodesic from `start`. It is a function of q, whatever the path, where
     the connection has no curvature (`integrability`), as with one joint. Feurstein, eqs (3.70), (3.76).
     """
-    group, path = floating_base(tree).joint.group, _way(tree, q, start)
+    group = floating_base(tree).joint.group
+    path = _way(tree, q, start)
     home = np.concatenate([group.neutral(), path[0]])
     c = center_of_mass_frame(tree, home, np.zeros(tree.nv)).g
 
@@ -317,7 +325,8 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
 
     Raises ModelError for a base that turns otherwise, IntegrationError where the integral does not settle.
     """
-    base, joints = floating_base(tree), joint_group(tree)
+    base = floating_base(tree)
+    joints = joint_group(tree)
     turning = [k for k, S in enumerate(base.joint.S.T) if np.any(S[:3])]
     if len(turning) != 1:
         raise ModelError(
@@ -325,7 +334,8 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
             f"{len(turning)} axes, so its orientation is no angle; use locked_frame"
         )
     start, end = _way(tree, q, start)
-    velocity, neutral = joints.difference(start, end), base.joint.group.neutral()
+    velocity = joints.difference(start, end)
+    neutral = base.joint.group.neutral()
     nodes, weights = np.polynomial.legendre.leggauss(16)
 
     def rate(s: float) -> float:
@@ -347,7 +357,8 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
 
 def _way(tree: Tree, q: Array, start: Array | None) -> Array:
     """Configurations of the joints, (2, nq of the joints): `start`, or the neutral one, and that of q."""
-    q, start = tree.group.check(q), joint_group(tree).neutral() if start is None else start
+    q = tree.group.check(q)
+    start = joint_group(tree).neutral() if start is None else start
     if q.ndim != 1:
         raise ShapeError(f"q has shape {q.shape}, expected a single configuration, ({tree.nq},)")
     return _points(tree, [start, q[floating_base(tree).coordinates.stop :]])
@@ -357,7 +368,8 @@ def _integrated(
     tree: Tree, path: Path, start: Array, velocity: Callable[[Array, Array], Array], tolerance: float
 ) -> Array:
     """Where g^-1 dg/ds = velocity(g, m(q) dq/ds) leads from `start`, leg by leg."""
-    group, neutral = floating_base(tree).joint.group, floating_base(tree).joint.group.neutral()
+    group = floating_base(tree).joint.group
+    neutral = floating_base(tree).joint.group.neutral()
     g = start
     for leg in _legs(tree, path):
 
@@ -400,7 +412,8 @@ def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float)
 
 
 def _points(tree: Tree, path: Array) -> Array:
-    joints, points = joint_group(tree), floats("path", path)
+    joints = joint_group(tree)
+    points = floats("path", path)
     if points.ndim != 2 or points.shape[1] != joints.nq or len(points) < 2:
         raise ShapeError(
             f"a path of shape {points.shape} is no list of two or more configurations of the joints; "

@@ -112,7 +112,10 @@ def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
 def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 75): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
-    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    I = moments.I
+    W = skew(w)
+    U = skew(u)
+    H = skew(h)
     pw, pv = moments.times(w, u)
     return BlockOperator(
         -skew(pw) - I @ W - H @ U,
@@ -125,7 +128,10 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
 def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = J ad_V - ad_V^T J (Feurstein 2021, eq. 3.41), so that B = -ad_V^T J."""
     m, h, _ = moments
-    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    I = moments.I
+    W = skew(w)
+    U = skew(u)
+    H = skew(h)
     return BlockOperator(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
@@ -193,7 +199,8 @@ def _by_definition(body_matrix: BodyMatrix) -> Callable[[Moments, Array, Array],
     """(moments, omega, v) -> B = C_b - J ad_V."""
 
     def operator(moments: Moments, w: Array, u: Array) -> BlockOperator:
-        J, V = moments.matrix(), np.concatenate([w, u])
+        J = moments.matrix()
+        V = np.concatenate([w, u])
         B = body_matrix(J, V) - J @ SE3.ad(V)
         return BlockOperator(B[:3, :3], B[:3, 3:], B[3:, :3], B[3:, 3:])
 
@@ -218,7 +225,10 @@ def _christoffel_body(J: Array, V: Array) -> Array:
 
 
 def _ploen_body(J: Array, V: Array) -> Array:
-    W, I, mr, m = skew(V[:3]), J[:3, :3], J[:3, 3:], J[5, 5]
+    W = skew(V[:3])
+    I = J[:3, :3]
+    mr = J[:3, 3:]
+    m = J[5, 5]
     return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
 
 
@@ -375,7 +385,8 @@ def reference_wrenches(
     points: list[Any] = [Points(REST, REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
     wrenches: list[Any] = [None]
     for body in tree.bodies:
-        i, own = body.index, tuple(x[body.dofs] for x in rates)
+        i = body.index
+        own = tuple(x[body.dofs] for x in rates)
         moving, taken = _next_points(
             T[i], body.twist, own, points[body.parent], wrench, *(x[i] for x in given)
         )
@@ -400,7 +411,8 @@ def _next_points(
 ) -> tuple[Points, Any]:
     V, V_r, A_r = (S @ x for x in rates)
     carried = T.into(parent.w_r)
-    w, w_r = T.into(parent.w) + V[:3], carried + V_r[:3]
+    w = T.into(parent.w) + V[:3]
+    w_r = carried + V_r[:3]
     alpha = T.into(parent.alpha) + A_r[:3] + cross(w, V_r[:3])
     moved = cross(carried, V[3:]) + cross(w, V_r[3:])
     acc = T.into(parent.acc + parent.U @ T.p) + A_r[3:] + moved
@@ -429,7 +441,9 @@ def passive_inverse_dynamics(
 
 
 def _wrench_of_points(points: Points, moments: Moments) -> Pair:
-    (m, h, Sigma), acc, U = moments, points.acc, points.U
+    m, h, Sigma = moments
+    acc = points.acc
+    U = points.U
     return vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
 
 
@@ -450,10 +464,13 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
-    F, k = [(REST, REST) for _ in T], [REST for _ in T]  # of what the joints of children carry
+    # of what the joints of children carry
+    F = [(REST, REST) for _ in T]
+    k = [REST for _ in T]
     efforts = JointVector(tree.nv)
     for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         F[i] = _with_momentum(tree.base_moments[i], others[i], *F[i])
         k[i] = REST if same else k[i] + _cross_moment(tree.base_moments[i], twists[i], others[i])
         efforts.add(body, _turned_on_joint(body.twist, twists[i], F[i], k[i]))
@@ -576,7 +593,8 @@ def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     As (omega_a x r) x (omega_b x r) = r r^T (omega_a x omega_b).
     """
     m, h, Sigma = moments
-    (wa, va), (wb, vb) = a, b
+    wa, va = a
+    wb, vb = b
     return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
 
 

@@ -238,7 +238,8 @@ def transformed_dynamics(
     `decoupled_dynamics` gives the same by blocks, with fewer operations.
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
-    new, g = _decoupled(_Base(tree, q, v, M, M_rate), x, y), gravity_forces(tree, q, gravity)
+    new = _decoupled(_Base(tree, q, v, M, M_rate), x, y)
+    g = gravity_forces(tree, q, gravity)
     M_w, C_w, g_w = transform_equations(new.matrix(), new.rate(), M, C, g, inverse=new.inverse())
     return M_w, C_w, g_w
 
@@ -270,8 +271,10 @@ def decoupled_dynamics(
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
     base = _Base(tree, q, v, M, M_rate)
-    (_, X, T_x_rate), (_, Y, T_y_rate) = _base_map(base, x), _joint_map(base, y)
-    m, (C_b, C_bq, C_qb, C_q) = base.m, base_blocks(tree, C)
+    _, X, T_x_rate = _base_map(base, x)
+    _, Y, T_y_rate = _joint_map(base, y)
+    m = base.m
+    C_b, C_bq, C_qb, C_q = base_blocks(tree, C)
     g_b, g_q = base.split(gravity_forces(tree, q, gravity))
     My = _congruent(base.internal, Y)
     C_yx = C_qb - m.T @ C_b
@@ -448,7 +451,9 @@ class _Base:
     """
 
     def __init__(self, tree: Tree, q: Array, v: Array = None, M: Array = None, M_rate: Array = None) -> None:
-        self.tree, self.q, self.v = tree, q, v
+        self.tree = tree
+        self.q = q
+        self.v = v
         self.Mbb, Mbq, _, Mqq = base_blocks(tree, mass_matrix(tree, q) if M is None else M)
         self.m = m = mechanical_connection(tree, q)
         self.factors = factor(self.Mbb)
@@ -476,7 +481,8 @@ class _Base:
         """
         v = self.v if self.moves else np.zeros(self.tree.nv, int)
         body = self.tree.bodies[0]
-        group, frame = body.joint.group, center_of_mass_frame(self.tree, self.q, v)
+        group = body.joint.group
+        frame = center_of_mass_frame(self.tree, self.q, v)
         H = group.compose(group.inverse(frame.g), group.element(body.joint_coordinates(self.q)))
         A_inverse = group.Ad(group.inverse(H))
         return group.Ad(H), A_inverse, group.ad(v[body.dofs] - A_inverse @ frame.u)
@@ -583,7 +589,9 @@ def _external_internal(base: _Base, task: Any, x: Choice, inverse: str | None = 
 
 def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
     """J (r, nv), and where q moves dJ/dt."""
-    tree, q, v = base.tree, base.q, base.v
+    tree = base.tree
+    q = base.q
+    v = base.v
     if callable(task):
         J = np.asarray(task(q))
         if J.ndim != 2 or J.shape[1] != tree.nv:
@@ -610,7 +618,8 @@ def _task(task: Any) -> Task:
 
 def _internal(base: _Base, task: Any) -> tuple[Array, Array]:
     """J_q - J_b m, and where q moves J_q' - J_b' m - J_b m'."""
-    k, (J, rate) = len(base.m), _task_jacobian(base, task)
+    k = len(base.m)
+    J, rate = _task_jacobian(base, task)
     internal = J[:, k:] - J[:, :k] @ base.m
     if not base.moves:
         return internal, None
@@ -686,7 +695,8 @@ def _inverse(T: Array, name: str) -> Array:
 def _triangular(A: Array) -> tuple[Array, Array]:
     """U and U^-1, lower triangular, with A = U^T U."""
     L, reciprocals = factor(A)
-    roots, one = [sqrt(1 / x) for x in reciprocals], np.eye(len(A), dtype=int)
+    roots = [sqrt(1 / x) for x in reciprocals]
+    one = np.eye(len(A), dtype=int)
     U = np.array(roots).reshape(-1, 1) * (one + square(L))
     return U, outward((L, [1 / x for x in roots]), one)
 

@@ -64,7 +64,8 @@ def inverse_dynamics_derivatives(
     fluxes = gather(tree, T, operators(_twice_flux, tree.base_moments, twists))
     moving: list[Any] = [None]
     for body in tree.bodies:
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         own = twists[i], rates[i]
         if body.joint.dim > 1:  # else its twist moves with both bodies
             own = _carrier(T[i], body.twist, v[body.dofs], twists[i], rates[p])
@@ -124,7 +125,8 @@ def acceleration_along(
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
     for A, B, found in zip(free, by, known, strict=True):
         for j, column in found.items():
-            A[:, j], B[:, j] = column, 0
+            A[:, j] = column
+            B[:, j] = 0
 
     def change(delta: Array, nu: Array, mu: Array) -> Array:
         rest = mu - product(by[0], delta) - product(by[1], nu)
@@ -208,7 +210,8 @@ def solved_by_columns(
     a, *found = program.apply(trace(prepared, shapes, "prepared"), *given.values())
     (*factors, by_q, by_v), columns = found[:4], found[4:]
     results = np.empty((3, n, n), np.int64)
-    results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
+    results[0][:, [*free[0]]] = by_q.T
+    results[1][:, [*free[1]]] = by_v.T
     for (loop, of), right in zip(places.items(), columns, strict=True):
         solved = program.apply(branch(loop.rows, loop.last), *factors, right.T)
         results[loop.result][: loop.last, of] = solved.T
@@ -227,7 +230,8 @@ def forward_equations(
     damping: bool = False,
 ) -> tuple[Array, Array, Array, Any, tuple[dict[int, Array], dict[int, Array]]]:
     """The acceleration of these efforts, d tau/dq and d tau/dv there, the factors of M, `_free_columns`."""
-    acting, factors = (gravity, wrenches, damping), factor(mass_matrix(tree, q))
+    acting = (gravity, wrenches, damping)
+    factors = factor(mass_matrix(tree, q))
     a = back_substitute(factors, tau - bias_forces(tree, q, v, *acting))
     by_q, by_v, _ = inverse_dynamics_derivatives(tree, q, v, a, *acting)
     return a, by_q, by_v, factors, _free_columns(tree, q, v, gravity, damping)
@@ -246,7 +250,8 @@ def _free_columns(
         losses = [*body.armature, *(body.damping if damping else [])]
         if body.parent or not np.array_equal(body.twist, np.eye(6)) or not all(map(is_zero, losses)):
             continue
-        first, seen = body.dofs.start, transformation(body, q).into(np.asarray(gravity))
+        first = body.dofs.start
+        seen = transformation(body, q).into(np.asarray(gravity))
         for found, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
             for k, column in enumerate(block.T, start=first + at):
                 rest = [0] * (first + 3), [0] * (tree.nv - first - 6)
@@ -284,7 +289,8 @@ def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
 @repeated
 def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) -> tuple[Pair, Rates]:
     """Twist and rates of what carries a joint, in the frame of the body behind it."""
-    w, alpha = T.into(parent.w), T.into(parent.alpha)
+    w = T.into(parent.w)
+    alpha = T.into(parent.alpha)
     acc = T.into(parent.acc + parent.U @ T.p)
     return (w, twist[1] - S[3:] @ v), Rates(w, alpha, acc, rate_of_turning(w, alpha))
 
@@ -292,8 +298,12 @@ def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) 
 @repeated
 def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Moving:
     """As A = (alpha, acc - omega x v), psi2 is (U s_w, U s_v + acc x s_w + 2 v x psi1_w)."""
-    U, acc, twice = rates.U, rates.acc, 2 * carrier[1]
-    turns, second, phi = [], [], []
+    U = rates.U
+    acc = rates.acc
+    twice = 2 * carrier[1]
+    turns = []
+    second = []
+    phi = []
     for w, u in halves(S):
         first = bracket(carrier, (w, u))
         turns.append((first[0], REST))
@@ -307,7 +317,10 @@ def _own(
     S: Array, moments: Moments, flux: Flux, wrench: Pair, moving: _Moving
 ) -> tuple[_Carried, tuple[Array, ...]]:
     """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
-    by_q, by_v, momenta, backward = [], [], [], []
+    by_q = []
+    by_v = []
+    momenta = []
+    backward = []
     for s, turn, second, phi in zip(halves(S), *moving, strict=True):
         by_q.append(plus(moments.times(*second), flux.times(*turn)))
         by_v.append(plus(moments.times(*phi), flux.times(*s)))

@@ -50,7 +50,8 @@ def forward_dynamics(
     c: list[Any] = [None]
     bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
-        i, moments = body.index, body.inertia.moments
+        i = body.index
+        moments = body.inertia.moments
         T.append(transformation(body, q))
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         turning, bias, wrench = _velocity_terms(
@@ -62,7 +63,8 @@ def forward_dynamics(
 
     solutions: list[Any] = [None] * len(T)
     for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         losses = body.damping if damping else np.zeros(body.joint.dim, int)
         solutions[i], handed = _inward(
             T[i], body.twist, body.armature, bodies[i], c[i], tau[body.dofs], losses, v[body.dofs], bodies[p]
@@ -97,7 +99,9 @@ def _velocity_terms(
 
     parent  angular velocity of the parent (3,)
     """
-    I, h, V = moments.I, moments.h, S @ v
+    I = moments.I
+    h = moments.h
+    V = S @ v
     carried = T.into(parent)
     w = carried + V[:3]
     centripetal = cross(parent, cross(parent, T.p))
@@ -134,7 +138,8 @@ def _acceleration(T: Transformation, S: Array, c: Pair, solution: Pair, parent: 
     """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
     gain, drive = solution
     angular, linear = T.twist_into(*parent)
-    angular, linear = angular + c[0], linear + c[1]
+    angular = angular + c[0]
+    linear = linear + c[1]
     a = drive - gain @ np.concatenate([angular, linear])
     return a, (angular + S[:3] @ a, linear + S[3:] @ a)
 

@@ -262,7 +262,8 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
             f"moving {moving!r} is unknown for a frame at the centre of mass; use aligned or locked"
         )
     base = floating_base(tree)
-    group, (R, p) = base.joint.group, SE3.parts(base.placement)
+    group = base.joint.group
+    R, p = SE3.parts(base.placement)
     translations = [k for k, S in enumerate(base.joint.S.T) if not np.any(S[:3])]
 
     def coordinates(x: Array) -> Array:

@@ -77,7 +77,8 @@ def passive_regressor(
     Jacobians = [np.zeros((6, tree.nv), int)]  # of the world and the bodies, in their own axes
     blocks = [np.zeros((tree.nv, 0))]
     for body, wrenches in zip(tree.bodies, _wrenches(tree, T, v, v_r, a_r, gravity, form), strict=True):
-        before, after = np.zeros((6, body.dofs.start), int), np.zeros((6, tree.nv - body.dofs.stop), int)
+        before = np.zeros((6, body.dofs.start), int)
+        after = np.zeros((6, tree.nv - body.dofs.stop), int)
         J = Jacobians[body.parent]
         carried = np.concatenate(T[body.index].twist_into(J[:3], J[3:]))
         Jacobians.append(carried + np.hstack([before, body.twist, after]))
@@ -121,7 +122,8 @@ def regressor_by_blocks(
         rest = (v, v, a) if v_r is None else (v, v_r, a_r)
         T = transformations(tree, q)
         poses = poses_after(tree, T, [HOME])
-        axes, wrenches = [], []
+        axes = []
+        wrenches = []
         for body, columns in zip(tree.bodies, _wrenches(tree, T, *rest, **options), strict=True):
             R, _ = poses[body.index]
             axes.append(_turned(R, body.twist))
@@ -202,7 +204,8 @@ def base_parameters(
         raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
     if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
         raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
-    states, rng = count("states", states, least=0), np.random.default_rng(seed)
+    states = count("states", states, least=0)
+    rng = np.random.default_rng(seed)
     size = len(PARAMETERS) * len(tree.bodies)
     if tree.has_mimics:
         rates = rng.normal(size=(states or -(-4 * size // tree.nv), 3, tree.nv))
@@ -229,11 +232,13 @@ def _by_joints(
     shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
     found = compile_numpy(traced(own, shapes, "own"))
     rows = found(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
-    count, columns = len(PARAMETERS), []
+    count = len(PARAMETERS)
+    columns = []
     K = np.zeros((count * len(tree.bodies), count * len(tree.bodies)))
     ends = np.cumsum([0, *(body.twist.shape[1] for body in tree.bodies)])
     for i, body in enumerate(tree.bodies):
-        here, rest = slice(count * i, count * (i + 1)), np.eye(count)
+        here = slice(count * i, count * (i + 1))
+        rest = np.eye(count)
         kept, C = _first_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
         columns += (count * i + kept).tolist()
         K[count * i + kept, here] = C
@@ -264,7 +269,8 @@ def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
     scale = np.linalg.norm(Y, axis=0)
     scale = np.where(scale > tolerance * scale.max(initial=0), scale, np.inf)
     unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
-    basis, kept = np.zeros((len(unit), 0)), []
+    basis = np.zeros((len(unit), 0))
+    kept = []
     for k, column in enumerate(unit.T):
         rest = column - basis @ (basis.T @ column)
         rest = rest - basis @ (basis.T @ rest)  # twice is enough
@@ -290,13 +296,16 @@ def _wrenches(
     V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
-        i, S = body.index, body.twist
+        i = body.index
+        S = body.twist
         A_r.append(next_rate(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
     return [_columns_of_form(kind.operator, *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
 def _columns_of_points(points: Points) -> Array:
-    a, U, one = points.acc, points.U, np.eye(3, dtype=int)
+    a = points.acc
+    U = points.U
+    one = np.eye(3, dtype=int)
     turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
     return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
 

@@ -66,7 +66,8 @@ class Transformation(NamedTuple):
 
     def moments_out(self, m: Any, h: Array, Sigma: Array) -> tuple[Any, Array, Array]:
         """The body's moments, about the parent's frame."""
-        h, p = self.out(h), self.p
+        h = self.out(h)
+        p = self.p
         for R in reversed(self.turns):
             Sigma = _turn_symmetric(R, Sigma)
         g = h + (0.5 * m) * p
@@ -85,13 +86,15 @@ class Transformation(NamedTuple):
             A, C = _turn_symmetric(R, A), _turn_symmetric(R, C)
         P = skew(self.p)
         shifted = B + P @ C
-        left, right = shifted @ P, B @ P
+        left = shifted @ P
+        right = B @ P
         return symmetric(3, lambda i, j: A[i, j] - (left[i, j] + right[j, i])), shifted, C
 
 
 def transformation(body: Body, q: Array) -> Transformation:
     """The motion of a body in its parent, at the tree's configuration q (nq,)."""
-    group, x = body.joint.group, body.joint_coordinates(q)
+    group = body.joint.group
+    x = body.joint_coordinates(q)
     if is_numeric(group.S):
         return _transformation(body.placement, group, x)
     return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
@@ -144,7 +147,8 @@ def added(T: Transformation, parent: Any, body: Any) -> Any:
 
 def bracket(V: Pair, S: Pair) -> Pair:
     """ad_V S."""
-    (w, u), (x, y) = V, S
+    w, u = V
+    x, y = S
     return cross(w, x), cross(w, y) + cross(u, x)
 
 
@@ -194,13 +198,18 @@ def _turn(R: Array, B: Array) -> Array:
     axis = _axis(R)
     if axis is None or sum(_known(x, 0) for x in R.flat) == 6:
         return (R @ B) @ R.T
-    (i, k), e = axis, R[axis]
+    i, k = axis
+    e = R[axis]
     r, s = (j for j in range(3) if j != i)
     l, m = (j for j in range(3) if j != k)
-    a, b, sign = R[r, l], R[r, m], e * (-1) ** (i + k)  # the plane's block of R is [a b; -sign b, sign a]
+    # the plane's block of R is [a b; -sign b, sign a]
+    a = R[r, l]
+    b = R[r, m]
+    sign = e * (-1) ** (i + k)
     x, y, y_, z = B[l, l], B[l, m], B[m, l], B[m, m]
     t = a * (y + y_) - b * (x - z)
-    column, row = R @ B[:, k], R @ B[k, :]
+    column = R @ B[:, k]
+    row = R @ B[k, :]
     turned = {
         (r, r): x + b * t,
         (s, s): z - b * t,

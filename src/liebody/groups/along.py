@@ -90,7 +90,8 @@ def along_group(
         *still, u = arguments
         at = dict(zip(inputs, still, strict=True))
         for key, group in groups.items():
-            x, step = at[key], u[blocks[key]]
+            x = at[key]
+            step = u[blocks[key]]
             at[key] = x + step.reshape(np.shape(x)) if group is None else group.integrate(x, step)
         value = function(*at.values())
         return value if ends is None else ends.difference(function(*still), value)

@@ -31,7 +31,8 @@ TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), 
 
 def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """The method of `TAKEN` of this name, whose arguments are made arrays and must have its shapes."""
-    letters, names = TAKEN[word], list(inspect.signature(method).parameters)[1:]
+    letters = TAKEN[word]
+    names = list(inspect.signature(method).parameters)[1:]
     if len(names) < len(letters):
         names = [*letters]
     letter_of = dict(zip(names, letters, strict=True))
@@ -174,7 +175,9 @@ class LieGroup:
             root = _square_root(root)
         one = np.eye(self.n)
         Z = (root - one) @ inverse(root + one)
-        Z2, term, total = Z @ Z, Z, Z
+        Z2 = Z @ Z
+        term = Z
+        total = Z
         for k in range(3, 27, 2):
             term = term @ Z2
             total = total + term / k
@@ -371,7 +374,8 @@ def _refusal(group: LieGroup, g: GroupElement, reason: str) -> str:
 
 def _square_root(A: Array, steps: int = 9) -> Array:
     """Principal square root, by the iteration of Denman and Beavers (1976), eq. (2.29) in Higham (1986)."""
-    Y, Z = A, np.eye(len(A))
+    Y = A
+    Z = np.eye(len(A))
     for _ in range(steps):
         Y, Z = 0.5 * (Y + inverse(Z)), 0.5 * (Z + inverse(Y))
     return Y
@@ -380,10 +384,12 @@ def _square_root(A: Array, steps: int = 9) -> Array:
 def block_diagonal(blocks: list[Array]) -> Array:
     """Square blocks along the diagonal, structural zeros elsewhere."""
     size = sum(len(block) for block in blocks)
-    rows, start = [np.zeros((0, size))], 0
+    rows = [np.zeros((0, size))]
+    start = 0
     for block in blocks:
         k = len(block)
-        left, right = np.zeros((k, start), int), np.zeros((k, size - start - k), int)
+        left = np.zeros((k, start), int)
+        right = np.zeros((k, size - start - k), int)
         rows.append(np.concatenate([left, block, right], axis=1))
         start += k
     return np.concatenate(rows)

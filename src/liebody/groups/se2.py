@@ -114,7 +114,9 @@ class SE2Group(LieGroup):
     def _quadratic(self, u: Array, r: Array, s: Array) -> Array:
         """1 + r ad + s ad^2."""
         w, x, y = u
-        d, k, sw = 1 - s * w * w, r * w, s * w
+        d = 1 - s * w * w
+        k = r * w
+        sw = s * w
         return np.array([[1, 0, 0], [r * y + sw * x, d, -k], [sw * y - r * x, k, d]])
 
 

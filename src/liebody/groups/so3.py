@@ -94,7 +94,8 @@ class SO3Group(LieGroup):
     """Rotation matrices R, with u = omega; flat coordinates are unit quaternions (w, x, y, z)."""
 
     n, dim, nq = 3, 3, 4
-    name, quaternions = "SO3", (0,)
+    name = "SO3"
+    quaternions = (0,)
 
     def _value(self) -> Any:
         return self.name

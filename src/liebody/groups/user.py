@@ -22,7 +22,8 @@ class MatrixGroup(LieGroup):
         self.dim, self.n = self.basis.shape[:2]
         if self.basis.shape[2] != self.n:
             raise ShapeError(f"algebra matrices are square; the basis has shape {self.basis.shape}")
-        self.nq, self.name = self.n**2, name
+        self.nq = self.n**2
+        self.name = name
         if np.linalg.matrix_rank(self.basis.reshape(self.dim, -1)) < self.dim:
             raise ModelError(
                 f"the {self.dim} matrices of {name} are linearly dependent; leave out what repeats"
@@ -58,7 +59,8 @@ class AdjointGroup(LieGroup):
     def __init__(self, structure: Any, name: str = "AdjointGroup") -> None:
         self.structure = c = _floats(structure, 3, "structure constants", "(dim, dim, dim)")
         self.n = self.dim = len(c)
-        self.nq, self.name = self.n**2, name
+        self.nq = self.n**2
+        self.name = name
         if len(set(c.shape)) > 1:
             raise ShapeError(f"structure constants have shape (dim, dim, dim), not {c.shape}")
         scale = max(1.0, np.abs(c).max(initial=0.0))

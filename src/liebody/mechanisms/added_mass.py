@@ -19,7 +19,8 @@ def ellipsoid_added_mass(semi_axes: Sequence[float], density: float) -> np.ndarr
 
     Kirchhoff (1869); Lamb, Hydrodynamics (1932), art. 114 and 115, with Green's integrals alpha, beta, gamma.
     """
-    a, density = floats("semi_axes", semi_axes, finite=False), number("density", density)
+    a = floats("semi_axes", semi_axes, finite=False)
+    density = number("density", density)
     if a.shape != (3,) or not np.all(a > 0) or not np.all(np.isfinite(a)):
         raise ModelError(f"semi-axes {semi_axes!r} of an ellipsoid are three positive lengths")
     if density < 0:
@@ -32,14 +33,17 @@ def ellipsoid_added_mass(semi_axes: Sequence[float], density: float) -> np.ndarr
     rotation = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
-        d, total, e = s[j] - s[k], s[j] + s[k], alpha[k] - alpha[j]
+        d = s[j] - s[k]
+        total = s[j] + s[k]
+        e = alpha[k] - alpha[j]
         rotation.append(0.0 if d == 0 else displaced / 5 * d**2 * e / (2 * d - total * e))
     return np.diag([*rotation, *translation])
 
 
 def _carlson_rd(x: float, y: float, z: float) -> float:
     """3/2 int_0^inf dt/(sqrt((x + t)(y + t)) (z + t)^(3/2)), by duplication. Carlson (1995)."""
-    total, power = 0.0, 1.0
+    total = 0.0
+    power = 1.0
     for _ in range(40):
         rx, ry, rz = math.sqrt(x), math.sqrt(y), math.sqrt(z)
         shift = rx * (ry + rz) + ry * rz

@@ -30,7 +30,8 @@ def structure_constants(group: LieGroup) -> np.ndarray:
     if not np.isfinite(c).all():
         raise ModelError(f"ad(u) of {group} is not finite")
     scale = max(1.0, np.abs(c).max(initial=0.0))
-    probe, other = np.cos(np.arange(n) + 0.3), np.sin(2.0 * np.arange(n) + 0.7)
+    probe = np.cos(np.arange(n) + 0.3)
+    other = np.sin(2.0 * np.arange(n) + 0.7)
     linear = np.einsum("kij,i->kj", c, probe)
     if _apart(group.ad(probe), linear) > ROUND_OFF * scale * max(n, 1):
         raise ModelError(

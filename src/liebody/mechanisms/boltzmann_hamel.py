@@ -56,7 +56,8 @@ class BoltzmannHamel:
         self.S = self._square(S, "S")
         self._dS = jacobian(self.S, "x")
         self._dU = None if potential is None else jacobian(trace(potential, {"x": (self.n,)}, name="U"), "x")
-        self._M, self._dM = None, None
+        self._M = None
+        self._dM = None
         if callable(inertia):
             self._M = self._square(inertia, "M")
             self._dM = jacobian(self._M, "x")

@@ -127,7 +127,8 @@ class Mechanism(Sendable):
 
         more  how many numbers stand in y after v
         """
-        state, algebra = Product(self.group, R(self.nv + more)), self.group.dim + self.nv + more
+        state = Product(self.group, R(self.nv + more))
+        algebra = self.group.dim + self.nv + more
 
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
@@ -135,7 +136,8 @@ class Mechanism(Sendable):
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
-        point, rates = {"y": self.nq + self.nv + more, "psi": algebra}, {"psi": algebra, "f": algebra}
+        point = {"y": self.nq + self.nv + more, "psi": algebra}
+        rates = {"psi": algebra, "f": algebra}
         return (
             partial(traced, advance, point, least=LONG_POINT),
             partial(traced, pull, rates, least=LONG_POINT),
@@ -360,12 +362,17 @@ class OpenTree(OfTree, Mechanism):
         clipped: bool = False,
         robot: Any = None,
     ) -> None:
-        self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
+        self.tree = tree
+        self.name = tree.name
+        self.forces = tuple(forces)
+        self.clipped = clipped
         self.gravity = floats("gravity", gravity, finite=False)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         if robot is not None:
-            self.layout, self.values, self._source = robot.layout, robot.values, robot.at
+            self.layout = robot.layout
+            self.values = robot.values
+            self._source = robot.at
         for force in self.forces:
             check_force(force, self.joints)
 
@@ -395,7 +402,8 @@ class OpenTree(OfTree, Mechanism):
     def _columns(self) -> Any:
         """Where the coordinates with limits stand, as a slice where they are neighbours."""
         _, columns, _ = self.tree.limits
-        first, end = columns[0], columns[-1] + 1
+        first = columns[0]
+        end = columns[-1] + 1
         return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
 
     @cached_property
@@ -462,7 +470,8 @@ class OpenTree(OfTree, Mechanism):
         return {"group": self.group, **self.parametric_laws()}
 
     def laws(self) -> dict[str, Any]:
-        tree, nu = self.tree, self.nu
+        tree = self.tree
+        nu = self.nu
         return {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
@@ -479,7 +488,8 @@ class OpenTree(OfTree, Mechanism):
         return self._parts(feedback, 1)
 
     def _parts(self, feedback: Feedback | None, meters: int) -> Parts:
-        nq, end = self.nq, self.nq + self.nv
+        nq = self.nq
+        end = self.nq + self.nv
 
         def field(t: Any, y: Array, u: Array) -> Array:
             q, v = y[:nq], y[nq:end]

@@ -113,7 +113,8 @@ class JointForce(Force):
         for body in tree.bodies:
             numbers = self.numbers_in(body.joint)
             if numbers is not None:
-                x, rates = body.joint_coordinates(q), body.joint_rates(v)
+                x = body.joint_coordinates(q)
+                rates = body.joint_rates(v)
                 effort = self.effort(t, x, rates, *numbers)
                 effort = self.checked(effort, (body.joint.dim,), f"joint {body.joint.name!r}")
                 tau[body.dofs] = tau[body.dofs] + body.ratio * effort
@@ -269,14 +270,17 @@ class SmoothContact(FrameForce):
     def force(self, x: Array, u: Array) -> Array:
         """The force (3,) on a point at x (3,) with the velocity u (3,), in the world's axes.          [N]"""
         n = np.array(self.normal)
-        rise, (near, deep) = n @ u, self._depth(x)
+        rise = n @ u
+        near, deep = self._depth(x)
         F = self.stiffness * (near * near / (4 * self.width) + deep) * maximum(1 - self.damping * rise, 0.0)
         slip = u - rise * n
-        most, wanted = self.friction * F, self.viscosity * slip
+        most = self.friction * F
+        wanted = self.viscosity * slip
         return F * n - most / sqrt(most * most + wanted @ wanted + LEAST_FRICTION**2) * wanted
 
     def energy(self, *at: Any, **more: Any) -> Any:
-        w, total = self.width, 0.0
+        w = self.width
+        total = 0.0
         for T in at:
             near, deep = self._depth(T[:3, 3])
             total = total + near * near * near / (12 * w) + deep * (deep / 2 + w)
@@ -284,7 +288,8 @@ class SmoothContact(FrameForce):
 
     def _depth(self, x: Array) -> tuple[Any, Any]:
         """w - y between 0 and 2 w, and the depth below that."""
-        y, w = np.array(self.normal) @ x - self.height, self.width
+        y = np.array(self.normal) @ x - self.height
+        w = self.width
         return minimum(maximum(w - y, 0.0), 2 * w), maximum(-w - y, 0.0)
 
 

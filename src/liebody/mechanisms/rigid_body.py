@@ -74,7 +74,8 @@ class RigidBody:
 
     def _restricted(self, inertia: Array) -> Array:
         """M = S^T I S, or what is M already."""
-        inertia, n = array_of("inertia", inertia), self.group.dim
+        inertia = array_of("inertia", inertia)
+        n = self.group.dim
         if inertia.shape == (6, 6) and _embedded(self.group):
             return self.twists.T @ inertia @ self.twists
         if inertia.shape != (n, n):
@@ -240,7 +241,10 @@ class SelectedMotions(MotionSubgroup):
             raise ShapeError(f"a selection matrix has shape (6, dim), angular first, not {S.shape}")
         if not np.isfinite(S).all():
             raise ModelError("a selection matrix must be finite")
-        self.n, self.nq, self.dim, self.name = 4, 16, S.shape[1], name
+        self.n = 4
+        self.nq = 16
+        self.dim = S.shape[1]
+        self.name = name
         if np.linalg.matrix_rank(S) < self.dim:
             raise ModelError(f"the columns of the selection matrix of {name} are dependent; leave out some")
         self._inverse = np.linalg.pinv(S)

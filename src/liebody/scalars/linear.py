@@ -170,7 +170,8 @@ def _reflect(rows: list[list[Any]], k: int) -> None:
     below = [i for i in range(k + 1, len(rows)) if not is_zero(rows[i][k])]
     if not below:
         return
-    first, diagonal = rows[k][k], not is_zero(rows[k][k])
+    first = rows[k][k]
+    diagonal = not is_zero(rows[k][k])
     size = sqrt(sum(rows[i][k] * rows[i][k] for i in ([k, *below] if diagonal else below)))
     signed = where(first < 0, -size, size) if diagonal else size
     u = {k: first + signed, **{i: rows[i][k] for i in below}}

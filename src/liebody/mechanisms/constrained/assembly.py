@@ -113,7 +113,8 @@ class Assembly(Mechanism):
             if found is not None and not hold:
                 return found
         q = self.moved(q, np.zeros(self.nv))
-        rng, free = np.random.default_rng(0), np.any(self.inverse_mass_root(q, hold), axis=1)
+        rng = np.random.default_rng(0)
+        free = np.any(self.inverse_mass_root(q, hold), axis=1)
         best = q, np.full(self.nc, np.inf)
         for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
             shake = 0.2 * attempt * free * rng.standard_normal(self.nv)
@@ -140,7 +141,9 @@ class Assembly(Mechanism):
             trial = self.moved(q, step)
             new_g, new_J, _ = self.measure(trial, t=t)
             if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
-                q, g, J = trial, new_g, new_J
+                q = trial
+                g = new_g
+                J = new_J
                 damping = damping / 10 if damping > 1e-8 else 0.0
             elif np.abs(g).max() <= max(tolerance, 1e-10):
                 break  # as close as round-off lets it
@@ -182,7 +185,9 @@ class Assembly(Mechanism):
 
         Raises ConstraintError where there are none, or none that keep those.
         """
-        q, v, hold = vector("q", q, self.nq), vector("v", v, self.nv), names(hold)
+        q = vector("q", q, self.nq)
+        v = vector("v", v, self.nv)
+        hold = names(hold)
         if self.is_large and not hold:
             _, found = self.evaluated("towards_constraints", t, q, v)
             _, left = self.evaluated("residuals", t, q, found)

@@ -195,7 +195,8 @@ class SystemBuilder:
         place = _pose(point, name)[:3, 3]
 
         def g(*poses: Array) -> Array:
-            T, S = poses[-1], poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
+            T = poses[-1]
+            S = poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
             return surface(S[:3, :3].T @ (T[:3, :3] @ place + T[:3, 3] - S[:3, 3]))
 
         return self.constraint(name, g, [body] if on == WORLD else [on, body])
@@ -298,9 +299,11 @@ class SystemBuilder:
         if not callable(slip):
             slip = quantities(f"slip of {name!r}", slip, (), (2,))
         d = None if axis is None else unit_vector(axis, f"an axis of {name!r}")
-        base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
+        base = (on, _pose(plane, name))
+        wheel = (body, _pose(center, name))
         if held:
-            height, bodies = contact(radius, d), [body] if on == WORLD else [on, body]
+            height = contact(radius, d)
+            bodies = [body] if on == WORLD else [on, body]
             self.constraint(
                 f"{name}.contact", lambda *T: height(relative_pose(base[1], wheel[1], *T)), bodies
             )
@@ -398,7 +401,8 @@ class SystemBuilder:
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
-        link, table = GivenLink(*given, **more), self._forces if what == "force" else self._constraints
+        link = GivenLink(*given, **more)
+        table = self._forces if what == "force" else self._constraints
         check_name(f"a {what}", link.name)
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")

@@ -56,7 +56,8 @@ class _Solver:
     """
 
     def __init__(self, mass: Any, J: Array, d: Array, by: Regularization) -> None:
-        self.mass, self.gain = mass, back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
+        self.mass = mass
+        self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
         self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
         self.elimination = Elimination([len(J)], [])
@@ -138,8 +139,13 @@ class ClosedTree(Constrained, OpenTree):
 
     def loop_rows(self, q: Array, v: Array, t: Any) -> LoopRows:
         """J, bias, g and its rate at a state."""
-        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
-        J, bias, residual, rates, drifts = [], [], [], [], []
+        poses = body_poses(self.tree, q)
+        twists = body_twists(self.tree, q, v)
+        J = []
+        bias = []
+        residual = []
+        rates = []
+        drifts = []
         for c in self.constraints:
             states = [
                 BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
@@ -147,7 +153,9 @@ class ClosedTree(Constrained, OpenTree):
             ]
             rows = c.kind(states, c.constants, t, np.zeros(0))
             drift = np.zeros(c.rows, int) if rows.drift is None else rows.drift
-            block, rest, rate = 0, rows.bias, drift
+            block = 0
+            rest = rows.bias
+            rate = drift
             for b, body_rows, state in zip(c.bodies, rows.jacobians, states, strict=True):
                 if b >= 0:
                     name = self.tree.bodies[b].name
@@ -173,7 +181,8 @@ class ClosedTree(Constrained, OpenTree):
         The diagonal of A itself will not do: rows vanish that the joints keep by themselves, and others do
         where motions branch. Loops may be open here.
         """
-        rng, found = np.random.default_rng(0), np.zeros(self.nc)
+        rng = np.random.default_rng(0)
+        found = np.zeros(self.nc)
         turns = np.zeros(self.nv)
         for body in self.tree.bodies:
             turns[body.dofs] = np.any(body.joint.S[:3] != 0, axis=0)
@@ -200,7 +209,8 @@ class ClosedTree(Constrained, OpenTree):
         """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
         q, v = y[: self.nq], y[self.nq :]
         rows = self.loop_rows(q, v, t)
-        solver, residual = self._solver(q, rows.J, by), rows.residual
+        solver = self._solver(q, rows.J, by)
+        residual = rows.residual
         for iteration in range(CORRECTIONS):
             if iteration:
                 residual = self.loop_rows(q, v, t).residual
@@ -221,7 +231,8 @@ class ClosedTree(Constrained, OpenTree):
     # -- what a user asks ---------------------------------------------------------------------------------
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
-        poses, still = body_poses(self.tree, q), np.zeros(3)
+        poses = body_poses(self.tree, q)
+        still = np.zeros(3)
         states = [BodyState(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
         return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 

@@ -125,11 +125,13 @@ class JointFrames:
 
         A wrench is a moment about the axis of a rotation, a force along a translation.
         """
-        S, (_, axes, _) = self.group.S, lower_pair(self.group)
+        S = self.group.S
+        _, axes, _ = lower_pair(self.group)
         turns = S[:3].any(axis=0)
         moments = np.where(turns, S[:3], np.cross(axes[:3, 3], S[3:], axisb=0, axisc=0))
         W = np.concatenate([moments, np.where(turns, 0.0, S[3:])])
-        (Ra, ra), (Rb, rb) = SE3.parts(self.on_parent), SE3.parts(self.on_child)
+        Ra, ra = SE3.parts(self.on_parent)
+        Rb, rb = SE3.parts(self.on_child)
         return Ra, ra, Rb, rb, np.linalg.pinv(S), W
 
 
@@ -169,7 +171,10 @@ class LowerPair(ConstraintKind):
         d = b.R.T @ (b.p - a.p)
         point_b = b.v + cross(b.w, rb)
         swing_b = cross(b.w, cross(b.w, rb))
-        Ja, Jb, bias, residual = [], [], [], []
+        Ja = []
+        Jb = []
+        bias = []
+        residual = []
 
         def row(on_a: tuple[Array, Array], on_b: tuple[Array, Array], rest: Any, g: Any) -> None:
             Ja.append(np.concatenate(on_a))
@@ -225,7 +230,8 @@ def _turn(E: Array) -> Array:
     """-2 tan(angle/2) a (3,) of the rotation E by an angle about a; large, along a, at half a turn."""
     c = 1 + E[0, 0] + E[1, 1] + E[2, 2]  # 4 cos(angle/2)^2
     skew_part = (E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0])
-    first, second = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2]), E[1, 1] >= E[2, 2]
+    first = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2])
+    second = E[1, 1] >= E[2, 2]
     columns = (E + ONE).T  # of 2 a a^T at half a turn: the longest one is that with the largest diagonal
     along = [where(first, x, where(second, y, z)) for x, y, z in zip(*columns, strict=True)]
     reach = 4 / sqrt(HALF_TURN * (along[0] * along[0] + along[1] * along[1] + along[2] * along[2]))
@@ -303,10 +309,13 @@ class RightAngle(ConstraintKind):
         a, b = states
         da, db = constants
         C = b.R.T @ a.R
-        e, wa = C @ da, C @ a.w
-        c, relative = cross(db, e), b.w - wa
+        e = C @ da
+        wa = C @ a.w
+        c = cross(db, e)
+        relative = b.w - wa
         bias = cross(b.w, wa) @ c - relative @ cross(db, cross(relative, e))
-        Ja, Jb = np.concatenate([-(c @ C), ZERO]), np.concatenate([c, ZERO])
+        Ja = np.concatenate([-(c @ C), ZERO])
+        Jb = np.concatenate([c, ZERO])
         return Rows([Ja[None], Jb[None]], np.array([bias]), np.array([db @ e]))
 
 
@@ -323,9 +332,11 @@ class Distance(ConstraintKind):
         d = b.R.T @ (b.p - a.p) + rb - C @ ra
         rate = b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra))
         swing = cross(b.w, cross(b.w, rb)) - C @ cross(a.w, cross(a.w, ra))
-        u, scale = d / length, 1 / length
+        u = d / length
+        scale = 1 / length
         m = u @ C
-        Ja, Jb = np.concatenate([-cross(ra, m), -m]), np.concatenate([cross(rb, u), u])
+        Ja = np.concatenate([-cross(ra, m), -m])
+        Jb = np.concatenate([cross(rb, u), u])
         return Rows(
             [Ja[None], Jb[None]],
             np.array([scale * (rate @ rate) + u @ swing]),
@@ -343,7 +354,8 @@ class OnCurve(ConstraintKind):
     curve. Derivatives of c are those of its graph.
     """
 
-    rows, parameters = 2, 1
+    rows = 2
+    parameters = 1
 
     def __init__(self, curve: Callable[[Any], Array]) -> None:
         self.position = traced_function(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
@@ -358,11 +370,15 @@ class OnCurve(ConstraintKind):
         rho = C.T @ (b.R.T @ (b.p - a.p) + rb)
         across = C.T @ (b.v + cross(b.w, rb)) - a.v
         rate = across - cross(a.w, rho)
-        gap, square = rho - own - c, slope @ slope
+        gap = rho - own - c
+        square = slope @ slope
         slide = (slope @ rate) / (square - gap @ bend)
         swing = C.T @ cross(b.w, cross(b.w, rb)) - cross(a.w, across) - cross(a.w, rate)
         swing = swing - bend * (slide * slide)
-        Ja, Jb, bias, residual = [], [], [], []
+        Ja = []
+        Jb = []
+        bias = []
+        residual = []
         for n in _normals(slope / sqrt(square)):
             m = C @ n
             Ja.append(np.concatenate([-cross(rho, n), -n]))
@@ -412,7 +428,9 @@ class OfFunction(ConstraintKind):
     parts = "Rp"  # what of each body the traced function takes: R, p, and also w, v of the twist
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
-        self.function, self.count, self.timed = function, count, timed
+        self.function = function
+        self.count = count
+        self.timed = timed
         letters = "TV" if "w" in self.parts else "T"
         given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
         check_arguments(f"constraint {name!r}", function, *given)
@@ -507,7 +525,8 @@ def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, 
 
 def at_center(turned: Array, moved: Array, Q: Array, r: Array) -> Array:
     """Rows (m, 6) for (omega, v) of a body, from those (m, 3) for its own frame in the axes of that."""
-    spin, slide = turned @ Q.T, moved @ Q.T
+    spin = turned @ Q.T
+    slide = moved @ Q.T
     return np.concatenate([spin + slide @ -skew(r), slide], axis=1)
 
 

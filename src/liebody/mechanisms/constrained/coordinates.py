@@ -166,7 +166,8 @@ class AbsoluteCoordinates(Constrained):
         R, p = self._axes(q)
         T = np.zeros((*p.shape[:-1], 4, 4))
         com = np.array([b.offset[:3, 3] for b in self.bodies])
-        T[..., :3, :3], T[..., 3, 3] = R, 1
+        T[..., :3, :3] = R
+        T[..., 3, 3] = 1
         T[..., :3, 3] = p - matvec(R, com)
         return T
 

@@ -100,7 +100,10 @@ class Definition:
         constraints = tuple(
             self._constraint(link, names, bodies, poses) for link in self.constraints.values()
         )
-        forces, springs, nu, joints = [], [], 0, {c.name: c for c in constraints}
+        forces = []
+        springs = []
+        nu = 0
+        joints = {c.name: c for c in constraints}
         for link in self.forces.values():
             if link.kind is None:
                 assert link.joint is not None
@@ -218,7 +221,9 @@ class Definition:
         while missing:
             missing = False
             for link in joints:
-                (parent, child), (on_parent, on_child), group = link.bodies, link.frames, link.group
+                parent, child = link.bodies
+                on_parent, on_child = link.frames
+                group = link.group
                 assert group is not None
                 step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
                 for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):

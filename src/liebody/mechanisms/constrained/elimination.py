@@ -76,7 +76,8 @@ class Elimination:
     """The order of elimination for blocks of `sizes`, coupled by `pairs` of them."""
 
     def __init__(self, sizes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
-        self.sizes, self.pairs = list(sizes), sorted({(max(p), min(p)) for p in pairs})
+        self.sizes = list(sizes)
+        self.pairs = sorted({(max(p), min(p)) for p in pairs})
         neighbours: list[set[int]] = [set() for _ in sizes]
         for k, l in self.pairs:
             neighbours[k].add(l)
@@ -203,7 +204,8 @@ def _forward(b: Array, U: Array, eliminated: Array) -> Array:
 @repeated
 def _backward(packed: Array, b: Array, known: list[tuple[Array, Array]]) -> Array:
     m = len(b)
-    entries, reciprocals = list(packed[: m * (m - 1) // 2]), list(packed[m * (m - 1) // 2 :])
+    entries = list(packed[: m * (m - 1) // 2])
+    reciprocals = list(packed[m * (m - 1) // 2 :])
     L = [[entries[k * (k - 1) // 2 + i] for i in range(k)] for k in range(m)]
     x = back_substitute((L, reciprocals), b)
     for U, other in known:

@@ -80,7 +80,8 @@ def wrenches_of_forces(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Ar
             if b >= 0:
                 wrenches[b] = wrench
     for force in system.generalised:
-        q, v = np.concatenate([state.q.reshape(-1), state.slides]), state.V.reshape(-1)
+        q = np.concatenate([state.q.reshape(-1), state.slides])
+        v = state.V.reshape(-1)
         given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
         for i, F in enumerate(given):  # dual to the velocities
             wrenches[i] = _with_dual(wrenches[i], F, turned(system, state, i))

@@ -81,7 +81,8 @@ class SpringDamper(ForceKind):
         ra, rb, stiffness, _, rest = constants
         d = b.p + b.R @ rb - a.p - a.R @ ra
         length = sqrt(d @ d)
-        stretch, own = length - rest, 0.0 if self.potential is None else self.potential(length)
+        stretch = length - rest
+        own = 0.0 if self.potential is None else self.potential(length)
         return 0.5 * stiffness * (stretch * stretch) + own
 
 
@@ -117,10 +118,13 @@ class JointEffort(ForceKind):
         if self.driven:
             effort = effort + u
         F = wrenches @ effort
-        moment, force = Rb @ F[:3], Rb @ F[3:]  # on the child, in its axes, at its joint frame
+        # on the child, in its axes, at its joint frame
+        moment = Rb @ F[:3]
+        force = Rb @ F[3:]
         on_b = np.concatenate([moment + cross(rb, force), force])
         arm = C.T @ (b.R.T @ (b.p - a.p) + rb)  # the same place, in the parent's axes
-        moment, force = -(moment @ C), -(force @ C)
+        moment = -(moment @ C)
+        force = -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
 
     def carried(self, states: States, constants: Sequence[Array], t: Any) -> Any:
@@ -218,8 +222,11 @@ class OwnWrench(ForceKind):
         name: str,
         potential: Callable[..., Any] | None = None,
     ) -> None:
-        self.function, self.count, self.efforts = function, count, efforts
-        self.potential, self.stores = potential, potential is not None
+        self.function = function
+        self.count = count
+        self.efforts = efforts
+        self.potential = potential
+        self.stores = potential is not None
         given = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
         check_arguments(f"force {name!r}", function, *given)
         shapes: dict[str, Any] = {"t": (), "u": efforts}
@@ -237,7 +244,8 @@ class OwnWrench(ForceKind):
             parts += [SE3.motion(R, p), np.concatenate([w, v])]
         wrenches = []
         for F, Q, r in zip(self._evaluate(t, u, *parts), constants[::2], constants[1::2], strict=True):
-            moment, force = Q @ F[:3], Q @ F[3:]
+            moment = Q @ F[:3]
+            force = Q @ F[3:]
             wrenches.append(np.concatenate([moment + cross(r, force), force]))
         return wrenches
 

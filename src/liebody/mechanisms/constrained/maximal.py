@@ -42,7 +42,8 @@ class Closure:
 
     def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
         """Add the constraint, between the bodies of a tree that carry the frames."""
-        (a, on_a), (b, on_b) = _place(tree, self.a), _place(tree, self.b)
+        a, on_a = _place(tree, self.a)
+        b, on_b = _place(tree, self.b)
         if isinstance(self.what, MotionSubgroup):
             builder.joint(self.name, self.what, a, b, on_a, on_b)
         else:
@@ -65,7 +66,8 @@ class _OfFrames:
         check_arguments(f"condition {self.name!r}", self.function, *["t"] * self.timed, *taken)
 
         def on_bodies(*arguments: Any) -> Any:
-            head, moving = arguments[: self.timed], iter(arguments[self.timed :])
+            head = arguments[: self.timed]
+            moving = iter(arguments[self.timed :])
             placed: list[Array] = []
             for f in frames:
                 placed.append((next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement)
@@ -128,7 +130,8 @@ class Rolling:
 
     def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
         """Add the constraints, to the body of a tree that carries the frame."""
-        (body, T), (on, plane) = _place(tree, self.frame), _place(tree, self.on)
+        body, T = _place(tree, self.frame)
+        on, plane = _place(tree, self.on)
         R, center = SE3.parts(T)
         axis = None if self.axis is None else R @ np.asarray(self.axis, float)
         builder.rolling(self.name, body, self.radius, axis, center, on, plane, self.slip, self.held)
@@ -186,7 +189,8 @@ class AbsoluteTree:
         """(q, v) of the system at a state of the tree; at rest without v."""
         q = vector("q", q, self.tree.nq)
         v = np.zeros(self.tree.nv) if v is None else vector("v", v, self.tree.nv)
-        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
+        poses = body_poses(self.tree, q)
+        twists = body_twists(self.tree, q, v)
         bodies = [b.name for b in self.tree.bodies]
         Q = self.system.configuration(dict(zip(bodies, poses, strict=True)))
         return Q, self.system.velocities(Q, dict(zip(bodies, twists, strict=True)))
@@ -200,7 +204,8 @@ class AbsoluteTree:
         v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv, finite=False)
         poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
         twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
-        coordinates, rates = [np.zeros(0)], [np.zeros(0)]
+        coordinates = [np.zeros(0)]
+        rates = [np.zeros(0)]
         for body in self.tree.bodies:
             T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
             coordinates.append(joint_coordinates(body.joint.group, T))
@@ -226,7 +231,8 @@ def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
     if isinstance(group, Free):
         return np.asarray(SE3.coordinates(T), float)
     point = getattr(group, "point", np.zeros(3))
-    shift, found = p - (point - R @ point), []
+    shift = p - (point - R @ point)
+    found = []
     for S in group.S.T:
         if not S[:3].any():
             found.append(float(S[3:] @ shift))

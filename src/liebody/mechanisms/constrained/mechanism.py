@@ -23,7 +23,8 @@ from .redundancy import Redundancy
 from .stabilization import NOTHING, Stabilization, stabilization
 
 TOLERANCE = 1e-6  # of initial states
-CLOSED, NEWTON = 1e-12, 8  # what is left of closed loops, and steps towards it [m, rad]
+CLOSED = 1e-12  # violation up to which loops count as closed [m, rad]
+NEWTON = 8  # projections towards it
 
 
 class StateRate(NamedTuple):
@@ -99,9 +100,11 @@ class Constrained(Parametric, Redundancy):
         Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
         and the velocities there.
         """
-        nq, ordinary = self.nq, self.ordinary_pivots if watched else None
+        nq = self.nq
+        ordinary = self.ordinary_pivots if watched else None
         plain = Regularization.plain(self.redundant)
-        looking, shifted = plain._replace(ordinary=ordinary), Regularization(False, PROXIMAL)
+        looking = plain._replace(ordinary=ordinary)
+        shifted = Regularization(False, PROXIMAL)
         shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
 
         def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
@@ -252,9 +255,12 @@ class Constrained(Parametric, Redundancy):
         """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
         if constraint not in self.rows:
             raise ModelError(f"{self.name} has no constraint {constraint!r}; {known(self.rows, constraint)}")
-        c, rows = next(c for c in self.constraints if c.name == constraint), self.rows[constraint]
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        c = next(c for c in self.constraints if c.name == constraint)
+        rows = self.rows[constraint]
+        q = self.configurations(q)
+        multipliers = np.asarray(multipliers)
+        F = np.zeros((*q.shape[:-1], 6))
+        times = np.broadcast_to(t, q.shape[:-1])
         for at in np.ndindex(q.shape[:-1]):
             F[at] = -multipliers[at][rows] @ self.reaction_rows(c, q[at], float(times[at]))
         return F
@@ -266,7 +272,8 @@ class Constrained(Parametric, Redundancy):
         q = self.assemble()
         if p is None or not self.layout.size:
             return q
-        found, rest = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy(), np.zeros(self.nv)
+        found = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy()
+        rest = np.zeros(self.nv)
         for iteration in range(1 + NEWTON):
             off = np.abs(self.evaluated("residuals", 0.0, found, rest, p=p)[0]).max(axis=-1, initial=0.0)
             apart = off > CLOSED
@@ -283,7 +290,8 @@ class Constrained(Parametric, Redundancy):
         rest = np.zeros((len(q), self.nv))
         if not self.is_driven:
             return rest
-        found, off = rest.copy(), np.ones(len(q), bool)
+        found = rest.copy()
+        off = np.ones(len(q), bool)
         if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
             found = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
             left = np.abs(self.evaluated("residuals", 0.0, q, found, p=p)[1]).max(axis=-1, initial=0.0)

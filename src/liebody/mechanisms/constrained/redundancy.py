@@ -19,7 +19,8 @@ from .assembly import Assembly
 DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
 DENSE = 600  # equations up to which ranks come from singular values, and from sparse factors beyond
 NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
-NEAR, FAR = 0.02, 0.5  # how far from a place others are looked at, in rad or m
+NEAR = 0.02  # distance of the neighbouring configurations whose rank is compared, in rad or m
+FAR = 0.5  # and of those among which ordinary pivots are looked for
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class Report:
         return self.nearby > self.rank
 
     def __str__(self) -> str:
-        freedom, equations = counted(self.freedom, "degree"), counted(self.rows, "equation")
+        freedom = counted(self.freedom, "degree")
+        equations = counted(self.rows, "equation")
         text = f"{freedom} of freedom; {equations} of rank {self.rank}"
         if self.redundancy:
             names = ", ".join(map(repr, self.dependent[:10])) + (", ..." if len(self.dependent) > 10 else "")
@@ -126,7 +128,8 @@ class Redundancy(Assembly):
         basis: list[Array] = []
         found = []
         for k, row in enumerate(scaled):
-            rest, size = row, float(np.linalg.norm(row))
+            rest = row
+            size = float(np.linalg.norm(row))
             for _ in range(2):  # orthogonal to round-off
                 for b in basis:
                     rest = rest - (b @ rest) * b
@@ -179,11 +182,13 @@ class Redundancy(Assembly):
         """In words, which constraints become dependent within a time ahead of (q, v); empty if none do."""
         if self.redundant or self.nc > DENSE:
             return ""
-        middle, width = ahead / 2, ahead / 2
+        middle = ahead / 2
+        width = ahead / 2
         for _ in range(3):  # scans along q exp(s v), 0 <= s <= ahead
             times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
             found = [self.nearly_dependent(self.moved_with(q, v, s), t + s)[0] for s in times]
-            middle, width = float(times[int(np.argmin(found))]), width / 10
+            middle = float(times[int(np.argmin(found))])
+            width = width / 10
         smallest, names = self.nearly_dependent(self.moved_with(q, v, middle), t + middle)
         if smallest > NEARLY:
             return ""

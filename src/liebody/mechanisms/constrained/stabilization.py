@@ -48,7 +48,8 @@ class Stabilization:
 
     def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
         """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
-        omega, zeta = self.frequency, self.damping
+        omega = self.frequency
+        zeta = self.damping
         if omega:
             b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
         return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]

@@ -75,7 +75,8 @@ class System(AbsoluteCoordinates):
         if self.layout.size:
             return self.evaluated("energies", q, v, p=self.packed(parameters))[0]
         w, u = self._body_velocities(q, v)
-        mass, Theta = np.array([b.mass for b in self.bodies]), np.stack([b.Theta for b in self.bodies])
+        mass = np.array([b.mass for b in self.bodies])
+        Theta = np.stack([b.Theta for b in self.bodies])
         turning = np.einsum("...ni,nij,...nj->...", w, Theta, w)
         return 0.5 * (turning + np.einsum("n,...ni,...ni->...", mass, u, u))
 
@@ -86,7 +87,8 @@ class System(AbsoluteCoordinates):
         R, p = self._axes(q)
         total = -np.einsum("n,i,...ni->...", np.array([b.mass for b in self.bodies]), self.gravity, p)
         if any(f.kind.stores for f in self.forces) or any(f.stores for f in self.generalised):
-            n, flat = len(self.bodies), np.asarray(q, float).reshape(-1, self.nq)
+            n = len(self.bodies)
+            flat = np.asarray(q, float).reshape(-1, self.nq)
             places = zip(flat, R.reshape(-1, n, 3, 3), p.reshape(-1, n, 3), strict=True)
             stored = [self._stored(x, [*map(BodyState, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
             total = total + np.reshape(stored, p.shape[:-2])
@@ -124,8 +126,10 @@ class System(AbsoluteCoordinates):
         return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
 
     def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
-        q, v = self.configurations(q), np.asarray(v, float)
-        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        q = self.configurations(q)
+        v = np.asarray(v, float)
+        F = np.zeros((*q.shape[:-1], 6))
+        times = np.broadcast_to(t, q.shape[:-1])
         for force in self.forces:
             if force.name == constraint and isinstance(force.kind, JointEffort) and force.kind.laws:
                 for at in np.ndindex(q.shape[:-1]):
@@ -155,13 +159,16 @@ class System(AbsoluteCoordinates):
             return np.stack([self.limited(x, y) for x, y in zip(q, p, strict=True)])
         here = self if p is None else self.at(p)
         poses = np.zeros((*q.shape[:-1], 1 + len(self.bodies), 4, 4))
-        poses[..., 3, 3], poses[..., -1, :3, :3] = 1, np.eye(3)  # the world comes last, as body -1
+        # the world comes last, as body -1
+        poses[..., 3, 3] = 1
+        poses[..., -1, :3, :3] = np.eye(3)
         poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = here._axes(q)
         found = []
         for c in here._limited:
             assert c.joint is not None
             a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
-            S, T = c.joint.group.S[:, 0], np.linalg.inv(a) @ b
+            S = c.joint.group.S[:, 0]
+            T = np.linalg.inv(a) @ b
             w, *turn = np.moveaxis(quaternions(T[..., :3, :3]), -1, 0)
             angle = 2 * np.arctan2(np.tensordot(S[:3], turn, 1) * np.where(w < 0, -1, 1), np.abs(w))
             found.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
@@ -177,7 +184,8 @@ class System(AbsoluteCoordinates):
         w, linear = self._body_velocities(q, v)
         a = self.accelerations(q, v, u, t)[0].reshape(*w.shape[:-1], 6)
         rigid = np.array([b.group == SE3 for b in self.bodies])[:, None]
-        turning, moving = matvec(R, a[..., :3]), a[..., 3:]
+        turning = matvec(R, a[..., :3])
+        moving = a[..., 3:]
         own = matvec(R, moving + np.cross(w, linear))
         to_origin = -matvec(R, np.array([b.offset[:3, 3] for b in self.bodies]))
         spin = matvec(R, w)
@@ -222,7 +230,8 @@ class System(AbsoluteCoordinates):
     @property
     def _blocks_of_M(self) -> list[tuple[int, int, Array]]:
         """First row, first column and block of M, (6, 6) for each body."""
-        zero, one = np.zeros((3, 3), int), np.eye(3, dtype=int)
+        zero = np.zeros((3, 3), int)
+        one = np.eye(3, dtype=int)
         blocks = [np.block([[b.Theta, zero], [zero, b.mass * one]]) for b in self.bodies]
         return [(6 * i, 6 * i, block) for i, block in enumerate(blocks)]
 
@@ -284,7 +293,8 @@ class System(AbsoluteCoordinates):
         if not count:
             return 0, np.zeros(self.nc)
         factors, regularization = self._factors(q, t, PROXIMAL)
-        D, rng = factors.scale, np.random.default_rng(0)
+        D = factors.scale
+        rng = np.random.default_rng(0)
         x = [rng.standard_normal(len(d)) for d in D]
         for _ in range(2):
             right = [d * y / np.abs(np.concatenate(x)).max() for d, y in zip(D, x, strict=True)]
@@ -328,7 +338,8 @@ class System(AbsoluteCoordinates):
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The constraints of the shortest loop of bodies that contains this one; itself, if none."""
         c = next(c for c in self.constraints if c.name == constraint)
-        start, goals = c.bodies[0], set(c.bodies[1:])
+        start = c.bodies[0]
+        goals = set(c.bodies[1:])
         paths: dict[int, tuple[str, ...]] = {start: (constraint,)}
         pending = [start]
         while pending and goals:
