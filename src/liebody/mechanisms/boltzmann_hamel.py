@@ -31,13 +31,13 @@ class BoltzmannHamel:
     """M dv/dt + S^-T dU/dx + C(x, v) v = tau in velocities v = S(x) dx/dt.
 
     S          takes x (n,) and returns (n, n), in plain NumPy operators and the functions of
-               `liebody.scalars`; its derivatives are those of its graph, without differences
+               `liebody.scalars`; its derivatives come from its graph, without differences
     inertia    M, (n, n), constant; or a function M(x) like S
     potential  U(x), likewise; zero by default
     n          number of coordinates, where the inertia is a function
 
-    x may be floats, or symbols of a trace. Proposition 2.1 of From, eqs (26), (46), (54), is that of constant
-    M. Where M depends on x, C has Christoffel's symbols of M along the quasi-velocities, too. For a tree in
+    x may be floats, or symbols of a trace. Proposition 2.1 of From, eqs (26), (46), (54), is for constant M.
+    Where M depends on x, C has Christoffel's symbols of M along the quasi-velocities, too. For a tree in
     the coordinates of Duindam and Stramigioli (2008), q = q0 exp(x): `of_tree`.
 
     Raises ConfigurationError where S(x) is singular: there the coordinates end.
@@ -89,7 +89,7 @@ class BoltzmannHamel:
 
         q0       configuration (nq,); the neutral one by default
         S        None: w are the tree's own velocities v = dexp(-x) dx/dt, as Duindam and Stramigioli (2008)
-                 take them, eq. (23); the equations at x = 0 are then those of the tree at q0
+                 take them, eq. (23); the equations at x = 0 are then the tree's at q0
         gravity  acceleration of free fall in the world, (3,)                                      [m/s2]
 
         Raises ModelError for rotors in joints whose motions do not commute, such as balls.
@@ -103,19 +103,19 @@ class BoltzmannHamel:
                     "number in M, of no kinetic energy on the group: leave it out"
                 )
         q0 = group.neutral() if q0 is None else np.asarray(q0, float)
-        own = exponential_transformation(group)
+        exponential = exponential_transformation(group)
 
         def M(x: Array) -> Array:
             M = mass_matrix(tree, group.integrate(q0, x))
             if S is None:
                 return M
-            per_velocity = np.asarray(own(x)) @ inverse(np.asarray(S(x)))
+            per_velocity = np.asarray(exponential(x)) @ inverse(np.asarray(S(x)))
             return per_velocity.T @ M @ per_velocity
 
         def U(x: Array) -> Any:
             return potential_energy(tree, group.integrate(q0, x), gravity)
 
-        return cls(own if S is None else S, M, U, n=tree.nv)
+        return cls(exponential if S is None else S, M, U, n=tree.nv)
 
     def mass_matrix(self, x: Array) -> Array:
         """M, (n, n), at x."""

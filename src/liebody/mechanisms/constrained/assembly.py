@@ -27,8 +27,8 @@ PROGRESS = 1e-3  # of |g|^2 in a step, less of which counts as none
 class Assembly(Mechanism):
     """A mechanism with constraints g(q) = 0, as far as its states on them go.
 
-    Subclasses say how g, J and M are measured, in coordinates of small changes of their own; their kernels
-    have "residuals" (t, q, v), large ones also "towards_constraints".
+    Subclasses measure g, J and M, in coordinates of small changes that they choose. Their kernels have
+    "residuals" (t, q, v), large ones also "towards_constraints".
     """
 
     constraints: tuple[Constraint, ...]
@@ -93,36 +93,38 @@ class Assembly(Mechanism):
     ) -> np.ndarray:
         """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
 
-        q     a rough configuration; None: that of the builder
+        q     a rough configuration; None: the guess of the builder
         hold  bodies that stay where they are
 
         Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
         is left over.
         """
-        found = self._closed(self.guess if q is None else q, names(hold), t, tolerance)
-        self.remember(found)
-        return found
+        closed = self._closed(self.guess if q is None else q, names(hold), t, tolerance)
+        self.remember(closed)
+        return closed
 
     def _closed(self, q: Array, hold: Sequence[str], t: float, tolerance: float) -> np.ndarray:
         """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q."""
         q = np.array(self.group.normalize(floats("q", q, finite=False)), float)
         if q.shape != (self.nq,) or not np.isfinite(q).all():
             raise ShapeError(f"a configuration is {self.nq} finite numbers, not {q!r}")
+        # large systems: sparse Newton steps first, which need no dense matrix; they hold no body
         if self.is_large:
-            found = self._towards_constraints(q, t, tolerance)
-            if found is not None and not hold:
-                return found
-        q = self.moved(q, np.zeros(self.nv))
+            closed = self._towards_constraints(q, t, tolerance)
+            if closed is not None and not hold:
+                return closed
+        q = self.moved(q, np.zeros(self.nv))  # curves at their closest points
         rng = np.random.default_rng(0)
         free = np.any(self.inverse_mass_root(q, hold), axis=1)
         best = q, np.full(self.nc, np.inf)
-        for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
+        for attempt in range(1 + RESTARTS):
+            # where the guess leads nowhere, as from stretched loops: start again from a random place close by
             shake = 0.2 * attempt * free * rng.standard_normal(self.nv)
-            found, g = self._descended(self.moved(q, shake), hold, t, tolerance)
+            closed, g = self._descended(self.moved(q, shake), hold, t, tolerance)
             if np.abs(g).max(initial=0.0) <= max(tolerance, 1e-10):
-                return found
-            if g @ g < best[1] @ best[1]:
-                best = found, g
+                return closed
+            if g @ g < best[1] @ best[1]:  # for the error message: the closest that was reached
+                best = closed, g
         raise self._not_closed(*best)
 
     def _descended(
@@ -137,9 +139,11 @@ class Assembly(Mechanism):
             if np.abs(g).max(initial=0.0) <= tolerance:
                 break
             step = -root @ _damped_solution((J @ root)[places], g[places], damping)
+            # a longer step would leave the region in which the linear model means anything
             step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
             trial = self.moved(q, step)
             new_g, new_J, _ = self.measure(trial, t=t)
+            # a step that lowers |g|^2 enough is taken, and damping falls; otherwise damping grows from 0
             if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
                 q = trial
                 g = new_g
@@ -149,13 +153,14 @@ class Assembly(Mechanism):
                 break  # as close as round-off lets it
             else:
                 damping = max(10 * damping, 1e-6)
-                if damping > 1e4:
+                if damping > 1e4:  # no direction lowers |g|: a local minimum
                     break
         return q, g
 
     def _finite(self, q: Array, t: float) -> tuple[np.ndarray, np.ndarray]:
         """g and J at q; raises ConstraintError with the name of a constraint that has none there."""
         g, J, _ = self.measure(q, t=t)
+        # name the constraint: NaN in a sum of squares would only say that there is one
         for name, rows in self.rows.items():
             if not (np.isfinite(g[rows]).all() and np.isfinite(J[rows]).all()):
                 raise ConstraintError(
@@ -167,7 +172,7 @@ class Assembly(Mechanism):
     def _towards_constraints(self, q: Array, t: float, tolerance: float) -> np.ndarray | None:
         """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
         v = np.zeros(self.nv)
-        for _ in range(20):
+        for _ in range(20):  # quadratic convergence takes some five; more means that it does not converge
             g, _ = self.evaluated("residuals", t, q, v)
             if np.abs(g).max(initial=0.0) <= tolerance:
                 return q
@@ -189,13 +194,13 @@ class Assembly(Mechanism):
         v = vector("v", v, self.nv)
         hold = names(hold)
         if self.is_large and not hold:
-            _, found = self.evaluated("towards_constraints", t, q, v)
-            _, left = self.evaluated("residuals", t, q, found)
+            _, velocities = self.evaluated("towards_constraints", t, q, v)
+            _, left = self.evaluated("residuals", t, q, velocities)
         else:
             _, J, rate = self.measure(q, v, t)
             root = self.inverse_mass_root(q, hold)
-            found = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
-            _, _, left = self.measure(q, found, t)
+            velocities = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
+            _, _, left = self.measure(q, velocities, t)
         scale = 1.0 + np.abs(v).max()
         if len(left) and np.abs(left).max() > 1e-8 * scale:
             worst = self._worst(left)
@@ -204,14 +209,14 @@ class Assembly(Mechanism):
                 + (f" while {', '.join(map(repr, hold))} keep theirs" if hold else "")
                 + f": {worst!r} still changes at {np.abs(left).max():.3g} (m/s, rad/s)"
             )
-        return found
+        return velocities
 
     def _worst(self, values: Array) -> str:
         return max(self.rows, key=lambda name: np.abs(values[self.rows[name]]).max())
 
     def _not_closed(self, q: Array, g: Array) -> ConstraintError:
         worst = self._worst(g)
-        loop = self.loop(worst)
+        loop = self.loop(worst)  # what is left over outside this loop has other causes
         left = ", ".join(
             f"{name!r}: {np.abs(g[rows]).max():.3g}"
             for name, rows in self.rows.items()
@@ -228,11 +233,11 @@ class Assembly(Mechanism):
 
     @cached_property
     def _places(self) -> list[np.ndarray]:
-        """The first closed configuration that was seen, if there was one."""
+        """The first closed configuration that occurred, if any."""
         return []
 
     def remember(self, q: Array) -> None:
-        """Take the first one of q (..., nq), closed, for the place where to look at constraints, once."""
+        """Keep the first of closed configurations q (..., nq), once: ranks are determined there."""
         if not self._places:
             self._places.append(np.array(q, float).reshape(-1, self.nq)[0])
 
@@ -242,6 +247,6 @@ def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:
     if not len(b):
         return np.zeros(A.shape[1])
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    keep = s > 1e-10 * s[0]
+    keep = s > 1e-10 * s[0]  # redundant rows: the pseudoinverse leaves them out
     gain = np.where(keep, s / np.where(keep, s * s + damping * s[0] ** 2, 1.0), 0.0)
     return np.asarray(Vt.T @ (gain * (U.T @ b)))

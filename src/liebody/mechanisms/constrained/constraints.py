@@ -1,4 +1,4 @@
-"""Constraints between bodies: what they forbid, as rows J dV + b of accelerations and residuals g.
+"""Constraints between bodies: their equations as rows J dV + b of accelerations, and residuals g.
 
 A constraint acts on the states of one or more bodies. The state of a body is the pose (R, p) of a frame fixed
 to it, here always at its centre of mass, and (omega, v), both in the body's axes, whether the body's
@@ -67,13 +67,13 @@ class Rows(NamedTuple):
 
 
 class ConstraintKind:
-    """What constraints of one kind share. Two kinds that are equal share their code.
+    """A kind of constraints, with its equations. Kinds that are equal share their code.
 
     rows        number of equations
-    parameters  number of coordinates of its own (of a curve), carried in q after those of the bodies
-    holonomic   whether the equations have integrals, g = 0; those of velocities only have residuals of zero
+    parameters  number of further coordinates (for a curve, one), which stand in q after the bodies
+    holonomic   whether the equations have integrals, g = 0; constraints on velocities have residuals of zero
     timed       whether the time enters
-    is_driven   whether velocities are given that are not zero, without it
+    is_driven   whether a constraint without time prescribes velocities other than zero
     """
 
     rows: int
@@ -350,8 +350,8 @@ class Distance(ConstraintKind):
 class OnCurve(ConstraintKind):
     """A point of one body stays on a curve c(s), s -> (3,), of the other. s is a coordinate of the system.
 
-    Rows: the two components of p - c(s) normal to the curve; s follows the point as the closest one of the
-    curve. Derivatives of c are those of its graph.
+    Rows: the two components of p - c(s) normal to the curve; s follows the closest point of the curve.
+    Derivatives of c come from its graph.
     """
 
     rows = 2
@@ -364,14 +364,15 @@ class OnCurve(ConstraintKind):
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
-        rb, own = constants  # the point on b, and the origin of the curve on a
+        rb, origin = constants  # the point on b, and the origin of the curve on a
         c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
         C = b.R.T @ a.R
         rho = C.T @ (b.R.T @ (b.p - a.p) + rb)
         across = C.T @ (b.v + cross(b.w, rb)) - a.v
         rate = across - cross(a.w, rho)
-        gap = rho - own - c
+        gap = rho - origin - c
         square = slope @ slope
+        # ds/dt from d/dt [c'(s) . (p - c(s))] = 0, which defines the closest point
         slide = (slope @ rate) / (square - gap @ bend)
         swing = C.T @ cross(b.w, cross(b.w, rb)) - cross(a.w, across) - cross(a.w, rate)
         swing = swing - bend * (slide * slide)
@@ -407,7 +408,7 @@ class OnCurve(ConstraintKind):
 def _normals(u: Array) -> tuple[Array, Array]:
     """Two unit vectors normal to the unit vector u and to each other (Duff et al. 2017)."""
     x, y, z = u
-    sign = where(z < 0, -1.0, 1.0)
+    sign = where(z < 0, -1.0, 1.0)  # sign + z is 1 or more: no division by zero at any u
     k = -1 / (sign + z)
     return (
         np.array([1 + sign * x * x * k, sign * x * y * k, -sign * x]),
@@ -415,11 +416,11 @@ def _normals(u: Array) -> tuple[Array, Array]:
     )
 
 
-# -- of the user's own ----------------------------------------------------------------------------------
+# -- by functions of users ----------------------------------------------------------------------------------
 
 
 class OfFunction(ConstraintKind):
-    """A constraint by a function of the user's own, of poses (4, 4) of bodies' own frames, or of twists, too.
+    """A constraint by a user's function of poses (4, 4) of the bodies' frames, or of twists, too.
 
     function  takes (T_1, V_1, ...) with twists (6,) in the frames' own axes, or, where `parts` has none,
               (T_1, T_2, ...), after the time if `timed`; returns a number or a vector (m,)
@@ -432,8 +433,8 @@ class OfFunction(ConstraintKind):
         self.count = count
         self.timed = timed
         letters = "TV" if "w" in self.parts else "T"
-        given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
-        check_arguments(f"constraint {name!r}", function, *given)
+        arguments = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
+        check_arguments(f"constraint {name!r}", function, *arguments)
         self.value = traced_function(self._value, self._shapes(self.parts), f"constraint {name!r}", None)
         self.rows = next(iter(self.value.outputs.values())).size
 
@@ -442,10 +443,10 @@ class OfFunction(ConstraintKind):
         return {"t": (), **{f"{x}{i}": (3, 3) if x == "R" else 3 for i in range(self.count) for x in parts}}
 
     def _value(self, t: Any, *parts: Array) -> Array:
-        given: list[Any] = [t] * self.timed
+        arguments: list[Any] = [t] * self.timed
         for R, p, *twist in zip(*(parts[k :: len(self.parts)] for k in range(len(self.parts))), strict=True):
-            given += [SE3.motion(R, p), *([np.concatenate(twist)] if twist else [])]
-        return np.atleast_1d(np.asarray(self.function(*given)))
+            arguments += [SE3.motion(R, p), *([np.concatenate(twist)] if twist else [])]
+        return np.atleast_1d(np.asarray(self.function(*arguments)))
 
     @cached_property
     def _gradients(self) -> list[tuple[Function, Function]]:
@@ -476,6 +477,7 @@ class General(OfFunction):
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
         super().__init__(function, count, timed, name)
+        # an entry whose derivatives all vanish in the graph constrains nothing and makes A singular
         moves = np.zeros(self.rows, bool)
         for by_pose in (f for pair in self._gradients for f in pair):
             entries = next(iter(by_pose.outputs.values())).reshape(self.rows, -1)
@@ -524,7 +526,7 @@ def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, 
 
 
 def at_center(turned: Array, moved: Array, Q: Array, r: Array) -> Array:
-    """Rows (m, 6) for (omega, v) of a body, from those (m, 3) for its own frame in the axes of that."""
+    """Rows (m, 6) for (omega, v) of a body, from rows (m, 3) for its frame, in the frame's axes."""
     spin = turned @ Q.T
     slide = moved @ Q.T
     return np.concatenate([spin + slide @ -skew(r), slide], axis=1)

@@ -32,7 +32,7 @@ RATES = (*((x, "rad/s") for x in ("wx", "wy", "wz")), *((x, "m/s") for x in ("vx
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AbsoluteCoordinates(Constrained):
-    """What a `System` consists of, with sizes, names, configurations, poses and twists."""
+    """The bodies, constraints and forces of a `System`, with sizes, names, poses and twists."""
 
     name: str
     bodies: tuple[MovingBody, ...]
@@ -95,7 +95,7 @@ class AbsoluteCoordinates(Constrained):
 
     @cached_property
     def slides(self) -> tuple[slice, ...]:
-        """Where each constraint's parameters stand among those of all curves."""
+        """Where each constraint's parameters stand in the parameters of all curves."""
         return slices([c.kind.parameters for c in self.constraints])
 
     @cached_property

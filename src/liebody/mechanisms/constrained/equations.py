@@ -5,11 +5,11 @@ With x'' for the accelerations (omega', a), a = R^T p'', of every body, and J, b
     M x'' + J^T lambda = Q,    J x'' + bias = 0        (Mueller, Terze, eq. (3))
 
 is solved as  A lambda = J M^-1 Q + bias,  A = J M^-1 J^T,  x'' = M^-1 (Q - J^T lambda). The mass matrix is
-constant, M = diag(Theta, m 1), and so is its inverse. What the two groups differ in comes last: dV/dt is
+constant, M = diag(Theta, m 1), and so is its inverse. The two groups differ in the last line only: dV/dt is
 (omega', a - omega x v) on SE(3), (omega', R a) on SO(3) x R^3.
 
-What is repeated for each body, force or constraint is marked (`compiler.programs.repeats`): systems of many
-become loops.
+Functions that apply to each body, force or constraint are marked as repeated (`compiler.programs.repeats`),
+so that the code of large systems becomes loops.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Bodies(NamedTuple):
 
 
 class ConstraintBlocks(NamedTuple):
-    """Of each constraint: J per moving body, A_kk, right sides, and the rates of parameters."""
+    """For each constraint: J by moving bodies, A_kk, right sides; for curves the rates of parameters."""
 
     J: list[dict[int, Array]]
     diagonal: list[Array]
@@ -74,16 +74,18 @@ def wrenches_of_forces(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Ar
     """Wrenches (6,) of the forces at the centres of mass, in the bodies' axes, without weight."""
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
     for f in system.forces:
+        # the ground takes no wrench: None stands for it, so that no sum is formed there
         before = [wrenches[b] if b >= 0 else None for b in f.bodies]
         acting = _acting(f.kind, state.of(f.bodies), f.constants, t, u[f.efforts], before)
         for b, wrench in zip(f.bodies, acting, strict=True):
             if b >= 0:
                 wrenches[b] = wrench
+    # forces in the system's own coordinates are dual to the velocities: turned into the bodies' axes
     for force in system.generalised:
         q = np.concatenate([state.q.reshape(-1), state.slides])
         v = state.V.reshape(-1)
-        given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
-        for i, F in enumerate(given):  # dual to the velocities
+        efforts = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
+        for i, F in enumerate(efforts):
             wrenches[i] = _with_dual(wrenches[i], F, turned(system, state, i))
     return wrenches
 
@@ -112,7 +114,7 @@ def _acting(
     kind: ForceKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, u: Array,
     before: list[Array | None],
 ) -> list[Array | None]:  # fmt: skip
-    """The wrenches on bodies, with those of a force; None on the ground."""
+    """The wrenches on bodies plus the wrenches of one more force; None on the ground."""
     added = kind(states, constants, t, u)
     return [None if x is None else x + wrench for x, wrench in zip(before, added, strict=True)]
 
@@ -149,8 +151,9 @@ def blocks(
     free   accelerations M^-1 Q of the bodies, or None where the right sides do not need them
     right  (rows, rate, J M^-1 Q) -> right sides, rate = J V + drift
     """
-    found = ConstraintBlocks([], [], [], [])
+    constraint_blocks = ConstraintBlocks([], [], [], [])
     for k, c in enumerate(system.constraints):
+        # only bodies that move have columns of J and a share in A
         moving = [b >= 0 for b in c.bodies]
         numbers = [b for b in c.bodies if b >= 0]
         driven = None if free is None else [free[b] for b in numbers]
@@ -158,12 +161,12 @@ def blocks(
         J, A, sides, rate = _rows(
             c.kind, state.of(c.bodies), c.constants, t, slide, moving, _masses(system, numbers), driven, right
         )
-        found.J.append(dict(zip(numbers, J, strict=True)))
-        found.diagonal.append(A)
-        found.right.append(sides)
+        constraint_blocks.J.append(dict(zip(numbers, J, strict=True)))
+        constraint_blocks.diagonal.append(A)
+        constraint_blocks.right.append(sides)
         if rate is not None:
-            found.slides.append(rate)
-    return found
+            constraint_blocks.slides.append(rate)
+    return constraint_blocks
 
 
 def jacobians(system: AbsoluteCoordinates, state: Bodies, t: Any) -> Blocks:
@@ -173,8 +176,10 @@ def jacobians(system: AbsoluteCoordinates, state: Bodies, t: Any) -> Blocks:
         numbers = [b for b in c.bodies if b >= 0]
         axes = [None if b < 0 else turned(system, state, b) for b in c.bodies]
         slide = state.slides[system.slides[k]]
-        found = _own_rows(c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes)
-        J.append(dict(zip(numbers, found, strict=True)))
+        own_blocks = _own_rows(
+            c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes
+        )
+        J.append(dict(zip(numbers, own_blocks, strict=True)))
     return by_rows(system, J)
 
 
@@ -212,6 +217,7 @@ def _rows(
     A: Any = 0
     driven: Any = 0
     bodies = itertools.compress(states, moving)
+    # one loop for J V, A = J M^-1 J^T and J M^-1 Q: each is a sum over the bodies of the constraint
     for k, (block, body, mass) in enumerate(zip(J, bodies, masses, strict=True)):
         rate = rate + block[:, :3] @ body.w + block[:, 3:] @ body.v
         A = A + _product(block, mass, block)
@@ -224,19 +230,22 @@ def _product(J: Array, mass: tuple[Array, Any], other: Array) -> Array:
     """J M_b^-1 other^T of one body."""
     inverse, reciprocal = mass
     left = np.concatenate([J[:, :3] @ inverse, J[:, 3:] * reciprocal], axis=1)
-    if J is other:
+    if J is other:  # half of the entries suffice
         return symmetric(len(J), lambda i, j: left[i] @ J[j])
     return left @ other.T
 
 
-def factor(system: AbsoluteCoordinates, found: ConstraintBlocks, regularization: Regularization) -> Factors:
+def factor(
+    system: AbsoluteCoordinates, matrices: ConstraintBlocks, regularization: Regularization
+) -> Factors:
     """Factors of A + shift D, A = J M^-1 J^T."""
     coupling: dict[tuple[int, int], Array] = {}
+    # off the diagonal A has a block wherever two constraints act on the same body
     for k, l in system.elimination.pairs:
-        shared = sorted(found.J[k].keys() & found.J[l].keys())
-        pairs = [(found.J[k][b], found.J[l][b]) for b in shared]
+        shared = sorted(matrices.J[k].keys() & matrices.J[l].keys())
+        pairs = [(matrices.J[k][b], matrices.J[l][b]) for b in shared]
         coupling[k, l] = _coupled(pairs, _masses(system, shared))
-    return system.elimination.factor(found.diagonal, coupling, regularization)
+    return system.elimination.factor(matrices.diagonal, coupling, regularization)
 
 
 @repeated
@@ -249,11 +258,12 @@ def _coupled(pairs: list[tuple[Array, Array]], masses: list[tuple[Array, Any]]) 
 
 
 def impulses(
-    system: AbsoluteCoordinates, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
+    system: AbsoluteCoordinates, matrices: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
 ) -> list[Array]:
     """start - M^-1 J^T lambda of each body."""
+    # -J^T lambda is summed over the constraints of each body first, so that M^-1 is applied once per body
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
-    for J, x in zip(found.J, multipliers, strict=True):
+    for J, x in zip(matrices.J, multipliers, strict=True):
         for b, block in J.items():
             wrenches[b] = _reacting(wrenches[b], x, block)
     masses = _masses(system, range(len(system.bodies)))
@@ -285,18 +295,20 @@ def motion(
     def right(rows: Rows, rate: Array, driven: Array) -> list[Any]:
         return stabilization.right(driven + rows.bias, rows.residual, rate)
 
-    found = blocks(system, state, t, free, right)
-    factors = factor(system, found, regularization)
-    multipliers = system.elimination.solve(factors, [r[0] for r in found.right], regularization)
-    a = impulses(system, found, multipliers, free)
+    constraint_blocks = blocks(system, state, t, free, right)
+    factors = factor(system, constraint_blocks, regularization)
+    multipliers = system.elimination.solve(factors, [r[0] for r in constraint_blocks.right], regularization)
+    a = impulses(system, constraint_blocks, multipliers, free)
     dq = state.V
-    if stabilization.rate:
-        corrections = system.elimination.solve(factors, [r[1] for r in found.right], regularization)
-        dq = moved(system, state, impulses(system, found, corrections, still(system)))
+    if stabilization.rate:  # index-2 form: a second solution corrects the velocity of the coordinates
+        corrections = system.elimination.solve(
+            factors, [r[1] for r in constraint_blocks.right], regularization
+        )
+        dq = moved(system, state, impulses(system, constraint_blocks, corrections, still(system)))
     dV = [
         _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
     ]
-    field = joined([dq.reshape(-1), *found.slides, *dV])
+    field = joined([dq.reshape(-1), *constraint_blocks.slides, *dV])
     return StateRate(field, joined(multipliers), factors.worst)
 
 

@@ -1,4 +1,4 @@
-"""Forces on bodies: springs, dampers, efforts along joints, and wrenches by a function of the user's own.
+"""Forces on bodies: springs, dampers, efforts along joints, and wrenches by a user's function.
 
 As a constraint, a force acts on the states of one or more bodies (-1 is the ground). It returns, for each,
 the wrench (moment, force) at the centre of mass in the body's axes.
@@ -22,7 +22,7 @@ from .constraints import Constraint, States, own_frames, traced_function
 
 
 class ForceKind:
-    """What forces of one kind share.
+    """A kind of forces, with its law.
 
     efforts  how many entries of u it takes
     stores   whether it has a potential energy
@@ -71,8 +71,8 @@ class SpringDamper(ForceKind):
         length = sqrt(d @ d)
         along = d / length
         rate = along @ (b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra)))
-        own = 0.0 if self.tension is None else self.tension(length, rate)
-        f = -(stiffness * (length - rest) + damping * rate + own) * along  # on b, in its axes
+        further = 0.0 if self.tension is None else self.tension(length, rate)
+        f = -(stiffness * (length - rest) + damping * rate + further) * along  # on b, in its axes
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
 
@@ -82,19 +82,19 @@ class SpringDamper(ForceKind):
         d = b.p + b.R @ rb - a.p - a.R @ ra
         length = sqrt(d @ d)
         stretch = length - rest
-        own = 0.0 if self.potential is None else self.potential(length)
-        return 0.5 * stiffness * (stretch * stretch) + own
+        further = 0.0 if self.potential is None else self.potential(length)
+        return 0.5 * stiffness * (stretch * stretch) + further
 
 
 @dataclass(frozen=True)
 class JointEffort(ForceKind):
-    """Efforts along a joint's motions, of the parent on the child: those of laws, and u of a drive.
+    """Efforts along a joint's motions, of the parent on the child: from laws, and u of a drive.
 
     dim, driven  the joint's motions, and whether it has a drive
     laws         `JointForce`s, each with how many numbers it has
     single       "turns" for hinges, "slides" for slides, whose coordinate laws are given; "" for others
 
-    constants: those of `JointFrames`, and the numbers of the laws.
+    The constants are `JointFrames.constants` and the numbers of the laws.
     """
 
     dim: int

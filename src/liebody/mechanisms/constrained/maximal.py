@@ -198,7 +198,7 @@ class AbsoluteTree:
     def to_tree(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) of the tree at a state of the system, whose joints' violations are left out.
 
-        Angles lie between -pi and pi, but those of helical joints, which the translation tells.
+        Angles lie between -pi and pi, except in helical joints, where the translation determines them.
         """
         q = vector("q", q, self.system.nq, finite=False)  # rows of lost members of a run are NaN
         v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv, finite=False)
@@ -219,9 +219,9 @@ def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
 
 
 def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
-    """The coordinates whose group.pose is T (4, 4), up to what T has in directions that the group has not.
+    """The coordinates whose group.pose is T (4, 4); motions that the group does not have are left out.
 
-    Angles lie between -pi and pi; those of a screw are the ones next to translation/pitch.
+    Angles lie between -pi and pi; a screw takes the angle next to translation/pitch.
     """
     R, p = SE3.parts(np.asarray(T, float))
     if isinstance(group, Fixed):
@@ -232,15 +232,15 @@ def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
         return np.asarray(SE3.coordinates(T), float)
     point = getattr(group, "point", np.zeros(3))
     shift = p - (point - R @ point)
-    found = []
+    coordinates = []
     for S in group.S.T:
         if not S[:3].any():
-            found.append(float(S[3:] @ shift))
+            coordinates.append(float(S[3:] @ shift))
             continue
         axis = S[:3]
         sine = axis @ [R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]
         angle = float(np.arctan2(sine, np.trace(R) - 1))
-        if isinstance(group, (Helical, PlanarHelical)):
+        if isinstance(group, (Helical, PlanarHelical)):  # the climb counts the turns
             angle += 2 * np.pi * np.round((axis @ shift / group.pitch - angle) / (2 * np.pi))
-        found.append(angle)
-    return np.array(found)
+        coordinates.append(angle)
+    return np.array(coordinates)

@@ -1,4 +1,4 @@
-"""What systems in absolute coordinates and trees with closed loops have in common: their constraints."""
+"""Mechanisms with constraints, in absolute or in joint coordinates: field, projection, reactions, start."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ NEWTON = 8  # projections towards it
 
 
 class StateRate(NamedTuple):
-    """What the equations of motion give."""
+    """The velocity of a state by the equations of motion, with the multipliers."""
 
     field: Array  # (dq, dV) in the algebra
     multipliers: Array  # (m,)
-    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
+    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where it was not asked for
 
 
 class Constrained(Parametric, Redundancy):
@@ -71,7 +71,7 @@ class Constrained(Parametric, Redundancy):
         return self.residuals(t, q, np.zeros(self.nv, int))[1]
 
     def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
-        """As `Mechanism.power`, with that of the drives, -(J^T lambda) . v = lambda . drift.
+        """As `Mechanism.power`, plus the power of the drives, -(J^T lambda) . v = lambda . drift.
 
         The multipliers are the exact ones of the state.                                                 [W]
         """
@@ -111,21 +111,24 @@ class Constrained(Parametric, Redundancy):
             here, u, p = self.given(u)
             if feedback is not None:
                 u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
-            found = here.motion(t, y, u, stabilized, by)
-            return {"f": found.field, **({} if by.ordinary is None else {"worst": found.worst})}
+            rate = here.motion(t, y, u, stabilized, by)
+            return {"f": rate.field, **({} if by.ordinary is None else {"worst": rate.worst})}
 
         def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
             z, worst = self.given(u)[0].projected(t, y, by)
             return {"z": z, **({} if by.ordinary is None else {"worst": worst})}
 
-        def part(made: Callable[..., Any], by: Regularization) -> Part:
-            return partial(traced, partial(made, by), shapes, made.__name__, loops=self.loops)
+        def part(function: Callable[..., Any], by: Regularization) -> Part:
+            return partial(traced, partial(function, by), shapes, function.__name__, loops=self.loops)
 
+        # how close equations are to dependence is told by the field, or, where a projection follows, by the
+        # projection, whose factors belong to the end of the step
         moves = self.moves()
         if not stabilized.projected:
             return Parts(part(field, looking), *moves, None, Watch() if watched else None)
         if not watched:
             return Parts(part(field, plain), *moves, part(after, plain))
+        # regular equations: next to a singular position, steps are repeated with the shifted parts
         near = Watch(part(field, shifted), part(after, shifted._replace(ordinary=ordinary)))
         return Parts(part(field, plain), *moves, part(after, looking), Watch() if self.redundant else near)
 
@@ -138,8 +141,8 @@ class Constrained(Parametric, Redundancy):
 
         def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
             plain = Regularization.plain(self.redundant)
-            found = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
-            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+            rate = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
+            return {"a": rate.field[-self.nv :], "multipliers": rate.multipliers}
 
         def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
             return dict(zip(("residual", "rate"), self.residuals(t, q, v), strict=True))
@@ -167,7 +170,7 @@ class Constrained(Parametric, Redundancy):
         if not self.nc:
             return {}
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
-        found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        laws: dict[str, Any] = {"J": J, "redundant": self.redundant}
         moved = self._moved_by_parameters()
         if moved:
             raise IntegrationError(
@@ -182,9 +185,9 @@ class Constrained(Parametric, Redundancy):
                 )
         if self.is_driven:
             if any(self._changes_with_time(self.rows[c.name]) for c in self.constraints if c.kind.timed):
-                found |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
-            return {**found, "drift": self.drift}
-        return {"g": g, **found} if self.of_places.all() else found
+                laws |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
+            return {**laws, "drift": self.drift}
+        return {"g": g, **laws} if self.of_places.all() else laws
 
     def _moved_by_parameters(self) -> list[str]:
         """The free parameters on which g or J depend."""
@@ -194,16 +197,17 @@ class Constrained(Parametric, Redundancy):
         def rows(q: Array, p: Array) -> dict[str, Array]:
             return dict(zip(("g", "J"), self.at(p).constraints_at(q), strict=True))
 
-        made = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
-        used = set(live([x for rows in made.outputs.values() for x in rows.flat]))
-        parts = self.layout.named(made.inputs["p"])
+        graph = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
+        # a parameter matters if one of its symbols is among the operands of g or J
+        used = set(live([x for rows in graph.outputs.values() for x in rows.flat]))
+        parts = self.layout.named(graph.inputs["p"])
         return [name for name, x in parts.items() if not used.isdisjoint(np.asarray(x).flat)]
 
     def _changes_with_time(self, rows: slice) -> bool:
         """Whether these rows of J depend on time."""
-        made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
-        (J,) = made.outputs.values()
-        return any(x.op == "input" and x is made.inputs["t"].flat[0] for x in live(J.flat))
+        graph = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
+        (J,) = graph.outputs.values()
+        return any(x.op == "input" and x is graph.inputs["t"].flat[0] for x in live(J.flat))
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
@@ -218,8 +222,8 @@ class Constrained(Parametric, Redundancy):
         redundant.
         """
         u = np.zeros(self.nu) if u is None else u
-        found: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
-        return found
+        results: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
+        return results
 
     def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
         """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
@@ -236,16 +240,16 @@ class Constrained(Parametric, Redundancy):
     ) -> dict[str, np.ndarray]:
         """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
-        At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
-        frame).
+        At the constraint's frame on that body and in its axes; for conditions that a user wrote, at the
+        body's frame.
 
         passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
                  the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
-        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
-        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+        wrenches = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in wrenches.items()}
 
     def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
@@ -272,33 +276,35 @@ class Constrained(Parametric, Redundancy):
         q = self.assemble()
         if p is None or not self.layout.size:
             return q
-        found = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy()
+        closed = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy()
         rest = np.zeros(self.nv)
+        # all members at once by projections from the nominal configuration; each that has not arrived in the
+        # end is assembled by itself, with damping and restarts
         for iteration in range(1 + NEWTON):
-            off = np.abs(self.evaluated("residuals", 0.0, found, rest, p=p)[0]).max(axis=-1, initial=0.0)
+            off = np.abs(self.evaluated("residuals", 0.0, closed, rest, p=p)[0]).max(axis=-1, initial=0.0)
             apart = off > CLOSED
             if not apart.any():
-                return found
+                return closed
             if iteration < NEWTON:
-                found[apart] = self.evaluated("on_constraints", 0.0, found[apart], rest, p=p[apart])[0]
+                closed[apart] = self.evaluated("on_constraints", 0.0, closed[apart], rest, p=p[apart])[0]
         for at in map(tuple, np.argwhere(~(off <= CLOSED))):
-            found[at] = self.at(p[at]).assemble(q)
-        return found
+            closed[at] = self.at(p[at]).assemble(q)
+        return closed
 
     def start_velocities(self, q: Array, p: Array = None) -> np.ndarray:
         """As `Mechanism.start_velocities`: of drives the least ones, in the metric of M, that obey them."""
         rest = np.zeros((len(q), self.nv))
         if not self.is_driven:
             return rest
-        found = rest.copy()
+        velocities = rest.copy()
         off = np.ones(len(q), bool)
         if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
-            found = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
-            left = np.abs(self.evaluated("residuals", 0.0, q, found, p=p)[1]).max(axis=-1, initial=0.0)
-            off = ~(left <= CLOSED * (1 + np.abs(found).max(axis=-1, initial=0.0)))
+            velocities = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
+            left = np.abs(self.evaluated("residuals", 0.0, q, velocities, p=p)[1]).max(axis=-1, initial=0.0)
+            off = ~(left <= CLOSED * (1 + np.abs(velocities).max(axis=-1, initial=0.0)))
         for i in np.flatnonzero(off):
-            found[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
-        return found
+            velocities[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
+        return velocities
 
     def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:
         """As `Mechanism.stabilization`; by default projection after each step."""
@@ -306,8 +312,8 @@ class Constrained(Parametric, Redundancy):
 
     def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
         """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
-        found: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
-        return found
+        state: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
+        return state
 
     def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
         """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
@@ -320,7 +326,8 @@ class Constrained(Parametric, Redundancy):
         self.remember(q)
 
     def _refuse(self, g: Array, rate: Array, size: float) -> None:
-        """Raise ConfigurationError for what is off by too much, where velocities are of this size."""
+        """Raise ConfigurationError that names the violated constraint, for velocities of this size."""
+        # positions first: velocities off the constraints may follow from them
         for values, bound, what, remedy in (
             (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
             (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),

@@ -23,11 +23,11 @@ CORRECTIONS = 2  # of positions in a projection, with one factorisation
 
 def residuals(system: AbsoluteCoordinates, state: Bodies, t: Any) -> tuple[list[Array], list[Array]]:
     """g of every constraint, and for curves the change of s that leads to the closest point."""
-    found = [
+    violations = [
         _residual(c.kind, state.of(c.bodies), c.constants, t, state.slides[system.slides[k]])
         for k, c in enumerate(system.constraints)
     ]
-    return [g for g, _ in found], [closer for _, closer in found if closer is not None]
+    return [g for g, _ in violations], [closer for _, closer in violations if closer is not None]
 
 
 @repeated
@@ -48,19 +48,20 @@ def corrected(
     """
     state = bodies(system, q, V)
     slides = state.slides
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rows.residual])
-    factors = factor(system, found, regularization)
-    g = [right[0] for right in found.right]
+    constraint_blocks = blocks(system, state, t, None, lambda rows, rate, driven: [rows.residual])
+    factors = factor(system, constraint_blocks, regularization)  # kept for both corrections
+    g = [right[0] for right in constraint_blocks.right]
     for iteration in range(CORRECTIONS):
-        if iteration:
+        if iteration:  # the blocks hold g of the first q
             g, _ = residuals(system, state, t)
         multipliers = system.elimination.solve(factors, g, regularization)
-        delta = impulses(system, found, multipliers, still(system))
+        delta = impulses(system, constraint_blocks, multipliers, still(system))
         places = [
             _placed(state.q[i], delta[i], None if b.group == SE3 else state.states[i].R)
             for i, b in enumerate(system.bodies)
         ]
         q = joined(places)
+        # the last state is needed for the closest points of curves only
         if iteration + 1 < CORRECTIONS or len(slides):
             state = bodies(system, np.concatenate([q, slides]), V)
         if len(slides):
@@ -80,10 +81,12 @@ def on_velocities(
 ) -> Array:
     """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
     state = bodies(system, q, V)
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rate])
-    factors = factor(system, found, regularization)
-    multipliers = system.elimination.solve(factors, [right[0] for right in found.right], regularization)
-    return moved(system, state, impulses(system, found, multipliers, still(system))).reshape(-1)
+    constraint_blocks = blocks(system, state, t, None, lambda rows, rate, driven: [rate])
+    factors = factor(system, constraint_blocks, regularization)
+    multipliers = system.elimination.solve(
+        factors, [right[0] for right in constraint_blocks.right], regularization
+    )
+    return moved(system, state, impulses(system, constraint_blocks, multipliers, still(system))).reshape(-1)
 
 
 def projected(
@@ -92,5 +95,5 @@ def projected(
     """The state y = (q, V) on the constraints, positions first, then velocities; how close to dependence."""
     q, V = y[: system.nq], y[system.nq :]
     q, worst = corrected(system, t, q, V, regularization)
-    unasked = regularization._replace(ordinary=None)
+    unasked = regularization._replace(ordinary=None)  # the positions have told how close to dependence
     return np.concatenate([q, on_velocities(system, t, q, V, unasked)]), worst

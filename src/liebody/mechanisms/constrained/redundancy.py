@@ -1,6 +1,6 @@
 """Redundancy: whether equations of constraints depend on each other, which ones, and where motions branch.
 
-Ranks are those of the scaled Jacobian D^-1/2 J M^-1/2, from its singular values on dense matrices of NumPy,
+Ranks belong to the scaled Jacobian D^-1/2 J M^-1/2, from its singular values on dense matrices of NumPy,
 or, of large systems, from sparse factors.
 """
 
@@ -89,26 +89,28 @@ class Redundancy(Assembly):
 
     @cached_property
     def redundant(self) -> bool:  # type: ignore[override]
-        """Whether equations depend on each other, at and around the first closed configuration that was seen.
+        """Whether equations depend on each other, at and around the first closed configuration.
 
-        That is the one that was assembled or simulated first, or else where the guess closes; of a mechanism
-        at other values of its parameters, that of its own ones.
+        This is the configuration that was assembled or simulated first, or else where the guess closes. A
+        mechanism at other values of its parameters takes the answer of the nominal one.
         """
         if "nominal" in vars(self):
             return bool(vars(self)["nominal"][0].redundant)
         try:
             return self.nc > 0 and self.report(self._place()).nearby < self.nc
-        except ConstraintError:
+        except ConstraintError:  # no closed configuration to look at: assume the worst
             return True
 
     @cached_property
     def ordinary_pivots(self) -> list[np.ndarray]:
         """For each constraint, pivots over D at a place far from singular ones; ones of regular equations.
 
-        That of some around the place where `redundant` looked at which their product is largest.
+        They are taken where their product is largest, among the place where `redundant` looked and others
+        around it.
         """
         if not self.redundant:
             return [np.ones(c.rows) for c in self.constraints]
+        # the configuration itself may be singular: some nearby and some farther away stand beside it
         q = self._place()
         rank = self._rank(q, 0.0)[0]
         places = [q, *self._neighbours(q, rank, 0.0), *self._neighbours(q, rank, 0.0, FAR)]
@@ -119,14 +121,14 @@ class Redundancy(Assembly):
     def independent(self) -> np.ndarray:
         """The numbers of as many equations as are independent, where `redundant` looked.
 
-        One after the other, those whose rows of J the former do not span.
+        Row by row of J: a row counts if the rows before it do not span it.
         """
         if not self.redundant:
             return np.arange(self.nc)
         q = self._place()
         scaled = self.measure(q)[1] @ self.inverse_mass_root(q, ())
         basis: list[Array] = []
-        found = []
+        chosen = []
         for k, row in enumerate(scaled):
             rest = row
             size = float(np.linalg.norm(row))
@@ -135,26 +137,27 @@ class Redundancy(Assembly):
                     rest = rest - (b @ rest) * b
             if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
                 basis.append(rest / np.linalg.norm(rest))
-                found.append(k)
-        return np.array(found, int)
+                chosen.append(k)
+        return np.array(chosen, int)
 
     def _neighbours(self, q: Array, rank: int, t: float, distance: float = NEAR) -> list[np.ndarray]:
         """Configurations around q, where J has this rank; none where there is no redundancy to look for."""
-        found: list[np.ndarray] = []
+        neighbours: list[np.ndarray] = []
         if not rank < self.nc <= DENSE:
-            return found
+            return neighbours
         rng = np.random.default_rng(1)
         _, J, _ = self.measure(q, t=t)
         root = self.inverse_mass_root(q, ())
-        motions = np.linalg.svd(J @ root, full_matrices=True)[2][rank:].T  # those that J leaves
+        motions = np.linalg.svd(J @ root, full_matrices=True)[2][rank:].T  # the null space of J
         for _ in range(2 if motions.shape[1] else 0):
             step = root @ (motions @ rng.standard_normal(motions.shape[1]))
+            # a change of the same size whatever the masses are, then back on the constraints
             step = step * (distance / max(np.abs(step).max(), 1e-300))
             try:
-                found.append(self._closed(self.moved(q, step), (), t, 1e-12))
+                neighbours.append(self._closed(self.moved(q, step), (), t, 1e-12))
             except ConstraintError:
                 continue
-        return found
+        return neighbours
 
     def _rank(self, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
         """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
@@ -163,6 +166,7 @@ class Redundancy(Assembly):
             return self.nc - redundancy, self._taking_part(redundancy * shares, 1e-6), np.nan
         if not self.nc:
             return 0, (), np.inf
+        # left singular vectors beyond the rank are the dependences: rows with a share in them take part
         U, s, _ = np.linalg.svd(self._scaled(q, t), full_matrices=True)
         rank = int(np.sum(s > DEPENDENT))
         dependent = self._taking_part(np.linalg.norm(U[:, rank:], axis=1), 1e-6)
@@ -184,10 +188,11 @@ class Redundancy(Assembly):
             return ""
         middle = ahead / 2
         width = ahead / 2
-        for _ in range(3):  # scans along q exp(s v), 0 <= s <= ahead
+        # scans along q exp(s v), 0 <= s <= ahead, each ten times finer around the smallest singular value
+        for _ in range(3):
             times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
-            found = [self.nearly_dependent(self.moved_with(q, v, s), t + s)[0] for s in times]
-            middle = float(times[int(np.argmin(found))])
+            sizes = [self.nearly_dependent(self.moved_with(q, v, s), t + s)[0] for s in times]
+            middle = float(times[int(np.argmin(sizes))])
             width = width / 10
         smallest, names = self.nearly_dependent(self.moved_with(q, v, middle), t + middle)
         if smallest > NEARLY:

@@ -17,7 +17,7 @@ TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency i
 
 @dataclass(frozen=True)
 class Stabilization:
-    """What is done against drift (docs/constrained.md); zero is what is not done.
+    """Gains of the stabilisation of constraints (docs/constrained.md); zero switches a term off.
 
     name                "none", "baumgarte", "projection" or "index-2"
     frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
@@ -40,14 +40,14 @@ class Stabilization:
         object.__setattr__(self, "projected", self.projected or self.name == "projection")
         for key in ("frequency", "damping", "rate"):
             value = getattr(self, key)
-            given = number(key, value, finite=False)
-            if not (0 <= given < np.inf) or (key == needed and given == 0):
+            gain = number(key, value, finite=False)
+            if not (0 <= gain < np.inf) or (key == needed and gain == 0):
                 raise IntegrationError(
                     f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
                 )
 
     def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
-        """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
+        """Right sides of A lambda = b with stabilising terms; in index-2 form also for the slip."""
         omega = self.frequency
         zeta = self.damping
         if omega:

@@ -41,16 +41,19 @@ class System(AbsoluteCoordinates):
     # -- forces and parameters ----------------------------------------------------------------------------
 
     def take(self, forces: tuple[Force, ...]) -> None:
-        found = list(self.forces)
+        # forces of joints and frames become wrenches on bodies; all others stay forces in (q, v)
+        body_forces = list(self.forces)
         for force in forces:
             if isinstance(force, JointForce):
-                found = with_law(found, force, self.constraints)
+                body_forces = with_law(body_forces, force, self.constraints)
             elif isinstance(force, FrameForce):
-                found.append(on_bodies(force, self.bodies, [self._moving(name) for name in force.frames]))
-        object.__setattr__(self, "forces", tuple(found))
+                body_forces.append(
+                    on_bodies(force, self.bodies, [self._moving(name) for name in force.frames])
+                )
+        object.__setattr__(self, "forces", tuple(body_forces))
         object.__setattr__(self, "added", (*self.added, *forces))
-        own = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
-        object.__setattr__(self, "generalised", (*self.generalised, *own))
+        generalised = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
+        object.__setattr__(self, "generalised", (*self.generalised, *generalised))
 
     def own_parameters(self) -> dict[str, Parameter]:
         if self.definition is None:
@@ -59,14 +62,14 @@ class System(AbsoluteCoordinates):
         return {**self.definition.of_bodies(self), **self.definition.of_links(self), **gravity}
 
     def varied(self, values: Mapping[str, Array], first: System | None) -> System:
-        made: System = self.definition.with_values(values, self).system()
-        made.take(self.added)
-        return made.sharing(first)
+        system: System = self.definition.with_values(values, self).system()
+        system.take(self.added)
+        return system.sharing(first)
 
     def _at(self, p: Array) -> System:
-        made: System = self.plain.definition.with_values(self.layout.named(p), self.plain).system()
-        made.take(self.added)
-        return made
+        system: System = self.plain.definition.with_values(self.layout.named(p), self.plain).system()
+        system.take(self.added)
+        return system
 
     # -- energies -----------------------------------------------------------------------------------------
 
@@ -163,16 +166,17 @@ class System(AbsoluteCoordinates):
         poses[..., 3, 3] = 1
         poses[..., -1, :3, :3] = np.eye(3)
         poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = here._axes(q)
-        found = []
+        coordinates = []
         for c in here._limited:
             assert c.joint is not None
             a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
             S = c.joint.group.S[:, 0]
             T = np.linalg.inv(a) @ b
+            # the angle is 2 arctan2(axis . vector part, |w|) of the quaternion, between -pi and pi
             w, *turn = np.moveaxis(quaternions(T[..., :3, :3]), -1, 0)
             angle = 2 * np.arctan2(np.tensordot(S[:3], turn, 1) * np.where(w < 0, -1, 1), np.abs(w))
-            found.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
-        return np.stack(found, axis=-1)
+            coordinates.append(angle if S[:3].any() else T[..., :3, 3] @ S[3:])
+        return np.stack(coordinates, axis=-1)
 
     def world_accelerations(self, q: Array, v: Array, u: Array = None, t: Array = 0.0) -> np.ndarray:
         """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.
@@ -186,11 +190,12 @@ class System(AbsoluteCoordinates):
         rigid = np.array([b.group == SE3 for b in self.bodies])[:, None]
         turning = matvec(R, a[..., :3])
         moving = a[..., 3:]
-        own = matvec(R, moving + np.cross(w, linear))
+        turned = matvec(R, moving + np.cross(w, linear))
+        # from the centre of mass to the frame's origin: alpha x r + omega x (omega x r)
         to_origin = -matvec(R, np.array([b.offset[:3, 3] for b in self.bodies]))
         spin = matvec(R, w)
         of_origin = np.cross(turning, to_origin) + np.cross(spin, np.cross(spin, to_origin))
-        return np.concatenate([turning, np.where(rigid, own, moving) + of_origin], axis=-1)
+        return np.concatenate([turning, np.where(rigid, turned, moving) + of_origin], axis=-1)
 
     # -- functions ----------------------------------------------------------------------------------------
 
@@ -210,22 +215,24 @@ class System(AbsoluteCoordinates):
 
     def _violations(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, list[dict[int, Array]]]:
         """g, its rate (nc,), and J by constraints and bodies, for (omega, v) in the bodies' axes."""
-        found = equations.blocks(self, equations.bodies(self, q, v), t, None, equations.violations)
-        g, rate = (np.concatenate([NONE, *(right[i] for right in found.right)]) for i in range(2))
-        return g, rate, found.J
+        constraint_blocks = equations.blocks(
+            self, equations.bodies(self, q, v), t, None, equations.violations
+        )
+        g, rate = (np.concatenate([NONE, *(right[i] for right in constraint_blocks.right)]) for i in range(2))
+        return g, rate, constraint_blocks.J
 
     def constraints_at(self, q: Array, t: Any = 0.0) -> tuple[Array, Array]:
         return self._residual(q, t), self._dense(self.nc, self._blocks_of_J(q, t))
 
     def mechanics(self) -> dict[str, Any]:
         """As `Mechanism.mechanics`, with constant M; M and J by their blocks."""
-        found = Constrained.mechanics(self)
+        constraint_laws = Constrained.mechanics(self)
         laws = self.parametric_laws()
         if not self.layout.size:
             laws["M"] = self._blocks_of_M
             del laws["b"]
-        by_blocks = {"g": self._residual, "J": self._blocks_of_J} if "g" in found else {}
-        return {"group": self.group, **laws, **found, **by_blocks}
+        by_blocks = {"g": self._residual, "J": self._blocks_of_J} if "g" in constraint_laws else {}
+        return {"group": self.group, **laws, **constraint_laws, **by_blocks}
 
     @property
     def _blocks_of_M(self) -> list[tuple[int, int, Array]]:
@@ -263,10 +270,10 @@ class System(AbsoluteCoordinates):
 
     def _dense(self, rows: int, blocks: equations.Blocks) -> Array:
         """The matrix (rows, nv) of these blocks."""
-        found = np.zeros((rows, self.nv), int).astype(object)
+        matrix = np.zeros((rows, self.nv), int).astype(object)
         for row, column, block in blocks:
-            found[row : row + len(block), column : column + 6] = block
-        return found
+            matrix[row : row + len(block), column : column + 6] = block
+        return matrix
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
         state = equations.bodies(self, q, v)
@@ -287,11 +294,13 @@ class System(AbsoluteCoordinates):
         As many eigenvalues of A lie below sigma D as A - sigma D has negative pivots (Sylvester's law of
         inertia). A random vector becomes one of the null space by inverse iteration.
         """
+        # the last entries of the packed factors are the reciprocals of the pivots, which have their signs
         shifted, _ = self._factors(q, t, -NEGLIGIBLE)
         signs = [p[-len(d) :] for p, d in zip(shifted.lower, shifted.scale, strict=True)]
         count = int((np.concatenate(signs) < 0).sum())
         if not count:
             return 0, np.zeros(self.nc)
+        # two inverse iterations leave the null space of A in x; its entries tell which rows take part
         factors, regularization = self._factors(q, t, PROXIMAL)
         D = factors.scale
         rng = np.random.default_rng(0)
@@ -312,9 +321,9 @@ class System(AbsoluteCoordinates):
     def _factors(self, q: Array, t: float, shift: float) -> tuple[Factors, Regularization]:
         """Factors of A + shift D at q."""
         state = equations.bodies(self, np.asarray(q), np.zeros(self.nv))
-        found = equations.blocks(self, state, t, None, lambda *_: [])
+        constraint_blocks = equations.blocks(self, state, t, None, lambda *_: [])
         regularization = Regularization(True, shift)
-        return equations.factor(self, found, regularization), regularization
+        return equations.factor(self, constraint_blocks, regularization), regularization
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
         """W with W W^T = M^-1 (nv, nv); zero for bodies that are held."""
@@ -342,6 +351,7 @@ class System(AbsoluteCoordinates):
         goals = set(c.bodies[1:])
         paths: dict[int, tuple[str, ...]] = {start: (constraint,)}
         pending = [start]
+        # breadth first over bodies joined by other constraints: the first path that comes back is shortest
         while pending and goals:
             b = pending.pop(0)
             for other in self.constraints:
