@@ -87,8 +87,8 @@ class SpatialInertia:
     rotational  rotational inertia about the centre of mass, in the axes of the body frame, [kg m2]
                 (3, 3), or (3,) for a diagonal one
 
-    The frame need not lie at the centre of mass. Entries may be symbols. What no body can have is named by
-    `findings` and refused by `check`. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).
+    The frame need not lie at the centre of mass. Entries may be symbols. `findings` names values that no body
+    can have, and `check` refuses them. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).
     """
 
     mass: Any = 0.0
@@ -236,7 +236,7 @@ class SpatialInertia:
         return is_numeric(self.mass, self.rotational) and self.mass == 0 and not np.any(self.rotational)
 
     def findings(self) -> list[str]:
-        """What makes this the inertia of no real body, in words; empty if nothing does, or for symbols."""
+        """Reasons why no real body has this inertia, in words; empty if there are none, or for symbols."""
         if not is_numeric(self.mass, self.com, self.rotational):
             return []
         I = np.asarray(self.rotational, float)
@@ -244,29 +244,29 @@ class SpatialInertia:
             return [
                 f"mass {self.mass}, com {self.com}, inertia {I.tolist()} must be finite numbers; correct them"
             ]
-        found = []
+        reasons = []
         if self.mass < 0:
-            found.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
+            reasons.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
         size = np.abs(I).max()
         if np.abs(I - I.T).max() > 1e-9 * size:
-            found.append(
+            reasons.append(
                 f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy"
             )
-            return found
+            return reasons
         small, middle, large = np.linalg.eigvalsh(I)
         if small < -1e-9 * size:
-            found.append(
+            reasons.append(
                 f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not "
                 "positive definite; check the signs of the products of inertia, and that it is taken "
                 "about the centre of mass"
             )
         elif small + middle < large * (1 - 1e-6):
-            found.append(
+            reasons.append(
                 f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle "
                 f"inequality ({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive "
                 "mass has them; check the units, and that the inertia is taken about the centre of mass"
             )
-        return found
+        return reasons
 
     @property
     def is_physical(self) -> bool:

@@ -165,7 +165,7 @@ class Joint:
         return self.group.nq
 
     def with_only(self, kinds: Collection[str]) -> Joint:
-        """The joint with its fields of these kinds (`JOINT_KINDS`); the others are those of an ideal one."""
+        """The joint with its data of these kinds (`JOINT_KINDS`); the other fields are ideal."""
         ideal: dict[str, Any] = {}
         for kind in JOINT_KINDS.keys() - set(kinds):
             ideal |= JOINT_KINDS[kind]

@@ -42,7 +42,7 @@ class Body:
     parent       the number of its parent, smaller than its own
     placement    pose (4, 4) of the joint's fixed frame in the parent's frame; the body's own frame lies on it
                  when the joint is neutral
-    coordinates  where the joint's coordinates stand in q; for a mimic, those of the joint it follows
+    coordinates  where the joint's coordinates stand in q; a mimic shares them with the joint it follows
     dofs         where its velocities stand in v, likewise
     ratio        a mimic's velocity per velocity of the joint it follows; 1 otherwise
     offset       a mimic's coordinate where that joint's is zero; 0 otherwise
@@ -195,14 +195,15 @@ class Tree:
     def base_moments(self) -> tuple[Moments, ...]:
         """Moments of the world (0) and of each body, with as many zeros as M, C v and g allow.
 
-        What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's
-        origin, moves with the body and with its parent alike, so the parent can carry it. For any joint, an
-        entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the
-        same while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a
-        single body's moments are no longer those of a real body. These are the base parameters of Gautier and
-        Khalil (1990) and of Mayeda, Yoshida and Osuka (1990).
+        Mass on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's origin,
+        moves with the body and with its parent alike, so the parent can carry it. For any joint, an entry of
+        the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the same while
+        the joint moves, ad_S^T J + J ad_S = 0. Energies and efforts do not change; the moments of a single
+        body then belong to no real body. These are the base parameters of Gautier and Khalil (1990) and of
+        Mayeda, Yoshida and Osuka (1990).
         """
         P = [np.zeros((4, 4), int), *(b.inertia.moments.pseudo_inertia() for b in self.bodies)]
+        # from the leaves inwards, so that a parent passes on what it has taken from its children
         for body in reversed(self.bodies):
             shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
             T = body.placement
@@ -211,12 +212,12 @@ class Tree:
         return tuple(map(Moments.of_pseudo_inertia, P))
 
     def findings(self) -> list[str]:
-        """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
+        """Physical impossibilities, in words: inertias that no body can have, motions without inertia."""
         inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
         return [*inertias, *_motions_without_inertia(self)]
 
     def with_joints(self, joints: str | Iterable[str]) -> Self:
-        """The same tree whose joints have only these kinds of what was said about them; see `joint_kinds`."""
+        """The same tree whose joints keep only these kinds of data, the others ideal; see `joint_kinds`."""
         kinds = joint_kinds(joints)
         bodies = tuple(replace(b, joint=b.joint.with_only(kinds)) for b in self.bodies)
         return replace(self, bodies=bodies)
@@ -240,6 +241,7 @@ class Tree:
             else:
                 kept[body.index] = body.index, np.eye(4)
                 carried[body.index] = body.inertia
+        # the builder gives new numbers: parents are told by name
         builder = TreeBuilder(self.name)
         names = {0: WORLD, **{b.index: b.name for b in self.bodies}}
         for body in self.bodies:
@@ -305,7 +307,7 @@ class Tree:
 
 
 class OfTree:
-    """What is made of a tree of bodies, and has its dimensions."""
+    """Base of objects made from a tree of bodies, with its dimensions."""
 
     tree: Tree
 
@@ -546,6 +548,7 @@ def _generic(S: Array) -> Array:
     """S with numbers in place of symbols, among which no equation holds but by chance."""
     if is_numeric(S):
         return S
+    # square roots of 2, 3, 4, ...: an equation between them holds only if it holds for symbols, too
     numbers = np.sqrt(np.arange(2.0, 2 + S.size)).reshape(S.shape)
     return np.where([[is_numeric(x) for x in row] for row in S], S, numbers).astype(float)
 
@@ -558,7 +561,7 @@ def _shared_entries(*columns: tuple[float, ...]) -> Array:
     for i in range(4):
         for j in range(i + 1):
             P = np.zeros((4, 4))
-            P[i, j] = P[j, i] = 1
+            P[i, j] = P[j, i] = 1  # the pseudo-inertia of this entry alone
             J = Moments.of_pseudo_inertia(P).matrix()
             still = all(not np.any(SE3.ad(s).T @ J + J @ SE3.ad(s)) for s in S.T)
             shared[i, j] = shared[j, i] = still and not np.any(J @ S)
@@ -576,6 +579,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
         return
     if not all(np.all(np.isfinite(np.asarray(x, float))) for x in inertias):
         return
+    # a random configuration: special ones may hide a motion or block it
     q = np.random.default_rng(0).normal(size=tree.nq)
     q = tree.group.normalize(q) if tree.nq else q
     articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
@@ -591,7 +595,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             so_far = resisting.get(body.dofs.start, (0.0, 0.0))
             resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
             if body.joint.mimic is None:
-                # whose inverse may be beyond all numbers
+                # D is scaled by its largest entry: the inverse of a tiny one could overflow
                 U = IA @ S
                 unit = np.abs(D).max() or 1.0
                 IA = IA - U @ np.linalg.pinv(D / unit, rcond=1e-13, hermitian=True) @ (U.T / unit)

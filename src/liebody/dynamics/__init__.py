@@ -113,7 +113,9 @@ from .regressor import (
     passive_regressor,
 )
 
-# By the names of the methods of `Robot`; the longer names are older.
+# Ten functions have two names. The descriptive one, such as `bias_forces`, is defined in the modules, and the
+# library uses it. The short one, such as `bias`, is the name of the method of `Robot`, for programs that go
+# from methods of robots to functions of trees.
 bias = bias_forces
 gravity = gravity_forces
 momentum = total_momentum

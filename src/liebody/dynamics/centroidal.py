@@ -94,7 +94,7 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
 
 @repeated
 def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
-    """The momentum of all that a joint carries; that of the root carries the whole `mass`, others None."""
+    """The momentum of all that a joint carries. The root carries the whole `mass`; others have None."""
     R, p = pose
     n, f = moments.times(S[:3], S[3:] if mass is None else REST)
     f = R @ f
@@ -178,7 +178,7 @@ def centroidal_inertia(tree: Tree, q: Array) -> Array:
 def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """(I_c^-1 l, p / m) (6,): the average velocity of all bodies, h_G by the centroidal inertia; O(n).
 
-    In the world's axes, at the centre of mass. Of a floating robot it is the locked velocity, moved there.
+    In the world's axes, at the centre of mass. For a floating robot it is the locked velocity, moved there.
     Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
     """
     lifted, q_, v_ = _afloat(tree, q, v)
@@ -230,7 +230,7 @@ def _standing(v: Array) -> Array:
 
 
 def _as_matrix(columns: list[Pair], nv: int) -> Array:
-    """(6, nv) of columns (l, p), without those of a base that was put under the tree."""
+    """(6, nv) of columns (l, p), without the columns of a base that was put under the tree."""
     columns = columns[len(columns) - nv :]
     return np.stack([np.concatenate(x) for x in columns], axis=1) if columns else np.zeros((6, 0))
 

@@ -271,7 +271,7 @@ def motion_without_momentum(tree: Tree, path: Path, tolerance: float = 1e-12) ->
 
 
 def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
-    """What a closed loop of the joints moves the base by, without momentum: how a falling cat turns.
+    """The motion of the base by a closed loop of the joints, without momentum: how a falling cat turns.
 
     loop  as `path` in `motion_without_momentum`, with the same configuration at its start and end
 
@@ -356,7 +356,7 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
 
 
 def _way(tree: Tree, q: Array, start: Array | None) -> Array:
-    """Configurations of the joints, (2, nq of the joints): `start`, or the neutral one, and that of q."""
+    """Configurations of the joints, (2, nq of the joints): `start` or the neutral one, and q's."""
     q = tree.group.check(q)
     start = joint_group(tree).neutral() if start is None else start
     if q.ndim != 1:

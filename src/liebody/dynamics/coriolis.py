@@ -14,9 +14,9 @@ body's twist V = (omega, v),
     J = [[I, [h]], [-[h], m 1]],    B = [[tr(K) 1 - K, 0], [-[l], 0]],
     C_ij = S_i^T (J ad_V_j S_j + B S_j),   C_ji = (J ad_V_i S_i + B S_i)^T S_j        (i an ancestor of j)
 
-where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of
+where J and B belong to all that joint j carries, and all is moved into one frame. B + B^T is the rate of
 J, and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other
-matrices C_b give the other forms (`CoriolisForm`). The recursion over pairs is that of Echeandia and Wensing
+matrices C_b give the other forms (`CoriolisForm`). The recursion over pairs is from Echeandia and Wensing
 (2021), "Numerical methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems",
 with twelve numbers instead of a 6 x 6 matrix B.
 """
@@ -104,7 +104,7 @@ def flux_of(moments: Moments, w: Array, u: Array) -> Flux:
 
 
 def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
-    """With C_b of Ploen's Proposition 1, which is the one above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
+    """With C_b of Ploen's Proposition 1: the C_b above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
     m, h, _ = moments
     return Flux(m * u + cross(w, h), np.outer(u, h) - skew(w) @ moments.I)
 
@@ -376,7 +376,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
 def reference_wrenches(
     tree: Tree, T: list[Any], rates: tuple[Array, Array, Array], gravity: Array, wrench: Any, *given: Any
 ) -> list[Any]:
-    """What the reference accelerations a_r + U r of the points of each body take, outward; 0 is the world.
+    """The wrenches for the reference accelerations a_r + U r of each body's points, outward; 0 is the world.
 
     T       motion of each body in its parent, from 1 on
     rates   v, v_r, a_r, each (nv,)
@@ -541,7 +541,7 @@ def _pairs(
 
 
 class _Wrenches(NamedTuple):
-    """Of each column S of a joint: J S, J ad_V S + B S and B^T S of all that it carries."""
+    """For each column S of a joint: J S, J ad_V S + B S and B^T S of all that it carries."""
 
     momenta: list[Pair]
     forward: list[Pair]

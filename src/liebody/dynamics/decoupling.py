@@ -89,7 +89,7 @@ class InternalRank(NamedTuple):
 
     rank             of the internal Jacobian
     task, joints     how many velocities there are of each
-    inverse          what its generalized inverse J# is there: "two-sided", "right" (J J# = 1: any internal
+    inverse          the kind of its generalized inverse J#: "two-sided", "right" (J J# = 1: any internal
                      velocity can be had, in many ways), "left" (J# J = 1: the joints' velocities follow from
                      the internal one, which must be a possible one), or "none" (neither)
     singular_values  largest first; their units are mixed where rows or joints turn and shift
@@ -298,7 +298,7 @@ def internal_inertia(tree: Tree, q: Array) -> Array:
 
     q  configuration, (nq,)
 
-    The kinetic energy is that of the external motion plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
+    The kinetic energy is the external motion's plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
     """
     return _Base(tree, q).internal
 
@@ -306,7 +306,7 @@ def internal_inertia(tree: Tree, q: Array) -> Array:
 def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
     """J_int = J_q - J_b Mbb^-1 Mbq (r, n): the task's velocity by the joints, while the base gives way.
 
-    The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext that of `external_jacobian`. This is
+    The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext from `external_jacobian`. This is
     the generalized Jacobian of Umetani and Yoshida (1989); Feurstein (3.96).
 
     q     configuration, (nq,)
@@ -343,8 +343,8 @@ def velocity_from_external_internal(
     """v = I# w (nv,), I# = [T_x^-1, -m J#; 0, J#], of w = (external, internal) (k + r,).
 
     inverse  which J#, as in `internal_inverse`. `internal_rank` says what it is at q: a right inverse, and v
-             has the velocities w; a left inverse, and v is the one that w was computed from; or neither, and
-             the velocities of v are as near to w as they can be
+             has the velocities w; a left inverse, and v is the velocity that gave w; or neither, and the
+             velocities of v are as near to w as they can be
     """
     return _external_internal(_Base(tree, q), task, x, inverse).velocity_back(w)
 
@@ -365,7 +365,7 @@ def efforts_from_external_internal(
 ) -> Array:
     """tau = I^T F (nv,) of F = (external, internal) (k + r,).
 
-    A wrench f at the task, J^T f, is that of F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
+    A wrench f at the task, J^T f, belongs to F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
     alone, J_int^T f, and none of the base.
     """
     return _external_internal(_Base(tree, q), task, x).efforts_back(F)

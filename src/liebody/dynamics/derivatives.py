@@ -136,7 +136,7 @@ def acceleration_along(
 
 
 class _Loop(NamedTuple):
-    """What columns that are solved alike have in common."""
+    """Columns that are solved by the same code."""
 
     rows: tuple[int, ...]  # those of the right side that are not zero
     last: int  # number of rows of the solution that are needed
@@ -265,7 +265,7 @@ def _with(known: dict[int, Array], solved: Array) -> Array:
 
 
 class _Moving(NamedTuple):
-    """Of each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
+    """For each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
 
     turns: list[Pair]
     second: list[Pair]
@@ -273,7 +273,7 @@ class _Moving(NamedTuple):
 
 
 class _Carried(NamedTuple):
-    """Of each column of S, wrenches that are carried inwards: by q, by v, J S, and the moment of 2 B^T S."""
+    """For each column of S, wrenches carried inwards: by q, by v, J S, and the moment of 2 B^T S."""
 
     by_q: list[Pair]
     by_v: list[Pair]
@@ -316,7 +316,7 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
 def _own(
     S: Array, moments: Moments, flux: Flux, wrench: Pair, moving: _Moving
 ) -> tuple[_Carried, tuple[Array, ...]]:
-    """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
+    """The wrenches that a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
     by_q = []
     by_v = []
     momenta = []

@@ -5,7 +5,7 @@
     F = G^T (J dV/dt + ad_V J V),    tau = S^T F
 
 with the stacked twists V of all bodies, and the wrenches F that their joints bear. The matrices are dense, of
-size 6 n: this is for reading, proving and checking. What is fast are the recursions that they stand for:
+size 6 n: this is for reading, proving and checking. The recursions that they stand for are fast:
 `mass_matrix`, `coriolis_matrix`, `inverse_dynamics`, `joint_wrenches`.
 """
 

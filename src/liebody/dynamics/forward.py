@@ -95,7 +95,7 @@ class Articulated(NamedTuple):
 def _velocity_terms(
     T: Transformation, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
 ) -> tuple[Array, Pair, Pair]:
-    """What velocities make of a body: omega, its bias acceleration c, and the wrench that they take.
+    """Velocity terms of a body: omega, its bias acceleration c, and the wrench that they take.
 
     parent  angular velocity of the parent (3,)
     """
@@ -135,7 +135,7 @@ def _inward(
 
 @repeated
 def _acceleration(T: Transformation, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
-    """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
+    """The accelerations of the joint, (k,), and of the body, (alpha, acc), from its parent's."""
     gain, drive = solution
     angular, linear = T.twist_into(*parent)
     angular = angular + c[0]

@@ -180,12 +180,12 @@ def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, da
 
 @repeated
 def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
-    """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
+    """The effort of a joint under the wrench on its body, with its rotor and its losses, (k,)."""
     return on_joint(S, *wrench) + armature * a + damping * v
 
 
 def rate_of_turning(w: Array, alpha: Array, w_r: Array | None = None) -> Array:
-    """U = [alpha] + [omega_r] [omega] (3, 3), omega_r that of a reference or omega itself.
+    """U = [alpha] + [omega_r] [omega] (3, 3), omega_r of a reference or omega itself.
 
     The acceleration of a body's point r about its origin is U r; and [a] [b] = b a^T - (a . b) 1.
     """

@@ -1,10 +1,10 @@
-"""Where bodies and frames are, how they move, and the Jacobians of that.
+"""Poses, twists and accelerations of bodies and frames, and their Jacobians.
 
 Twists, Jacobians and accelerations of a frame are given in one of three representations:
 
     "body"   (omega, v) of the frame in its own axes, V^ = T^-1 dT/dt
-    "world"  the spatial twist in the world's axes, V^ = dT/dt T^-1; v is that of the point which passes
-             through the world's origin
+    "world"  the spatial twist in the world's axes, V^ = dT/dt T^-1; v is the velocity of the point which
+             passes through the world's origin
     "mixed"  (omega, velocity of the frame's origin), both in the world's axes
 """
 

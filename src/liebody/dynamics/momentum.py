@@ -84,7 +84,7 @@ def floating_base(tree: Tree) -> Body:
 
 
 def base_dofs(tree: Tree) -> tuple[slice, slice]:
-    """Where the velocities of the base and those of the joints stand in v: (slice(0, k), slice(k, nv)).
+    """Places of the base's and of the joints' velocities in v: (slice(0, k), slice(k, nv)).
 
     Raises ModelError for a tree without a floating base, see `floating_base`.
     """

@@ -285,7 +285,7 @@ def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
 def _wrenches(
     tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array, form: str = "christoffel"
 ) -> list[Array]:
-    """Of each body, the wrenches (6, 10) that its parameters take, each one being one.
+    """For each body, the wrenches (6, 10) that its parameters take, each one being one.
 
     By the accelerations of points f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`;
     of other forms J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V.

@@ -1,8 +1,8 @@
 """Rigid motions (R, p) acting on twists, wrenches and inertias, in the fewest operations.
 
-Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is
-structurally zero vanishes when traced. What recursions over bodies have in common is marked as steps, which
-become loops where trees are long (`compiler.programs.repeats`).
+Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. Structural
+zeros vanish when traced. Functions that recursions apply to each body are marked as steps, which become loops
+for long trees (`compiler.programs.repeats`).
 """
 
 from __future__ import annotations
@@ -135,13 +135,13 @@ def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
 
 @repeated
 def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
-    """The parent's wrench, and that of a body with it."""
+    """The parent's wrench plus the wrench of a body."""
     return plus(parent, T.wrench_out(*wrench))
 
 
 @repeated
 def added(T: Transformation, parent: Any, body: Any) -> Any:
-    """The parent's moments, or another such operator, and those of a body with them."""
+    """The parent's moments, or another such operator, plus the moments of a body."""
     return parent.plus(body.out(T))
 
 
@@ -168,7 +168,7 @@ def on_joint(S: Array, n: Array, f: Array) -> Array:
 
 
 def powers(twists: list[Pair], wrenches: list[Pair]) -> Array:
-    """Of each twist with each wrench, (number of twists, number of wrenches)."""
+    """The power of each twist with each wrench, (number of twists, number of wrenches)."""
     rows = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
     return np.array(rows).reshape(len(twists), len(wrenches))
 

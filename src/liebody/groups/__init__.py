@@ -8,7 +8,7 @@
     product       Product, SO3xR3
     subgroups     the motion subgroups of SE(3), about any axis
     along         gradients and derivatives along a group
-    user          MatrixGroup, AdjointGroup: groups of one's own
+    user          MatrixGroup, AdjointGroup: groups that users define
     coefficients  the scalar functions of small and large angles
 
 Operations and conventions side by side with the mathematics: docs/groups.md.

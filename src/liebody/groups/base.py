@@ -41,8 +41,8 @@ def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
         shape = group._shapes[letter]
         if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic" and x.itemsize >= 8:
             return x
-        found = quantities(f"{group}.{word}: {name}", x, shape)
-        return found if shape else x
+        values = quantities(f"{group}.{word}: {name}", x, shape)
+        return values if shape else x
 
     @wraps(method)
     def call(self: LieGroup, *given: Any, **named: Any) -> Any:
@@ -101,12 +101,12 @@ class LieGroup:
         return hash((type(self), self._value()))
 
     def _value(self) -> Any:
-        """What tells two groups of one class apart: which object it is, unless a subclass knows better."""
+        """The value that groups of one class are compared by; the object itself, if not overridden."""
         return id(self)
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of what methods take, by the letters of `TAKEN`."""
+        """Shapes of the arguments of methods, by the letters of `TAKEN`."""
         return {"g": (self.n, self.n), "u": (self.dim,), "q": (self.nq,), "s": ()}
 
     # Elements
@@ -124,7 +124,7 @@ class LieGroup:
         return inverse(g)
 
     def hat(self, u: Array) -> Array:
-        """Algebra vector (dim,) to algebra matrix (n, n); linear. This is what defines a group."""
+        """Algebra vector (dim,) to algebra matrix (n, n); linear. It defines the group."""
         raise NotImplementedError(
             f"{type(self).__name__} must define hat(u), the matrix of an algebra vector"
         )
@@ -193,7 +193,7 @@ class LieGroup:
         return u
 
     def by_factors(self, function: Callable[..., Array], *vectors: Array) -> Array:
-        """function(group, *vectors) of algebra vectors; of a product, joined from those of its factors."""
+        """function(group, *vectors) of algebra vectors; for a product, joined from its factors."""
         return function(self, *vectors)
 
     # Linear maps of the algebra
@@ -246,7 +246,7 @@ class LieGroup:
         return np.reshape(g, -1)
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
-        """Coordinates of g exp(u), where q are those of g."""
+        """Coordinates of g exp(u), for coordinates q of g."""
         return self.coordinates(self.compose(self.element(q), self.exp(u)))
 
     def coordinate_rate(self, q: Coordinates, v: Array) -> Array:

@@ -123,7 +123,7 @@ class SE2Group(LieGroup):
 class SE2CoverGroup(SE2Group):
     """Universal cover of SE(2): g = (R, p, angle), with q and u as in SE2, but nothing is periodic.
 
-    The matrix is that of a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle).
+    The matrix describes a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle).
     Nothing is wrapped.
     """
 

@@ -48,7 +48,7 @@ def quaternion_exp(u: Array) -> Array:
 def quaternion_log(q: Coordinates) -> Array:
     """Rotation vector of a unit quaternion, the short way round (q and -q are one rotation): |u| <= pi.
 
-    Continuous but for rotations by pi, where w = 0 and the sign is that of (x, y, z).
+    Continuous but for rotations by pi, where w = 0 and the sign follows (x, y, z).
     """
     w, v = q[0], q[1:]
     factor = coefficients.quaternion_angle(absolute(w), v @ v)
@@ -154,8 +154,8 @@ class SO3Group(LieGroup):
     def coordinates(self, R: Array) -> Coordinates:
         """Unit quaternion with w >= 0.
 
-        Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry,
-        normalised (Shepperd, 1978): no digit is lost at any angle.
+        It is a column of the matrix 4 q q^T, whose entries are linear in R: the column with the largest
+        diagonal entry, normalised (Shepperd, 1978). No digit is lost at any angle.
         """
         return _quaternion(R)
 

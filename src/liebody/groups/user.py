@@ -1,4 +1,4 @@
-"""Groups of one's own: from a basis of matrices, or from structure constants."""
+"""Groups that users define: from a basis of matrices, or from structure constants."""
 
 from __future__ import annotations
 

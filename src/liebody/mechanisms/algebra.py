@@ -16,8 +16,8 @@ def structure_constants(group: LieGroup) -> np.ndarray:
     """c (dim, dim, dim) with [e_i, e_j] = sum over k of c[k, i, j] e_k, checked.
 
     Raises ModelError if `ad` is not linear, if [u, u] is not zero, if Jacobi's identity is broken, if `coad`
-    is not the dual of `ad`, or if `hat` has another bracket than `ad` or none: the equations of motion on such
-    a group would describe no motion.
+    is not the dual of `ad`, or if `hat` has another bracket than `ad` or none: on such a group the
+    equations would describe no motion.
     """
     n = group.dim
     one = np.eye(n)

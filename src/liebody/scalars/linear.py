@@ -1,6 +1,6 @@
 """Small linear algebra over any scalar: floats, or the symbols of a trace.
 
-`numpy.linalg` works on floats only. What stands here are plain formulas in + - * /; an entry that is known to
+`numpy.linalg` works on floats only. These are plain formulas in + - * /; an entry that is known to
 be zero while tracing costs nothing, and symmetric matrices are computed in their upper triangle alone.
 """
 
