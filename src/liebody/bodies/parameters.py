@@ -178,6 +178,7 @@ def with_values(tree: Tree, values: Mapping[str, Array]) -> Tree:
 
     SymPy's symbols (`symbols_of`) take values together: all or none.
     """
+    # symbols first: an expression such as m/2 may stand in several places, which all follow
     symbols = symbols_of(tree)
     numbers = {
         name: values[name] for name, symbol in symbols.items() if values.get(name, symbol) is not symbol

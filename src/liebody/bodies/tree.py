@@ -65,13 +65,13 @@ class Body:
 
     def joint_coordinates(self, q: Array) -> Array:
         """Its joint's own coordinates, out of the tree's q."""
-        own = q[self.coordinates]
-        return own if self.joint.mimic is None else self.ratio * own + self.offset
+        x = q[self.coordinates]
+        return x if self.joint.mimic is None else self.ratio * x + self.offset
 
     def joint_rates(self, v: Array) -> Array:
         """Its joint's own velocities (or accelerations), out of the tree's v."""
-        own = v[self.dofs]
-        return own if self.joint.mimic is None else self.ratio * own
+        rates = v[self.dofs]
+        return rates if self.joint.mimic is None else self.ratio * rates
 
     @property
     def twist(self) -> Array:
@@ -180,8 +180,10 @@ class Tree:
 
     def frame(self, name: str) -> Frame:
         """The frame called `name`; the frames of the bodies and the world's have their names."""
-        own = {b.name: Frame(b.name, b.index, np.eye(4)) for b in self.bodies}
-        return _find(name, {WORLD: Frame(WORLD, 0, np.eye(4)), **own, **self.frames}, "frame", self.name)
+        of_bodies = {b.name: Frame(b.name, b.index, np.eye(4)) for b in self.bodies}
+        return _find(
+            name, {WORLD: Frame(WORLD, 0, np.eye(4)), **of_bodies, **self.frames}, "frame", self.name
+        )
 
     def ancestors(self, index: int) -> list[Body]:
         """Body number `index` and those it hangs on, up to the one on the world."""
@@ -227,6 +229,7 @@ class Tree:
 
         Each fixed body is welded to the body that carries it, and leaves a frame of its name.
         """
+        # outward: fixed bodies pass on their inertia to the body that carries them
         kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> its carrier, and where on it
         carried: dict[int, SpatialInertia] = {}
         frames = []
@@ -388,9 +391,11 @@ class TreeBuilder:
         name, and mimics of unknown joints, always.
         """
         check_option(check)
+        # depth first, so that each subtree is one run of numbers, and its velocities one slice of v
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
+        # only joints that lead have coordinates; followers share them, by their own map
         coordinates = {}
         dofs = {}
         nq = 0
@@ -404,8 +409,8 @@ class TreeBuilder:
         for name in order:
             joint, inertia, parent, placement = self._bodies[name]
             leader = leaders[joint.name]
-            own = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
-            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *own))
+            place = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
+            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *place))
         frames = {}
         for name, (body_name, placement) in self._frames.items():
             if name in self._bodies:
@@ -433,11 +438,13 @@ class TreeBuilder:
                     f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children, parent)}"
                 )
             children[parent].append(name)
+        # a stack, in reverse, so that children come in the order in which they were added
         order: list[str] = []
         pending = children[WORLD][::-1]
         while pending:
             order.append(pending.pop())
             pending += children[order[-1]][::-1]
+        # bodies that the world does not reach hang on each other
         reached = set(order)
         circle = [name for name in self._bodies if name not in reached]
         if circle:
@@ -456,6 +463,7 @@ class TreeBuilder:
             joints[joint.name] = joint
         leaders: dict[str, Mimic] = {}
         for joint in joints.values():
+            # along the chain of mimics to a joint that leads, or whose leader is known already
             followers: dict[str, Mimic] = {}
             while joint.mimic is not None and joint.name not in leaders:
                 if joint.name in followers:
@@ -474,6 +482,7 @@ class TreeBuilder:
                     f"joint {next(iter(followers))!r} mimics {joint.name!r}, which has {joint.dim} degrees "
                     "of freedom; only a joint of one can be followed"
                 )
+            # and back, composing the maps x = multiplier y + offset
             led = leaders.setdefault(joint.name, Mimic(joint.name))
             for name, mimic in reversed(followers.items()):
                 led = Mimic(
@@ -585,6 +594,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
     articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
     composite = [J.copy() for J in articulated]
     resisting: dict[int, Any] = {}  # by first degree of freedom: D, and its size with all joints fixed
+    # inward, as in the articulated-body algorithm: D of each joint, and the inertia that its parent feels
     for body in reversed(tree.bodies):
         IA = articulated[body.index]
         S = body.twist
@@ -601,6 +611,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
                 IA = IA - U @ np.linalg.pinv(D / unit, rcond=1e-13, hermitian=True) @ (U.T / unit)
         articulated[body.parent] += X.T @ IA @ X
         composite[body.parent] += X.T @ composite[body.index] @ X
+    # a motion counts as free if D is round-off beside the inertia with all joints fixed
     for body in tree.bodies:
         if body.joint.dim and body.joint.mimic is None:
             D, size = resisting[body.dofs.start]

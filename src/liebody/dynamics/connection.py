@@ -70,8 +70,8 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     fields = _InternalFields(tree, q)
     n = range(fields.n)
     pairs = [(i, j) for i in n for j in n if i < j]
-    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
-    columns = dict(zip(pairs, found.T, strict=True))
+    velocities = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
+    columns = dict(zip(pairs, velocities.T, strict=True))
     zero = np.zeros(base_dofs(tree)[0].stop, int)
     rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
     return np.moveaxis(np.array(rows), -1, 0) if rows else np.zeros((len(zero), 0, 0))
@@ -90,22 +90,22 @@ def locked_inertia_derivative(tree: Tree, q: Array) -> Array:
     m = mechanical_connection(tree, q)
     k = base.joint.dim
     L = locked_inertia(tree, q)
-    found = []
+    blocks = []
     for i, column in enumerate(m.T):
         along = mass_matrix_derivative(tree, q, np.eye(tree.nv, dtype=int)[k + i])[:k, :k]
         half = L @ base.joint.group.ad(column)
-        found.append(along + half + half.T)
-    return np.stack(found) if found else np.zeros((0, k, k), int)
+        blocks.append(along + half + half.T)
+    return np.stack(blocks) if blocks else np.zeros((0, k, k), int)
 
 
 class Integrability(NamedTuple):
     """Whether the locked frame is a function of the configuration.
 
-    integrable  whether no curvature above the tolerance was found
+    integrable  whether no curvature is above the tolerance
     worst       the largest |S^T int u_i x u_j dm| / sqrt(int u_i . u_i dm int u_j . u_j dm), from 0 to 1
-    tolerance   of that
-    velocities  places in v of the two joint velocities that it belongs to; None with fewer than two
-    q           where it was found, (nq,)
+    tolerance   up to which `worst` counts as zero
+    velocities  places in v of the two joint velocities of `worst`; None with fewer than two
+    q           configuration of `worst`, (nq,)
     states      number of configurations that were tried
     """
 
@@ -142,10 +142,11 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
         sizes = np.sqrt([fields.inertia(i) for i in range(fields.n)])
         for j in range(fields.n):
             for i in range(j):
+                # a number without unit: the moment of the two fields over the product of their sizes
                 size = sizes[i] * sizes[j]
-                found = np.linalg.norm(S[:3].T @ np.asarray(fields.cross_moment(i, j), float))
-                if size > 0 and (worst.velocities is None or found / size > worst.worst):
-                    ratio = float(found / size)
+                moment = np.linalg.norm(S[:3].T @ np.asarray(fields.cross_moment(i, j), float))
+                if size > 0 and (worst.velocities is None or moment / size > worst.worst):
+                    ratio = float(moment / size)
                     worst = Integrability(ratio <= tolerance, ratio, tolerance, (k + i, k + j), q, states)
     return worst
 
@@ -401,8 +402,8 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
 
 def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float) -> tuple[Array, Array]:
     """The configuration of the joints and their velocity that a function gives at s."""
-    found = members("the path", path(s), "a configuration and a velocity")
-    q, *rates = (floats("the path", x, finite=False) for x in found)
+    at_s = members("the path", path(s), "a configuration and a velocity")
+    q, *rates = (floats("the path", x, finite=False) for x in at_s)
     if [q.shape, *(x.shape for x in rates)] != [(joints.nq,), (joints.dim,)]:
         raise ShapeError(
             f"the path gives arrays of shapes {', '.join(str(x.shape) for x in (q, *rates))}, expected a "

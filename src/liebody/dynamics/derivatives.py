@@ -123,8 +123,8 @@ def acceleration_along(
     """
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
-    for A, B, found in zip(free, by, known, strict=True):
-        for j, column in found.items():
+    for A, B, columns in zip(free, by, known, strict=True):
+        for j, column in columns.items():
             A[:, j] = column
             B[:, j] = 0
 
@@ -186,6 +186,7 @@ def solved_by_columns(
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
             rows = tuple(i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
+            # columns with the same nonzero rows are solved by the same code, so they share a loop
             for k in (k for k in (0, 1) if j not in known[k]):
                 places.setdefault(_Loop(rows, n, k), []).append(j)
             places.setdefault(_Loop(rows, rows[-1] + 1, 2), []).append(j)
@@ -194,6 +195,7 @@ def solved_by_columns(
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
         return a, *factors, *(np.array([*x.values()]).reshape(len(x), n) for x in known), *columns
 
+    # one traced solution for each pattern of zeros, in which the zeros of L and of the right side vanish
     @cache
     def branch(rows: tuple[int, ...], last: int) -> Function:
         def solution(values: Array, reciprocals: Array, b: Array) -> Array:
@@ -207,14 +209,16 @@ def solved_by_columns(
         return trace(solution, {"L": len(entries), "reciprocals": n, "b": len(rows)}, "branch")
 
     shapes = {key: cells.shape for key, cells in given.items()}
-    a, *found = program.apply(trace(prepared, shapes, "prepared"), *given.values())
-    (*factors, by_q, by_v), columns = found[:4], found[4:]
+    a, *parts = program.apply(trace(prepared, shapes, "prepared"), *given.values())
+    (*factors, by_q, by_v), columns = parts[:4], parts[4:]
+    # cells of the results: columns that are known without solving, then those of the loops
     results = np.empty((3, n, n), np.int64)
     results[0][:, [*free[0]]] = by_q.T
     results[1][:, [*free[1]]] = by_v.T
     for (loop, of), right in zip(places.items(), columns, strict=True):
         solved = program.apply(branch(loop.rows, loop.last), *factors, right.T)
         results[loop.result][: loop.last, of] = solved.T
+    # only the upper triangle of M^-1 was solved for: the lower one has the same cells
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
     return SolvedColumns(a, results)
@@ -252,10 +256,10 @@ def _free_columns(
             continue
         first = body.dofs.start
         seen = transformation(body, q).into(np.asarray(gravity))
-        for found, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
+        for which, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
             for k, column in enumerate(block.T, start=first + at):
                 rest = [0] * (first + 3), [0] * (tree.nv - first - 6)
-                columns[found][k] = np.array([*rest[0], *column, *rest[1]])
+                columns[which][k] = np.array([*rest[0], *column, *rest[1]])
     return columns
 
 

@@ -75,8 +75,8 @@ def forward_dynamics(
     a = [np.zeros(0, int)]
     for body in tree.bodies:  # outward: accelerations
         i = body.index
-        own, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
-        a.append(own)
+        acceleration, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
+        a.append(acceleration)
         rates.append(moving)
     return np.concatenate(a)
 

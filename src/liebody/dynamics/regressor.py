@@ -98,7 +98,8 @@ def regressor_by_blocks(
 
         omega . n + (u + omega x (p_body - p_joint)) . f
 
-    in the world's axes: no entry waits for another one.
+    in the world's axes: no entry waits for another one. The function is long because its graphs share
+    `used`, the entries of wrenches that are not zero.
     """
 
     def straight(
@@ -112,6 +113,7 @@ def regressor_by_blocks(
         for joint in tree.ancestors(body.index)
         for row in range(tree.nv)[joint.dofs]
     ]
+    # a short tree as straight lines; so is one with followers, whose rows are sums over several joints
     if len(blocks) <= LONG or tree.has_mimics:
         return traced(partial(given, straight), shapes, name)
     used: list[bool] = []  # of the entries of wrenches, which are not zero in all bodies
@@ -128,6 +130,7 @@ def regressor_by_blocks(
             R, _ = poses[body.index]
             axes.append(_turned(R, body.twist))
             wrenches.append(_turned(R, columns).ravel())
+        # entries that are zero for all bodies take no memory and no arithmetic in the loop
         used.extend(not all(map(is_zero, entries)) for entries in zip(*wrenches, strict=True))
         points = np.array([p for _, p in poses[1:]])
         return {"axes": np.hstack(axes).T, "points": points, "wrenches": np.array(wrenches)[:, used]}
@@ -146,6 +149,7 @@ def regressor_by_blocks(
         )
         for key in ("axes", "points", "wrenches")
     )
+    # one loop over all pairs of a body and a joint above it; other blocks of Y are zero
     rows, joints, bodies = np.transpose(sorted(blocks))
     each = trace(block, {"axis": 6, "joint": 3, "body": 3, "entries": wrenches.shape[1]})
     Y = np.full((tree.nv, len(tree.bodies), len(PARAMETERS)), program.zeros())
@@ -204,6 +208,7 @@ def base_parameters(
         raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
     if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
         raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
+    # dependences between columns that hold at so many random states hold everywhere, with probability one
     states = count("states", states, least=0)
     rng = np.random.default_rng(seed)
     size = len(PARAMETERS) * len(tree.bodies)
@@ -224,14 +229,14 @@ def _by_joints(
 ) -> tuple[Array, Array]:
     """As `_first_columns` of the whole Y."""
 
-    def own(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
+    def rows_of_joints(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
         """The rows of each body's joint, in the columns of the body."""
         wrenches = _wrenches(tree, transformations(tree, q), v, v_r, a_r, gravity)
         return np.concatenate([_own_rows(b.twist, F) for b, F in zip(tree.bodies, wrenches, strict=True)])
 
     shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
-    found = compile_numpy(traced(own, shapes, "own"))
-    rows = found(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
+    evaluate = compile_numpy(traced(rows_of_joints, shapes, "own"))
+    rows = evaluate(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
     count = len(PARAMETERS)
     columns = []
     K = np.zeros((count * len(tree.bodies), count * len(tree.bodies)))
@@ -242,6 +247,8 @@ def _by_joints(
         kept, C = _first_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
         columns += (count * i + kept).tolist()
         K[count * i + kept, here] = C
+        # the dependent rest of each column moves with the parent and is added to its parameters; parents come
+        # first, so that what they pass on is known
         rest[kept] -= C
         if body.parent:
             before = slice(count * (body.parent - 1), count * body.parent)
@@ -257,11 +264,11 @@ def _own_rows(S: Array, wrenches: Array) -> Array:
 
 def _moved_parameters(pose: Array) -> Array:
     """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
-    made = []
+    rows = []
     for moments in UNIT_MOMENTS:
         moved = Moments.of_pseudo_inertia(pose @ moments.pseudo_inertia() @ pose.T)
-        made.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
-    return np.array(made, float).T
+        rows.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
+    return np.array(rows, float).T
 
 
 def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:

@@ -60,7 +60,7 @@ class LieGroup:
     `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed
     form, and tests/test_groups.py holds each override to the definition it replaces. Methods take single
     elements, without batch axes, run on floats and on the symbols of a trace alike, and return new arrays;
-    what has another shape, or is no number, raises ShapeError.
+    arguments of another shape, or other than numbers, raise ShapeError.
 
     Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body
     velocity g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of
@@ -82,14 +82,15 @@ class LieGroup:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        own = cls.__dict__
-        if isinstance(own.get("n"), int) and "nq" not in own:
-            cls.nq = own["n"] ** 2
-        if "name" not in own:
+        defined = cls.__dict__
+        if isinstance(defined.get("n"), int) and "nq" not in defined:
+            cls.nq = defined["n"] ** 2
+        if "name" not in defined:
             cls.name = cls.__name__
-        for name in TAKEN.keys() & own.keys():
-            if inspect.isfunction(own[name]):
-                setattr(cls, name, _checked(name, own[name]))
+        # methods that the subclass defines check the shapes of their arguments, as those of this class do
+        for name in TAKEN.keys() & defined.keys():
+            if inspect.isfunction(defined[name]):
+                setattr(cls, name, _checked(name, defined[name]))
 
     def __repr__(self) -> str:
         return self.name
@@ -170,11 +171,12 @@ class LieGroup:
         known = is_numeric(g) and np.isfinite(np.asarray(g, float)).all()
         if known and (reason := _without_logarithm(np.asarray(g, float))):
             raise LogarithmError(_refusal(self, g, reason))
+        # 8 log(g^(1/8)) = log(g): near the identity the series of artanh converges fast
         root = g
         for _ in range(3):
             root = _square_root(root)
         one = np.eye(self.n)
-        Z = (root - one) @ inverse(root + one)
+        Z = (root - one) @ inverse(root + one)  # log(root) = 2 artanh(Z)
         Z2 = Z @ Z
         term = Z
         total = Z
@@ -182,8 +184,10 @@ class LieGroup:
             term = term @ Z2
             total = total + term / k
         u = self.vee(16 * total)
+        # Newton's method on exp(u) = g removes what the roots lost of the last digits
         for _ in range(2):
             u = u + self.dexp_inverse_times(-u, self.vee(self.exp(-u) @ g - one))
+        # the way back tells whether u belongs to the algebra
         if known and not np.abs(self.exp(u) - g).max(initial=0.0) <= REACHED * np.abs(g).max(initial=1.0):
             reason = (
                 "its principal logarithm is no matrix of the algebra, or an eigenvalue lies too close to the "
@@ -331,6 +335,7 @@ def _columns(rows: int, columns: list[Array]) -> Array:
 
 def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array:
     """(exp(A) - 1)/A = sum of A^k/(k+1)!: the series at A/2^halvings, then F(2B) = F(B) + F(B) B F(B)/2."""
+    # scaling and doubling: the series converges fast near zero, and doubling is exact
     one = np.eye(len(A))
     B = A / 2.0**halvings
     F = one
@@ -355,6 +360,7 @@ def _without_logarithm(g: np.ndarray) -> str:
     negative = np.sort(values.real[(values.real < 0) & (np.abs(values.imag) <= ON_AXIS * sizes)])
     if not len(negative):
         return ""
+    # round-off splits a double eigenvalue in two: neighbours count as one, with their number
     clusters = np.split(negative, np.flatnonzero(np.diff(negative) > 10 * ON_AXIS * -negative[:-1]) + 1)
     at = min(clusters, key=lambda cluster: len(cluster) % 2 == 0)
     where = f"its eigenvalue {at.mean():.6g} lies on the negative real axis"

@@ -30,6 +30,7 @@ def structure_constants(group: LieGroup) -> np.ndarray:
     if not np.isfinite(c).all():
         raise ModelError(f"ad(u) of {group} is not finite")
     scale = max(1.0, np.abs(c).max(initial=0.0))
+    # linearity and duality are checked at two fixed vectors without structure
     probe = np.cos(np.arange(n) + 0.3)
     other = np.sin(2.0 * np.arange(n) + 0.7)
     linear = np.einsum("kij,i->kj", c, probe)
@@ -97,7 +98,8 @@ def check_inertia(M: Array, what: str = "inertia") -> None:
             f" {M[j, i]:.6g}; take the mean of both, (M + M^T)/2, if one is not a slip"
         )
     size = np.sqrt(np.abs(np.diag(M)))
-    size = np.where(size == 0, 1.0, size)  # so that units do not matter
+    # rows and columns are scaled by the diagonal, so that units do not matter
+    size = np.where(size == 0, 1.0, size)
     values, vectors = np.linalg.eigh((M + M.T) / 2 / np.outer(size, size))
     if values[0] <= 1e-13 * abs(values[-1]):
         v = vectors[:, 0] / size
@@ -108,9 +110,11 @@ def check_inertia(M: Array, what: str = "inertia") -> None:
 
 
 def _apart(A: Array, B: Array) -> float:
+    """The largest difference of two entries."""
     difference = np.abs(np.asarray(A, dtype=float) - np.asarray(B, dtype=float))
     return float(difference.max(initial=0.0))
 
 
 def numbers(vector: Array) -> str:
+    """A vector as text for messages."""
     return f"({', '.join(f'{float(x):.4g}' for x in np.ravel(vector))})"

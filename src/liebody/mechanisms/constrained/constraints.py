@@ -140,7 +140,7 @@ class JointFrames:
 
 @dataclass(frozen=True)
 class LowerPair(ConstraintKind):
-    """Motion along a subgroup of SE(3) with axis z: what is locked of the relative motion.
+    """Motion along a subgroup of SE(3) with axis z; the rest of the relative motion is locked.
 
     rotation     "free", "axis" (it may turn about z only) or "locked"
     translation  "free", "normal" (locked along z), "perpendicular" (to z) or "locked"
@@ -149,7 +149,7 @@ class LowerPair(ConstraintKind):
     Where translation is locked, two points coincide: rows R^T (p_b - p_a)'' = 0. All others say that the
     relative twist, in the axes of the child, stays in the span of S, N^T (V_b - Ad(T_ab^-1) V_a) = 0, and the
     derivative of that: a joint on the ground has N^T V = 0 with a constant N, which every Runge-Kutta method
-    keeps to round-off on SE(3).
+    keeps to round-off on SE(3). All lower pairs are one function, as they share its terms.
     """
 
     rotation: str
@@ -189,6 +189,7 @@ class LowerPair(ConstraintKind):
             for k, n in enumerate(ONE):
                 row((arm[k], -C[k]), (cross(rb, n), n), swing[k], gap[k])
         E = Rb.T @ C @ Ra  # the parent's joint frame in the child's
+        # residuals of the attitude, whose rates are rows of the relative angular velocity
         tilt = None
         if self.rotation == "locked":
             tilt = _turn(E)
@@ -220,6 +221,7 @@ class LowerPair(ConstraintKind):
             if self.screw:
                 (at, am), (bt, bm) = along(z)
                 angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1])
+                # how far the angle lies behind the climb, the short way round: a screw counts turns
                 behind = place[2] / pitch - angle
                 climb = pitch * arctan2(sin(behind), cos(behind))
                 row((at + pitch * (z @ C), am), (bt - pitch * z, bm), z @ rest - pitch * (z @ turning), climb)

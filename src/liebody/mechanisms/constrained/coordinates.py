@@ -100,7 +100,7 @@ class AbsoluteCoordinates(Constrained):
 
     @cached_property
     def by_group(self) -> tuple[list[int], list[int]]:
-        """The numbers of the bodies on SE(3), and of those on SO(3) x R^3."""
+        """The numbers of the bodies on SE(3), and of the bodies on SO(3) x R^3."""
         rigid = [i for i, b in enumerate(self.bodies) if b.group == SE3]
         return rigid, [i for i in range(len(self.bodies)) if i not in set(rigid)]
 
@@ -112,6 +112,7 @@ class AbsoluteCoordinates(Constrained):
             for b in c.bodies:
                 if b >= 0:
                     acting.setdefault(b, []).append(k)
+        # constraints that act on a common body are coupled in A = J M^-1 J^T
         pairs = {(max(k, l), min(k, l)) for on in acting.values() for k in on for l in on if k != l}
         return Elimination([c.rows for c in self.constraints], sorted(pairs))
 
@@ -206,6 +207,7 @@ class AbsoluteCoordinates(Constrained):
         v = vectors("v", v, self.nv, finite=False)
         v = v.reshape(*v.shape[:-1], len(self.bodies), 6)
         linear = np.array(np.broadcast_to(v[..., 3:], np.broadcast_shapes(v[..., 3:].shape, R.shape[:-1])))
+        # on SO(3) x R^3 the linear velocity is in the world's axes: R^T v
         direct = self.by_group[1]
         linear[..., direct, :] = np.einsum("...ij,...i->...j", R[..., direct, :, :], linear[..., direct, :])
         return np.broadcast_to(v[..., :3], linear.shape), linear

@@ -167,21 +167,21 @@ def effort_of_joint(c: Constraint, driven: bool, u: slice) -> BodyForce:
 
 def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Constraint]) -> list[BodyForce]:
     """Forces and a law that acts in joints, beside what acts in them already."""
-    found = list(forces)
-    at = {f.name: k for k, f in enumerate(found) if isinstance(f.kind, JointEffort)}
+    merged = list(forces)
+    at = {f.name: k for k, f in enumerate(merged) if isinstance(f.kind, JointEffort)}
     for c in joints:
-        own = law.numbers_in(c.joint.joint) if c.joint else None
-        if own is None:
+        numbers = law.numbers_in(c.joint.joint) if c.joint else None
+        if numbers is None:
             continue
         if c.name not in at:
-            at[c.name] = len(found)
-            found.append(effort_of_joint(c, False, slice(0, 0)))
-        force = found[at[c.name]]
+            at[c.name] = len(merged)
+            merged.append(effort_of_joint(c, False, slice(0, 0)))
+        force = merged[at[c.name]]
         assert isinstance(force.kind, JointEffort)
-        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(own))))
-        constants = (*force.constants, *as_constants(own))
-        found[at[c.name]] = replace(force, kind=kind, constants=constants)
-    return found
+        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(numbers))))
+        constants = (*force.constants, *as_constants(numbers))
+        merged[at[c.name]] = replace(force, kind=kind, constants=constants)
+    return merged
 
 
 def as_constants(values: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -227,8 +227,8 @@ class OwnWrench(ForceKind):
         self.efforts = efforts
         self.potential = potential
         self.stores = potential is not None
-        given = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
-        check_arguments(f"force {name!r}", function, *given)
+        arguments = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
+        check_arguments(f"force {name!r}", function, *arguments)
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}

@@ -66,6 +66,7 @@ class _OfFrames:
         check_arguments(f"condition {self.name!r}", self.function, *["t"] * self.timed, *taken)
 
         def on_bodies(*arguments: Any) -> Any:
+            # from motions of bodies to motions of frames: T P, and Ad(P^-1) V; the world stands still
             head = arguments[: self.timed]
             moving = iter(arguments[self.timed :])
             placed: list[Array] = []
@@ -207,6 +208,7 @@ class AbsoluteTree:
         coordinates = [np.zeros(0)]
         rates = [np.zeros(0)]
         for body in self.tree.bodies:
+            # the relative motion of the joint's frames; what violates the joint is projected away
             T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
             coordinates.append(joint_coordinates(body.joint.group, T))
             carried = SE3.Ad(SE3.inverse(poses[body.index]) @ poses[body.parent]) @ twists[body.parent]

@@ -36,7 +36,7 @@ class StateRate(NamedTuple):
 
 
 class Constrained(Parametric, Redundancy):
-    """Bodies with constraints g(q) = 0.
+    """Bodies with constraints g(q) = 0; long, as it completes the whole contract of `Mechanism` with them.
 
     Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
     """
