@@ -169,7 +169,7 @@ class _InternalFields:
         self.composite = composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
-        # s_i: (body, twist); several if followed
+        # s_i: (body, twist); several if joints follow
         self.twists: list[list[tuple[int, Pair]]] = [[] for _ in m.T]
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
@@ -343,6 +343,7 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
         at = np.concatenate([neutral, joints.integrate(start, s * velocity)])
         return float(mechanical_connection(tree, at)[turning[0]] @ velocity)
 
+    # twice as many intervals until two results agree to round-off
     last = np.inf
     for intervals in (1, 2, 4, 8, 16, 32):
         points = (np.arange(intervals)[:, None] + (nodes + 1) / 2).ravel() / intervals
@@ -389,7 +390,7 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     """Functions s -> (q of the joints, dq/ds), s from 0 to 1, one after the other."""
     joints = joint_group(tree)
     if callable(path):
-        _at(joints, path, 0.0)
+        _at(joints, path, 0.0)  # a path of a wrong shape is refused before the integration
         return [lambda s: _at(joints, path, s)]
     points = _points(tree, path)
 

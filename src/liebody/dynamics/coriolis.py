@@ -355,12 +355,13 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
         inherited = [(b, k, *_twist_into(T[body.index], w, u)) for b, k, w, u in columns[body.parent]]
-        own = [(body.index, k, S[:3], S[3:]) for k, S in body.columns]
-        columns.append([*inherited, *own])
-        for b in own:
+        new = [(body.index, k, S[:3], S[3:]) for k, S in body.columns]
+        columns.append([*inherited, *new])
+        for b in new:
             for a in columns[-1]:
                 if a[0] == body.index and a[1] < b[1]:
                     continue  # the pair comes again, in the other order
+                # int J_a x J_b dm over all that the body carries, times omega of each joint above it
                 W = _cross_moment(composite[body.index], a[2:], b[2:])
                 for row, moved, sign in ((b, a, 1), (a, b, -1)) if a is not b else ():
                     for c in columns[-1]:
@@ -386,9 +387,9 @@ def reference_wrenches(
     wrenches: list[Any] = [None]
     for body in tree.bodies:
         i = body.index
-        own = tuple(x[body.dofs] for x in rates)
+        of_joint = tuple(x[body.dofs] for x in rates)
         moving, taken = _next_points(
-            T[i], body.twist, own, points[body.parent], wrench, *(x[i] for x in given)
+            T[i], body.twist, of_joint, points[body.parent], wrench, *(x[i] for x in given)
         )
         points.append(moving)
         wrenches.append(taken)
@@ -464,7 +465,7 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
-    # of what the joints of children carry
+    # sums over what the joints of children carry, which are filled inwards
     F = [(REST, REST) for _ in T]
     k = [REST for _ in T]
     efforts = JointVector(tree.nv)

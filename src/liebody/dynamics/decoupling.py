@@ -428,14 +428,17 @@ def generalized_inverse(J: Array, weight: Array = None, tolerance: float = TOLER
         J = np.asarray(J, float)
         if weight is None:
             return np.linalg.pinv(J, rcond=tolerance)
+        # in coordinates in which W is the unit matrix, the inverse is the pseudoinverse
         R = np.linalg.inv(np.linalg.cholesky(np.asarray(weight, float)))  # R^T R = W^-1
         Rt = np.swapaxes(R, -1, -2)
         return Rt @ np.linalg.pinv(J @ Rt, rcond=tolerance)
+    # symbols: full rank is assumed, and normal equations, which square the condition number, get a step of
+    # Newton's method that restores the digits
     J = np.asarray(J)
     r, n = J.shape
     if r > n:
         X = _regular_solve(J.T @ J, J.T)
-        return X + (np.eye(n, dtype=int) - X @ J) @ X  # a step of Newton's method
+        return X + (np.eye(n, dtype=int) - X @ J) @ X
     right = J.T if weight is None else back_substitute(factor(weight), J.T)
     X = _regular_solve(J @ right, right.T).T
     return X + X @ (np.eye(r, dtype=int) - J @ X)

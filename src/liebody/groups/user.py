@@ -28,6 +28,7 @@ class MatrixGroup(LieGroup):
             raise ModelError(
                 f"the {self.dim} matrices of {name} are linearly dependent; leave out what repeats"
             )
+        # closed under the bracket: [E_i, E_j] must be a combination of the basis
         for i in range(self.dim):
             for j in range(i):
                 bracket = self.basis[i] @ self.basis[j] - self.basis[j] @ self.basis[i]
@@ -72,6 +73,7 @@ class AdjointGroup(LieGroup):
             raise ModelError(
                 f"structure constants of {name} break Jacobi's identity; they belong to no group"
             )
+        # ad is one to one exactly if no combination of the e_i commutes with all others
         self._faithful = np.linalg.matrix_rank(c.transpose(1, 0, 2).reshape(self.dim, -1)) == self.dim
 
     def _value(self) -> Any:

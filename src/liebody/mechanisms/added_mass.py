@@ -44,6 +44,7 @@ def _carlson_rd(x: float, y: float, z: float) -> float:
     """3/2 int_0^inf dt/(sqrt((x + t)(y + t)) (z + t)^(3/2)), by duplication. Carlson (1995)."""
     total = 0.0
     power = 1.0
+    # duplication brings x, y and z together by a factor of 4 in each turn; the rest is a series at their mean
     for _ in range(40):
         rx, ry, rz = math.sqrt(x), math.sqrt(y), math.sqrt(z)
         shift = rx * (ry + rz) + ry * rz

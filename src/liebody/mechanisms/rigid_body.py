@@ -133,7 +133,7 @@ class RigidBody:
         return gradient(self.potential, self.group)
 
     def gravity_wrench(self, q: Array, gravity: Array = FREE_FALL) -> Array:
-        """The weight as an effort, S^T (m c x R^T g, m R^T g), less that of the displaced fluid, (dim,).
+        """The weight as an effort, S^T (m c x R^T g, m R^T g), less the displaced fluid's, (dim,).
 
         q        coordinates, (nq,)
         gravity  acceleration of free fall in the world, (3,)                              [m/s2]
@@ -182,6 +182,7 @@ class RigidBody:
         nq = self.group.nq
 
         def F(t: float, x: Array) -> Array:
+            # back to body-fixed velocities, in which forces and accelerations are computed
             q, w = x[:nq], x[nq:]
             v = w
             if variables == "momenta":
@@ -249,6 +250,7 @@ class SelectedMotions(MotionSubgroup):
             raise ModelError(f"the columns of the selection matrix of {name} are dependent; leave out some")
         self._inverse = np.linalg.pinv(S)
         self._set_twists(list(S.T))
+        # a subalgebra: the bracket of two columns must stay in their span
         for i in range(self.dim):
             for j in range(i):
                 bracket = SE3.ad(S[:, j]) @ S[:, i]
