@@ -51,6 +51,7 @@ def quaternion_log(q: Coordinates) -> Array:
     Continuous but for rotations by pi, where w = 0 and the sign follows (x, y, z).
     """
     w, v = q[0], q[1:]
+    # q and -q are one rotation: the one with w >= 0 has the angle up to pi
     factor = coefficients.quaternion_angle(absolute(w), v @ v)
     return where(w < 0, -factor, factor) * v
 
@@ -72,6 +73,7 @@ def _quaternion(R: Array) -> Array:
     xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
     wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     xy, yz, zx = R[0, 1] + R[1, 0], R[1, 2] + R[2, 1], R[2, 0] + R[0, 2]
+    # the diagonal entry of the chosen column is 4 times the largest square, at least 1: no cancellation
     column = np.array([1 + xx + yy + zz, wx, wy, wz])
     largest = column[0]
     for diagonal, candidate in (

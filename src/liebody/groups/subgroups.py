@@ -267,7 +267,7 @@ def _rotation_about(axis: np.ndarray, point: np.ndarray, angle: Array) -> tuple[
     c, s = cos(angle), sin(angle)
     onto = np.outer(axis, axis)
     rotation = onto + c * (np.eye(3) - onto) + s * skew(axis)
-    arm = point - axis * (axis @ point)
+    arm = point - axis * (axis @ point)  # from the axis through the origin, which R leaves alone
     return rotation, arm - c * arm - s * cross(axis, arm)
 
 
@@ -293,7 +293,7 @@ def three_numbers(value: Any, what: str) -> np.ndarray:
     """Three finite numbers (3,); raises ShapeError and ModelError."""
     try:
         vector = np.array(value, dtype=float)
-    except Exception as error:  # of whatever stands there
+    except Exception as error:  # any object may be given, and its conversion may raise anything
         pass_on_signals(error)
         vector = np.empty(0)
     if vector.shape != (3,):

@@ -509,7 +509,8 @@ class OpenTree(OfTree, Mechanism):
     @cached_property
     def works(self) -> bool:
         """Whether forces do work, where no efforts are given, at some values of the parameters."""
-        free = Graph().symbols("parameters", self.layout.size)  # damping that is zero by default, too
+        # with symbols for the parameters, so that damping that is zero by default counts, too
+        free = Graph().symbols("parameters", self.layout.size)
 
         def acts(force: Force) -> bool:
             joints = (body.joint for body in self.at(free).tree.bodies)

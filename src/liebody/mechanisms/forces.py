@@ -199,6 +199,7 @@ class Bushing(FrameForce):
         p, C = _relative(Ta, Tb)
         rate = C @ Vb[3:] - Va[3:] - cross(Va[:3], p)
         f = -(np.array(self.stiffness) * p + np.array(self.damping) * rate)
+        # m = -2 vee(skew(G R)), the gradient of tr(G (1 - R))
         A = self._turning[:, None] * C
         m = -np.array([A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]])
         m = m - np.array(self.turning_damping) * (Vb[:3] - C.T @ Va[:3])
@@ -251,8 +252,8 @@ class SmoothContact(FrameForce):
     name = "contact"
 
     def __post_init__(self) -> None:
-        given = [self.frames] if isinstance(self.frames, str) else self.frames
-        frames = members("SmoothContact: frames", given, "names of frames")
+        named = [self.frames] if isinstance(self.frames, str) else self.frames
+        frames = members("SmoothContact: frames", named, "names of frames")
         n = floats("SmoothContact: normal", self.normal)
         if n.shape != (3,) or not n.any():
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
@@ -273,8 +274,10 @@ class SmoothContact(FrameForce):
         """The force (3,) on a point at x (3,) with the velocity u (3,), in the world's axes.          [N]"""
         n = np.array(self.normal)
         rise = n @ u
+        # near: within w of the surface, where the depth is a parabola; deep: linear below that
         near, deep = self._depth(x)
         F = self.stiffness * (near * near / (4 * self.width) + deep) * maximum(1 - self.damping * rise, 0.0)
+        # friction goes smoothly from D |u| to mu F_n; a tiny term keeps the root differentiable at zero
         slip = u - rise * n
         most = self.friction * F
         wanted = self.viscosity * slip

@@ -138,6 +138,7 @@ class Assembly(Mechanism):
         for _ in range(ITERATIONS):
             if np.abs(g).max(initial=0.0) <= tolerance:
                 break
+            # in coordinates W y, in which the metric of M is the unit matrix, the step is the shortest
             step = -root @ _damped_solution((J @ root)[places], g[places], damping)
             # a longer step would leave the region in which the linear model means anything
             step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
@@ -197,6 +198,7 @@ class Assembly(Mechanism):
             _, velocities = self.evaluated("towards_constraints", t, q, v)
             _, left = self.evaluated("residuals", t, q, velocities)
         else:
+            # J W y = -rate of least norm: the change W y is least in the metric of M
             _, J, rate = self.measure(q, v, t)
             root = self.inverse_mass_root(q, hold)
             velocities = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))

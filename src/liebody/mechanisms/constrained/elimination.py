@@ -115,6 +115,7 @@ class Elimination:
         scale  D of each block, (m_k,); None: the diagonal of A
         """
         redundant, shift, ordinary = regularization
+        # A and coupling stay as they are: eliminated blocks are replaced in a copy
         scale = [np.diagonal(block) for block in diagonal] if scale is None else [*scale]
         A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
         lower: list[Array] = [np.zeros(0)] * len(self.sizes)

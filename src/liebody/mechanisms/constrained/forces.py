@@ -166,18 +166,19 @@ def effort_of_joint(c: Constraint, driven: bool, u: slice) -> BodyForce:
 
 
 def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Constraint]) -> list[BodyForce]:
-    """Forces and a law that acts in joints, beside what acts in them already."""
+    """Forces and one more law in joints. All laws and the drive of a joint make one force."""
     merged = list(forces)
     at = {f.name: k for k, f in enumerate(merged) if isinstance(f.kind, JointEffort)}
     for c in joints:
         numbers = law.numbers_in(c.joint.joint) if c.joint else None
         if numbers is None:
             continue
-        if c.name not in at:
+        if c.name not in at:  # the first law in a joint without a drive
             at[c.name] = len(merged)
             merged.append(effort_of_joint(c, False, slice(0, 0)))
         force = merged[at[c.name]]
         assert isinstance(force.kind, JointEffort)
+        # joints with the same laws have equal kinds, which share their code: numbers go to the constants
         kind = replace(force.kind, laws=(*force.kind.laws, (law, len(numbers))))
         constants = (*force.constants, *as_constants(numbers))
         merged[at[c.name]] = replace(force, kind=kind, constants=constants)
@@ -208,7 +209,7 @@ def on_bodies(force: FrameForce, bodies: Sequence[MovingBody], numbers: Sequence
 
 
 class OwnWrench(ForceKind):
-    """A function of the user's own: F(t, T_1, V_1, T_2, V_2, ...), or F(t, u, T_1, V_1, ...) with efforts.
+    """A user's function: F(t, T_1, V_1, T_2, V_2, ...), or F(t, u, T_1, V_1, ...) with efforts.
 
     T (4, 4) and V (6,) are the pose and the twist of each body's own frame, in its own axes; the result is
     the wrench (6,) on the body in that frame (for several bodies a tuple, or an array (k, 6)).
@@ -232,6 +233,7 @@ class OwnWrench(ForceKind):
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}
+        # traced once here, so that mistakes are told when the force is added, with the user's line
         traced_function(self._evaluate, shapes, f"force {name!r}", (count, 6))
 
     def _evaluate(self, t: Any, u: Array, *parts: Array) -> Array:
@@ -244,6 +246,7 @@ class OwnWrench(ForceKind):
             parts += [SE3.motion(R, p), np.concatenate([w, v])]
         wrenches = []
         for F, Q, r in zip(self._evaluate(t, u, *parts), constants[::2], constants[1::2], strict=True):
+            # from the body's own frame to its centre of mass
             moment = Q @ F[:3]
             force = Q @ F[3:]
             wrenches.append(np.concatenate([moment + cross(r, force), force]))

@@ -65,7 +65,7 @@ def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization
         return given
     if given not in ("baumgarte", "index-2"):
         return Stabilization(given)
-    if dt is None:
+    if dt is None:  # the frequency must be far below 1/dt, or explicit steps become unstable
         raise IntegrationError(
             f"{given} needs a frequency, which follows from the step: give dt, or Stabilization("
             f"{given!r}, {'frequency' if given == 'baumgarte' else 'rate'}=...) in rad/s"
