@@ -87,8 +87,8 @@ class SpatialInertia:
     rotational  rotational inertia about the centre of mass, in the axes of the body frame, [kg m2]
                 (3, 3), or (3,) for a diagonal one
 
-    The frame need not lie at the centre of mass. Entries may be symbols. What no body can have is named by
-    `findings` and refused by `check`. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).
+    The frame need not lie at the centre of mass. Entries may be symbols. `findings` names values that no body
+    can have, and `check` refuses them. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).
     """
 
     mass: Any = 0.0
@@ -122,7 +122,8 @@ class SpatialInertia:
     @classmethod
     def sphere(cls, mass: Any, radius: Any, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A solid ball centred at `com`."""
-        mass, radius = quantity("mass", mass), quantity("radius", radius)
+        mass = quantity("mass", mass)
+        radius = quantity("radius", radius)
         return cls(mass, com, np.ones(3) * (2 * mass * radius * radius / 5))
 
     @classmethod
@@ -130,14 +131,17 @@ class SpatialInertia:
         cls, mass: Any, radius: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)
     ) -> SpatialInertia:
         """A solid cylinder along coordinate axis number `axis`, centred at `com`."""
-        mass, radius, length = quantity("mass", mass), quantity("radius", radius), quantity("length", length)
+        mass = quantity("mass", mass)
+        radius = quantity("radius", radius)
+        length = quantity("length", length)
         across = mass * (3 * radius * radius + length * length) / 12
         return cls(mass, com, _round(axis, mass * radius * radius / 2, across))
 
     @classmethod
     def rod(cls, mass: Any, length: Any, axis: int = 2, com: Array = (0, 0, 0)) -> SpatialInertia:
         """A thin rod along coordinate axis number `axis` (0, 1, 2 are x, y, z), centred at `com`."""
-        mass, length = quantity("mass", mass), quantity("length", length)
+        mass = quantity("mass", mass)
+        length = quantity("length", length)
         return cls(mass, com, _round(axis, 0, mass * length * length / 12))
 
     @classmethod
@@ -150,7 +154,8 @@ class SpatialInertia:
 
         Raises ModelError for a surface that is not closed, or encloses no volume.
         """
-        density, triangles = number("density", density), floats("triangles", triangles)
+        density = number("density", density)
+        triangles = floats("triangles", triangles)
         if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
             raise ShapeError(f"triangles have shape {triangles.shape}, expected (n, 3, 3)")
         middle = triangles.mean(axis=(0, 1))
@@ -172,7 +177,8 @@ class SpatialInertia:
     def from_matrix(cls, J: Array) -> SpatialInertia:
         """The inertia whose `matrix()` is J (6, 6), angular first."""
         J = quantities("spatial inertia, angular first,", J, (6, 6))
-        m, h = J[5, 5], np.array([J[2, 4], J[0, 5], J[1, 3]])
+        m = J[5, 5]
+        h = np.array([J[2, 4], J[0, 5], J[1, 3]])
         c = h / m if not is_zero(m) else np.zeros(3)
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
         if is_numeric(J) and not np.allclose(inertia.matrix(), J.astype(float), atol=1e-9 * np.abs(J).max()):
@@ -189,7 +195,9 @@ class SpatialInertia:
     @property
     def moments(self) -> Moments:
         """m, h = m c and Sigma about the origin of the body frame."""
-        h, c, I = self.mass * self.com, self.com, self.rotational
+        h = self.mass * self.com
+        c = self.com
+        I = self.rotational
         half = (I[0, 0] + I[1, 1] + I[2, 2]) / 2
         Sigma = symmetric(3, lambda i, j: ((half if i == j else 0) - I[i, j]) + h[i] * c[j])
         return Moments(self.mass, h, Sigma)
@@ -228,7 +236,7 @@ class SpatialInertia:
         return is_numeric(self.mass, self.rotational) and self.mass == 0 and not np.any(self.rotational)
 
     def findings(self) -> list[str]:
-        """What makes this the inertia of no real body, in words; empty if nothing does, or for symbols."""
+        """Reasons why no real body has this inertia, in words; empty if there are none, or for symbols."""
         if not is_numeric(self.mass, self.com, self.rotational):
             return []
         I = np.asarray(self.rotational, float)
@@ -236,29 +244,29 @@ class SpatialInertia:
             return [
                 f"mass {self.mass}, com {self.com}, inertia {I.tolist()} must be finite numbers; correct them"
             ]
-        found = []
+        reasons = []
         if self.mass < 0:
-            found.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
+            reasons.append(f"mass {self.mass} kg is negative; give a mass of zero or more")
         size = np.abs(I).max()
         if np.abs(I - I.T).max() > 1e-9 * size:
-            found.append(
+            reasons.append(
                 f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy"
             )
-            return found
+            return reasons
         small, middle, large = np.linalg.eigvalsh(I)
         if small < -1e-9 * size:
-            found.append(
+            reasons.append(
                 f"rotational inertia has a negative principal moment ({small:.6g} kg m2) and is not "
                 "positive definite; check the signs of the products of inertia, and that it is taken "
                 "about the centre of mass"
             )
         elif small + middle < large * (1 - 1e-6):
-            found.append(
+            reasons.append(
                 f"principal moments {small:.6g}, {middle:.6g}, {large:.6g} kg m2 break the triangle "
                 f"inequality ({small:.6g} + {middle:.6g} < {large:.6g}): no distribution of positive "
                 "mass has them; check the units, and that the inertia is taken about the centre of mass"
             )
-        return found
+        return reasons
 
     @property
     def is_physical(self) -> bool:

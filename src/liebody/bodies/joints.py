@@ -130,7 +130,8 @@ class Joint:
             object.__setattr__(self, field, np.broadcast_to(values, (self.dim,)))
             self._check(field)
         if is_numeric(self.lower, self.upper) and np.any(self.lower > self.upper):
-            lower, upper = self.lower.tolist(), self.upper.tolist()
+            lower = self.lower.tolist()
+            upper = self.upper.tolist()
             raise ModelError(f"joint {self.name!r}: lower is {lower}, above upper, {upper}; exchange them")
 
     def _check(self, field: str) -> None:
@@ -138,11 +139,13 @@ class Joint:
         values = getattr(self, field)
         if not is_numeric(values):
             return
-        x, limit = values.astype(float), field in LIMITS
+        x = values.astype(float)
+        limit = field in LIMITS
         allowed = ~np.isnan(x) if limit else np.isfinite(x)
         expected = "numbers" if limit else "finite numbers"
         if field not in SIGNED:
-            allowed, expected = allowed & (x >= 0), f"zero or more{'' if limit else ', finite'}"
+            allowed = allowed & (x >= 0)
+            expected = f"zero or more{'' if limit else ', finite'}"
         if not allowed.all():
             raise ModelError(f"joint {self.name!r}: {field} is {values.tolist()}; give {expected}")
 
@@ -162,7 +165,7 @@ class Joint:
         return self.group.nq
 
     def with_only(self, kinds: Collection[str]) -> Joint:
-        """The joint with its fields of these kinds (`JOINT_KINDS`); the others are those of an ideal one."""
+        """The joint with its data of these kinds (`JOINT_KINDS`); the other fields are ideal."""
         ideal: dict[str, Any] = {}
         for kind in JOINT_KINDS.keys() - set(kinds):
             ideal |= JOINT_KINDS[kind]

@@ -1,4 +1,4 @@
-"""What the entries of coordinates and velocities are called, and in which units they are."""
+"""Names and units of the entries of coordinates and velocities."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ class Labels:
 
         Raises ModelError for unknown names, ShapeError for values of another shape; `what` is their subject.
         """
-        places, parts = [], []
+        places = []
+        parts = []
         for name, value in given.items():
-            whole = [i for i, own in enumerate(self.names) if own.startswith(f"{name}.")]
+            whole = [i for i, label in enumerate(self.names) if label.startswith(f"{name}.")]
             at = [self.names.index(name)] if name in self.names else whole
             if not at:
                 raise ModelError(f"{what}: there is no {name!r}; {known(self.names, str(name))}")
@@ -73,8 +74,10 @@ class Labels:
 
 # What the entries of q and of v of a joint are called, each with its unit; "" is the joint itself.
 _QUATERNION = [(entry, UNIT_OF_QUATERNIONS) for entry in ("qw", "qx", "qy", "qz")]
-_ANGLE, _POSITION = [("angle", "rad")], [("x", "m"), ("y", "m"), ("z", "m")]
-_RATE, _VELOCITY = [("omega", "rad/s")], [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
+_ANGLE = [("angle", "rad")]
+_POSITION = [("x", "m"), ("y", "m"), ("z", "m")]
+_RATE = [("omega", "rad/s")]
+_VELOCITY = [("vx", "m/s"), ("vy", "m/s"), ("vz", "m/s")]
 _ROTATION = [("wx", "rad/s"), ("wy", "rad/s"), ("wz", "rad/s")]
 _ENTRIES: dict[type, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     subgroups.Fixed: ([], []),
@@ -95,23 +98,23 @@ _ENTRIES: dict[type, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
 def labels(tree: Tree) -> tuple[Labels, Labels]:
     """Names and units of the coordinates q and of the velocities v of a tree: `arm`, `base.qw`, `base.wx`.
 
-    Entries of a group of the user's own are numbered, and have no unit.
+    Entries of a user's group are numbered, and have no unit.
     """
-    found: tuple[list[tuple[str, str]], list[tuple[str, str]]] = [], []
+    columns: tuple[list[tuple[str, str]], list[tuple[str, str]]] = [], []
     for body in tree.bodies:
         joint = body.joint
         if joint.mimic is not None:
             continue
         numbered = [(str(i), "") for i in range(joint.nq)], [(str(i), "") for i in range(joint.dim)]
-        for vector, entries in zip(found, _ENTRIES.get(type(joint.group), numbered), strict=True):
+        for vector, entries in zip(columns, _ENTRIES.get(type(joint.group), numbered), strict=True):
             vector += [(f"{joint.name}.{entry}" if entry else joint.name, unit) for entry, unit in entries]
-    return Labels.of(found[0]), Labels.of(found[1])
+    return Labels.of(columns[0]), Labels.of(columns[1])
 
 
 def labels_of(system: Any) -> tuple[Labels, Labels]:
     """Those of a mechanism, a Robot, a Tree, or a system of one; ModelError for what has no names."""
-    own = getattr(system, "labels", None)
+    of_system = getattr(system, "labels", None)
     tree = getattr(system, "tree", system)
-    if own is None and not isinstance(tree, Tree):
+    if of_system is None and not isinstance(tree, Tree):
         raise ModelError(f"the coordinates of {system!r} have no names; give them as an array")
-    return own or labels(tree)
+    return of_system or labels(tree)

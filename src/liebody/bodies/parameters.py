@@ -56,7 +56,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """What it is of a body or a joint: mass, axis, damping."""
+        """The quantity of the body or joint: mass, axis, damping."""
         return self.name.rpartition(".")[2]
 
     @property
@@ -66,12 +66,12 @@ class Parameter:
 
     @property
     def relation(self) -> str:
-        """That of entries to zero, by its kind: ">", ">=" or "": any."""
+        """How entries compare to zero, by kind: ">", ">=", or "" for any sign."""
         return ">" if self.kind in ("mass", "length") else ">=" if self.kind in NOT_NEGATIVE else ""
 
     @property
     def sign(self) -> str:
-        """As `relation`, where its own value, such as a mass of zero, is one that a mechanism can have."""
+        """As `relation`, weakened if the default value, such as a mass of zero, does not fulfil it."""
         relation = self.relation
         least = np.min(self.value, initial=1.0)
         return relation if least > 0 else relation and ">=" if least == 0 else ""
@@ -103,12 +103,14 @@ class Parameter:
         moments = np.linalg.eigvalsh(matrix_of(rows.T).transpose(2, 0, 1))
         small, middle, large = moments.T
         size = np.abs(rows).max(axis=-1)
+        # negative moments, or moments that break the triangle inequality
         wrong = (small < -1e-9 * size) | (small + middle < large * (1 - 1e-6))
         if wrong.any():
             why = SpatialInertia(1.0, np.zeros(3), matrix_of(rows[np.argmax(wrong)])).findings()
             self._refuse(values, wrong.reshape(values.shape[:-1]), f"the inertia of a body: {why[0]}")
 
     def _refuse(self, values: Array, wrong: Array, expected: str) -> None:
+        # the default value passes in any case: models may hold what no real body has, such as zero masses
         other = values != self.value
         wrong = wrong & (other.any(axis=-1) if self.shape else other)
         if np.any(wrong):
@@ -120,14 +122,14 @@ class Parameter:
 
 def parameters_of(tree: Tree) -> dict[str, Parameter]:
     """All parameters of a tree by their names, with its own numbers; those that are symbols are left out."""
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     for b in tree.bodies:
-        found |= of_inertia(b.name, b.inertia)
-        found |= of_placement(b.joint.name, b.placement)
+        parameters |= of_inertia(b.name, b.inertia)
+        parameters |= of_placement(b.joint.name, b.placement)
         if isinstance(b.joint.group, Revolute | Prismatic):
-            found |= _numeric({f"{b.joint.name}.axis": (b.joint.group.axis, "")})
-        found |= of_losses(b.joint, tuple(LOSSES))
-    return found
+            parameters |= _numeric({f"{b.joint.name}.axis": (b.joint.group.axis, "")})
+        parameters |= of_losses(b.joint, tuple(LOSSES))
+    return parameters
 
 
 def of_inertia(body: str, inertia: SpatialInertia) -> dict[str, Parameter]:
@@ -144,29 +146,29 @@ def of_inertia(body: str, inertia: SpatialInertia) -> dict[str, Parameter]:
 
 def of_placement(holder: str, T: Array) -> dict[str, Parameter]:
     """Position and orientation of a frame (4, 4)."""
-    found: dict[str, tuple[Any, str]] = {f"{holder}.position": (T[:3, 3], "m")}
+    numbers: dict[str, tuple[Any, str]] = {f"{holder}.position": (T[:3, 3], "m")}
     if is_numeric(T):
-        found[f"{holder}.orientation"] = SO3.coordinates(np.asarray(T[:3, :3], float)), ""
-    return _numeric(found)
+        numbers[f"{holder}.orientation"] = SO3.coordinates(np.asarray(T[:3, :3], float)), ""
+    return _numeric(numbers)
 
 
 def of_losses(joint: Joint, losses: Sequence[str]) -> dict[str, Parameter]:
-    """What is beside ideal in a joint, as far as it is among these."""
-    found: dict[str, tuple[Any, str]] = {}
+    """The losses of a joint that are among these: damping, friction, armature and so on."""
+    numbers: dict[str, tuple[Any, str]] = {}
     turns = [bool(np.any(s[:3])) for s in joint.S.T]
     for loss in losses if joint.dim else ():
         turning, sliding = LOSSES[loss]
         units = [turning if turn else sliding for turn in turns]
         value = getattr(joint, loss)
         unit = units[0] if len(set(units)) == 1 else ", ".join(units)
-        found[f"{joint.name}.{loss}"] = value[0] if joint.dim == 1 else value, unit
-    return _numeric(found)
+        numbers[f"{joint.name}.{loss}"] = value[0] if joint.dim == 1 else value, unit
+    return _numeric(numbers)
 
 
-def _numeric(found: Mapping[str, tuple[Any, str]]) -> dict[str, Parameter]:
+def _numeric(numbers: Mapping[str, tuple[Any, str]]) -> dict[str, Parameter]:
     return {
         name: Parameter(name, np.array(value, float), unit)
-        for name, (value, unit) in found.items()
+        for name, (value, unit) in numbers.items()
         if is_numeric(value)
     }
 
@@ -174,12 +176,17 @@ def _numeric(found: Mapping[str, tuple[Any, str]]) -> dict[str, Parameter]:
 def with_values(tree: Tree, values: Mapping[str, Array]) -> Tree:
     """The tree with these values of parameters, numbers or symbols; others stay.
 
-    Of SymPy's symbols (`symbols_of`) all get values or none.
+    SymPy's symbols (`symbols_of`) take values together: all or none.
     """
+    # symbols first: an expression such as m/2 may stand in several places, which all follow
     symbols = symbols_of(tree)
-    given = {name: values[name] for name, symbol in symbols.items() if values.get(name, symbol) is not symbol}
-    if len(given) == len(symbols):
-        tree = _each(tree, lambda x: from_sympy(x, dict(zip(symbols.values(), given.values(), strict=True))))
+    numbers = {
+        name: values[name] for name, symbol in symbols.items() if values.get(name, symbol) is not symbol
+    }
+    if len(numbers) == len(symbols):
+        tree = _each(
+            tree, lambda x: from_sympy(x, dict(zip(symbols.values(), numbers.values(), strict=True)))
+        )
     return replace(tree, bodies=tuple(_changed(body, values) for body in tree.bodies)) if values else tree
 
 
@@ -188,12 +195,12 @@ def symbols_of(tree: Tree) -> dict[str, Any]:
 
     Raises ModelError for two that are one word, and for one called gravity.
     """
-    found: dict[str, Any] = {}
+    symbols: dict[str, Any] = {}
 
     def note(x: Any) -> Any:
         for symbol in sorted(x.free_symbols, key=str):
             word = word_of(symbol.name)
-            if found.setdefault(word, symbol) != symbol or word == "gravity":
+            if symbols.setdefault(word, symbol) != symbol or word == "gravity":
                 raise ModelError(
                     f"{tree.name}: the symbol {symbol.name!r} is one word, {word}, with another symbol or "
                     "with the gravity of robots; give it another name"
@@ -201,7 +208,7 @@ def symbols_of(tree: Tree) -> dict[str, Any]:
         return x
 
     _each(tree, note)
-    return found
+    return symbols
 
 
 def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
@@ -212,29 +219,30 @@ def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
         if array.dtype != object or not any(hasattr(x, "free_symbols") for x in array.flat):
             return given
         entries = [value(x) if hasattr(x, "free_symbols") else x for x in array.flat]
-        made = np.reshape(np.array(entries), array.shape)
-        return made if array.ndim else made[()]
+        numbers = np.reshape(np.array(entries), array.shape)
+        return numbers if array.ndim else numbers[()]
 
-    def own(holder: Any, names: Iterable[str]) -> Any:
+    def changed(holder: Any, names: Iterable[str]) -> Any:
         old = {name: getattr(holder, name) for name in names}
         new = {name: of(x) for name, x in old.items()}
         return replace(holder, **new) if any(new[name] is not x for name, x in old.items()) else holder
 
     def body(b: Body) -> Body:
-        b = own(b, ("placement", "ratio", "offset"))
-        inertia = own(b.inertia, ("mass", "com", "rotational"))
-        joint = own(b.joint, LOSSES)
+        b = changed(b, ("placement", "ratio", "offset"))
+        inertia = changed(b.inertia, ("mass", "com", "rotational"))
+        joint = changed(b.joint, LOSSES)
         same = inertia is b.inertia and joint is b.joint
         return b if same else replace(b, inertia=inertia, joint=joint)
 
     bodies = tuple(map(body, tree.bodies))
-    frames = {name: own(frame, ("placement",)) for name, frame in tree.frames.items()}
+    frames = {name: changed(frame, ("placement",)) for name, frame in tree.frames.items()}
     return replace(tree, bodies=bodies, frames=frames)
 
 
 def _changed(body: Body, values: Mapping[str, Array]) -> Body:
     joint: Joint = body.joint
-    inertia, placement = inertia_with(body.name, body.inertia, values), body.placement
+    inertia = inertia_with(body.name, body.inertia, values)
+    placement = body.placement
     axis = _own(joint.name, ("axis",), values)
     if axis and isinstance(joint.group, Revolute | Prismatic):
         joint = replace(joint, group=joint.group.along(axis["axis"]))
@@ -245,21 +253,21 @@ def _changed(body: Body, values: Mapping[str, Array]) -> Body:
 
 def inertia_with(body: str, inertia: SpatialInertia, values: Mapping[str, Array]) -> SpatialInertia:
     """The inertia of a body with these of its parameters."""
-    own = _own(body, ("mass", "center", "inertia"), values)
-    if not own:
+    changes = _own(body, ("mass", "center", "inertia"), values)
+    if not changes:
         return inertia
-    rotational = matrix_of(own["inertia"]) if "inertia" in own else inertia.rotational
-    return SpatialInertia(own.get("mass", inertia.mass), own.get("center", inertia.com), rotational)
+    rotational = matrix_of(changes["inertia"]) if "inertia" in changes else inertia.rotational
+    return SpatialInertia(changes.get("mass", inertia.mass), changes.get("center", inertia.com), rotational)
 
 
 def placement_with(holder: str, T: Array, values: Mapping[str, Array]) -> Array:
     """The frame (4, 4) with these of its parameters."""
-    own = _own(holder, ("position", "orientation"), values)
-    if not own:
+    changes = _own(holder, ("position", "orientation"), values)
+    if not changes:
         return T
     R, p = SE3.parts(T)
-    R = SO3.element(own["orientation"]) if "orientation" in own else R
-    return SE3.motion(R, own.get("position", p))
+    R = SO3.element(changes["orientation"]) if "orientation" in changes else R
+    return SE3.motion(R, changes.get("position", p))
 
 
 def losses_with(joint: Joint, values: Mapping[str, Array]) -> Joint:

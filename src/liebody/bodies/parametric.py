@@ -1,4 +1,4 @@
-"""What has parameters: robots and constrained systems, whose numbers have names, and may be free."""
+"""Parameters of robots and constrained systems: their numbers have names, and may be free."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_SYMBOLS: Mapping[str, Any] = {}
 
 
 class Parameters(Named):
-    """{name: Parameter} of all that may be a parameter; `free` are the names of those that are."""
+    """{name: Parameter} of all possible parameters; `free` are the names of the free ones."""
 
     def __init__(self, known: Mapping[str, Parameter], free: Sequence[str]) -> None:
         super().__init__(known)
@@ -46,9 +46,9 @@ class Parameters(Named):
 
 
 class Parametric:
-    """What has numbers by name: those that are free are inputs of what is compiled, the others constants.
+    """Base of mechanisms whose numbers have names: free ones are inputs of compiled code, others constants.
 
-    layout   how the free ones stand in a row
+    layout   the order of the free ones in an array
     symbols  SymPy's symbols among the numbers, by their words; they are free, without a value by default
 
     A subclass says which numbers it has, `own_parameters`, and makes its copies with others, `varied`.
@@ -59,11 +59,11 @@ class Parametric:
     symbols: Mapping[str, Any] = NO_SYMBOLS
 
     def own_parameters(self) -> dict[str, Parameter]:
-        """What may be a parameter, with the values of now."""
+        """The possible parameters, with their present values."""
         raise NotImplementedError
 
     def varied(self, values: Mapping[str, Array], first: Self | None) -> Self:
-        """A copy of this one, which has no free parameters, with these values of its own parameters.
+        """A copy of this one, which has no free parameters, with these values of parameters.
 
         first  one with the same free parameters, whose kernels it takes
         """
@@ -72,8 +72,8 @@ class Parametric:
     @property
     def plain(self) -> Self:
         """The same without free parameters, and with its own values."""
-        found: Self = vars(self).get("_plain", self)
-        return found
+        plain: Self = vars(self).get("_plain", self)
+        return plain
 
     @cached_property
     def _variants(self) -> dict[Any, Any]:
@@ -81,10 +81,12 @@ class Parametric:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """What may be a parameter, {name: Parameter} with shapes, units and values; free ones are marked."""
-        found = self.own_parameters()
-        own = {name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in found}
-        return Parameters({**found, **own}, tuple(self.layout.defaults))
+        """The possible parameters, {name: Parameter} with shapes, units and values; free ones are marked."""
+        of_mechanism = self.own_parameters()
+        of_user = {
+            name: Parameter(name, x) for name, x in self.layout.defaults.items() if name not in of_mechanism
+        }
+        return Parameters({**of_mechanism, **of_user}, tuple(self.layout.defaults))
 
     def with_parameters(self, *given: str | Mapping[str, Any]) -> Self:
         """The same with free parameters: numbers that every call may be given anew, without compiling.
@@ -95,12 +97,12 @@ class Parametric:
         given  names of `parameters`, or {name: value}, then the values by default. A name that is not among
                them, a word, is a parameter of your own, such as a gain, and needs a value
 
-        Every call of a robot takes `parameters`: {name: values (..., *shape)}, with leading axes that
-        broadcast with those of the arrays, or all of them in one array (..., np), as `packed` gives it, which
-        is faster (inertias in it are checked by `packed` alone). Kernels have that array as their last input,
-        "parameters"; `derivatives(name, wrt="parameters")` differentiates by it. Names that are left out have
-        the own values. A plain robot takes `parameters` as well, and frees those that are named. What belongs
-        to names and equations, such as `tree`, `mass` and `to_urdf`, is that of the values by default.
+        Every call of a robot takes `parameters`: {name: values (..., *shape)}, whose leading axes broadcast
+        with the leading axes of the arrays, or one array (..., np), as `packed` gives it, which is faster
+        (inertias in it are checked by `packed` alone). Kernels have that array as their last input,
+        "parameters"; `derivatives(name, wrt="parameters")` differentiates by it. Names that are left out take
+        their default values. A plain robot takes `parameters` as well, and frees the ones that are named.
+        `tree`, `mass`, `to_urdf` and other attributes belong to the default values.
 
         Raises ModelError for a name that is unknown, and for values that no mechanism can have: masses that
         are not positive, inertias of no body, axes and quaternions without norm 1, negative losses.
@@ -124,6 +126,8 @@ class Parametric:
                     f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
                     "to the calls"
                 )
+        # one prototype for each set of free parameters keeps the compiled code; copies with other default
+        # values share it
         key = key_of(layout)
         variants = self.plain._variants
         if key not in variants:
@@ -143,25 +147,26 @@ class Parametric:
         return self.parameters[name].value
 
     def _freed(self, layout: FlatLayout, first: Self | None) -> Self:
-        """This plain one with free parameters, and with what is compiled of `first`, which has the same."""
-        own = self.parameters
-        checks = {name: own[name].checked for name in layout.defaults if name in own}
+        """This plain one with free parameters, and the compiled code of `first`, which has the same ones."""
+        known = self.parameters
+        checks = {name: known[name].checked for name in layout.defaults if name in known}
         layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
         layout.defaults = layout.named(layout.values(layout.defaults, ()))
         differ = {
             name: x
             for name, x in layout.defaults.items()
-            if name in own and not np.array_equal(x, own[name].value) and not np.isnan(x).any()
+            if name in known and not np.array_equal(x, known[name].value) and not np.isnan(x).any()
         }
-        made = self.varied(differ, first)
-        vars(made).update(_plain=self, layout=layout)  # also of what is frozen
-        return made
+        variant = self.varied(differ, first)
+        vars(variant).update(_plain=self, layout=layout)  # frozen dataclasses refuse assignments
+        return variant
 
     def guarded(self, guard: Guard, name: str) -> Guard:
         """The guard, which checks the free parameters as well: an input of this name."""
         if not self.layout.size:
             return guard
-        known, entries = self.plain.parameters, self.layout.entries
+        known = self.plain.parameters
+        entries = self.layout.entries
         places = [(k, known[x]) for k, x in enumerate(entries.values()) if x in known]
         signs = [(name, k, x.sign) for k, x in places if x.sign]
         units = {x.name: (name, k, x.value.size) for k, x in reversed(places) if x.is_unit}
@@ -171,7 +176,7 @@ class Parametric:
 
     @property
     def prototype(self) -> Self:
-        """The one with the same free parameters at which simulations of all of them are kept."""
+        """The mechanism with the same free parameters that keeps the simulations of all of them."""
         return self.plain._variants.setdefault(key_of(self.layout), self) if self.layout.size else self
 
     @cached_property
@@ -180,7 +185,7 @@ class Parametric:
         return self.layout.write(self.layout.defaults.values()).astype(float)
 
     def freed(self, parameters: Any) -> Self:
-        """The same, or, if it has no free parameters, the one in which those that are named are free."""
+        """The same, or, if it has no free parameters, the variant in which the named ones are free."""
         if parameters is None or self.layout.size:
             return self
         if hasattr(parameters, "_fields"):
@@ -199,22 +204,22 @@ class Parametric:
         """
         if parameters is None:
             return self._complete(self.values)
-        given = parameters
+        values = parameters
         if hasattr(parameters, "_fields"):  # what traced functions take
             fields = self.layout.fields.items()
-            given = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
-        if not isinstance(given, Mapping):
-            flat = np.asarray(given)
+            values = {name: getattr(parameters, x) for name, x in fields if x in parameters._fields}
+        if not isinstance(values, Mapping):
+            flat = np.asarray(values)
             if flat.shape[-1:] != (self.layout.size,):
                 raise ShapeError(
                     f"parameters have shape {flat.shape}, expected (..., {self.layout.size}) or names and "
                     f"values of {', '.join(self.layout.defaults)}"
                 )
-            given = self.layout.named(flat)
-        self.layout.check(given)
-        if graph_of([np.asarray(x) for x in given.values()]):
-            return self.layout.write({**self.layout.defaults, **given}.values())
-        return self._complete(self.layout.values(given, ensemble_of(self.layout.batches(given))))
+            values = self.layout.named(flat)
+        self.layout.check(values)
+        if graph_of([np.asarray(x) for x in values.values()]):
+            return self.layout.write({**self.layout.defaults, **values}.values())
+        return self._complete(self.layout.values(values, ensemble_of(self.layout.batches(values))))
 
     def _complete(self, flat: Array) -> Array:
         """Values (..., np), of symbols of the tree too; raises ModelError."""
@@ -229,5 +234,5 @@ class Parametric:
 
 
 def key_of(layout: FlatLayout) -> tuple[Any, ...]:
-    """What tells free parameters from others: their names and shapes."""
+    """Names and shapes of free parameters: mechanisms with the same key share compiled code."""
     return tuple((name, x.shape) for name, x in layout.defaults.items())

@@ -42,7 +42,7 @@ class Body:
     parent       the number of its parent, smaller than its own
     placement    pose (4, 4) of the joint's fixed frame in the parent's frame; the body's own frame lies on it
                  when the joint is neutral
-    coordinates  where the joint's coordinates stand in q; for a mimic, those of the joint it follows
+    coordinates  where the joint's coordinates stand in q; a mimic shares them with the joint it follows
     dofs         where its velocities stand in v, likewise
     ratio        a mimic's velocity per velocity of the joint it follows; 1 otherwise
     offset       a mimic's coordinate where that joint's is zero; 0 otherwise
@@ -65,13 +65,13 @@ class Body:
 
     def joint_coordinates(self, q: Array) -> Array:
         """Its joint's own coordinates, out of the tree's q."""
-        own = q[self.coordinates]
-        return own if self.joint.mimic is None else self.ratio * own + self.offset
+        x = q[self.coordinates]
+        return x if self.joint.mimic is None else self.ratio * x + self.offset
 
     def joint_rates(self, v: Array) -> Array:
         """Its joint's own velocities (or accelerations), out of the tree's v."""
-        own = v[self.dofs]
-        return own if self.joint.mimic is None else self.ratio * own
+        rates = v[self.dofs]
+        return rates if self.joint.mimic is None else self.ratio * rates
 
     @property
     def twist(self) -> Array:
@@ -152,7 +152,9 @@ class Tree:
         The numbers are ratio, offset, lower and upper of lower <= ratio q + offset <= upper; ratio is 1 and
         offset 0, but for followers. Rotations in space, and limits that are symbols, are left out.
         """
-        names, places, numbers = [], [], []
+        names = []
+        places = []
+        numbers = []
         for body in self.bodies:
             joint = body.joint
             if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
@@ -178,8 +180,10 @@ class Tree:
 
     def frame(self, name: str) -> Frame:
         """The frame called `name`; the frames of the bodies and the world's have their names."""
-        own = {b.name: Frame(b.name, b.index, np.eye(4)) for b in self.bodies}
-        return _find(name, {WORLD: Frame(WORLD, 0, np.eye(4)), **own, **self.frames}, "frame", self.name)
+        of_bodies = {b.name: Frame(b.name, b.index, np.eye(4)) for b in self.bodies}
+        return _find(
+            name, {WORLD: Frame(WORLD, 0, np.eye(4)), **of_bodies, **self.frames}, "frame", self.name
+        )
 
     def ancestors(self, index: int) -> list[Body]:
         """Body number `index` and those it hangs on, up to the one on the world."""
@@ -193,14 +197,15 @@ class Tree:
     def base_moments(self) -> tuple[Moments, ...]:
         """Moments of the world (0) and of each body, with as many zeros as M, C v and g allow.
 
-        What lies on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's
-        origin, moves with the body and with its parent alike, so the parent can carry it. For any joint, an
-        entry of the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the
-        same while the joint moves, ad_S^T J + J ad_S = 0. All energies and efforts stay what they are; a
-        single body's moments are no longer those of a real body. These are the base parameters of Gautier and
-        Khalil (1990) and of Mayeda, Yoshida and Osuka (1990).
+        Mass on the axis of a revolute joint, (m, h_z, Sigma_zz) for an axis z through the frame's origin,
+        moves with the body and with its parent alike, so the parent can carry it. For any joint, an entry of
+        the pseudo-inertia [Sigma h; h^T m] moves to the parent if its J has J S = 0 and stays the same while
+        the joint moves, ad_S^T J + J ad_S = 0. Energies and efforts do not change; the moments of a single
+        body then belong to no real body. These are the base parameters of Gautier and Khalil (1990) and of
+        Mayeda, Yoshida and Osuka (1990).
         """
         P = [np.zeros((4, 4), int), *(b.inertia.moments.pseudo_inertia() for b in self.bodies)]
+        # from the leaves inwards, so that a parent passes on what it has taken from its children
         for body in reversed(self.bodies):
             shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
             T = body.placement
@@ -209,12 +214,12 @@ class Tree:
         return tuple(map(Moments.of_pseudo_inertia, P))
 
     def findings(self) -> list[str]:
-        """What no real mechanism has, in words: inertias no body can have, motions without inertia."""
+        """Physical impossibilities, in words: inertias that no body can have, motions without inertia."""
         inertias = [f"body {b.name!r}: {finding}" for b in self.bodies for finding in b.inertia.findings()]
         return [*inertias, *_motions_without_inertia(self)]
 
     def with_joints(self, joints: str | Iterable[str]) -> Self:
-        """The same tree whose joints have only these kinds of what was said about them; see `joint_kinds`."""
+        """The same tree whose joints keep only these kinds of data, the others ideal; see `joint_kinds`."""
         kinds = joint_kinds(joints)
         bodies = tuple(replace(b, joint=b.joint.with_only(kinds)) for b in self.bodies)
         return replace(self, bodies=bodies)
@@ -224,6 +229,7 @@ class Tree:
 
         Each fixed body is welded to the body that carries it, and leaves a frame of its name.
         """
+        # outward: fixed bodies pass on their inertia to the body that carries them
         kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> its carrier, and where on it
         carried: dict[int, SpatialInertia] = {}
         frames = []
@@ -238,7 +244,9 @@ class Tree:
             else:
                 kept[body.index] = body.index, np.eye(4)
                 carried[body.index] = body.inertia
-        builder, names = TreeBuilder(self.name), {0: WORLD, **{b.index: b.name for b in self.bodies}}
+        # the builder gives new numbers: parents are told by name
+        builder = TreeBuilder(self.name)
+        names = {0: WORLD, **{b.index: b.name for b in self.bodies}}
         for body in self.bodies:
             if body.joint.dim:
                 carrier, T = kept[body.parent]
@@ -275,8 +283,10 @@ class Tree:
         The joint's screw in its body frame is Ad(M_i^-1) S_i. Raises ShapeError and ModelError.
         Lynch and Park (2017), section 8.3.
         """
-        screws, homes = floats("space_screws", space_screws, False), floats("home_poses", home_poses, False)
-        inertias, n = list(inertias), len(screws) if screws.ndim else 0
+        screws = floats("space_screws", space_screws, False)
+        homes = floats("home_poses", home_poses, False)
+        inertias = list(inertias)
+        n = len(screws) if screws.ndim else 0
         if screws.shape != (n, 6) or homes.shape != (n, 4, 4) or len(inertias) != n:
             raise ShapeError(
                 f"space_screws has shape {screws.shape}, home_poses {homes.shape}, and there are "
@@ -300,7 +310,7 @@ class Tree:
 
 
 class OfTree:
-    """What is made of a tree of bodies, and has its dimensions."""
+    """Base of objects made from a tree of bodies, with its dimensions."""
 
     tree: Tree
 
@@ -381,10 +391,15 @@ class TreeBuilder:
         name, and mimics of unknown joints, always.
         """
         check_option(check)
+        # depth first, so that each subtree is one run of numbers, and its velocities one slice of v
         order = self._depth_first()
         leaders = self._leaders()
         index = {WORLD: 0, **{name: i for i, name in enumerate(order, start=1)}}
-        coordinates, dofs, nq, nv = {}, {}, 0, 0
+        # only joints that lead have coordinates; followers share them, by their own map
+        coordinates = {}
+        dofs = {}
+        nq = 0
+        nv = 0
         for name in order:
             joint = self._bodies[name][0]
             if joint.mimic is None:
@@ -394,8 +409,8 @@ class TreeBuilder:
         for name in order:
             joint, inertia, parent, placement = self._bodies[name]
             leader = leaders[joint.name]
-            own = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
-            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *own))
+            place = coordinates[leader.joint], dofs[leader.joint], leader.multiplier, leader.offset
+            bodies.append(Body(name, index[name], index[parent], placement, joint, inertia, *place))
         frames = {}
         for name, (body_name, placement) in self._frames.items():
             if name in self._bodies:
@@ -423,11 +438,13 @@ class TreeBuilder:
                     f"body {name!r} hangs on {parent!r}, and there is no such body; {known(children, parent)}"
                 )
             children[parent].append(name)
+        # a stack, in reverse, so that children come in the order in which they were added
         order: list[str] = []
         pending = children[WORLD][::-1]
         while pending:
             order.append(pending.pop())
             pending += children[order[-1]][::-1]
+        # bodies that the world does not reach hang on each other
         reached = set(order)
         circle = [name for name in self._bodies if name not in reached]
         if circle:
@@ -446,6 +463,7 @@ class TreeBuilder:
             joints[joint.name] = joint
         leaders: dict[str, Mimic] = {}
         for joint in joints.values():
+            # along the chain of mimics to a joint that leads, or whose leader is known already
             followers: dict[str, Mimic] = {}
             while joint.mimic is not None and joint.name not in leaders:
                 if joint.name in followers:
@@ -464,6 +482,7 @@ class TreeBuilder:
                     f"joint {next(iter(followers))!r} mimics {joint.name!r}, which has {joint.dim} degrees "
                     "of freedom; only a joint of one can be followed"
                 )
+            # and back, composing the maps x = multiplier y + offset
             led = leaders.setdefault(joint.name, Mimic(joint.name))
             for name, mimic in reversed(followers.items()):
                 led = Mimic(
@@ -528,7 +547,8 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
         )
     if turning <= 1e-9:
         return Prismatic(v)
-    pitch, point = omega @ v, np.cross(omega, v)
+    pitch = omega @ v
+    point = np.cross(omega, v)
     clean = np.where(np.abs(point) < 1e-14, 0.0, point)
     return Revolute(omega, clean) if abs(pitch) < 1e-12 else Helical(omega, pitch, clean)
 
@@ -537,6 +557,7 @@ def _generic(S: Array) -> Array:
     """S with numbers in place of symbols, among which no equation holds but by chance."""
     if is_numeric(S):
         return S
+    # square roots of 2, 3, 4, ...: an equation between them holds only if it holds for symbols, too
     numbers = np.sqrt(np.arange(2.0, 2 + S.size)).reshape(S.shape)
     return np.where([[is_numeric(x) for x in row] for row in S], S, numbers).astype(float)
 
@@ -549,7 +570,7 @@ def _shared_entries(*columns: tuple[float, ...]) -> Array:
     for i in range(4):
         for j in range(i + 1):
             P = np.zeros((4, 4))
-            P[i, j] = P[j, i] = 1
+            P[i, j] = P[j, i] = 1  # the pseudo-inertia of this entry alone
             J = Moments.of_pseudo_inertia(P).matrix()
             still = all(not np.any(SE3.ad(s).T @ J + J @ SE3.ad(s)) for s in S.T)
             shared[i, j] = shared[j, i] = still and not np.any(J @ S)
@@ -567,13 +588,16 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
         return
     if not all(np.all(np.isfinite(np.asarray(x, float))) for x in inertias):
         return
+    # a random configuration: special ones may hide a motion or block it
     q = np.random.default_rng(0).normal(size=tree.nq)
     q = tree.group.normalize(q) if tree.nq else q
     articulated = [np.zeros((6, 6)), *(b.inertia.matrix().astype(float) for b in tree.bodies)]
     composite = [J.copy() for J in articulated]
     resisting: dict[int, Any] = {}  # by first degree of freedom: D, and its size with all joints fixed
+    # inward, as in the articulated-body algorithm: D of each joint, and the inertia that its parent feels
     for body in reversed(tree.bodies):
-        IA, S = articulated[body.index], body.twist
+        IA = articulated[body.index]
+        S = body.twist
         X = SE3.Ad(SE3.inverse(body.pose(q).astype(float)))
         if body.joint.dim:
             D = S.T @ IA @ S + np.diag(body.armature)
@@ -581,10 +605,13 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
             so_far = resisting.get(body.dofs.start, (0.0, 0.0))
             resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
             if body.joint.mimic is None:
-                U, unit = IA @ S, np.abs(D).max() or 1.0  # whose inverse may be beyond all numbers
+                # D is scaled by its largest entry: the inverse of a tiny one could overflow
+                U = IA @ S
+                unit = np.abs(D).max() or 1.0
                 IA = IA - U @ np.linalg.pinv(D / unit, rcond=1e-13, hermitian=True) @ (U.T / unit)
         articulated[body.parent] += X.T @ IA @ X
         composite[body.parent] += X.T @ composite[body.index] @ X
+    # a motion counts as free if D is round-off beside the inertia with all joints fixed
     for body in tree.bodies:
         if body.joint.dim and body.joint.mimic is None:
             D, size = resisting[body.dofs.start]

@@ -113,10 +113,19 @@ from .regressor import (
     passive_regressor,
 )
 
-# By the names of the methods of `Robot`; the longer names are older.
-bias, gravity, momentum = bias_forces, gravity_forces, total_momentum
-poses, twists, pose, twist = body_poses, body_twists, frame_pose, frame_twist
-jacobian, jacobian_rate, acceleration = frame_jacobian, frame_jacobian_rate, frame_acceleration
+# Ten functions have two names. The descriptive one, such as `bias_forces`, is defined in the modules, and the
+# library uses it. The short one, such as `bias`, is the name of the method of `Robot`, for programs that go
+# from methods of robots to functions of trees.
+bias = bias_forces
+gravity = gravity_forces
+momentum = total_momentum
+poses = body_poses
+twists = body_twists
+pose = frame_pose
+twist = frame_twist
+jacobian = frame_jacobian
+jacobian_rate = frame_jacobian_rate
+acceleration = frame_acceleration
 
 __all__ = [
     "FREE_FALL",

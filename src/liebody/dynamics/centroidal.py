@@ -94,7 +94,7 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
 
 @repeated
 def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
-    """The momentum of all that a joint carries; that of the root carries the whole `mass`, others None."""
+    """The momentum of all that a joint carries. The root carries the whole `mass`; others have None."""
     R, p = pose
     n, f = moments.times(S[:3], S[3:] if mass is None else REST)
     f = R @ f
@@ -109,7 +109,8 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     """
     nv = tree.nv
     tree, q, v = _afloat(tree, q, v)
-    T, v = transformations(tree, q), _standing(v)
+    T = transformations(tree, q)
+    v = _standing(v)
     twists = twists_of(tree, T, v)
     composite = composites(tree, T)
     rates = gather(tree, T, operators(rate_of_inertia, tree.base_moments, twists))
@@ -117,7 +118,8 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     slide = _turned(T) @ (rates[1].h / tree.mass)
     columns: list[tuple[int, Pair]] = []
     for body in tree.bodies:
-        i, mass = body.index, None if body.parent else tree.mass
+        i = body.index
+        mass = None if body.parent else tree.mass
         moving = poses[i], composite[i], rates[i], twists[i]
         columns += [(k, _column_rate(*moving, S, slide, mass)) for k, S in body.columns]
     return _as_matrix(summed(tree.nv, columns), nv)
@@ -126,7 +128,9 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
 @repeated
 def _column_rate(pose: Pair, J: Moments, rate: Any, twist: Pair, S: Array, slide: Array, mass: Any) -> Pair:
     """How a `_column` changes, while the centre of mass moves with `slide` in the root's frame."""
-    (R, p), w, u = pose, S[:3], S[3:] if mass is None else REST
+    R, p = pose
+    w = S[:3]
+    u = S[3:] if mass is None else REST
     _, f = J.times(w, u)
     dn, df = plus(J.times(*bracket(twist, (w, u))), rate.times(w, u))
     df = R @ df
@@ -165,7 +169,8 @@ def centroidal_inertia(tree: Tree, q: Array) -> Array:
     """
     tree, q = _afloat(tree, q)
     T = transformations(tree, q)
-    zero, one = np.zeros((3, 3), int), np.eye(3, dtype=int)
+    zero = np.zeros((3, 3), int)
+    one = np.eye(3, dtype=int)
     I_c = T[1].turn_out(about_center(tree, composites(tree, T)[1])[1])
     return np.block([[I_c, zero], [zero, tree.mass * one]])
 
@@ -173,7 +178,7 @@ def centroidal_inertia(tree: Tree, q: Array) -> Array:
 def centroidal_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """(I_c^-1 l, p / m) (6,): the average velocity of all bodies, h_G by the centroidal inertia; O(n).
 
-    In the world's axes, at the centre of mass. Of a floating robot it is the locked velocity, moved there.
+    In the world's axes, at the centre of mass. For a floating robot it is the locked velocity, moved there.
     Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
     """
     lifted, q_, v_ = _afloat(tree, q, v)
@@ -197,7 +202,8 @@ def momentum_at_base(tree: Tree, T: list[Any], v: Array) -> Pair:
 
 def _about_mass(tree: Tree, T: list[Any], n: Array, f: Array, moved: Array) -> Array:
     """(n, f) about the first frame as (6,) about the centre of mass in the world's axes, with m `moved`."""
-    R, c = _turned(T), composites(tree, T)[1].h / total_mass(tree)
+    R = _turned(T)
+    c = composites(tree, T)[1].h / total_mass(tree)
     return np.concatenate([R @ (n - cross(c, f)), R @ (f + tree.mass * moved)])
 
 
@@ -224,7 +230,7 @@ def _standing(v: Array) -> Array:
 
 
 def _as_matrix(columns: list[Pair], nv: int) -> Array:
-    """(6, nv) of columns (l, p), without those of a base that was put under the tree."""
+    """(6, nv) of columns (l, p), without the columns of a base that was put under the tree."""
     columns = columns[len(columns) - nv :]
     return np.stack([np.concatenate(x) for x in columns], axis=1) if columns else np.zeros((6, 0))
 

@@ -70,8 +70,8 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     fields = _InternalFields(tree, q)
     n = range(fields.n)
     pairs = [(i, j) for i in n for j in n if i < j]
-    found = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
-    columns = dict(zip(pairs, found.T, strict=True))
+    velocities = divided(tree, fields.composite, [(-2 * fields.cross_moment(i, j), REST) for i, j in pairs])
+    columns = dict(zip(pairs, velocities.T, strict=True))
     zero = np.zeros(base_dofs(tree)[0].stop, int)
     rows = [[columns.get((i, j), zero) if i <= j else -columns[j, i] for j in n] for i in n]
     return np.moveaxis(np.array(rows), -1, 0) if rows else np.zeros((len(zero), 0, 0))
@@ -86,24 +86,26 @@ def locked_inertia_derivative(tree: Tree, q: Array) -> Array:
     Mbb q_i') nu/2 with the locked velocity nu, in any coordinates that decouple M (docs/symmetries.md).
     Raises ModelError for a tree without a floating base, and where Mbb is singular.
     """
-    base, m = floating_base(tree), mechanical_connection(tree, q)
-    k, L = base.joint.dim, locked_inertia(tree, q)
-    found = []
+    base = floating_base(tree)
+    m = mechanical_connection(tree, q)
+    k = base.joint.dim
+    L = locked_inertia(tree, q)
+    blocks = []
     for i, column in enumerate(m.T):
         along = mass_matrix_derivative(tree, q, np.eye(tree.nv, dtype=int)[k + i])[:k, :k]
         half = L @ base.joint.group.ad(column)
-        found.append(along + half + half.T)
-    return np.stack(found) if found else np.zeros((0, k, k), int)
+        blocks.append(along + half + half.T)
+    return np.stack(blocks) if blocks else np.zeros((0, k, k), int)
 
 
 class Integrability(NamedTuple):
     """Whether the locked frame is a function of the configuration.
 
-    integrable  whether no curvature above the tolerance was found
+    integrable  whether no curvature is above the tolerance
     worst       the largest |S^T int u_i x u_j dm| / sqrt(int u_i . u_i dm int u_j . u_j dm), from 0 to 1
-    tolerance   of that
-    velocities  places in v of the two joint velocities that it belongs to; None with fewer than two
-    q           where it was found, (nq,)
+    tolerance   up to which `worst` counts as zero
+    velocities  places in v of the two joint velocities of `worst`; None with fewer than two
+    q           configuration of `worst`, (nq,)
     states      number of configurations that were tried
     """
 
@@ -127,7 +129,8 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
     Traversaro, Nori and Nijmeijer (2017), "On centroidal dynamics and integrability of average angular
     velocity". Raises ModelError for a tree with symbols.
     """
-    k, rng = base_dofs(tree)[0].stop, np.random.default_rng(seed)
+    k = base_dofs(tree)[0].stop
+    rng = np.random.default_rng(seed)
     states = count("states", states)
     worst = Integrability(True, 0.0, tolerance, None, tree.group.neutral(), states)
     S = floating_base(tree).joint.S
@@ -139,10 +142,11 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
         sizes = np.sqrt([fields.inertia(i) for i in range(fields.n)])
         for j in range(fields.n):
             for i in range(j):
+                # a number without unit: the moment of the two fields over the product of their sizes
                 size = sizes[i] * sizes[j]
-                found = np.linalg.norm(S[:3].T @ np.asarray(fields.cross_moment(i, j), float))
-                if size > 0 and (worst.velocities is None or found / size > worst.worst):
-                    ratio = float(found / size)
+                moment = np.linalg.norm(S[:3].T @ np.asarray(fields.cross_moment(i, j), float))
+                if size > 0 and (worst.velocities is None or moment / size > worst.worst):
+                    ratio = float(moment / size)
                     worst = Integrability(ratio <= tolerance, ratio, tolerance, (k + i, k + j), q, states)
     return worst
 
@@ -155,14 +159,17 @@ class _InternalFields:
     """
 
     def __init__(self, tree: Tree, q: Array) -> None:
-        base, T = floating_base(tree), transformations(tree, q)
-        composite, poses = composites(tree, T), poses_after(tree, T, [None, HOME])
+        base = floating_base(tree)
+        T = transformations(tree, q)
+        composite = composites(tree, T)
+        poses = poses_after(tree, T, [None, HOME])
         k, S = base.joint.dim, base.joint.S
         m = divided(tree, composite[1], columns_in_base(tree, T, composite)[k:])
-        self.n, self.composite = tree.nv - k, composite[1]
+        self.n = tree.nv - k
+        self.composite = composite[1]
         self.locked = [(S[:3] @ x, S[3:] @ x) for x in m.T]
         self.carried: list[Any] = [None, composite[1]]
-        # s_i: (body, twist); several if followed
+        # s_i: (body, twist); several if joints follow
         self.twists: list[list[tuple[int, Pair]]] = [[] for _ in m.T]
         for body in tree.bodies[1:]:
             R, p = poses[body.index]
@@ -265,7 +272,7 @@ def motion_without_momentum(tree: Tree, path: Path, tolerance: float = 1e-12) ->
 
 
 def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
-    """What a closed loop of the joints moves the base by, without momentum: how a falling cat turns.
+    """The motion of the base by a closed loop of the joints, without momentum: how a falling cat turns.
 
     loop  as `path` in `motion_without_momentum`, with the same configuration at its start and end
 
@@ -275,7 +282,8 @@ def holonomy(tree: Tree, loop: Path, tolerance: float = 1e-12) -> Holonomy:
     Raises ConfigurationError for a loop that is not closed, and as `motion_without_momentum`.
     """
     legs = _legs(tree, loop)
-    (first, _), (last, _) = legs[0](0.0), legs[-1](1.0)
+    first, _ = legs[0](0.0)
+    last, _ = legs[-1](1.0)
     gap = np.abs(joint_group(tree).difference(first, last)).max(initial=0.0)
     if gap > 1e-9:
         raise ConfigurationError(
@@ -297,7 +305,8 @@ def locked_frame(tree: Tree, q: Array, start: Array | None = None, tolerance: fl
     (dH/ds) H^-1 = (m(q) q')^ along the geodesic from `start`. It is a function of q, whatever the path, where
     the connection has no curvature (`integrability`), as with one joint. Feurstein, eqs (3.70), (3.76).
     """
-    group, path = floating_base(tree).joint.group, _way(tree, q, start)
+    group = floating_base(tree).joint.group
+    path = _way(tree, q, start)
     home = np.concatenate([group.neutral(), path[0]])
     c = center_of_mass_frame(tree, home, np.zeros(tree.nv)).g
 
@@ -317,7 +326,8 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
 
     Raises ModelError for a base that turns otherwise, IntegrationError where the integral does not settle.
     """
-    base, joints = floating_base(tree), joint_group(tree)
+    base = floating_base(tree)
+    joints = joint_group(tree)
     turning = [k for k, S in enumerate(base.joint.S.T) if np.any(S[:3])]
     if len(turning) != 1:
         raise ModelError(
@@ -325,13 +335,15 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
             f"{len(turning)} axes, so its orientation is no angle; use locked_frame"
         )
     start, end = _way(tree, q, start)
-    velocity, neutral = joints.difference(start, end), base.joint.group.neutral()
+    velocity = joints.difference(start, end)
+    neutral = base.joint.group.neutral()
     nodes, weights = np.polynomial.legendre.leggauss(16)
 
     def rate(s: float) -> float:
         at = np.concatenate([neutral, joints.integrate(start, s * velocity)])
         return float(mechanical_connection(tree, at)[turning[0]] @ velocity)
 
+    # twice as many intervals until two results agree to round-off
     last = np.inf
     for intervals in (1, 2, 4, 8, 16, 32):
         points = (np.arange(intervals)[:, None] + (nodes + 1) / 2).ravel() / intervals
@@ -346,8 +358,9 @@ def locked_angle(tree: Tree, q: Array, start: Array | None = None) -> float:
 
 
 def _way(tree: Tree, q: Array, start: Array | None) -> Array:
-    """Configurations of the joints, (2, nq of the joints): `start`, or the neutral one, and that of q."""
-    q, start = tree.group.check(q), joint_group(tree).neutral() if start is None else start
+    """Configurations of the joints, (2, nq of the joints): `start` or the neutral one, and q's."""
+    q = tree.group.check(q)
+    start = joint_group(tree).neutral() if start is None else start
     if q.ndim != 1:
         raise ShapeError(f"q has shape {q.shape}, expected a single configuration, ({tree.nq},)")
     return _points(tree, [start, q[floating_base(tree).coordinates.stop :]])
@@ -357,7 +370,8 @@ def _integrated(
     tree: Tree, path: Path, start: Array, velocity: Callable[[Array, Array], Array], tolerance: float
 ) -> Array:
     """Where g^-1 dg/ds = velocity(g, m(q) dq/ds) leads from `start`, leg by leg."""
-    group, neutral = floating_base(tree).joint.group, floating_base(tree).joint.group.neutral()
+    group = floating_base(tree).joint.group
+    neutral = floating_base(tree).joint.group.neutral()
     g = start
     for leg in _legs(tree, path):
 
@@ -376,7 +390,7 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
     """Functions s -> (q of the joints, dq/ds), s from 0 to 1, one after the other."""
     joints = joint_group(tree)
     if callable(path):
-        _at(joints, path, 0.0)
+        _at(joints, path, 0.0)  # a path of a wrong shape is refused before the integration
         return [lambda s: _at(joints, path, s)]
     points = _points(tree, path)
 
@@ -389,8 +403,8 @@ def _legs(tree: Tree, path: Path) -> list[Callable[[float], tuple[Array, Array]]
 
 def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float) -> tuple[Array, Array]:
     """The configuration of the joints and their velocity that a function gives at s."""
-    found = members("the path", path(s), "a configuration and a velocity")
-    q, *rates = (floats("the path", x, finite=False) for x in found)
+    at_s = members("the path", path(s), "a configuration and a velocity")
+    q, *rates = (floats("the path", x, finite=False) for x in at_s)
     if [q.shape, *(x.shape for x in rates)] != [(joints.nq,), (joints.dim,)]:
         raise ShapeError(
             f"the path gives arrays of shapes {', '.join(str(x.shape) for x in (q, *rates))}, expected a "
@@ -400,7 +414,8 @@ def _at(joints: Product, path: Callable[[float], tuple[Array, Array]], s: float)
 
 
 def _points(tree: Tree, path: Array) -> Array:
-    joints, points = joint_group(tree), floats("path", path)
+    joints = joint_group(tree)
+    points = floats("path", path)
     if points.ndim != 2 or points.shape[1] != joints.nq or len(points) < 2:
         raise ShapeError(
             f"a path of shape {points.shape} is no list of two or more configurations of the joints; "

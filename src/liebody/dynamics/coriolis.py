@@ -14,9 +14,9 @@ body's twist V = (omega, v),
     J = [[I, [h]], [-[h], m 1]],    B = [[tr(K) 1 - K, 0], [-[l], 0]],
     C_ij = S_i^T (J ad_V_j S_j + B S_j),   C_ji = (J ad_V_i S_i + B S_i)^T S_j        (i an ancestor of j)
 
-where J and B are those of all that joint j carries, and all is moved into one frame. B + B^T is the rate of
+where J and B belong to all that joint j carries, and all is moved into one frame. B + B^T is the rate of
 J, and B = C_b - J ad_V with the body's Coriolis matrix C_b = (-ad_V^T J + J ad_V + ad~_JV) / 2; other
-matrices C_b give the other forms (`CoriolisForm`). The recursion over pairs is that of Echeandia and Wensing
+matrices C_b give the other forms (`CoriolisForm`). The recursion over pairs is from Echeandia and Wensing
 (2021), "Numerical methods to compute the Coriolis matrix and Christoffel symbols for rigid-body systems",
 with twelve numbers instead of a 6 x 6 matrix B.
 """
@@ -104,7 +104,7 @@ def flux_of(moments: Moments, w: Array, u: Array) -> Flux:
 
 
 def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
-    """With C_b of Ploen's Proposition 1, which is the one above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
+    """With C_b of Ploen's Proposition 1: the C_b above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
     m, h, _ = moments
     return Flux(m * u + cross(w, h), np.outer(u, h) - skew(w) @ moments.I)
 
@@ -112,7 +112,10 @@ def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
 def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 75): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
-    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    I = moments.I
+    W = skew(w)
+    U = skew(u)
+    H = skew(h)
     pw, pv = moments.times(w, u)
     return BlockOperator(
         -skew(pw) - I @ W - H @ U,
@@ -125,7 +128,10 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
 def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = J ad_V - ad_V^T J (Feurstein 2021, eq. 3.41), so that B = -ad_V^T J."""
     m, h, _ = moments
-    I, W, U, H = moments.I, skew(w), skew(u), skew(h)
+    I = moments.I
+    W = skew(w)
+    U = skew(u)
+    H = skew(h)
     return BlockOperator(W @ I - U @ H, W @ H + m * U, -(W @ H), m * W)
 
 
@@ -193,7 +199,8 @@ def _by_definition(body_matrix: BodyMatrix) -> Callable[[Moments, Array, Array],
     """(moments, omega, v) -> B = C_b - J ad_V."""
 
     def operator(moments: Moments, w: Array, u: Array) -> BlockOperator:
-        J, V = moments.matrix(), np.concatenate([w, u])
+        J = moments.matrix()
+        V = np.concatenate([w, u])
         B = body_matrix(J, V) - J @ SE3.ad(V)
         return BlockOperator(B[:3, :3], B[:3, 3:], B[3:, :3], B[3:, 3:])
 
@@ -218,7 +225,10 @@ def _christoffel_body(J: Array, V: Array) -> Array:
 
 
 def _ploen_body(J: Array, V: Array) -> Array:
-    W, I, mr, m = skew(V[:3]), J[:3, :3], J[:3, 3:], J[5, 5]
+    W = skew(V[:3])
+    I = J[:3, :3]
+    mr = J[:3, 3:]
+    m = J[5, 5]
     return np.block([[W @ I + I @ W, mr @ W], [-W @ mr, m * W]])
 
 
@@ -345,12 +355,13 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
     columns: list[Any] = [[]]  # of each body: (body, dof, omega, v) of all joints on the way, in its axes
     for body in tree.bodies:
         inherited = [(b, k, *_twist_into(T[body.index], w, u)) for b, k, w, u in columns[body.parent]]
-        own = [(body.index, k, S[:3], S[3:]) for k, S in body.columns]
-        columns.append([*inherited, *own])
-        for b in own:
+        new = [(body.index, k, S[:3], S[3:]) for k, S in body.columns]
+        columns.append([*inherited, *new])
+        for b in new:
             for a in columns[-1]:
                 if a[0] == body.index and a[1] < b[1]:
                     continue  # the pair comes again, in the other order
+                # int J_a x J_b dm over all that the body carries, times omega of each joint above it
                 W = _cross_moment(composite[body.index], a[2:], b[2:])
                 for row, moved, sign in ((b, a, 1), (a, b, -1)) if a is not b else ():
                     for c in columns[-1]:
@@ -366,7 +377,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
 def reference_wrenches(
     tree: Tree, T: list[Any], rates: tuple[Array, Array, Array], gravity: Array, wrench: Any, *given: Any
 ) -> list[Any]:
-    """What the reference accelerations a_r + U r of the points of each body take, outward; 0 is the world.
+    """The wrenches for the reference accelerations a_r + U r of each body's points, outward; 0 is the world.
 
     T       motion of each body in its parent, from 1 on
     rates   v, v_r, a_r, each (nv,)
@@ -375,9 +386,10 @@ def reference_wrenches(
     points: list[Any] = [Points(REST, REST, REST, np.negative(gravity), np.zeros((3, 3), int))]
     wrenches: list[Any] = [None]
     for body in tree.bodies:
-        i, own = body.index, tuple(x[body.dofs] for x in rates)
+        i = body.index
+        of_joint = tuple(x[body.dofs] for x in rates)
         moving, taken = _next_points(
-            T[i], body.twist, own, points[body.parent], wrench, *(x[i] for x in given)
+            T[i], body.twist, of_joint, points[body.parent], wrench, *(x[i] for x in given)
         )
         points.append(moving)
         wrenches.append(taken)
@@ -400,7 +412,8 @@ def _next_points(
 ) -> tuple[Points, Any]:
     V, V_r, A_r = (S @ x for x in rates)
     carried = T.into(parent.w_r)
-    w, w_r = T.into(parent.w) + V[:3], carried + V_r[:3]
+    w = T.into(parent.w) + V[:3]
+    w_r = carried + V_r[:3]
     alpha = T.into(parent.alpha) + A_r[:3] + cross(w, V_r[:3])
     moved = cross(carried, V[3:]) + cross(w, V_r[3:])
     acc = T.into(parent.acc + parent.U @ T.p) + A_r[3:] + moved
@@ -429,7 +442,9 @@ def passive_inverse_dynamics(
 
 
 def _wrench_of_points(points: Points, moments: Moments) -> Pair:
-    (m, h, Sigma), acc, U = moments, points.acc, points.U
+    m, h, Sigma = moments
+    acc = points.acc
+    U = points.U
     return vector_of_skew_part(U @ Sigma) + cross(h, acc), m * acc + U @ h
 
 
@@ -450,10 +465,13 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
-    F, k = [(REST, REST) for _ in T], [REST for _ in T]  # of what the joints of children carry
+    # sums over what the joints of children carry, which are filled inwards
+    F = [(REST, REST) for _ in T]
+    k = [REST for _ in T]
     efforts = JointVector(tree.nv)
     for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         F[i] = _with_momentum(tree.base_moments[i], others[i], *F[i])
         k[i] = REST if same else k[i] + _cross_moment(tree.base_moments[i], twists[i], others[i])
         efforts.add(body, _turned_on_joint(body.twist, twists[i], F[i], k[i]))
@@ -524,7 +542,7 @@ def _pairs(
 
 
 class _Wrenches(NamedTuple):
-    """Of each column S of a joint: J S, J ad_V S + B S and B^T S of all that it carries."""
+    """For each column S of a joint: J S, J ad_V S + B S and B^T S of all that it carries."""
 
     momenta: list[Pair]
     forward: list[Pair]
@@ -576,7 +594,8 @@ def cross_moment(moments: Moments, a: Pair, b: Pair) -> Array:
     As (omega_a x r) x (omega_b x r) = r r^T (omega_a x omega_b).
     """
     m, h, Sigma = moments
-    (wa, va), (wb, vb) = a, b
+    wa, va = a
+    wb, vb = b
     return cross(m * va + cross(wa, h), vb) + cross(va, cross(wb, h)) + Sigma @ cross(wa, wb)
 
 

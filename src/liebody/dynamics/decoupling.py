@@ -89,7 +89,7 @@ class InternalRank(NamedTuple):
 
     rank             of the internal Jacobian
     task, joints     how many velocities there are of each
-    inverse          what its generalized inverse J# is there: "two-sided", "right" (J J# = 1: any internal
+    inverse          the kind of its generalized inverse J#: "two-sided", "right" (J J# = 1: any internal
                      velocity can be had, in many ways), "left" (J# J = 1: the joints' velocities follow from
                      the internal one, which must be a possible one), or "none" (neither)
     singular_values  largest first; their units are mixed where rows or joints turn and shift
@@ -238,7 +238,8 @@ def transformed_dynamics(
     `decoupled_dynamics` gives the same by blocks, with fewer operations.
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
-    new, g = _decoupled(_Base(tree, q, v, M, M_rate), x, y), gravity_forces(tree, q, gravity)
+    new = _decoupled(_Base(tree, q, v, M, M_rate), x, y)
+    g = gravity_forces(tree, q, gravity)
     M_w, C_w, g_w = transform_equations(new.matrix(), new.rate(), M, C, g, inverse=new.inverse())
     return M_w, C_w, g_w
 
@@ -270,8 +271,10 @@ def decoupled_dynamics(
     """
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
     base = _Base(tree, q, v, M, M_rate)
-    (_, X, T_x_rate), (_, Y, T_y_rate) = _base_map(base, x), _joint_map(base, y)
-    m, (C_b, C_bq, C_qb, C_q) = base.m, base_blocks(tree, C)
+    _, X, T_x_rate = _base_map(base, x)
+    _, Y, T_y_rate = _joint_map(base, y)
+    m = base.m
+    C_b, C_bq, C_qb, C_q = base_blocks(tree, C)
     g_b, g_q = base.split(gravity_forces(tree, q, gravity))
     My = _congruent(base.internal, Y)
     C_yx = C_qb - m.T @ C_b
@@ -295,7 +298,7 @@ def internal_inertia(tree: Tree, q: Array) -> Array:
 
     q  configuration, (nq,)
 
-    The kinetic energy is that of the external motion plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
+    The kinetic energy is the external motion's plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
     """
     return _Base(tree, q).internal
 
@@ -303,7 +306,7 @@ def internal_inertia(tree: Tree, q: Array) -> Array:
 def internal_jacobian(tree: Tree, q: Array, task: Any) -> Array:
     """J_int = J_q - J_b Mbb^-1 Mbq (r, n): the task's velocity by the joints, while the base gives way.
 
-    The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext that of `external_jacobian`. This is
+    The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext from `external_jacobian`. This is
     the generalized Jacobian of Umetani and Yoshida (1989); Feurstein (3.96).
 
     q     configuration, (nq,)
@@ -340,8 +343,8 @@ def velocity_from_external_internal(
     """v = I# w (nv,), I# = [T_x^-1, -m J#; 0, J#], of w = (external, internal) (k + r,).
 
     inverse  which J#, as in `internal_inverse`. `internal_rank` says what it is at q: a right inverse, and v
-             has the velocities w; a left inverse, and v is the one that w was computed from; or neither, and
-             the velocities of v are as near to w as they can be
+             has the velocities w; a left inverse, and v is the velocity that gave w; or neither, and the
+             velocities of v are as near to w as they can be
     """
     return _external_internal(_Base(tree, q), task, x, inverse).velocity_back(w)
 
@@ -362,7 +365,7 @@ def efforts_from_external_internal(
 ) -> Array:
     """tau = I^T F (nv,) of F = (external, internal) (k + r,).
 
-    A wrench f at the task, J^T f, is that of F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
+    A wrench f at the task, J^T f, belongs to F = (J_ext^T f, f). F = (0, f) gives efforts of the joints
     alone, J_int^T f, and none of the base.
     """
     return _external_internal(_Base(tree, q), task, x).efforts_back(F)
@@ -425,14 +428,17 @@ def generalized_inverse(J: Array, weight: Array = None, tolerance: float = TOLER
         J = np.asarray(J, float)
         if weight is None:
             return np.linalg.pinv(J, rcond=tolerance)
+        # in coordinates in which W is the unit matrix, the inverse is the pseudoinverse
         R = np.linalg.inv(np.linalg.cholesky(np.asarray(weight, float)))  # R^T R = W^-1
         Rt = np.swapaxes(R, -1, -2)
         return Rt @ np.linalg.pinv(J @ Rt, rcond=tolerance)
+    # symbols: full rank is assumed, and normal equations, which square the condition number, get a step of
+    # Newton's method that restores the digits
     J = np.asarray(J)
     r, n = J.shape
     if r > n:
         X = _regular_solve(J.T @ J, J.T)
-        return X + (np.eye(n, dtype=int) - X @ J) @ X  # a step of Newton's method
+        return X + (np.eye(n, dtype=int) - X @ J) @ X
     right = J.T if weight is None else back_substitute(factor(weight), J.T)
     X = _regular_solve(J @ right, right.T).T
     return X + X @ (np.eye(r, dtype=int) - J @ X)
@@ -448,7 +454,9 @@ class _Base:
     """
 
     def __init__(self, tree: Tree, q: Array, v: Array = None, M: Array = None, M_rate: Array = None) -> None:
-        self.tree, self.q, self.v = tree, q, v
+        self.tree = tree
+        self.q = q
+        self.v = v
         self.Mbb, Mbq, _, Mqq = base_blocks(tree, mass_matrix(tree, q) if M is None else M)
         self.m = m = mechanical_connection(tree, q)
         self.factors = factor(self.Mbb)
@@ -476,7 +484,8 @@ class _Base:
         """
         v = self.v if self.moves else np.zeros(self.tree.nv, int)
         body = self.tree.bodies[0]
-        group, frame = body.joint.group, center_of_mass_frame(self.tree, self.q, v)
+        group = body.joint.group
+        frame = center_of_mass_frame(self.tree, self.q, v)
         H = group.compose(group.inverse(frame.g), group.element(body.joint_coordinates(self.q)))
         A_inverse = group.Ad(group.inverse(H))
         return group.Ad(H), A_inverse, group.ad(v[body.dofs] - A_inverse @ frame.u)
@@ -583,7 +592,9 @@ def _external_internal(base: _Base, task: Any, x: Choice, inverse: str | None = 
 
 def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
     """J (r, nv), and where q moves dJ/dt."""
-    tree, q, v = base.tree, base.q, base.v
+    tree = base.tree
+    q = base.q
+    v = base.v
     if callable(task):
         J = np.asarray(task(q))
         if J.ndim != 2 or J.shape[1] != tree.nv:
@@ -610,7 +621,8 @@ def _task(task: Any) -> Task:
 
 def _internal(base: _Base, task: Any) -> tuple[Array, Array]:
     """J_q - J_b m, and where q moves J_q' - J_b' m - J_b m'."""
-    k, (J, rate) = len(base.m), _task_jacobian(base, task)
+    k = len(base.m)
+    J, rate = _task_jacobian(base, task)
     internal = J[:, k:] - J[:, :k] @ base.m
     if not base.moves:
         return internal, None
@@ -686,7 +698,8 @@ def _inverse(T: Array, name: str) -> Array:
 def _triangular(A: Array) -> tuple[Array, Array]:
     """U and U^-1, lower triangular, with A = U^T U."""
     L, reciprocals = factor(A)
-    roots, one = [sqrt(1 / x) for x in reciprocals], np.eye(len(A), dtype=int)
+    roots = [sqrt(1 / x) for x in reciprocals]
+    one = np.eye(len(A), dtype=int)
     U = np.array(roots).reshape(-1, 1) * (one + square(L))
     return U, outward((L, [1 / x for x in roots]), one)
 

@@ -64,7 +64,8 @@ def inverse_dynamics_derivatives(
     fluxes = gather(tree, T, operators(_twice_flux, tree.base_moments, twists))
     moving: list[Any] = [None]
     for body in tree.bodies:
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         own = twists[i], rates[i]
         if body.joint.dim > 1:  # else its twist moves with both bodies
             own = _carrier(T[i], body.twist, v[body.dofs], twists[i], rates[p])
@@ -122,9 +123,10 @@ def acceleration_along(
     """
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
-    for A, B, found in zip(free, by, known, strict=True):
-        for j, column in found.items():
-            A[:, j], B[:, j] = column, 0
+    for A, B, columns in zip(free, by, known, strict=True):
+        for j, column in columns.items():
+            A[:, j] = column
+            B[:, j] = 0
 
     def change(delta: Array, nu: Array, mu: Array) -> Array:
         rest = mu - product(by[0], delta) - product(by[1], nu)
@@ -134,7 +136,7 @@ def acceleration_along(
 
 
 class _Loop(NamedTuple):
-    """What columns that are solved alike have in common."""
+    """Columns that are solved by the same code."""
 
     rows: tuple[int, ...]  # those of the right side that are not zero
     last: int  # number of rows of the solution that are needed
@@ -184,6 +186,7 @@ def solved_by_columns(
         entries.extend((k, i) for k, row in enumerate(L) for i, x in enumerate(row) if not is_zero(x))
         for j in each:
             rows = tuple(i for i in each if i == j or not (is_zero(by_q[i, j]) and is_zero(by_v[i, j])))
+            # columns with the same nonzero rows are solved by the same code, so they share a loop
             for k in (k for k in (0, 1) if j not in known[k]):
                 places.setdefault(_Loop(rows, n, k), []).append(j)
             places.setdefault(_Loop(rows, rows[-1] + 1, 2), []).append(j)
@@ -192,6 +195,7 @@ def solved_by_columns(
         factors = np.array([L[k][i] for k, i in entries]), np.array(reciprocals)
         return a, *factors, *(np.array([*x.values()]).reshape(len(x), n) for x in known), *columns
 
+    # one traced solution for each pattern of zeros, in which the zeros of L and of the right side vanish
     @cache
     def branch(rows: tuple[int, ...], last: int) -> Function:
         def solution(values: Array, reciprocals: Array, b: Array) -> Array:
@@ -205,13 +209,16 @@ def solved_by_columns(
         return trace(solution, {"L": len(entries), "reciprocals": n, "b": len(rows)}, "branch")
 
     shapes = {key: cells.shape for key, cells in given.items()}
-    a, *found = program.apply(trace(prepared, shapes, "prepared"), *given.values())
-    (*factors, by_q, by_v), columns = found[:4], found[4:]
+    a, *parts = program.apply(trace(prepared, shapes, "prepared"), *given.values())
+    (*factors, by_q, by_v), columns = parts[:4], parts[4:]
+    # cells of the results: columns that are known without solving, then those of the loops
     results = np.empty((3, n, n), np.int64)
-    results[0][:, [*free[0]]], results[1][:, [*free[1]]] = by_q.T, by_v.T
+    results[0][:, [*free[0]]] = by_q.T
+    results[1][:, [*free[1]]] = by_v.T
     for (loop, of), right in zip(places.items(), columns, strict=True):
         solved = program.apply(branch(loop.rows, loop.last), *factors, right.T)
         results[loop.result][: loop.last, of] = solved.T
+    # only the upper triangle of M^-1 was solved for: the lower one has the same cells
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
     return SolvedColumns(a, results)
@@ -227,7 +234,8 @@ def forward_equations(
     damping: bool = False,
 ) -> tuple[Array, Array, Array, Any, tuple[dict[int, Array], dict[int, Array]]]:
     """The acceleration of these efforts, d tau/dq and d tau/dv there, the factors of M, `_free_columns`."""
-    acting, factors = (gravity, wrenches, damping), factor(mass_matrix(tree, q))
+    acting = (gravity, wrenches, damping)
+    factors = factor(mass_matrix(tree, q))
     a = back_substitute(factors, tau - bias_forces(tree, q, v, *acting))
     by_q, by_v, _ = inverse_dynamics_derivatives(tree, q, v, a, *acting)
     return a, by_q, by_v, factors, _free_columns(tree, q, v, gravity, damping)
@@ -246,11 +254,12 @@ def _free_columns(
         losses = [*body.armature, *(body.damping if damping else [])]
         if body.parent or not np.array_equal(body.twist, np.eye(6)) or not all(map(is_zero, losses)):
             continue
-        first, seen = body.dofs.start, transformation(body, q).into(np.asarray(gravity))
-        for found, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
+        first = body.dofs.start
+        seen = transformation(body, q).into(np.asarray(gravity))
+        for which, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):
             for k, column in enumerate(block.T, start=first + at):
                 rest = [0] * (first + 3), [0] * (tree.nv - first - 6)
-                columns[found][k] = np.array([*rest[0], *column, *rest[1]])
+                columns[which][k] = np.array([*rest[0], *column, *rest[1]])
     return columns
 
 
@@ -260,7 +269,7 @@ def _with(known: dict[int, Array], solved: Array) -> Array:
 
 
 class _Moving(NamedTuple):
-    """Of each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
+    """For each column of S: the turning part of psi1, psi2, and phi, in the body's frame."""
 
     turns: list[Pair]
     second: list[Pair]
@@ -268,7 +277,7 @@ class _Moving(NamedTuple):
 
 
 class _Carried(NamedTuple):
-    """Of each column of S, wrenches that are carried inwards: by q, by v, J S, and the moment of 2 B^T S."""
+    """For each column of S, wrenches carried inwards: by q, by v, J S, and the moment of 2 B^T S."""
 
     by_q: list[Pair]
     by_v: list[Pair]
@@ -284,7 +293,8 @@ def _twice_flux(moments: Moments, w: Array, u: Array) -> Flux:
 @repeated
 def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) -> tuple[Pair, Rates]:
     """Twist and rates of what carries a joint, in the frame of the body behind it."""
-    w, alpha = T.into(parent.w), T.into(parent.alpha)
+    w = T.into(parent.w)
+    alpha = T.into(parent.alpha)
     acc = T.into(parent.acc + parent.U @ T.p)
     return (w, twist[1] - S[3:] @ v), Rates(w, alpha, acc, rate_of_turning(w, alpha))
 
@@ -292,8 +302,12 @@ def _carrier(T: Transformation, S: Array, v: Array, twist: Pair, parent: Rates) 
 @repeated
 def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Moving:
     """As A = (alpha, acc - omega x v), psi2 is (U s_w, U s_v + acc x s_w + 2 v x psi1_w)."""
-    U, acc, twice = rates.U, rates.acc, 2 * carrier[1]
-    turns, second, phi = [], [], []
+    U = rates.U
+    acc = rates.acc
+    twice = 2 * carrier[1]
+    turns = []
+    second = []
+    phi = []
     for w, u in halves(S):
         first = bracket(carrier, (w, u))
         turns.append((first[0], REST))
@@ -306,8 +320,11 @@ def _moving_twists(S: Array, carrier: Pair, rates: Rates, twist: Pair) -> _Movin
 def _own(
     S: Array, moments: Moments, flux: Flux, wrench: Pair, moving: _Moving
 ) -> tuple[_Carried, tuple[Array, ...]]:
-    """What a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
-    by_q, by_v, momenta, backward = [], [], [], []
+    """The wrenches that a joint's columns hand inwards, and the joint's own blocks by q, v and a."""
+    by_q = []
+    by_v = []
+    momenta = []
+    backward = []
     for s, turn, second, phi in zip(halves(S), *moving, strict=True):
         by_q.append(plus(moments.times(*second), flux.times(*turn)))
         by_v.append(plus(moments.times(*phi), flux.times(*s)))

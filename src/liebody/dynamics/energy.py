@@ -23,9 +23,11 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
-    twists, total = [(REST, REST)], 0
+    twists = [(REST, REST)]
+    total = 0
     for body in tree.bodies:
-        T, moments = transformation(body, q), tree.base_moments[body.index]
+        T = transformation(body, q)
+        moments = tree.base_moments[body.index]
         twist, total = _kinetic_energy(
             T, body.twist, moments, body.armature, v[body.dofs], twists[body.parent], total
         )
@@ -40,7 +42,8 @@ def _kinetic_energy(
     """The twist (w, u) of a body from its parent's; the energy of it and its rotor, and of those before."""
     m, h, _ = moments
     w, u = next_twist(T, S, v, parent)
-    turning, moving = 0.5 * (w @ (moments.I @ w)), u @ (0.5 * m * u + cross(w, h))
+    turning = 0.5 * (w @ (moments.I @ w))
+    moving = u @ (0.5 * m * u + cross(w, h))
     return (w, u), before + turning + moving + 0.5 * (armature @ (v * v))
 
 
@@ -123,7 +126,8 @@ def _first_moments(tree: Tree, T: list[Any]) -> Iterator[tuple[int, Any, Array]]
     m = [0, *(b.inertia.mass for b in tree.bodies)]
     h = [REST, *(b.inertia.moments.h for b in tree.bodies)]
     for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         yield i, m[i], h[i]
         h[p] = _moment_out(T[i], m[i], h[i], h[p])
         m[p] = m[p] + m[i]

@@ -5,7 +5,7 @@
     F = G^T (J dV/dt + ad_V J V),    tau = S^T F
 
 with the stacked twists V of all bodies, and the wrenches F that their joints bear. The matrices are dense, of
-size 6 n: this is for reading, proving and checking. What is fast are the recursions that they stand for:
+size 6 n: this is for reading, proving and checking. The recursions that they stand for are fast:
 `mass_matrix`, `coriolis_matrix`, `inverse_dynamics`, `joint_wrenches`.
 """
 
@@ -148,10 +148,13 @@ def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> F
     """
     V_0 = np.zeros(6, int) if V_0 is None else np.asarray(V_0)
     n = len(tree.bodies)
-    Gamma, P_0, S = _blocks(n, n), _blocks(n, 1), [[0] * tree.nv for _ in range(6 * n)]
+    Gamma = _blocks(n, n)
+    P_0 = _blocks(n, 1)
+    S = [[0] * tree.nv for _ in range(6 * n)]
     V: list[Any] = [V_0]
     for body in tree.bodies:
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         X = SE3.Ad(SE3.inverse(body.pose(q)))
         if p:
             Gamma[i - 1][p - 1] = X
@@ -187,7 +190,8 @@ def jacobian_mass_matrix_derivative(tree: Tree, q: Array, v: Array) -> Array:
     """dM/dt = sum of dJ_i^T I_i J_i + J_i^T I_i dJ_i (nv, nv): the definition, for trees with any joints."""
     rate = np.zeros((tree.nv, tree.nv), int)
     for body in tree.bodies:
-        J, dJ = frame_jacobian(tree, q, body.name), frame_jacobian_rate(tree, q, v, body.name)
+        J = frame_jacobian(tree, q, body.name)
+        dJ = frame_jacobian_rate(tree, q, v, body.name)
         half = dJ.T @ body.inertia.matrix() @ J
         rate = rate + half + half.T
     return rate

@@ -50,7 +50,8 @@ def forward_dynamics(
     c: list[Any] = [None]
     bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
     for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
-        i, moments = body.index, body.inertia.moments
+        i = body.index
+        moments = body.inertia.moments
         T.append(transformation(body, q))
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         turning, bias, wrench = _velocity_terms(
@@ -62,7 +63,8 @@ def forward_dynamics(
 
     solutions: list[Any] = [None] * len(T)
     for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         losses = body.damping if damping else np.zeros(body.joint.dim, int)
         solutions[i], handed = _inward(
             T[i], body.twist, body.armature, bodies[i], c[i], tau[body.dofs], losses, v[body.dofs], bodies[p]
@@ -73,8 +75,8 @@ def forward_dynamics(
     a = [np.zeros(0, int)]
     for body in tree.bodies:  # outward: accelerations
         i = body.index
-        own, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
-        a.append(own)
+        acceleration, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
+        a.append(acceleration)
         rates.append(moving)
     return np.concatenate(a)
 
@@ -93,11 +95,13 @@ class Articulated(NamedTuple):
 def _velocity_terms(
     T: Transformation, S: Array, moments: Moments, v: Array, parent: Array, applied: Array
 ) -> tuple[Array, Pair, Pair]:
-    """What velocities make of a body: omega, its bias acceleration c, and the wrench that they take.
+    """Velocity terms of a body: omega, its bias acceleration c, and the wrench that they take.
 
     parent  angular velocity of the parent (3,)
     """
-    I, h, V = moments.I, moments.h, S @ v
+    I = moments.I
+    h = moments.h
+    V = S @ v
     carried = T.into(parent)
     w = carried + V[:3]
     centripetal = cross(parent, cross(parent, T.p))
@@ -131,10 +135,11 @@ def _inward(
 
 @repeated
 def _acceleration(T: Transformation, S: Array, c: Pair, solution: Pair, parent: Pair) -> tuple[Array, Pair]:
-    """The joint's acceleration (k,), and that of the body, (alpha, acc), from its parent's."""
+    """The accelerations of the joint, (k,), and of the body, (alpha, acc), from its parent's."""
     gain, drive = solution
     angular, linear = T.twist_into(*parent)
-    angular, linear = angular + c[0], linear + c[1]
+    angular = angular + c[0]
+    linear = linear + c[1]
     a = drive - gain @ np.concatenate([angular, linear])
     return a, (angular + S[:3] @ a, linear + S[3:] @ a)
 

@@ -24,7 +24,7 @@ WEIGHTLESS = (0.0, 0.0, 0.0)
 
 
 def legendre_transform(tree: Tree, q: Array, v: Array) -> Array:
-    """p = dL/dv = M(q) v (nv,): the conjugate momenta, with those of rotors. O(n).  [kg m2/s, kg m/s]
+    """p = dL/dv = M(q) v (nv,): the conjugate momenta, rotors included. O(n).  [kg m2/s, kg m/s]
 
     q, v  configuration (nq,) and velocity, left-trivialised, (nv,)
 

@@ -169,7 +169,8 @@ def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, da
     """
     tau = JointVector(tree.nv)
     for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         losses = body.damping if damping else np.zeros(body.joint.dim, int)
         tau.add(body, _joint_effort(body.twist, F[i], body.armature, a[body.dofs], losses, v[body.dofs]))
         if p:
@@ -179,16 +180,18 @@ def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, da
 
 @repeated
 def _joint_effort(S: Array, wrench: Pair, armature: Array, a: Array, damping: Array, v: Array) -> Array:
-    """What a joint bears of the wrench on its body, with its rotor and its losses, (k,)."""
+    """The effort of a joint under the wrench on its body, with its rotor and its losses, (k,)."""
     return on_joint(S, *wrench) + armature * a + damping * v
 
 
 def rate_of_turning(w: Array, alpha: Array, w_r: Array | None = None) -> Array:
-    """U = [alpha] + [omega_r] [omega] (3, 3), omega_r that of a reference or omega itself.
+    """U = [alpha] + [omega_r] [omega] (3, 3), omega_r of a reference or omega itself.
 
     The acceleration of a body's point r about its origin is U r; and [a] [b] = b a^T - (a . b) 1.
     """
-    (x, y, z), (rx, ry, rz), (ax, ay, az) = w, w if w_r is None else w_r, alpha
+    x, y, z = w
+    rx, ry, rz = w if w_r is None else w_r
+    ax, ay, az = alpha
     xx, yy, zz = x * rx, y * ry, z * rz
     return np.array(
         [

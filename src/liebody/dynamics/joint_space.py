@@ -52,7 +52,7 @@ class JointMatrix:
 
 
 def armature(tree: Tree) -> Array:
-    """What the rotors add to the diagonal of M (nv,)."""
+    """The rotors' part of the diagonal of M (nv,)."""
     diagonal = JointVector(tree.nv)
     for body in tree.bodies:
         diagonal.add(body, body.armature)

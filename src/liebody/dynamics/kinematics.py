@@ -1,10 +1,10 @@
-"""Where bodies and frames are, how they move, and the Jacobians of that.
+"""Poses, twists and accelerations of bodies and frames, and their Jacobians.
 
 Twists, Jacobians and accelerations of a frame are given in one of three representations:
 
     "body"   (omega, v) of the frame in its own axes, V^ = T^-1 dT/dt
-    "world"  the spatial twist in the world's axes, V^ = dT/dt T^-1; v is that of the point which passes
-             through the world's origin
+    "world"  the spatial twist in the world's axes, V^ = dT/dt T^-1; v is the velocity of the point which
+             passes through the world's origin
     "mixed"  (omega, velocity of the frame's origin), both in the world's axes
 """
 
@@ -134,7 +134,9 @@ def _relative_twist(R: Array, p: Array, twist: Pair, frame: Pair) -> Pair:
 @repeated
 def _column_rate(relative: Pair, column: Pair, frame: Pair, representation: str) -> Pair:
     """The rate of a column, in the frame's axes, of what is represented."""
-    (w, u), (x, y), (w_f, u_f) = relative, column, frame
+    w, u = relative
+    x, y = column
+    w_f, u_f = frame
     if representation == "world":  # Ad(T) of (dJ/dt + ad(V_f) J)
         w, u = w + w_f, u + u_f
     elif representation == "mixed":  # R of (dJ/dt + omega x J)
@@ -163,7 +165,8 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
 
 def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Pair, list[tuple[int, Pair]]]]:
     """Each body on the way, the frame's pose in it, and its columns of the body Jacobian by their numbers."""
-    pose, found = SE3.parts(np.asarray(frame.placement)), []
+    pose = SE3.parts(np.asarray(frame.placement))
+    found = []
     for body in tree.ancestors(frame.body):
         columns = [(k, _into(*pose, (S[:3], S[3:]))) for k, S in body.columns]
         found.append((body, pose, columns))
@@ -185,7 +188,8 @@ def _representation(tree: Tree, q: Array, frame: Frame, representation: str) -> 
 
 @repeated
 def _seen_from_the_world(T: Array, V: Pair, representation: str) -> Array:
-    (R, p), (w, u) = SE3.parts(T), V
+    R, p = SE3.parts(T)
+    w, u = V
     w, u = R @ w, R @ u
     return np.concatenate([w, u + cross(p, w) if representation == "world" else u])
 

@@ -32,9 +32,12 @@ def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
     """
     if layout not in LAYOUTS:
         raise ModelError(f"layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
-    M, T, composite = JointMatrix(tree.nv), transformations(tree, q), list(tree.base_moments)
+    M = JointMatrix(tree.nv)
+    T = transformations(tree, q)
+    composite = list(tree.base_moments)
     for body in reversed(tree.bodies):
-        i, p = body.index, body.parent
+        i = body.index
+        p = body.parent
         wrenches, block = _own_block(composite[i], body.twist, body.armature)
         M.add_symmetric(body, body, block)
         for below, ancestor in pairwise(tree.ancestors(i)):

@@ -84,7 +84,7 @@ def floating_base(tree: Tree) -> Body:
 
 
 def base_dofs(tree: Tree) -> tuple[slice, slice]:
-    """Where the velocities of the base and those of the joints stand in v: (slice(0, k), slice(k, nv)).
+    """Places of the base's and of the joints' velocities in v: (slice(0, k), slice(k, nv)).
 
     Raises ModelError for a tree without a floating base, see `floating_base`.
     """
@@ -262,7 +262,8 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
             f"moving {moving!r} is unknown for a frame at the centre of mass; use aligned or locked"
         )
     base = floating_base(tree)
-    group, (R, p) = base.joint.group, SE3.parts(base.placement)
+    group = base.joint.group
+    R, p = SE3.parts(base.placement)
     translations = [k for k, S in enumerate(base.joint.S.T) if not np.any(S[:3])]
 
     def coordinates(x: Array) -> Array:

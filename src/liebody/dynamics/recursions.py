@@ -1,4 +1,4 @@
-"""What recursions over the bodies of a tree have in common: lists of what each body has, the world's at 0."""
+"""Parts of recursions over the bodies of a tree: lists with an item for each body, the world's at 0."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def twists_of(tree: Tree, T: list[Any], v: Array, moving_origin: bool = False) -
 
 
 def poses_after(tree: Tree, T: list[Any], known: list[Any]) -> list[Any]:
-    """(R, p) of all bodies, in the frame in which those of the first ones, the world's at 0, are known."""
+    """(R, p) of all bodies; the first ones are known, the world's at 0, and tell the frame."""
     for body in tree.bodies[len(known) - 1 :]:
         known.append(next_pose(T[body.index], *known[body.parent]))
     return known
 
 
 def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any] = added) -> list[Any]:
-    """Of each body: its own item and those of all that it carries.
+    """For each body the sum of its item and the items of all that it carries.
 
-    added  (T, parent, item) -> the parent's item with that of a body which it carries
+    added  (T, parent, item) -> the parent's item plus the item of a body which it carries
     """
     for body in reversed(tree.bodies):
         if body.parent:
@@ -48,7 +48,7 @@ def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any]
 
 
 def composites(tree: Tree, T: list[Any], moments: Sequence[Moments] | None = None) -> list[Moments]:
-    """Of each body the moments of it and of all it carries, in its frame; those of the world at 0.
+    """For each body the moments of it and of all it carries, in its frame; the world's at 0.
 
     moments  of the single bodies; the tree's base moments if None
     """
@@ -68,7 +68,7 @@ def operators(
 
 
 def summed(nv: int, columns: Iterable[tuple[int, Pair]]) -> list[Pair]:
-    """Of each velocity of a tree, the sum of the columns with its number: several, where joints follow it."""
+    """For each velocity of a tree, the sum of its columns; there are several where joints follow it."""
     total: list[Any] = [(REST, REST)] * nv
     for k, column in columns:
         total[k] = plus(total[k], column)

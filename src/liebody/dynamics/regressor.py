@@ -77,7 +77,8 @@ def passive_regressor(
     Jacobians = [np.zeros((6, tree.nv), int)]  # of the world and the bodies, in their own axes
     blocks = [np.zeros((tree.nv, 0))]
     for body, wrenches in zip(tree.bodies, _wrenches(tree, T, v, v_r, a_r, gravity, form), strict=True):
-        before, after = np.zeros((6, body.dofs.start), int), np.zeros((6, tree.nv - body.dofs.stop), int)
+        before = np.zeros((6, body.dofs.start), int)
+        after = np.zeros((6, tree.nv - body.dofs.stop), int)
         J = Jacobians[body.parent]
         carried = np.concatenate(T[body.index].twist_into(J[:3], J[3:]))
         Jacobians.append(carried + np.hstack([before, body.twist, after]))
@@ -97,7 +98,8 @@ def regressor_by_blocks(
 
         omega . n + (u + omega x (p_body - p_joint)) . f
 
-    in the world's axes: no entry waits for another one.
+    in the world's axes: no entry waits for another one. The function is long because its graphs share
+    `used`, the entries of wrenches that are not zero.
     """
 
     def straight(
@@ -111,6 +113,7 @@ def regressor_by_blocks(
         for joint in tree.ancestors(body.index)
         for row in range(tree.nv)[joint.dofs]
     ]
+    # a short tree as straight lines; so is one with followers, whose rows are sums over several joints
     if len(blocks) <= LONG or tree.has_mimics:
         return traced(partial(given, straight), shapes, name)
     used: list[bool] = []  # of the entries of wrenches, which are not zero in all bodies
@@ -121,11 +124,13 @@ def regressor_by_blocks(
         rest = (v, v, a) if v_r is None else (v, v_r, a_r)
         T = transformations(tree, q)
         poses = poses_after(tree, T, [HOME])
-        axes, wrenches = [], []
+        axes = []
+        wrenches = []
         for body, columns in zip(tree.bodies, _wrenches(tree, T, *rest, **options), strict=True):
             R, _ = poses[body.index]
             axes.append(_turned(R, body.twist))
             wrenches.append(_turned(R, columns).ravel())
+        # entries that are zero for all bodies take no memory and no arithmetic in the loop
         used.extend(not all(map(is_zero, entries)) for entries in zip(*wrenches, strict=True))
         points = np.array([p for _, p in poses[1:]])
         return {"axes": np.hstack(axes).T, "points": points, "wrenches": np.array(wrenches)[:, used]}
@@ -144,6 +149,7 @@ def regressor_by_blocks(
         )
         for key in ("axes", "points", "wrenches")
     )
+    # one loop over all pairs of a body and a joint above it; other blocks of Y are zero
     rows, joints, bodies = np.transpose(sorted(blocks))
     each = trace(block, {"axis": 6, "joint": 3, "body": 3, "entries": wrenches.shape[1]})
     Y = np.full((tree.nv, len(tree.bodies), len(PARAMETERS)), program.zeros())
@@ -202,7 +208,9 @@ def base_parameters(
         raise ModelError(f"tree {tree.name!r} has no degree of freedom: no effort tells any parameter")
     if not is_numeric(*(x for b in tree.bodies for x in (b.placement, b.joint.S))):
         raise ModelError(f"tree {tree.name!r} has symbols in its geometry; ranks are found with numbers only")
-    states, rng = count("states", states, least=0), np.random.default_rng(seed)
+    # dependences between columns that hold at so many random states hold everywhere, with probability one
+    states = count("states", states, least=0)
+    rng = np.random.default_rng(seed)
     size = len(PARAMETERS) * len(tree.bodies)
     if tree.has_mimics:
         rates = rng.normal(size=(states or -(-4 * size // tree.nv), 3, tree.nv))
@@ -221,22 +229,26 @@ def _by_joints(
 ) -> tuple[Array, Array]:
     """As `_first_columns` of the whole Y."""
 
-    def own(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
+    def rows_of_joints(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
         """The rows of each body's joint, in the columns of the body."""
         wrenches = _wrenches(tree, transformations(tree, q), v, v_r, a_r, gravity)
         return np.concatenate([_own_rows(b.twist, F) for b, F in zip(tree.bodies, wrenches, strict=True)])
 
     shapes = {"q": tree.nq, "v": tree.nv, "v_r": tree.nv, "a_r": tree.nv}
-    found = compile_numpy(traced(own, shapes, "own"))
-    rows = found(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
-    count, columns = len(PARAMETERS), []
+    evaluate = compile_numpy(traced(rows_of_joints, shapes, "own"))
+    rows = evaluate(tree.group.random(rng, (states,)), *rng.normal(size=(3, states, tree.nv)))
+    count = len(PARAMETERS)
+    columns = []
     K = np.zeros((count * len(tree.bodies), count * len(tree.bodies)))
     ends = np.cumsum([0, *(body.twist.shape[1] for body in tree.bodies)])
     for i, body in enumerate(tree.bodies):
-        here, rest = slice(count * i, count * (i + 1)), np.eye(count)
+        here = slice(count * i, count * (i + 1))
+        rest = np.eye(count)
         kept, C = _first_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
         columns += (count * i + kept).tolist()
         K[count * i + kept, here] = C
+        # the dependent rest of each column moves with the parent and is added to its parameters; parents come
+        # first, so that what they pass on is known
         rest[kept] -= C
         if body.parent:
             before = slice(count * (body.parent - 1), count * body.parent)
@@ -252,11 +264,11 @@ def _own_rows(S: Array, wrenches: Array) -> Array:
 
 def _moved_parameters(pose: Array) -> Array:
     """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
-    made = []
+    rows = []
     for moments in UNIT_MOMENTS:
         moved = Moments.of_pseudo_inertia(pose @ moments.pseudo_inertia() @ pose.T)
-        made.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
-    return np.array(made, float).T
+        rows.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
+    return np.array(rows, float).T
 
 
 def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
@@ -264,7 +276,8 @@ def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
     scale = np.linalg.norm(Y, axis=0)
     scale = np.where(scale > tolerance * scale.max(initial=0), scale, np.inf)
     unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
-    basis, kept = np.zeros((len(unit), 0)), []
+    basis = np.zeros((len(unit), 0))
+    kept = []
     for k, column in enumerate(unit.T):
         rest = column - basis @ (basis.T @ column)
         rest = rest - basis @ (basis.T @ rest)  # twice is enough
@@ -279,7 +292,7 @@ def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
 def _wrenches(
     tree: Tree, T: list[Any], v: Array, v_r: Array, a_r: Array, gravity: Array, form: str = "christoffel"
 ) -> list[Array]:
-    """Of each body, the wrenches (6, 10) that its parameters take, each one being one.
+    """For each body, the wrenches (6, 10) that its parameters take, each one being one.
 
     By the accelerations of points f = m a + U h, n = h x a + vec(U Sigma), as `passive_inverse_dynamics`;
     of other forms J A_r + B V_r, A_r = dV_r/dt + ad_V V_r, B = C_b - J ad_V.
@@ -290,13 +303,16 @@ def _wrenches(
     V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
-        i, S = body.index, body.twist
+        i = body.index
+        S = body.twist
         A_r.append(next_rate(T[i], S, v_r[body.dofs], a_r[body.dofs], V[i], A_r[body.parent]))
     return [_columns_of_form(kind.operator, *x) for x in list(zip(V, V_r, A_r, strict=True))[1:]]
 
 
 def _columns_of_points(points: Points) -> Array:
-    a, U, one = points.acc, points.U, np.eye(3, dtype=int)
+    a = points.acc
+    U = points.U
+    one = np.eye(3, dtype=int)
     turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
     return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
 

@@ -1,8 +1,8 @@
 """Rigid motions (R, p) acting on twists, wrenches and inertias, in the fewest operations.
 
-Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. What is
-structurally zero vanishes when traced. What recursions over bodies have in common is marked as steps, which
-become loops where trees are long (`compiler.programs.repeats`).
+Twists and wrenches are pairs of 3-vectors, angular first; no 6 x 6 matrix of a motion is formed. Structural
+zeros vanish when traced. Functions that recursions apply to each body are marked as steps, which become loops
+for long trees (`compiler.programs.repeats`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Transformation(NamedTuple):
 
     def moments_out(self, m: Any, h: Array, Sigma: Array) -> tuple[Any, Array, Array]:
         """The body's moments, about the parent's frame."""
-        h, p = self.out(h), self.p
+        h = self.out(h)
+        p = self.p
         for R in reversed(self.turns):
             Sigma = _turn_symmetric(R, Sigma)
         g = h + (0.5 * m) * p
@@ -85,13 +86,15 @@ class Transformation(NamedTuple):
             A, C = _turn_symmetric(R, A), _turn_symmetric(R, C)
         P = skew(self.p)
         shifted = B + P @ C
-        left, right = shifted @ P, B @ P
+        left = shifted @ P
+        right = B @ P
         return symmetric(3, lambda i, j: A[i, j] - (left[i, j] + right[j, i])), shifted, C
 
 
 def transformation(body: Body, q: Array) -> Transformation:
     """The motion of a body in its parent, at the tree's configuration q (nq,)."""
-    group, x = body.joint.group, body.joint_coordinates(q)
+    group = body.joint.group
+    x = body.joint_coordinates(q)
     if is_numeric(group.S):
         return _transformation(body.placement, group, x)
     return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
@@ -132,19 +135,20 @@ def next_pose(T: Transformation, R: Array, p: Array) -> Pair:
 
 @repeated
 def added_wrench(T: Transformation, parent: Pair, wrench: Pair) -> Pair:
-    """The parent's wrench, and that of a body with it."""
+    """The parent's wrench plus the wrench of a body."""
     return plus(parent, T.wrench_out(*wrench))
 
 
 @repeated
 def added(T: Transformation, parent: Any, body: Any) -> Any:
-    """The parent's moments, or another such operator, and those of a body with them."""
+    """The parent's moments, or another such operator, plus the moments of a body."""
     return parent.plus(body.out(T))
 
 
 def bracket(V: Pair, S: Pair) -> Pair:
     """ad_V S."""
-    (w, u), (x, y) = V, S
+    w, u = V
+    x, y = S
     return cross(w, x), cross(w, y) + cross(u, x)
 
 
@@ -164,7 +168,7 @@ def on_joint(S: Array, n: Array, f: Array) -> Array:
 
 
 def powers(twists: list[Pair], wrenches: list[Pair]) -> Array:
-    """Of each twist with each wrench, (number of twists, number of wrenches)."""
+    """The power of each twist with each wrench, (number of twists, number of wrenches)."""
     rows = [[w @ n + u @ f for n, f in wrenches] for w, u in twists]
     return np.array(rows).reshape(len(twists), len(wrenches))
 
@@ -194,13 +198,18 @@ def _turn(R: Array, B: Array) -> Array:
     axis = _axis(R)
     if axis is None or sum(_known(x, 0) for x in R.flat) == 6:
         return (R @ B) @ R.T
-    (i, k), e = axis, R[axis]
+    i, k = axis
+    e = R[axis]
     r, s = (j for j in range(3) if j != i)
     l, m = (j for j in range(3) if j != k)
-    a, b, sign = R[r, l], R[r, m], e * (-1) ** (i + k)  # the plane's block of R is [a b; -sign b, sign a]
+    # the plane's block of R is [a b; -sign b, sign a]
+    a = R[r, l]
+    b = R[r, m]
+    sign = e * (-1) ** (i + k)
     x, y, y_, z = B[l, l], B[l, m], B[m, l], B[m, m]
     t = a * (y + y_) - b * (x - z)
-    column, row = R @ B[:, k], R @ B[k, :]
+    column = R @ B[:, k]
+    row = R @ B[k, :]
     turned = {
         (r, r): x + b * t,
         (s, s): z - b * t,

@@ -31,7 +31,8 @@ TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), 
 
 def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """The method of `TAKEN` of this name, whose arguments are made arrays and must have its shapes."""
-    letters, names = TAKEN[word], list(inspect.signature(method).parameters)[1:]
+    letters = TAKEN[word]
+    names = list(inspect.signature(method).parameters)[1:]
     if len(names) < len(letters):
         names = [*letters]
     letter_of = dict(zip(names, letters, strict=True))
@@ -40,8 +41,8 @@ def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
         shape = group._shapes[letter]
         if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic" and x.itemsize >= 8:
             return x
-        found = quantities(f"{group}.{word}: {name}", x, shape)
-        return found if shape else x
+        values = quantities(f"{group}.{word}: {name}", x, shape)
+        return values if shape else x
 
     @wraps(method)
     def call(self: LieGroup, *given: Any, **named: Any) -> Any:
@@ -59,7 +60,7 @@ class LieGroup:
     `n`, `dim` and `hat` make a group; the rest follows from them. A subclass overrides what has a closed
     form, and tests/test_groups.py holds each override to the definition it replaces. Methods take single
     elements, without batch axes, run on floats and on the symbols of a trace alike, and return new arrays;
-    what has another shape, or is no number, raises ShapeError.
+    arguments of another shape, or other than numbers, raise ShapeError.
 
     Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body
     velocity g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of
@@ -81,14 +82,15 @@ class LieGroup:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        own = cls.__dict__
-        if isinstance(own.get("n"), int) and "nq" not in own:
-            cls.nq = own["n"] ** 2
-        if "name" not in own:
+        defined = cls.__dict__
+        if isinstance(defined.get("n"), int) and "nq" not in defined:
+            cls.nq = defined["n"] ** 2
+        if "name" not in defined:
             cls.name = cls.__name__
-        for name in TAKEN.keys() & own.keys():
-            if inspect.isfunction(own[name]):
-                setattr(cls, name, _checked(name, own[name]))
+        # methods that the subclass defines check the shapes of their arguments, as those of this class do
+        for name in TAKEN.keys() & defined.keys():
+            if inspect.isfunction(defined[name]):
+                setattr(cls, name, _checked(name, defined[name]))
 
     def __repr__(self) -> str:
         return self.name
@@ -100,12 +102,12 @@ class LieGroup:
         return hash((type(self), self._value()))
 
     def _value(self) -> Any:
-        """What tells two groups of one class apart: which object it is, unless a subclass knows better."""
+        """The value that groups of one class are compared by; the object itself, if not overridden."""
         return id(self)
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of what methods take, by the letters of `TAKEN`."""
+        """Shapes of the arguments of methods, by the letters of `TAKEN`."""
         return {"g": (self.n, self.n), "u": (self.dim,), "q": (self.nq,), "s": ()}
 
     # Elements
@@ -123,7 +125,7 @@ class LieGroup:
         return inverse(g)
 
     def hat(self, u: Array) -> Array:
-        """Algebra vector (dim,) to algebra matrix (n, n); linear. This is what defines a group."""
+        """Algebra vector (dim,) to algebra matrix (n, n); linear. It defines the group."""
         raise NotImplementedError(
             f"{type(self).__name__} must define hat(u), the matrix of an algebra vector"
         )
@@ -169,18 +171,23 @@ class LieGroup:
         known = is_numeric(g) and np.isfinite(np.asarray(g, float)).all()
         if known and (reason := _without_logarithm(np.asarray(g, float))):
             raise LogarithmError(_refusal(self, g, reason))
+        # 8 log(g^(1/8)) = log(g): near the identity the series of artanh converges fast
         root = g
         for _ in range(3):
             root = _square_root(root)
         one = np.eye(self.n)
-        Z = (root - one) @ inverse(root + one)
-        Z2, term, total = Z @ Z, Z, Z
+        Z = (root - one) @ inverse(root + one)  # log(root) = 2 artanh(Z)
+        Z2 = Z @ Z
+        term = Z
+        total = Z
         for k in range(3, 27, 2):
             term = term @ Z2
             total = total + term / k
         u = self.vee(16 * total)
+        # Newton's method on exp(u) = g removes what the roots lost of the last digits
         for _ in range(2):
             u = u + self.dexp_inverse_times(-u, self.vee(self.exp(-u) @ g - one))
+        # the way back tells whether u belongs to the algebra
         if known and not np.abs(self.exp(u) - g).max(initial=0.0) <= REACHED * np.abs(g).max(initial=1.0):
             reason = (
                 "its principal logarithm is no matrix of the algebra, or an eigenvalue lies too close to the "
@@ -190,7 +197,7 @@ class LieGroup:
         return u
 
     def by_factors(self, function: Callable[..., Array], *vectors: Array) -> Array:
-        """function(group, *vectors) of algebra vectors; of a product, joined from those of its factors."""
+        """function(group, *vectors) of algebra vectors; for a product, joined from its factors."""
         return function(self, *vectors)
 
     # Linear maps of the algebra
@@ -243,7 +250,7 @@ class LieGroup:
         return np.reshape(g, -1)
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
-        """Coordinates of g exp(u), where q are those of g."""
+        """Coordinates of g exp(u), for coordinates q of g."""
         return self.coordinates(self.compose(self.element(q), self.exp(u)))
 
     def coordinate_rate(self, q: Coordinates, v: Array) -> Array:
@@ -328,6 +335,7 @@ def _columns(rows: int, columns: list[Array]) -> Array:
 
 def _exponential_quotient(A: Array, halvings: int = 8, terms: int = 12) -> Array:
     """(exp(A) - 1)/A = sum of A^k/(k+1)!: the series at A/2^halvings, then F(2B) = F(B) + F(B) B F(B)/2."""
+    # scaling and doubling: the series converges fast near zero, and doubling is exact
     one = np.eye(len(A))
     B = A / 2.0**halvings
     F = one
@@ -352,6 +360,7 @@ def _without_logarithm(g: np.ndarray) -> str:
     negative = np.sort(values.real[(values.real < 0) & (np.abs(values.imag) <= ON_AXIS * sizes)])
     if not len(negative):
         return ""
+    # round-off splits a double eigenvalue in two: neighbours count as one, with their number
     clusters = np.split(negative, np.flatnonzero(np.diff(negative) > 10 * ON_AXIS * -negative[:-1]) + 1)
     at = min(clusters, key=lambda cluster: len(cluster) % 2 == 0)
     where = f"its eigenvalue {at.mean():.6g} lies on the negative real axis"
@@ -371,7 +380,8 @@ def _refusal(group: LieGroup, g: GroupElement, reason: str) -> str:
 
 def _square_root(A: Array, steps: int = 9) -> Array:
     """Principal square root, by the iteration of Denman and Beavers (1976), eq. (2.29) in Higham (1986)."""
-    Y, Z = A, np.eye(len(A))
+    Y = A
+    Z = np.eye(len(A))
     for _ in range(steps):
         Y, Z = 0.5 * (Y + inverse(Z)), 0.5 * (Z + inverse(Y))
     return Y
@@ -380,10 +390,12 @@ def _square_root(A: Array, steps: int = 9) -> Array:
 def block_diagonal(blocks: list[Array]) -> Array:
     """Square blocks along the diagonal, structural zeros elsewhere."""
     size = sum(len(block) for block in blocks)
-    rows, start = [np.zeros((0, size))], 0
+    rows = [np.zeros((0, size))]
+    start = 0
     for block in blocks:
         k = len(block)
-        left, right = np.zeros((k, start), int), np.zeros((k, size - start - k), int)
+        left = np.zeros((k, start), int)
+        right = np.zeros((k, size - start - k), int)
         rows.append(np.concatenate([left, block, right], axis=1))
         start += k
     return np.concatenate(rows)

@@ -93,7 +93,7 @@ def dc(x: Array) -> Array:
     return 3 * _c5(x) - _c4(x)
 
 
-# What the poles of the cotangent beyond the second give to _g1: 2 sum_{k>2} (2 pi k)^(-2j-4), j = 0, 1, ...
+# Poles of the cotangent beyond the second, as they enter _g1: 2 sum_{k>2} (2 pi k)^(-2j-4), j = 0, 1, ...
 _FAR_POLES = (
     2.54381206886256216e-5,
     5.58456839049441513e-8,

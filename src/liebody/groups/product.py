@@ -32,9 +32,9 @@ def _by_factors(
 ) -> Callable[..., Array]:
     """The operation of a product that is made of the same operation of each factor.
 
-    join   what is made of the factors' results
-    given  what the factors get of each argument
-    steps  whether it is a step of its own, where that is more than arithmetic on each entry
+    join   joins the factors' results
+    given  for each argument, how it is divided among the factors
+    steps  whether each factor is a repeated step; only worth it for more than arithmetic on each entry
     """
 
     def method(self: Product, *arrays: Array) -> Array:

@@ -17,7 +17,9 @@ class RealGroup(LieGroup):
     def __init__(self, size: int) -> None:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
             raise ShapeError(f"R(n) takes a number of dimensions n >= 0, not {size!r}")
-        self.n, self.dim, self.nq = int(size) + 1, int(size), int(size)
+        self.n = int(size) + 1
+        self.dim = int(size)
+        self.nq = int(size)
         self.name = f"R({size})"
 
     def _value(self) -> Any:

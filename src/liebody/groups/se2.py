@@ -114,14 +114,16 @@ class SE2Group(LieGroup):
     def _quadratic(self, u: Array, r: Array, s: Array) -> Array:
         """1 + r ad + s ad^2."""
         w, x, y = u
-        d, k, sw = 1 - s * w * w, r * w, s * w
+        d = 1 - s * w * w
+        k = r * w
+        sw = s * w
         return np.array([[1, 0, 0], [r * y + sw * x, d, -k], [sw * y - r * x, k, d]])
 
 
 class SE2CoverGroup(SE2Group):
     """Universal cover of SE(2): g = (R, p, angle), with q and u as in SE2, but nothing is periodic.
 
-    The matrix is that of a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle).
+    The matrix describes a planar motion that climbs by its angle: [Rz p; 0 1] with p = (x, y, angle).
     Nothing is wrapped.
     """
 

@@ -27,7 +27,9 @@ class SE3Group(LieGroup):
     """Rigid motions T = [R p; 0 1], u = (omega, v), q = (w, x, y, z, px, py, pz) with a unit quaternion."""
 
     n, dim, nq = 4, 6, 7
-    name, quaternions, poses = "SE3", (0,), (0,)
+    name = "SE3"
+    quaternions = (0,)
+    poses = (0,)
 
     def _value(self) -> Any:
         return self.name
@@ -42,7 +44,8 @@ class SE3Group(LieGroup):
 
     def compose(self, T1: Array, T2: Array) -> GroupElement:
         """(R1 R2, p1 + R1 p2); Mueller-Terze eq. (5)."""
-        (R1, p1), (R2, p2) = self.parts(T1), self.parts(T2)
+        R1, p1 = self.parts(T1)
+        R2, p2 = self.parts(T2)
         return self.motion(R1 @ R2, p1 + R1 @ p2)
 
     def inverse(self, T: GroupElement) -> GroupElement:
@@ -89,7 +92,8 @@ class SE3Group(LieGroup):
         """
         u = np.asarray(u)
         omega, v = u[:3], u[3:]
-        x, along = omega @ omega, omega @ v
+        x = omega @ omega
+        along = omega @ v
         W, V = SO3.hat(omega), SO3.hat(v)
         D = SO3.dexp(omega)
         Q = (
@@ -107,7 +111,8 @@ class SE3Group(LieGroup):
         """
         u = np.asarray(u)
         omega, v = u[:3], u[3:]
-        x, W = omega @ omega, SO3.hat(omega)
+        x = omega @ omega
+        W = SO3.hat(omega)
         A = SO3.dexp_inverse(omega)
         B = (
             -0.5 * SO3.hat(v)
@@ -122,8 +127,10 @@ class SE3Group(LieGroup):
         omega, v = u[:3], u[3:]
         x = omega @ omega
         g = coefficients.g(x)
-        upper, lower = cross(omega, w[:3]), cross(omega, w[3:]) + cross(v, w[:3])
-        upper2, lower2 = cross(omega, upper), cross(omega, lower) + cross(v, upper)
+        upper = cross(omega, w[:3])
+        lower = cross(omega, w[3:]) + cross(v, w[:3])
+        upper2 = cross(omega, upper)
+        lower2 = cross(omega, lower) + cross(v, upper)
         return np.concatenate(
             [
                 w[:3] - 0.5 * upper + g * upper2,
@@ -140,7 +147,8 @@ class SE3Group(LieGroup):
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
         q, u = np.asarray(q), np.asarray(u)
-        Q, omega = q[:4], u[:3]
+        Q = q[:4]
+        omega = u[:3]
         moved = q[4:] + quaternion_rotate(Q, _dexp_times(omega, u[3:]))
         return np.concatenate([quaternion_product(Q, quaternion_exp(omega)), moved])
 

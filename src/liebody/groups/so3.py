@@ -48,9 +48,10 @@ def quaternion_exp(u: Array) -> Array:
 def quaternion_log(q: Coordinates) -> Array:
     """Rotation vector of a unit quaternion, the short way round (q and -q are one rotation): |u| <= pi.
 
-    Continuous but for rotations by pi, where w = 0 and the sign is that of (x, y, z).
+    Continuous but for rotations by pi, where w = 0 and the sign follows (x, y, z).
     """
     w, v = q[0], q[1:]
+    # q and -q are one rotation: the one with w >= 0 has the angle up to pi
     factor = coefficients.quaternion_angle(absolute(w), v @ v)
     return where(w < 0, -factor, factor) * v
 
@@ -72,6 +73,7 @@ def _quaternion(R: Array) -> Array:
     xx, yy, zz = R[0, 0], R[1, 1], R[2, 2]
     wx, wy, wz = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     xy, yz, zx = R[0, 1] + R[1, 0], R[1, 2] + R[2, 1], R[2, 0] + R[0, 2]
+    # the diagonal entry of the chosen column is 4 times the largest square, at least 1: no cancellation
     column = np.array([1 + xx + yy + zz, wx, wy, wz])
     largest = column[0]
     for diagonal, candidate in (
@@ -94,7 +96,8 @@ class SO3Group(LieGroup):
     """Rotation matrices R, with u = omega; flat coordinates are unit quaternions (w, x, y, z)."""
 
     n, dim, nq = 3, 3, 4
-    name, quaternions = "SO3", (0,)
+    name = "SO3"
+    quaternions = (0,)
 
     def _value(self) -> Any:
         return self.name
@@ -153,8 +156,8 @@ class SO3Group(LieGroup):
     def coordinates(self, R: Array) -> Coordinates:
         """Unit quaternion with w >= 0.
 
-        Of the matrix 4 q q^T, whose entries are linear in R, the column with the largest diagonal entry,
-        normalised (Shepperd, 1978): no digit is lost at any angle.
+        It is a column of the matrix 4 q q^T, whose entries are linear in R: the column with the largest
+        diagonal entry, normalised (Shepperd, 1978). No digit is lost at any angle.
         """
         return _quaternion(R)
 

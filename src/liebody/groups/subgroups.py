@@ -89,7 +89,10 @@ class _Turning(MotionSubgroup):
     def _turn_about(
         self, axis: np.ndarray, point: np.ndarray, pitch: float = 0.0, slides: tuple[np.ndarray, ...] = ()
     ) -> None:
-        self.axis, self.point, self._climb, self._slides = axis, point, pitch, slides
+        self.axis = axis
+        self.point = point
+        self._climb = pitch
+        self._slides = slides
         climbing = f", pitch={pitch}" if pitch else ""
         at = f", point={_text(point)}" if point.any() else ""
         self.name = f"{type(self).__name__}({_text(axis)}{climbing}{at})"
@@ -105,7 +108,8 @@ class _Turning(MotionSubgroup):
         return SE3.motion(rotation, shift)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
-        angles, shifts = random_angles(rng, shape), rng.standard_normal((*shape, self.nq - 1))
+        angles = random_angles(rng, shape)
+        shifts = rng.standard_normal((*shape, self.nq - 1))
         return np.concatenate([angles, shifts], axis=-1)
 
 
@@ -132,7 +136,8 @@ class Prismatic(_OfAxis):
         self._set_axis(unit_vector(axis, "axis"))
 
     def _set_axis(self, axis: Array) -> None:
-        self.axis, self.name = axis, f"Prismatic({_text(axis)})"
+        self.axis = axis
+        self.name = f"Prismatic({_text(axis)})"
         self._set_twists([_along(axis)])
 
     def pose(self, q: Coordinates) -> GroupElement:
@@ -155,7 +160,8 @@ class Helical(_Turning, RealGroup):
 
     def __init__(self, axis: Any, pitch: float, point: Any = _ORIGIN) -> None:
         super().__init__(1)
-        axis, self.pitch = unit_vector(axis, "axis"), _pitch(pitch, "Revolute")
+        axis = unit_vector(axis, "axis")
+        self.pitch = _pitch(pitch, "Revolute")
         self._turn_about(axis, _point(point), self.pitch)
 
 
@@ -213,7 +219,8 @@ class PlanarHelical(_Turning, SE2CoverGroup):
     """
 
     def __init__(self, normal: Any, pitch: float, point: Any = _ORIGIN) -> None:
-        self.normal, self.pitch = unit_vector(normal, "normal"), _pitch(pitch, "Planar")
+        self.normal = unit_vector(normal, "normal")
+        self.pitch = _pitch(pitch, "Planar")
         self._turn_about(self.normal, _point(point), self.pitch, _normal_directions(self.normal))
 
 
@@ -260,7 +267,7 @@ def _rotation_about(axis: np.ndarray, point: np.ndarray, angle: Array) -> tuple[
     c, s = cos(angle), sin(angle)
     onto = np.outer(axis, axis)
     rotation = onto + c * (np.eye(3) - onto) + s * skew(axis)
-    arm = point - axis * (axis @ point)
+    arm = point - axis * (axis @ point)  # from the axis through the origin, which R leaves alone
     return rotation, arm - c * arm - s * cross(axis, arm)
 
 
@@ -286,7 +293,7 @@ def three_numbers(value: Any, what: str) -> np.ndarray:
     """Three finite numbers (3,); raises ShapeError and ModelError."""
     try:
         vector = np.array(value, dtype=float)
-    except Exception as error:  # of whatever stands there
+    except Exception as error:  # any object may be given, and its conversion may raise anything
         pass_on_signals(error)
         vector = np.empty(0)
     if vector.shape != (3,):

@@ -1,4 +1,4 @@
-"""Groups of one's own: from a basis of matrices, or from structure constants."""
+"""Groups that users define: from a basis of matrices, or from structure constants."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ class MatrixGroup(LieGroup):
         self.dim, self.n = self.basis.shape[:2]
         if self.basis.shape[2] != self.n:
             raise ShapeError(f"algebra matrices are square; the basis has shape {self.basis.shape}")
-        self.nq, self.name = self.n**2, name
+        self.nq = self.n**2
+        self.name = name
         if np.linalg.matrix_rank(self.basis.reshape(self.dim, -1)) < self.dim:
             raise ModelError(
                 f"the {self.dim} matrices of {name} are linearly dependent; leave out what repeats"
             )
+        # closed under the bracket: [E_i, E_j] must be a combination of the basis
         for i in range(self.dim):
             for j in range(i):
                 bracket = self.basis[i] @ self.basis[j] - self.basis[j] @ self.basis[i]
@@ -58,7 +60,8 @@ class AdjointGroup(LieGroup):
     def __init__(self, structure: Any, name: str = "AdjointGroup") -> None:
         self.structure = c = _floats(structure, 3, "structure constants", "(dim, dim, dim)")
         self.n = self.dim = len(c)
-        self.nq, self.name = self.n**2, name
+        self.nq = self.n**2
+        self.name = name
         if len(set(c.shape)) > 1:
             raise ShapeError(f"structure constants have shape (dim, dim, dim), not {c.shape}")
         scale = max(1.0, np.abs(c).max(initial=0.0))
@@ -70,6 +73,7 @@ class AdjointGroup(LieGroup):
             raise ModelError(
                 f"structure constants of {name} break Jacobi's identity; they belong to no group"
             )
+        # ad is one to one exactly if no combination of the e_i commutes with all others
         self._faithful = np.linalg.matrix_rank(c.transpose(1, 0, 2).reshape(self.dim, -1)) == self.dim
 
     def _value(self) -> Any:

@@ -24,8 +24,8 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError
-from ..compiler import Function, Kernel, jvp, trace
-from ..groups import LieGroup, Product, R
+from ..compiler import Function, Kernel, trace
+from ..groups import AlongGroup, LieGroup, Product, R
 from ..runs import EventLog, HybridRun, HybridStates
 from ..scalars import Array, absolute, where
 from .in_place import InPlaceOf, changed
@@ -285,12 +285,5 @@ class VariedSystem(InPlaceOf):
 
 def along_direction(function: Function) -> Function:
     """The derivative of function(..., s) at s = 0 along a direction: a function (..., direction)."""
-    along = jvp(function, "s")
     shapes = {key: x.shape for key, x in function.inputs.items()}
-    zero = np.zeros(shapes["s"])
-
-    def derivative(*arguments: Any) -> Array:
-        *others, direction = arguments
-        return along(*others, zero, direction)
-
-    return trace(derivative, shapes, f"{function.name}_along")
+    return trace(AlongGroup(function).jvp(), shapes, f"{function.name}_along")

@@ -27,13 +27,13 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..base.errors import IntegrationError, ShapeError
-from ..compiler import Function, Program, jacobian, repeated, trace
+from ..compiler import Function, Program, repeated, trace
 from ..compiler.graph.derivatives import forward
 from ..compiler.graph.graph import live, undisturbed
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.programs.passes import objects
 from ..compiler.programs.sparse import derivative, traced_to_differentiate
-from ..groups import LieGroup
+from ..groups import LieGroup, along_group
 from ..groups.product import slices
 from ..scalars import Array
 from ..scalars.linear import back_substitute, factor, is_numeric, is_zero, product, solve
@@ -181,18 +181,17 @@ class MechanicalEquations:
 
     def momentum_gradient(self, q: Array, v: Array) -> Array:
         """d(M(q exp s) v)/ds at s = 0, (dim, dim), for a fixed v."""
-        return self._whole._momentum(q, np.zeros(self.dim, int), v, *self._u)
+        return self._whole._momentum(q, v, *self._u)
 
     @cached_property
-    def _momentum(self) -> Function:
-        group, dim = self.group, self.dim
-
-        def momentum(q: Array, s: Array, v: Array, *u: Array) -> Array:
+    def _momentum(self) -> Callable[..., Array]:
+        def momentum(q: Array, v: Array, *u: Array) -> Array:
             M = self.at(*u)["M"] if self.at else self._M
-            return product(M(group.integrate(q, s)), v)
+            return product(M(q), v)
 
-        shapes = {"q": group.nq, "s": dim, "v": dim, **({"u": self.efforts} if self.at else {})}
-        return jacobian(trace(momentum, shapes, "momentum"), "s", "forward")
+        shapes = {"q": self.group.nq, "v": self.dim, **({"u": self.efforts} if self.at else {})}
+        moved = along_group(momentum, shapes, {"q": self.group}, name="momentum")
+        return moved.jacobian(mode="forward")
 
     def constraint(self, q: Array) -> Array:
         """g(q), (m,)."""

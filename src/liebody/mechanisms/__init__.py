@@ -3,11 +3,17 @@
 contract          the contract of a mechanism, and the open tree in joint coordinates
 forces            forces of joints, frames, dampers, stops, contacts
 potential         forces of a potential energy
-rigid_body        one rigid body on SE(3) or a subgroup: Boltzmann-Hamel equations
+rigid_body        one rigid body on SE(3), a subgroup or any other group
+boltzmann_hamel   the equations of motion in any velocities v = S(x) dx/dt
+algebra           checks of brackets and inertias
+added_mass        what an ideal fluid adds to the inertia of an ellipsoid
 hamiltonian_form  a tree whose state is (q, p)
 constrained/      bodies in absolute coordinates with constraints, and trees with closed loops
 """
 
+from .added_mass import ellipsoid_added_mass
+from .algebra import structure_constants
+from .boltzmann_hamel import BoltzmannHamel, exponential_transformation, roll_pitch_yaw_transformation
 from .contract import Mechanism, OpenTree
 from .forces import (
     Bushing,
@@ -24,15 +30,7 @@ from .forces import (
 )
 from .hamiltonian_form import HamiltonianForm
 from .potential import Potential
-from .rigid_body import (
-    BoltzmannHamel,
-    RigidBody,
-    SelectedMotions,
-    ellipsoid_added_mass,
-    exponential_transformation,
-    roll_pitch_yaw_transformation,
-    structure_constants,
-)
+from .rigid_body import RigidBody, SelectedMotions
 
 __all__ = [
     "BoltzmannHamel",

@@ -1,4 +1,4 @@
-"""What every integrator asks of a mechanism; and the joint coordinates of a tree, which answer it.
+"""The contract between mechanisms and integrators, and its first implementation: the joints of a tree.
 
     dq/dt = v (left-trivialised),    M(q) dv/dt + b(q, v) + J(q)^T lambda = Q(t, q, v, u),    g(q) = 0
 
@@ -21,7 +21,7 @@ from ..base.errors import IntegrationError, ModelError, ShapeError
 from ..bodies import Tree
 from ..bodies.labels import Labels, labels
 from ..bodies.tree import OfTree
-from ..compiler import Function, Graph, Guard, Kernel, Program, jvp, trace, traced
+from ..compiler import Function, Graph, Guard, Kernel, Program, traced
 from ..compiler.programs.layout import FlatLayout, Sendable
 from ..dynamics import (
     FREE_FALL,
@@ -32,7 +32,7 @@ from ..dynamics import (
     mass_matrix,
     potential_energy,
 )
-from ..groups import Product, R
+from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
 from ..stepping.flow import Part
 from ..stepping.singular import Watch
@@ -54,13 +54,13 @@ class Parts(NamedTuple):
 
 
 class Mechanism(Sendable):
-    """What moves: q are coordinates (nq,) on `group`, v velocities (nv,) in its algebra, u efforts (nu,).
+    """A mechanism with coordinates q (nq,) on `group`, velocities v (nv,) in its algebra, efforts u (nu,).
 
     name    for messages and records
     labels  names and units of q and of v
-    drives  those of u; None where there is one for each of v
-    layout  its parameters, if it has some; flows take them behind the efforts, (u, p)
-    values  those that it has by default
+    drives  names and units of u; None if there is one effort for each velocity
+    layout  its free parameters, if it has some; flows take them behind the efforts, (u, p)
+    values  default values of the parameters
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
     implicit ones, `functions` for kernels.
@@ -115,7 +115,7 @@ class Mechanism(Sendable):
     ) -> Parts:
         """The parts of a compiled loop of an explicit method.
 
-        stabilized  what is done against drift of constraints, as `stabilization` gives it
+        stabilized  stabilisation of the constraints, as `stabilization` gives it
         feedback    (t, q, v) -> u (nu,), which takes the place of the efforts; (t, q, v, p) where there are
                     parameters
         watched     whether they are made for `Flow` to watch the pivots of the constraints
@@ -127,7 +127,8 @@ class Mechanism(Sendable):
 
         more  how many numbers stand in y after v
         """
-        state, algebra = Product(self.group, R(self.nv + more)), self.group.dim + self.nv + more
+        state = Product(self.group, R(self.nv + more))
+        algebra = self.group.dim + self.nv + more
 
         def advance(y: Array, psi: Array) -> Array:
             return state.normalize(state.integrate(y, psi))
@@ -135,7 +136,8 @@ class Mechanism(Sendable):
         def pull(psi: Array, f: Array) -> Array:
             return state.dexp_inverse_times(-psi, f)
 
-        point, rates = {"y": self.nq + self.nv + more, "psi": algebra}, {"psi": algebra, "f": algebra}
+        point = {"y": self.nq + self.nv + more, "psi": algebra}
+        rates = {"psi": algebra, "f": algebra}
         return (
             partial(traced, advance, point, least=LONG_POINT),
             partial(traced, pull, rates, least=LONG_POINT),
@@ -153,7 +155,7 @@ class Mechanism(Sendable):
         if not self.layout.size:
             return self
         here = self._at(p)
-        vars(here)["nominal"] = self, p
+        vars(here)["nominal"] = self, p  # for derivatives, which trace from the nominal mechanism
         return here
 
     def _at(self, p: Array) -> Self:
@@ -166,16 +168,16 @@ class Mechanism(Sendable):
         return self.at(u[k:]), u[:k], u[k:]
 
     def laws(self) -> dict[str, Any]:
-        """M, b and Q of these, as functions: what of `mechanics` may depend on parameters."""
+        """M, b and Q of `mechanics`, as functions: the laws that may depend on parameters."""
         raise NotImplementedError
 
     def parametric_laws(self) -> dict[str, Any]:
-        """These laws, the length of u, and `at` where there are free parameters."""
+        """`laws`, the length of u, and `at` for mechanisms with free parameters."""
         at = {"at": lambda u: self.given(u)[0].laws()} if self.layout.size else {}
         return {"efforts": self.nu + self.layout.size, **self.laws(), **at}
 
     def acting(self, u: Array) -> Array:
-        """What acts of the efforts u (..., nu)."""
+        """The efforts that act if u (..., nu) are asked for, as drives have limits."""
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
@@ -191,16 +193,16 @@ class Mechanism(Sendable):
 
         dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
         """
-        space = {"q": self.nq, "s": self.group.dim}
+        # at other parameters (`at`) the potential is traced from the nominal mechanism, with p as inputs
         nominal, *p = vars(self).get("nominal", (self,))
 
-        def potential(q: Array, s: Array, *p: Array) -> Any:
-            return (nominal.at(*p) if p else self).potential(self.group.integrate(q, s))
+        def potential(q: Array, *p: Array) -> Any:
+            return (nominal.at(*p) if p else self).potential(q)
 
-        given = {"parameters": nominal.layout.size} if p else {}
-        moved = trace(potential, {**space, **given}, "potential")
-        still, slides = np.zeros(self.group.dim, int), np.zeros(self.group.dim - self.nv, int)
-        return self.applied(t, q, v, u) @ v + jvp(moved, "s")(q, still, *p, np.concatenate([v, slides]))
+        shapes = {"q": self.nq, **({"parameters": nominal.layout.size} if p else {})}
+        stored = along_group(potential, shapes, {"q": self.group}, name="potential").jvp()
+        slides = np.zeros(self.group.dim - self.nv, int)  # coordinates without a velocity, as of curves
+        return self.applied(t, q, v, u) @ v + stored(q, *p, np.concatenate([v, slides]))
 
     @property
     def works(self) -> bool:
@@ -213,12 +215,12 @@ class Mechanism(Sendable):
 
     def function(self, name: str) -> Function | Program:
         """The traced one of `functions`; free parameters (np,) come last."""
-        made, shapes = self.functions()[name]
+        function, shapes = self.functions()[name]
         if not self.layout.size:
-            return traced(made, shapes, name, loops=self.loops)
+            return traced(function, shapes, name, loops=self.loops)
 
-        def at_parameters(*given: Array) -> Any:
-            return self.at(given[-1]).functions()[name][0](*given[:-1])
+        def at_parameters(*arguments: Array) -> Any:
+            return self.at(arguments[-1]).functions()[name][0](*arguments[:-1])
 
         return traced(at_parameters, {**shapes, "parameters": self.layout.size}, name, loops=self.loops)
 
@@ -250,17 +252,18 @@ class Mechanism(Sendable):
     def with_forces(self, *forces: Force) -> Self:
         """This mechanism with further forces; made once for the same ones.
 
-        Raises ModelError for what is no `Force`, and for joints that are not there.
+        Raises ModelError for objects that are no `Force`, and for unknown joints.
         """
         for force in forces:
             check_force(force, self.joints)
         key = ("forces", *forces)
         if forces and key not in self.flows:
-            made = copy.copy(self)
+            # a copy shares the numbers, not what was compiled without these forces
+            mechanism = copy.copy(self)
             for compiled in ("flows", "_kernels", "works", "idle_limits"):
-                vars(made).pop(compiled, None)
-            made.take(forces)
-            self.flows[key] = made
+                vars(mechanism).pop(compiled, None)
+            mechanism.take(forces)
+            self.flows[key] = mechanism
         return self.flows[key] if forces else self
 
     def take(self, forces: tuple[Force, ...]) -> None:
@@ -288,7 +291,7 @@ class Mechanism(Sendable):
         return vectors("q", q, self.nq, finite=False)
 
     def stabilization(self, given: Any, dt: float | None) -> Any:
-        """What is done against drift of constraints, by name; there are none here."""
+        """The stabilisation of constraints, by name; without constraints there is none."""
         if given is not None:
             raise IntegrationError(
                 f"stabilization is {given!r}, and {self.name} has no constraints to stabilise; leave it out"
@@ -361,12 +364,17 @@ class OpenTree(OfTree, Mechanism):
         clipped: bool = False,
         robot: Any = None,
     ) -> None:
-        self.tree, self.name, self.forces, self.clipped = tree, tree.name, tuple(forces), clipped
+        self.tree = tree
+        self.name = tree.name
+        self.forces = tuple(forces)
+        self.clipped = clipped
         self.gravity = floats("gravity", gravity, finite=False)
         if self.gravity.shape != (3,) or not np.isfinite(self.gravity).all():
             raise ShapeError(f"gravity is {gravity!r}, expected three finite numbers, such as (0, 0, -9.81)")
         if robot is not None:
-            self.layout, self.values, self._source = robot.layout, robot.values, robot.at
+            self.layout = robot.layout
+            self.values = robot.values
+            self._source = robot.at
         for force in self.forces:
             check_force(force, self.joints)
 
@@ -388,20 +396,21 @@ class OpenTree(OfTree, Mechanism):
         return None if acting or not names else Limits(names, *numbers[2:])
 
     def limited(self, q: Array, p: Array = None) -> Array:
-        found = q[..., self._columns]
+        coordinates = q[..., self._columns]
         _, _, (ratio, offset, *_) = self.tree.limits
-        return ratio * found + offset if self._followers else found
+        return ratio * coordinates + offset if self._followers else coordinates
 
     @cached_property
     def _columns(self) -> Any:
         """Where the coordinates with limits stand, as a slice where they are neighbours."""
         _, columns, _ = self.tree.limits
-        first, end = columns[0], columns[-1] + 1
+        first = columns[0]
+        end = columns[-1] + 1
         return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
 
     @cached_property
     def _followers(self) -> bool:
-        """Whether limits are those of joints that follow others."""
+        """Whether some of the limits belong to joints that follow others."""
         _, _, (ratio, offset, *_) = self.tree.limits
         return bool((ratio != 1).any() or offset.any())
 
@@ -412,12 +421,12 @@ class OpenTree(OfTree, Mechanism):
         return v
 
     def acting(self, u: Array) -> Array:
-        """What acts of efforts u (..., nv): all of them, or as much as the effort limits allow."""
+        """Efforts u (..., nv), clipped to the effort limits if the mechanism is `clipped`."""
         if not self.clipped:
             return u
         limits = np.full(self.nv, np.inf)
         for body in self.tree.bodies:
-            if body.joint.mimic is None:
+            if body.joint.mimic is None:  # joints that follow have no effort of their own
                 limits[body.dofs] = body.joint.effort_limit
         return np.stack(
             [u[..., i] if np.isinf(x) else minimum(maximum(u[..., i], -x), x) for i, x in enumerate(limits)],
@@ -447,7 +456,7 @@ class OpenTree(OfTree, Mechanism):
         return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity), wrenches)
 
     def rates(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
-        """The velocity of the state (q, v): that of q in the algebra, and dv/dt, (nv,) each."""
+        """The velocity of the state (q, v): dq/dt in the algebra, and dv/dt, (nv,) each."""
         return v, self.acceleration(t, q, v, u)
 
     def stored(self, q: Array) -> Any:
@@ -457,13 +466,14 @@ class OpenTree(OfTree, Mechanism):
     def potential(self, q: Array) -> Any:
         return potential_energy(self.tree, q, tuple(self.gravity)) + self.stored(q)
 
-    # -- what is made of them -------------------------------------------------------------------------------
+    # -- parts, laws and kernels -----------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
         return {"group": self.group, **self.parametric_laws()}
 
     def laws(self) -> dict[str, Any]:
-        tree, nu = self.tree, self.nu
+        tree = self.tree
+        nu = self.nu
         return {
             "M": lambda q: mass_matrix(tree, q),
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
@@ -480,7 +490,8 @@ class OpenTree(OfTree, Mechanism):
         return self._parts(feedback, 1)
 
     def _parts(self, feedback: Feedback | None, meters: int) -> Parts:
-        nq, end = self.nq, self.nq + self.nv
+        nq = self.nq
+        end = self.nq + self.nv
 
         def field(t: Any, y: Array, u: Array) -> Array:
             q, v = y[:nq], y[nq:end]
@@ -488,6 +499,7 @@ class OpenTree(OfTree, Mechanism):
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
             w = here.velocity(q, v)
+            # metered: one more state variable, the work, whose rate is the power of efforts
             power = [np.reshape(here.efforts(t, q, w, u) @ w, 1)] * meters
             return np.concatenate([*here.rates(t, q, v, u), *power])
 
@@ -497,7 +509,8 @@ class OpenTree(OfTree, Mechanism):
     @cached_property
     def works(self) -> bool:
         """Whether forces do work, where no efforts are given, at some values of the parameters."""
-        free = Graph().symbols("parameters", self.layout.size)  # damping that is zero by default, too
+        # with symbols for the parameters, so that damping that is zero by default counts, too
+        free = Graph().symbols("parameters", self.layout.size)
 
         def acts(force: Force) -> bool:
             joints = (body.joint for body in self.at(free).tree.bodies)

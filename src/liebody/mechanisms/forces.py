@@ -75,7 +75,7 @@ class Force:
         """Raise ModelError for joints, by name, that are not among these of a mechanism."""
 
     def checked(self, found: Array, shape: tuple[int, ...], where: str) -> Array:
-        """What a law returned. Raises ShapeError where that has another shape."""
+        """The result of a law as an array. Raises ShapeError if it has another shape."""
         if np.shape(found) != shape:
             raise ShapeError(
                 f"{type(self).__name__} gives {where} an array of shape {np.shape(found)}, expected {shape}"
@@ -90,7 +90,7 @@ class JointForce(Force):
     """
 
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
-        """What the law depends on in this joint, numbers or (dim,) each; None: it does not act there."""
+        """The coefficients of the law in this joint, numbers or (dim,) each; None: it does not act there."""
         return ()
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
@@ -104,8 +104,10 @@ class JointForce(Force):
 
     def numbers_in(self, joint: Joint) -> tuple[Array, ...] | None:
         """As `numbers`, (dim,) each; None for joints that do not move."""
-        found = self.numbers(joint) if joint.dim else None
-        return None if found is None else tuple(np.broadcast_to(np.asarray(x), (joint.dim,)) for x in found)
+        numbers = self.numbers(joint) if joint.dim else None
+        return (
+            None if numbers is None else tuple(np.broadcast_to(np.asarray(x), (joint.dim,)) for x in numbers)
+        )
 
     def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
         """As `Force.on_tree`; of a joint that follows another, at the velocity of that."""
@@ -113,7 +115,8 @@ class JointForce(Force):
         for body in tree.bodies:
             numbers = self.numbers_in(body.joint)
             if numbers is not None:
-                x, rates = body.joint_coordinates(q), body.joint_rates(v)
+                x = body.joint_coordinates(q)
+                rates = body.joint_rates(v)
                 effort = self.effort(t, x, rates, *numbers)
                 effort = self.checked(effort, (body.joint.dim,), f"joint {body.joint.name!r}")
                 tau[body.dofs] = tau[body.dofs] + body.ratio * effort
@@ -165,8 +168,8 @@ class Bushing(FrameForce):
     a, b               frames; of a robot, "world" is one, too
     stiffness          K: a number, or (3,) along the axes                                             [N/m]
     damping            D, likewise                                                                   [N s/m]
-    turning_stiffness  K_r, likewise; the moment is that of the energy tr(G (1 - R)), K_r times the angle
-                       where that is small, without a singularity at any attitude                  [N m/rad]
+    turning_stiffness  K_r, likewise; the moment follows from the energy tr(G (1 - R)): K_r times the angle
+                       for small angles, without a singularity at any attitude                     [N m/rad]
     turning_damping    D_r, likewise                                                             [N m s/rad]
     """
 
@@ -196,6 +199,7 @@ class Bushing(FrameForce):
         p, C = _relative(Ta, Tb)
         rate = C @ Vb[3:] - Va[3:] - cross(Va[:3], p)
         f = -(np.array(self.stiffness) * p + np.array(self.damping) * rate)
+        # m = -2 vee(skew(G R)), the gradient of tr(G (1 - R))
         A = self._turning[:, None] * C
         m = -np.array([A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]])
         m = m - np.array(self.turning_damping) * (Vb[:3] - C.T @ Va[:3])
@@ -248,8 +252,8 @@ class SmoothContact(FrameForce):
     name = "contact"
 
     def __post_init__(self) -> None:
-        given = [self.frames] if isinstance(self.frames, str) else self.frames
-        frames = members("SmoothContact: frames", given, "names of frames")
+        named = [self.frames] if isinstance(self.frames, str) else self.frames
+        frames = members("SmoothContact: frames", named, "names of frames")
         n = floats("SmoothContact: normal", self.normal)
         if n.shape != (3,) or not n.any():
             raise ModelError(f"SmoothContact: normal is {self.normal!r}, expected a direction (3,)")
@@ -269,14 +273,19 @@ class SmoothContact(FrameForce):
     def force(self, x: Array, u: Array) -> Array:
         """The force (3,) on a point at x (3,) with the velocity u (3,), in the world's axes.          [N]"""
         n = np.array(self.normal)
-        rise, (near, deep) = n @ u, self._depth(x)
+        rise = n @ u
+        # near: within w of the surface, where the depth is a parabola; deep: linear below that
+        near, deep = self._depth(x)
         F = self.stiffness * (near * near / (4 * self.width) + deep) * maximum(1 - self.damping * rise, 0.0)
+        # friction goes smoothly from D |u| to mu F_n; a tiny term keeps the root differentiable at zero
         slip = u - rise * n
-        most, wanted = self.friction * F, self.viscosity * slip
+        most = self.friction * F
+        wanted = self.viscosity * slip
         return F * n - most / sqrt(most * most + wanted @ wanted + LEAST_FRICTION**2) * wanted
 
     def energy(self, *at: Any, **more: Any) -> Any:
-        w, total = self.width, 0.0
+        w = self.width
+        total = 0.0
         for T in at:
             near, deep = self._depth(T[:3, 3])
             total = total + near * near * near / (12 * w) + deep * (deep / 2 + w)
@@ -284,7 +293,8 @@ class SmoothContact(FrameForce):
 
     def _depth(self, x: Array) -> tuple[Any, Any]:
         """w - y between 0 and 2 w, and the depth below that."""
-        y, w = np.array(self.normal) @ x - self.height, self.width
+        y = np.array(self.normal) @ x - self.height
+        w = self.width
         return minimum(maximum(w - y, 0.0), 2 * w), maximum(-w - y, 0.0)
 
 
@@ -333,8 +343,8 @@ class _ByJoint(JointForce):
                 _check_number(name, x, self.allowed.get(field, "zero or more"))
 
     def check(self, joints: Collection[str]) -> None:
-        given = [name for value in vars(self).values() if isinstance(value, tuple) for name, _ in value]
-        for name in given:
+        fields = [value for value in vars(self).values() if isinstance(value, tuple)]
+        for name in [name for value in fields for name, _ in value]:
             if name not in joints:
                 kind = type(self).__name__
                 raise ModelError(f"{kind}: there is no joint {name!r}; known are {', '.join(joints)}")
@@ -385,9 +395,9 @@ class JointSpring(_ByJoint):
     def numbers(self, joint: Joint) -> Sequence[Array] | None:
         if not isinstance(joint.group, (Revolute, Prismatic)):
             return None
-        own = self.stiffness is None
-        acting = _acting(joint.stiffness if own else _of(self.stiffness, joint))
-        rest = joint.rest if own else _of(self.rest, joint)
+        of_joint = self.stiffness is None
+        acting = _acting(joint.stiffness if of_joint else _of(self.stiffness, joint))
+        rest = joint.rest if of_joint else _of(self.rest, joint)
         return acting and (*acting, rest, float(isinstance(joint.group, Revolute)))
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
@@ -424,7 +434,7 @@ class JointLimits(_ByJoint):
     def stops(cls, tree: Tree, contact: float = 0.02) -> JointLimits:
         """Stops of a tree whose contacts take this time [s]: k = m (pi / contact)^2, T = contact / pi.
 
-        m is what a joint feels of the tree, 1 / (M^-1)_ii, with all joints in the middle of their limits.
+        m is the inertia that a joint feels, 1 / (M^-1)_ii, with all joints in the middle of their limits.
 
         Raises ModelError for a tree of symbols.
         """
@@ -434,6 +444,7 @@ class JointLimits(_ByJoint):
         for body in limited:
             ends = [x for x in (*body.joint.lower, *body.joint.upper) if abs(x) < NO_LIMIT]
             q[body.coordinates] = np.mean(ends)
+        # the inertia that a joint feels with all others free to move, 1 / (M^-1)_ii, sets the stiffness
         M = mass_matrix(tree, q)
         if not is_numeric(M, q):
             raise ModelError(f"{tree.name} has symbols; give the stiffness of its stops, JointLimits(1e4)")
@@ -478,17 +489,19 @@ def _beyond(x: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
 
 
 def _push(d: Array, damping: Array) -> Array:
+    # the damper is clipped to the spring, so that the sum never pulls
     return d + minimum(maximum(damping, -d), d)
 
 
 def _stretch(x: Array, rest: Array, turns: Array) -> Array:
     """x - rest; of an angle between -pi and pi."""
     d = x - rest
+    # arctan2(sin, cos) counts the short way round; a slide's stretch needs no wrapping
     return where(turns > 0.5, arctan2(sin(d), cos(d)), d)
 
 
 def joint_laws(tree: Tree, kinds: Collection[str], contact: float = 0.02) -> tuple[JointForce, ...]:
-    """The forces that these kinds of what descriptions say of joints stand for (`bodies.JOINT_KINDS`).
+    """The forces for these kinds of joint data in descriptions (`bodies.JOINT_KINDS`).
 
     contact  how long stops are touched, `JointLimits.stops`                                             [s]
     """
@@ -515,22 +528,22 @@ class Limits(NamedTuple):
         """
         if ((x >= self.lower) & (x <= self.upper)).all():
             return {}
-        slack = 1e-9 * (1 + np.abs(x))
+        slack = 1e-9 * (1 + np.abs(x))  # a joint that rests on its limit has not passed it
         beyond = ((x < self.lower - slack) | (x > self.upper + slack)).reshape(-1, *x.shape[-2:]).any(axis=0)
-        found: dict[str, float] = {}
+        times: dict[str, float] = {}
         for i in np.flatnonzero(beyond.any(axis=0)).tolist():
             name = self.joints[i]
-            found[name] = min(float(t[np.argmax(beyond[:, i])]), found.get(name, np.inf))
-        return found
+            times[name] = min(float(t[np.argmax(beyond[:, i])]), times.get(name, np.inf))
+        return times
 
 
 def _check_number(name: str, given: Any, allowed: str = "zero or more") -> None:
-    """Raise ShapeError for what is neither number nor symbol, ModelError for a number that is not allowed."""
+    """Raise ShapeError unless it is a number or a symbol, ModelError for a number that is not allowed."""
     x = quantity(name, given)
     if is_numeric(x) and not (np.isfinite(x) and ALLOWED[allowed](x)):
         raise ModelError(f"{name} is {given!r}; give {allowed}")
 
 
 def _acting(values: Array) -> Sequence[Array] | None:
-    """What `numbers` of a law returns that is zero where these are: nothing to do where all of them are."""
+    """One coefficient for `numbers`; None if it is zero everywhere, so that the joint is skipped."""
     return None if is_numeric(values) and not np.any(values) else (values,)

@@ -18,7 +18,7 @@ class HamiltonianForm(OpenTree):
         form = HamiltonianForm(robot.tree, robot.gravity_vector)
         run = lb.simulate(form, q0, robot.legendre_transform(q0, v0), t_end=1.0, dt=1e-3)
 
-    Arguments as of `OpenTree`. Forces are those of velocities, v = M^-1 p; efforts given as a function are
+    Arguments as of `OpenTree`. Forces take velocities, v = M^-1 p; efforts given as a function are
     tau(t, q, p). For explicit methods.
     """
 

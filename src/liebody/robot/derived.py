@@ -67,12 +67,12 @@ def derivatives(
     whose coordinates are not the input's.
     """
     if isinstance(function, Kernel):
-        derived = differentiated(function.function, wrt, product, groups)
+        derived = derivative_graph(function.function, wrt, product, groups)
         return Kernel(derived, function.dtype, function.guard)
-    return Kernel(differentiated(function, wrt, product, groups))
+    return Kernel(derivative_graph(function, wrt, product, groups))
 
 
-def differentiated(
+def derivative_graph(
     function: Function | Program, wrt: str | Sequence[str], product: str | None, groups: Groups
 ) -> Function:
     """The function that `derivatives` compiles.

@@ -30,7 +30,7 @@ from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
-from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, differentiated
+from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
 from .table import Algorithms
 
 GRAVITY = dynamics.FREE_FALL
@@ -361,7 +361,7 @@ class Robot(Algorithms, OfTree, Parametric):
         # results of some algorithms are configurations, under the name of the algorithm: they change along
         # the group, as the configurations among the arrays do
         groups = dict.fromkeys([*CONFIGURATIONS, *PLACES], self.group)
-        return differentiated(self.kernel(name, **options).function, by, product, groups)
+        return derivative_graph(self.kernel(name, **options).function, by, product, groups)
 
     @checked
     def export_c(

@@ -136,7 +136,7 @@ class Algorithms:
         """
 
     def legendre_transform(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
-        """p = dL/dv = M(q) v (nv,): the conjugate momenta, with those of rotors. O(n).  [kg m2/s, kg m/s]
+        """p = dL/dv = M(q) v (nv,): the conjugate momenta, rotors included. O(n).  [kg m2/s, kg m/s]
 
         q, v  configuration (nq,) and velocity, left-trivialised, (nv,)
 
@@ -378,7 +378,7 @@ class Algorithms:
 
         q  configuration, (nq,)
 
-        The kinetic energy is that of the external motion plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
+        The kinetic energy is the external motion's plus q'^T (this) q' / 2. In (3.81) it is M_y of T_y = 1.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """
@@ -386,7 +386,7 @@ class Algorithms:
     def internal_jacobian(self, q: ArrayLike, task: Any, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """J_int = J_q - J_b Mbb^-1 Mbq (r, n): the task's velocity by the joints, while the base gives way.
 
-        The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext that of `external_jacobian`. This is
+        The task moves with  J_b nu_b + J_q q' = J_ext v_x + J_int q',  J_ext from `external_jacobian`. This is
         the generalized Jacobian of Umetani and Yoshida (1989); Feurstein (3.96).
 
         q     configuration, (nq,)
@@ -494,7 +494,7 @@ class Algorithms:
     def centroidal_velocity(self, q: ArrayLike, v: ArrayLike, *, parameters: Any = None, out: Any = None, threads: int = 1) -> Array:
         """(I_c^-1 l, p / m) (6,): the average velocity of all bodies, h_G by the centroidal inertia; O(n).
 
-        In the world's axes, at the centre of mass. Of a floating robot it is the locked velocity, moved there.
+        In the world's axes, at the centre of mass. For a floating robot it is the locked velocity, moved there.
         Orin, Goswami and Lee (2013). Raises ModelError for a tree without mass.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.

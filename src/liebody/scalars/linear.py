@@ -1,6 +1,6 @@
 """Small linear algebra over any scalar: floats, or the symbols of a trace.
 
-`numpy.linalg` works on floats only. What stands here are plain formulas in + - * /; an entry that is known to
+`numpy.linalg` works on floats only. These are plain formulas in + - * /; an entry that is known to
 be zero while tracing costs nothing, and symmetric matrices are computed in their upper triangle alone.
 """
 
@@ -45,6 +45,7 @@ def product(A: Array, B: Array) -> Array:
     if A.dtype != object and B.dtype != object:
         return A @ B
     columns = B.reshape(len(B), math.prod(B.shape[1:]))
+    # only pairs of entries that are both not known to be zero become terms
     entries = [[(k, x) for k, x in enumerate(row) if not is_zero(x)] for row in columns]
     result = np.zeros((len(A), columns.shape[1]), int).astype(object)
     known = A if A.dtype != object else np.reshape([not is_zero(x) for x in A.flat], A.shape)
@@ -92,6 +93,7 @@ def factor(
     reciprocals: list[Any] = [None] * n
     for k in reversed(range(n)):
         reciprocals[k] = 1 / regular(k, rest[k][k])
+        # row k of L, then its outer product out of the rows before it; zeros on other branches stay zeros
         L[k] = [0 if is_zero(x) else x * reciprocals[k] for x in rest[k][:k]]
         for i, l_ki in enumerate(L[k]):
             if not is_zero(l_ki):
@@ -155,6 +157,7 @@ def inverse(A: Array) -> Array:
             raise ConfigurationError(
                 f"the matrix is singular: column {k} depends on the ones before it, whatever its symbols are"
             )
+    # back substitution R X = Q, from the last row up
     X: list[Any] = [None] * n
     for k in reversed(range(n)):
         X[k] = [x / rows[k][k] for x in _less(rows[k][n:], [(rows[k][j], X[j]) for j in range(k + 1, n)])]
@@ -168,9 +171,10 @@ def _reflect(rows: list[list[Any]], k: int) -> None:
     the sign keeps u_0 from cancelling, so that |u| is never small against |x|.
     """
     below = [i for i in range(k + 1, len(rows)) if not is_zero(rows[i][k])]
-    if not below:
+    if not below:  # nothing to make zero: no reflection, so that blocks stay apart
         return
-    first, diagonal = rows[k][k], not is_zero(rows[k][k])
+    first = rows[k][k]
+    diagonal = not is_zero(rows[k][k])
     size = sqrt(sum(rows[i][k] * rows[i][k] for i in ([k, *below] if diagonal else below)))
     signed = where(first < 0, -size, size) if diagonal else size
     u = {k: first + signed, **{i: rows[i][k] for i in below}}

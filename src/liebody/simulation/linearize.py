@@ -14,12 +14,13 @@ import numpy as np
 
 from ..base.arguments import checked, floats, vectors
 from ..base.errors import SECONDS, ModelError, ShapeError, positive, require
-from ..compiler import Kernel, jacobian, trace, traced
+from ..compiler import Kernel, traced
 from ..compiler.programs.layout import ensemble_of
+from ..groups import along_group
 from ..integrators import MechanicalMethod, Method
 from ..mechanisms import Force, Mechanism, OpenTree
 from ..mechanisms.constrained import Constrained, Stabilization
-from ..mechanisms.constrained.equations import NOTHING
+from ..mechanisms.constrained.stabilization import NOTHING
 from ..robot import Robot
 from ..scalars import Array
 from .setup import flow_of, mechanism_of, method_of, points_of, stabilization_of
@@ -219,14 +220,13 @@ def _charts(mechanism: Constrained, q: Array, v: Array) -> list[Array]:
     if "tangent space" not in mechanism.flows:
         n = mechanism.nv
 
-        def moved(q: Array, v: Array, s: Array) -> Array:
-            return mechanism.residuals(0.0, mechanism.group.integrate(q, s), v)[1]
+        def rate(q: Array, v: Array) -> Array:
+            return mechanism.residuals(0.0, q, v)[1]
 
-        by_q = jacobian(trace(moved, {"q": mechanism.nq, "v": n, "s": n}), "s", "forward")
-        zero = np.zeros(n).astype(object)
+        by_q = along_group(rate, {"q": mechanism.nq, "v": n}, {"q": mechanism.group}).jacobian(mode="forward")
 
         def space(q: Array, v: Array) -> tuple[Array, Array]:
-            return mechanism.constraints_at(q)[1], by_q(q, v, zero)
+            return mechanism.constraints_at(q)[1], by_q(q, v)
 
         mechanism.flows["tangent space"] = Kernel(traced(space, {"q": mechanism.nq, "v": n}, "space"))
     joints = isinstance(mechanism, OpenTree)

@@ -9,15 +9,14 @@ steps of a motion.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.errors import IntegrationError, ModelError
-from ..compiler import Function, Kernel, Program, jacobian, trace, traced
-from ..groups import LieGroup, Product, R
+from ..compiler import Function, Kernel, Program, trace, traced
+from ..groups import LieGroup, Product, R, along_group
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
 from ..mechanisms import Mechanism, OpenTree
 from ..robot import Robot
@@ -92,28 +91,16 @@ def differentiated(
     # Loops of a program are unrolled: derivatives are traced through straight code.
     straight = function.unroll()
     shapes = {name: x.shape for name, x in straight.inputs.items()}
-    sizes = {name: group.dim if name == "y" else math.prod(shapes[name]) for name in by}
-    # Objects, so that exact zeros vanish from the graph.
-    zeros = [np.zeros(size).astype(object) for size in sizes.values()]
 
-    def value(*inputs: Any) -> Array:
-        outputs = straight(*inputs)
-        return np.asarray(outputs[0] if isinstance(outputs, tuple) else outputs)
+    def value(*arguments: Any) -> Array:
+        results = straight(*arguments)
+        return np.asarray(results[0] if isinstance(results, tuple) else results)
 
-    # The value at inputs that are moved by s, as a function of s: its Jacobian at s = 0 is the derivative.
-    def moved(*inputs_and_s: Any) -> Array:
-        inputs = inputs_and_s[: len(shapes)]
-        at = dict(zip(shapes, inputs, strict=True))
-        for name, s in zip(by, inputs_and_s[len(shapes) :], strict=True):
-            at[name] = group.integrate(at[name], s) if name == "y" else at[name] + s.reshape(shapes[name])
-        end = value(*at.values())
-        return ends.difference(value(*inputs), end) if ends else end
+    moved = along_group(value, shapes, {name: group if name == "y" else None for name in by}, ends=ends)
+    slopes = [moved.jacobian(name, "forward") for name in by]
 
-    traced_move = trace(moved, {**shapes, **{f"s_{name}": size for name, size in sizes.items()}})
-    slopes = [jacobian(traced_move, f"s_{name}", "forward") for name in by]
-
-    def both(*inputs: Any) -> tuple[Array, ...]:
-        return value(*inputs), *(slope(*inputs, *zeros) for slope in slopes)
+    def both(*arguments: Any) -> tuple[Array, ...]:
+        return value(*arguments), *(slope(*arguments) for slope in slopes)
 
     return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
 

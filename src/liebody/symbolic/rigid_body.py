@@ -18,7 +18,7 @@ from ..compiler import trace
 from ..compiler.printers.sympy_source import to_sympy
 from ..groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, RealGroup, SO3xR3
 from ..mechanisms import structure_constants
-from ..mechanisms.rigid_body import Transformation
+from ..mechanisms.boltzmann_hamel import Transformation
 
 Names = Sequence[str]
 

@@ -14,12 +14,12 @@ import numpy as np
 from ...base.arguments import short
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ModelError, ShapeError
-from ...compiler import Function, Program, jacobian, trace
+from ...compiler import Function, Program, trace
 from ...compiler.programs.layout import Sendable
 from ...compiler.programs.program import Cells
 from ...compiler.programs.sparse import zero_cells
 from ...dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns
-from ...groups import LieGroup, Product, R
+from ...groups import LieGroup, Product, R, along_group
 from ...integrators import Method, coefficients
 from ...integrators.rkmk import advance
 from ...mechanisms import OpenTree
@@ -147,17 +147,16 @@ class HeldStep(Sendable):
         """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
         made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
 
-        def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array, s: Array) -> Any:
-            delta, nu, mu = np.split(s, [n, 2 * n])
-            end, rate = self.next(self.group.integrate(q, delta), v + nu, u + mu)
+        def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array) -> Any:
+            end, rate = self.next(q, v, u)
             return slope[:n] @ self.group.difference(q1, end) + slope[n:] @ rate
 
         shapes = {"q": made.nq, "v": n, "u": m, "slope": 2 * n, "q1": made.nq}
-        gradient = jacobian(trace(seen, {**shapes, "s": 2 * n + m}, "seen"), "s")
-        hessian = jacobian(gradient, "s")
+        moved = along_group(seen, shapes, {"q": self.group, "v": None, "u": None}, name="seen")
+        _, hessian = moved.gradient_and_hessian()
 
         def at_end(q: Array, v: Array, u: Array, slope: Array) -> Array:
-            return hessian(q, v, u, slope, self.next(q, v, u)[0], np.zeros(2 * n + m, int))
+            return hessian(q, v, u, slope, self.next(q, v, u)[0])
 
         del shapes["q1"]
         return trace(at_end, shapes, "curvature")
@@ -178,12 +177,13 @@ class HeldStep(Sendable):
         none = np.zeros((n, n), int)
         if not made.forces and not made.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
-        acting = trace(
-            lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau),
-            {"q": made.nq, "v": n, "tau": n, "s": n},
-            "acting",
+        moved = along_group(
+            lambda q, v, tau: made.efforts(0.0, q, v, tau),
+            {"q": made.nq, "v": n, "tau": n},
+            {"q": self.group, "v": None, "tau": None},
+            name="acting",
         )
-        slopes = [jacobian(acting, x)(q, v, tau, none[0]) for x in ("s", "v", "tau")]
+        slopes = [moved.jacobian(x)(q, v, tau) for x in ("q", "v", "tau")]
         return made.efforts(0.0, q, v, tau), slopes
 
 
@@ -202,19 +202,13 @@ class Cost:
         exact: bool,
         scale: float = 1.0,
     ) -> None:
-        sizes = [shapes["v"], shapes["v"], shapes.get("u", 0)]
-        self._functions, self._scale, self._zero = list(functions.values()), scale, np.zeros(sum(sizes), int)
-        self._slopes: list[tuple[Function, ...]] = []
-        both = {**shapes, "s": sum(sizes)}
+        self._functions = list(functions.values())
+        self._scale = scale
+        self._size = 2 * shapes["v"] + shapes.get("u", 0)
+        self._slopes: list[tuple[Callable[..., Array], ...]] = []
+        groups = {"q": group, **{name: None for name in ("v", "u") if name in shapes}}
         for name, function in functions.items():
-
-            def moved(q: Array, v: Array, *rest: Array, of: Any = function) -> Any:
-                *others, s = rest
-                delta, nu, mu = np.split(s, np.cumsum(sizes)[:2])
-                others = [others[0] + mu, *others[1:]] if sizes[2] else others
-                return of(group.integrate(q, delta), v + nu, *others)
-
-            made = trace(moved, both, name)
+            made = trace(function, shapes, name)
             results = list(made.outputs.values())
             if len(results) != 1 or results[0].ndim > 1:
                 found = ", ".join(str(y.shape) for y in results)
@@ -223,10 +217,10 @@ class Cost:
                     "residuals with numpy.concatenate"
                 )
             if results[0].ndim and not exact:
-                self._slopes.append((jacobian(made, "s"),))
+                self._slopes.append((along_group(made, shapes, groups, name=name).jacobian(),))
             else:
-                gradient = jacobian(trace(lambda *x, of=made: _cost_of(of(*x)), both, name), "s")
-                self._slopes.append((gradient, jacobian(gradient, "s")))
+                moved = along_group(lambda *x, of=made: _cost_of(of(*x)), shapes, groups, name=name)
+                self._slopes.append(moved.gradient_and_hessian())
 
     def __call__(self, *at: Array) -> Array:
         """The cost, (1,)."""
@@ -234,9 +228,9 @@ class Cost:
 
     def derivatives(self, *at: Array) -> tuple[Array, Array, Array]:
         """The cost (1,), its gradient, and its Hessian."""
-        gradient, hessian = np.zeros(len(self._zero), int), np.zeros((len(self._zero),) * 2, int)
+        gradient, hessian = np.zeros(self._size, int), np.zeros((self._size, self._size), int)
         for function, slopes in zip(self._functions, self._slopes, strict=True):
-            g, *H = (f(*at, self._zero) for f in slopes)
+            g, *H = (f(*at) for f in slopes)
             if not H:
                 g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
             gradient, hessian = gradient + self._scale * g, hessian + self._scale * H[0]

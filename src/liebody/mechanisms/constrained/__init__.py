@@ -1,11 +1,24 @@
-"""Rigid bodies in absolute coordinates, with joints, closed loops and constraints of any kind."""
+"""Rigid bodies with joints, closed loops and constraints of any kind. The modules, from parts to systems:
 
-from .assembly import Report
+stabilization  terms in the equations of motion, or projections, that keep states on the constraints
+constraints    kinds of constraints, with their rows; velocities: constraints without an integral
+forces         kinds of forces on bodies
+elimination    sparse factors of A = J M^-1 J^T
+assembly       closing loops, consistent velocities; redundancy: ranks, and which equations depend on others
+mechanism      what systems and closed trees share: field, projection, reactions
+bodies         a body that moves freely; coordinates: states of all bodies of a system
+equations      the equations of motion in index-1 form; projection: states put back on the constraints
+system         `System`; definition: made of records by name; builder: which collects them
+closed_tree    `ClosedTree`, joint coordinates with closed loops
+maximal        closures of trees, and trees in absolute coordinates
+"""
+
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
-from .equations import STABILIZATIONS, Stabilization
 from .maximal import AbsoluteTree, Closure, Condition, KnifeEdge, Rolling, VelocityCondition
-from .mechanism import Constrained, stabilization
+from .mechanism import Constrained
+from .redundancy import Report
+from .stabilization import STABILIZATIONS, Stabilization, stabilization
 from .system import System
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""States on the constraints: closing loops from a guess, consistent velocities, ranks and redundancy.
+"""States on the constraints: closing loops from a guess, and consistent velocities.
 
 Changes of configuration are least in the metric of M and go along the group:  q <- q exp(-M^-1 J^T lambda).
 These run once, before a simulation, on dense matrices of NumPy.
@@ -7,69 +7,28 @@ These run once, before a simulation, on dense matrices of NumPy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...base.arguments import floats, names, vector
 from ...base.concurrency import cached_property
-from ...base.errors import ConstraintError, ShapeError, counted
+from ...base.errors import ConstraintError, ShapeError
 from ...groups.product import slices
 from ...scalars import Array
 from ..contract import Mechanism
 from .constraints import Constraint
 
-DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equations depend on each other
-DENSE = 600  # equations up to which ranks come from singular values, and from sparse factors beyond
 LONGEST_STEP = 0.5  # towards closing, in rad or m
 ITERATIONS = 200
 RESTARTS = 4
-NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
-NEAR, FAR = 0.02, 0.5  # how far from a place others are looked at, in rad or m
 PROGRESS = 1e-3  # of |g|^2 in a step, less of which counts as none
-
-
-@dataclass(frozen=True)
-class Report:
-    """How constraints restrict a system at a configuration.
-
-    rows, rank   equations, and how many of them are independent
-    freedom      degrees of freedom, nv - rank
-    redundancy   rows - rank
-    dependent    the constraints among which equations depend on each other
-    nearby       the rank at neighbouring configurations (looked for up to 600 equations); where it is larger
-                 than the rank, this is a singular configuration, where motions branch
-    smallest     the smallest singular value of the Jacobian that is not zero, rows scaled to one; NaN for
-                 more equations
-    """
-
-    rows: int
-    rank: int
-    freedom: int
-    redundancy: int
-    dependent: tuple[str, ...]
-    nearby: int
-    smallest: float
-
-    @property
-    def singular(self) -> bool:
-        """Whether neighbouring configurations have a larger rank."""
-        return self.nearby > self.rank
-
-    def __str__(self) -> str:
-        freedom, equations = counted(self.freedom, "degree"), counted(self.rows, "equation")
-        text = f"{freedom} of freedom; {equations} of rank {self.rank}"
-        if self.redundancy:
-            names = ", ".join(map(repr, self.dependent[:10])) + (", ..." if len(self.dependent) > 10 else "")
-            text += f", {self.redundancy} redundant among {names}"
-        return text + (", at a singular configuration" if self.singular else "")
 
 
 class Assembly(Mechanism):
     """A mechanism with constraints g(q) = 0, as far as its states on them go.
 
-    Subclasses say how g, J and M are measured, in coordinates of small changes of their own; their kernels
-    have "residuals" (t, q, v), large ones also "towards_constraints".
+    Subclasses measure g, J and M, in coordinates of small changes that they choose. Their kernels have
+    "residuals" (t, q, v), large ones also "towards_constraints".
     """
 
     constraints: tuple[Constraint, ...]
@@ -104,18 +63,6 @@ class Assembly(Mechanism):
         """The names of what makes up the shortest loop that a constraint closes."""
         raise NotImplementedError
 
-    def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """D of the regularised A + eps D (nc,): what the diagonal of A = J M^-1 J^T is where rows matter."""
-        raise NotImplementedError
-
-    def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """Pivots of A over D (nc,), as the equations of motion eliminate it."""
-        raise NotImplementedError
-
-    def dependence(self, q: Array, t: float) -> tuple[int, np.ndarray]:
-        """How many equations are redundant, and the share (nc,) that each has in that; for large systems."""
-        raise NotImplementedError
-
     # -- sizes ----------------------------------------------------------------------------------------------
 
     @cached_property
@@ -134,6 +81,11 @@ class Assembly(Mechanism):
         """Which equations forbid places, g = 0, (nc,); the others forbid velocities only."""
         return np.repeat([c.kind.holonomic for c in self.constraints], [c.rows for c in self.constraints])
 
+    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
+        """q exp(time v): where the velocities of now lead in a time."""
+        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
+        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
+
     # -- closing loops --------------------------------------------------------------------------------------
 
     def assemble(
@@ -141,35 +93,38 @@ class Assembly(Mechanism):
     ) -> np.ndarray:
         """A configuration (nq,) in which all constraints hold, next to the guess q, by Gauss-Newton steps.
 
-        q     a rough configuration; None: that of the builder
+        q     a rough configuration; None: the guess of the builder
         hold  bodies that stay where they are
 
         Changes are least in the metric of M. Raises ConstraintError with the loop that cannot close and what
         is left over.
         """
-        found = self._closed(self.guess if q is None else q, names(hold), t, tolerance)
-        self.remember(found)
-        return found
+        closed = self._closed(self.guess if q is None else q, names(hold), t, tolerance)
+        self.remember(closed)
+        return closed
 
     def _closed(self, q: Array, hold: Sequence[str], t: float, tolerance: float) -> np.ndarray:
         """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q."""
         q = np.array(self.group.normalize(floats("q", q, finite=False)), float)
         if q.shape != (self.nq,) or not np.isfinite(q).all():
             raise ShapeError(f"a configuration is {self.nq} finite numbers, not {q!r}")
+        # large systems: sparse Newton steps first, which need no dense matrix; they hold no body
         if self.is_large:
-            found = self._towards_constraints(q, t, tolerance)
-            if found is not None and not hold:
-                return found
-        q = self.moved(q, np.zeros(self.nv))
-        rng, free = np.random.default_rng(0), np.any(self.inverse_mass_root(q, hold), axis=1)
+            closed = self._towards_constraints(q, t, tolerance)
+            if closed is not None and not hold:
+                return closed
+        q = self.moved(q, np.zeros(self.nv))  # curves at their closest points
+        rng = np.random.default_rng(0)
+        free = np.any(self.inverse_mass_root(q, hold), axis=1)
         best = q, np.full(self.nc, np.inf)
-        for attempt in range(1 + RESTARTS):  # from close by, where the guess leads nowhere: stretched loops
+        for attempt in range(1 + RESTARTS):
+            # where the guess leads nowhere, as from stretched loops: start again from a random place close by
             shake = 0.2 * attempt * free * rng.standard_normal(self.nv)
-            found, g = self._descended(self.moved(q, shake), hold, t, tolerance)
+            closed, g = self._descended(self.moved(q, shake), hold, t, tolerance)
             if np.abs(g).max(initial=0.0) <= max(tolerance, 1e-10):
-                return found
-            if g @ g < best[1] @ best[1]:
-                best = found, g
+                return closed
+            if g @ g < best[1] @ best[1]:  # for the error message: the closest that was reached
+                best = closed, g
         raise self._not_closed(*best)
 
     def _descended(
@@ -183,24 +138,30 @@ class Assembly(Mechanism):
         for _ in range(ITERATIONS):
             if np.abs(g).max(initial=0.0) <= tolerance:
                 break
+            # in coordinates W y, in which the metric of M is the unit matrix, the step is the shortest
             step = -root @ _damped_solution((J @ root)[places], g[places], damping)
+            # a longer step would leave the region in which the linear model means anything
             step = step * min(1.0, LONGEST_STEP / max(np.abs(step).max(), 1e-300))
             trial = self.moved(q, step)
             new_g, new_J, _ = self.measure(trial, t=t)
+            # a step that lowers |g|^2 enough is taken, and damping falls; otherwise damping grows from 0
             if np.isfinite(new_g).all() and new_g @ new_g < (1 - PROGRESS) * (g @ g):
-                q, g, J = trial, new_g, new_J
+                q = trial
+                g = new_g
+                J = new_J
                 damping = damping / 10 if damping > 1e-8 else 0.0
             elif np.abs(g).max() <= max(tolerance, 1e-10):
                 break  # as close as round-off lets it
             else:
                 damping = max(10 * damping, 1e-6)
-                if damping > 1e4:
+                if damping > 1e4:  # no direction lowers |g|: a local minimum
                     break
         return q, g
 
     def _finite(self, q: Array, t: float) -> tuple[np.ndarray, np.ndarray]:
         """g and J at q; raises ConstraintError with the name of a constraint that has none there."""
         g, J, _ = self.measure(q, t=t)
+        # name the constraint: NaN in a sum of squares would only say that there is one
         for name, rows in self.rows.items():
             if not (np.isfinite(g[rows]).all() and np.isfinite(J[rows]).all()):
                 raise ConstraintError(
@@ -212,7 +173,7 @@ class Assembly(Mechanism):
     def _towards_constraints(self, q: Array, t: float, tolerance: float) -> np.ndarray | None:
         """q on the constraints by sparse Newton steps without damping, None where they do not lead there."""
         v = np.zeros(self.nv)
-        for _ in range(20):
+        for _ in range(20):  # quadratic convergence takes some five; more means that it does not converge
             g, _ = self.evaluated("residuals", t, q, v)
             if np.abs(g).max(initial=0.0) <= tolerance:
                 return q
@@ -230,15 +191,18 @@ class Assembly(Mechanism):
 
         Raises ConstraintError where there are none, or none that keep those.
         """
-        q, v, hold = vector("q", q, self.nq), vector("v", v, self.nv), names(hold)
+        q = vector("q", q, self.nq)
+        v = vector("v", v, self.nv)
+        hold = names(hold)
         if self.is_large and not hold:
-            _, found = self.evaluated("towards_constraints", t, q, v)
-            _, left = self.evaluated("residuals", t, q, found)
+            _, velocities = self.evaluated("towards_constraints", t, q, v)
+            _, left = self.evaluated("residuals", t, q, velocities)
         else:
+            # J W y = -rate of least norm: the change W y is least in the metric of M
             _, J, rate = self.measure(q, v, t)
             root = self.inverse_mass_root(q, hold)
-            found = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
-            _, _, left = self.measure(q, found, t)
+            velocities = self.changed(q, v, -root @ _damped_solution(J @ root, rate, 0.0))
+            _, _, left = self.measure(q, velocities, t)
         scale = 1.0 + np.abs(v).max()
         if len(left) and np.abs(left).max() > 1e-8 * scale:
             worst = self._worst(left)
@@ -247,143 +211,14 @@ class Assembly(Mechanism):
                 + (f" while {', '.join(map(repr, hold))} keep theirs" if hold else "")
                 + f": {worst!r} still changes at {np.abs(left).max():.3g} (m/s, rad/s)"
             )
-        return found
-
-    # -- ranks ----------------------------------------------------------------------------------------------
-
-    def report(self, q: Array = None, t: float = 0.0) -> Report:
-        """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
-        q = self.assemble(t=t) if q is None else vector("q", q, self.nq)
-        rank, dependent, smallest = self._rank(q, t)
-        largest = max([rank, *(self._rank(near, t)[0] for near in self._neighbours(q, rank, t))])
-        return Report(self.nc, rank, self.nv - rank, self.nc - rank, dependent, largest, smallest)
-
-    @cached_property
-    def redundant(self) -> bool:  # type: ignore[override]
-        """Whether equations depend on each other, at and around the first closed configuration that was seen.
-
-        That is the one that was assembled or simulated first, or else where the guess closes; of a mechanism
-        at other values of its parameters, that of its own ones.
-        """
-        if "nominal" in vars(self):
-            return bool(vars(self)["nominal"][0].redundant)
-        try:
-            return self.nc > 0 and self.report(self._place()).nearby < self.nc
-        except ConstraintError:
-            return True
-
-    @cached_property
-    def ordinary_pivots(self) -> list[np.ndarray]:
-        """For each constraint, pivots over D at a place far from singular ones; ones of regular equations.
-
-        That of some around the place where `redundant` looked at which their product is largest.
-        """
-        if not self.redundant:
-            return [np.ones(c.rows) for c in self.constraints]
-        q = self._place()
-        rank = self._rank(q, 0.0)[0]
-        places = [q, *self._neighbours(q, rank, 0.0), *self._neighbours(q, rank, 0.0, FAR)]
-        pivots = max((self.relative_pivots(x, 0.0) for x in places), key=lambda p: np.log(p).sum())
-        return [pivots[self.rows[c.name]] for c in self.constraints]
-
-    @property
-    def independent(self) -> np.ndarray:
-        """The numbers of as many equations as are independent, where `redundant` looked.
-
-        One after the other, those whose rows of J the former do not span.
-        """
-        if not self.redundant:
-            return np.arange(self.nc)
-        q = self._place()
-        scaled = self.measure(q)[1] @ self.inverse_mass_root(q, ())
-        basis: list[Array] = []
-        found = []
-        for k, row in enumerate(scaled):
-            rest, size = row, float(np.linalg.norm(row))
-            for _ in range(2):  # orthogonal to round-off
-                for b in basis:
-                    rest = rest - (b @ rest) * b
-            if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
-                basis.append(rest / np.linalg.norm(rest))
-                found.append(k)
-        return np.array(found, int)
-
-    def _neighbours(self, q: Array, rank: int, t: float, distance: float = NEAR) -> list[np.ndarray]:
-        """Configurations around q, where J has this rank; none where there is no redundancy to look for."""
-        found: list[np.ndarray] = []
-        if not rank < self.nc <= DENSE:
-            return found
-        rng = np.random.default_rng(1)
-        _, J, _ = self.measure(q, t=t)
-        root = self.inverse_mass_root(q, ())
-        motions = np.linalg.svd(J @ root, full_matrices=True)[2][rank:].T  # those that J leaves
-        for _ in range(2 if motions.shape[1] else 0):
-            step = root @ (motions @ rng.standard_normal(motions.shape[1]))
-            step = step * (distance / max(np.abs(step).max(), 1e-300))
-            try:
-                found.append(self._closed(self.moved(q, step), (), t, 1e-12))
-            except ConstraintError:
-                continue
-        return found
-
-    def _rank(self, q: Array, t: float) -> tuple[int, tuple[str, ...], float]:
-        """(rank of J, constraints with dependent equations, smallest singular value that counts)."""
-        if self.nc > DENSE:
-            redundancy, shares = self.dependence(q, t)
-            return self.nc - redundancy, self._taking_part(redundancy * shares, 1e-6), np.nan
-        if not self.nc:
-            return 0, (), np.inf
-        U, s, _ = np.linalg.svd(self._scaled(q, t), full_matrices=True)
-        rank = int(np.sum(s > DEPENDENT))
-        dependent = self._taking_part(np.linalg.norm(U[:, rank:], axis=1), 1e-6)
-        return rank, dependent, float(s[rank - 1]) if rank else 0.0
-
-    def _taking_part(self, shares: np.ndarray, least: float) -> tuple[str, ...]:
-        """The constraints of which an equation has a share above the least."""
-        return tuple(name for name, rows in self.rows.items() if (shares[rows] > least).any())
-
-    def _scaled(self, q: Array, t: float) -> np.ndarray:
-        """J M^-1/2, rows over what their length is where they matter."""
-        _, J = self._finite(q, t)
-        sizes = np.sqrt(self.row_sizes(q, t))
-        return np.asarray(J @ self.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
-
-    def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
-        """q exp(time v): where the velocities of now lead in a time."""
-        u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
-        return np.array(self.group.normalize(self.group.integrate(q, u)), float)
-
-    def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
-        """In words, which constraints become dependent within a time ahead of (q, v); empty if none do."""
-        if self.redundant or self.nc > DENSE:
-            return ""
-        middle, width = ahead / 2, ahead / 2
-        for _ in range(3):  # scans along q exp(s v), 0 <= s <= ahead
-            times = np.clip(np.linspace(middle - width, middle + width, 21), 0, ahead)
-            found = [self.nearly_dependent(self.moved_with(q, v, s), t + s)[0] for s in times]
-            middle, width = float(times[int(np.argmin(found))]), width / 10
-        smallest, names = self.nearly_dependent(self.moved_with(q, v, middle), t + middle)
-        if smallest > NEARLY:
-            return ""
-        return (
-            f"the constraints {', '.join(map(repr, names))} become dependent at t = {t + middle:.6g} s "
-            f"(smallest singular value of their scaled Jacobian {smallest:.2g}): a singular configuration, "
-            "where motions branch"
-        )
-
-    def nearly_dependent(self, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
-        """The smallest singular value of the scaled Jacobian, and the constraints that take part in it."""
-        U, s, _ = np.linalg.svd(self._scaled(q, t))
-        if not len(s):
-            return np.inf, ()
-        return float(s[-1]), self._taking_part(np.abs(U[:, len(s) - 1]), 0.05)
+        return velocities
 
     def _worst(self, values: Array) -> str:
         return max(self.rows, key=lambda name: np.abs(values[self.rows[name]]).max())
 
     def _not_closed(self, q: Array, g: Array) -> ConstraintError:
         worst = self._worst(g)
-        loop = self.loop(worst)
+        loop = self.loop(worst)  # what is left over outside this loop has other causes
         left = ", ".join(
             f"{name!r}: {np.abs(g[rows]).max():.3g}"
             for name, rows in self.rows.items()
@@ -398,16 +233,13 @@ class Assembly(Mechanism):
         error.q, error.loop, error.residual = q, loop, np.abs(g).max()  # type: ignore[attr-defined]
         return error
 
-    def _place(self) -> np.ndarray:
-        return self._places[0] if self._places else self.assemble()
-
     @cached_property
     def _places(self) -> list[np.ndarray]:
-        """The first closed configuration that was seen, if there was one."""
+        """The first closed configuration that occurred, if any."""
         return []
 
     def remember(self, q: Array) -> None:
-        """Take the first one of q (..., nq), closed, for the place where to look at constraints, once."""
+        """Keep the first of closed configurations q (..., nq), once: ranks are determined there."""
         if not self._places:
             self._places.append(np.array(q, float).reshape(-1, self.nq)[0])
 
@@ -417,6 +249,6 @@ def _damped_solution(A: Array, b: Array, damping: float) -> np.ndarray:
     if not len(b):
         return np.zeros(A.shape[1])
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    keep = s > 1e-10 * s[0]
+    keep = s > 1e-10 * s[0]  # redundant rows: the pseudoinverse leaves them out
     gain = np.where(keep, s / np.where(keep, s * s + damping * s[0] ** 2, 1.0), 0.0)
     return np.asarray(Vt.T @ (gain * (U.T @ b)))

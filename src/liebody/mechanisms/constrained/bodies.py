@@ -19,7 +19,7 @@ GROUPS: dict[str, LieGroup] = {"SE3": SE3, "SO3xR3": SO3xR3}
 
 @dataclass(frozen=True, eq=False)
 class MovingBody:
-    """A rigid body with six degrees of freedom, whose coordinates are those of its centre of mass.
+    """A rigid body with six degrees of freedom; its coordinates describe its centre of mass.
 
     group   SE3: velocity (omega, v), both body-fixed; SO3xR3: (omega body-fixed, dp/dt in the world).
             The coordinates are the same, (w, x, y, z, px, py, pz)
@@ -51,6 +51,7 @@ class MovingBody:
         Theta = np.asarray(self.inertia.rotational, float)
         largest = float(np.abs(Theta).max())
         arm = self.mass * self.lever**2 if self.lever else 0.0
+        # relative to what the joints feel at the farthest point, so that the change of motions is as small
         least = SLIGHT * (arm + largest or self.mass)
         if _is_diagonal(Theta):
             return np.diag(np.maximum(np.diag(Theta), least))
@@ -62,8 +63,8 @@ class MovingBody:
         """Theta^-1."""
         if not is_numeric(self.Theta):
             return solve(self.Theta, np.eye(3, dtype=int))
-        found = np.linalg.inv(self.Theta)
-        return np.diag(1 / np.diag(self.Theta)) if _is_diagonal(self.Theta) else (found + found.T) / 2
+        inverse = np.linalg.inv(self.Theta)
+        return np.diag(1 / np.diag(self.Theta)) if _is_diagonal(self.Theta) else (inverse + inverse.T) / 2
 
     @cached_property
     def offset(self) -> np.ndarray:

@@ -36,6 +36,9 @@ class SystemBuilder:
 
     Frames on bodies (`on_parent`, `on_child`, `pose`) are poses (4, 4), translations (3,), or None for the
     body's own frame. Every method returns the builder.
+
+    The class is long because it has one method for each kind of body, constraint and force, most of it
+    documentation; each checks its arguments and stores one record for `Definition`.
     """
 
     def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
@@ -110,27 +113,29 @@ class SystemBuilder:
             raise ModelError(
                 f"joint {name!r} is {joint!r}, expected a motion subgroup such as Revolute([0, 0, 1])"
             )
-        made = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
-        made = replace(made, damping=damping) if np.any(array_of("damping", damping)) else made
-        kind, _, _ = lower_pair(made.group)
+        joint = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
+        joint = replace(joint, damping=damping) if np.any(array_of("damping", damping)) else joint
+        kind, _, _ = lower_pair(joint.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
         if np.any(at := floats("offset", offset)):
-            if (made.group.dim, made.group.nq) != (1, 1) or np.size(offset) != 1:
+            if (joint.group.dim, joint.group.nq) != (1, 1) or np.size(offset) != 1:
                 raise ModelError(
-                    f"joint {name!r}: offset is {offset!r}, and {made.group!r} has {made.group.dim} motions; "
-                    "give one number, to a joint of one motion"
+                    f"joint {name!r}: offset is {offset!r}, and {joint.group!r} has {joint.group.dim} "
+                    "motions; give one number, to a joint of one motion"
                 )
-            frames = frames[0] @ SE3.inverse(made.group.pose(np.reshape(at, 1))).astype(float), frames[1]
+            # where the coordinate is zero, the parent's frame lies back along the joint by the offset
+            frames = frames[0] @ SE3.inverse(joint.group.pose(np.reshape(at, 1))).astype(float), frames[1]
+        # rows are in the axes of the last body, which must be one that moves: the world comes first
         if child == WORLD:
-            if driven or np.any(made.damping):
+            if driven or np.any(joint.damping):
                 raise ModelError(
                     f"joint {name!r}: the child is the world; make the world the parent, so that efforts and "
                     "damping have a direction"
                 )
             parent, child, frames = child, parent, frames[::-1]
-        self._add("constraint", name, kind, (parent, child), frames, made)
+        self._add("constraint", name, kind, (parent, child), frames, joint)
         if driven:
-            self._add("force", name, JointEffort(made.dim, True), (parent, child), frames, made)
+            self._add("force", name, JointEffort(joint.dim, True), (parent, child), frames, joint)
         return self
 
     @checked
@@ -195,7 +200,8 @@ class SystemBuilder:
         place = _pose(point, name)[:3, 3]
 
         def g(*poses: Array) -> Array:
-            T, S = poses[-1], poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
+            T = poses[-1]
+            S = poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
             return surface(S[:3, :3].T @ (T[:3, :3] @ place + T[:3, 3] - S[:3, 3]))
 
         return self.constraint(name, g, [body] if on == WORLD else [on, body])
@@ -239,7 +245,7 @@ class SystemBuilder:
         """Require function(T_1, V_1, T_2, V_2, ...) = 0 of poses (4, 4) and twists (6,) of these bodies.
 
         function  of NumPy operators and `liebody.scalars`, affine in the twists; a number or a vector. Poses
-                  and twists are those of the bodies' own frames, the twists in their axes. With `timed`, the
+                  and twists belong to the bodies' own frames, the twists in their axes. With `timed`, the
                   time comes first
 
         It need not be integrable: it limits where bodies can go in an instant, not where they can get.
@@ -298,9 +304,11 @@ class SystemBuilder:
         if not callable(slip):
             slip = quantities(f"slip of {name!r}", slip, (), (2,))
         d = None if axis is None else unit_vector(axis, f"an axis of {name!r}")
-        base, wheel = (on, _pose(plane, name)), (body, _pose(center, name))
+        base = (on, _pose(plane, name))
+        wheel = (body, _pose(center, name))
         if held:
-            height, bodies = contact(radius, d), [body] if on == WORLD else [on, body]
+            height = contact(radius, d)
+            bodies = [body] if on == WORLD else [on, body]
             self.constraint(
                 f"{name}.contact", lambda *T: height(relative_pose(base[1], wheel[1], *T)), bodies
             )
@@ -312,9 +320,9 @@ class SystemBuilder:
         """A velocity constraint law(t, X, V) of the motion of a frame on a body against a base on another."""
         timed = callable(slip)
 
-        def function(*given: Any) -> Any:
-            motion = relative_motion(base[1], frame[1], *given[timed:])
-            return law(given[0] if timed else 0.0, *motion)
+        def function(*arguments: Any) -> Any:
+            motion = relative_motion(base[1], frame[1], *arguments[timed:])
+            return law(arguments[0] if timed else 0.0, *motion)
 
         bodies = [frame[0]] if base[0] == WORLD else [base[0], frame[0]]
         return self.velocity_constraint(name, function, bodies, timed)
@@ -341,8 +349,8 @@ class SystemBuilder:
                  are not linear                                                                            [N]
         energy   the potential energy of that, as a function of the distance; None: it stores none         [J]
         """
-        given = {"stiffness": stiffness, "damping": damping, "length": length}
-        numbers = tuple(number(f"{what} of {name!r}", x) for what, x in given.items())
+        named = {"stiffness": stiffness, "damping": damping, "length": length}
+        numbers = tuple(number(f"{what} of {name!r}", x) for what, x in named.items())
         frames = (_pose(on_a, name), _pose(on_b, name))
         kind = SpringDamper(tension, energy)
         return self._add("force", name, kind, (a, b), frames, constants=numbers)
@@ -398,7 +406,8 @@ class SystemBuilder:
         return self._add("force", name, kind, bodies, (np.eye(4),) * len(bodies))
 
     def _add(self, what: str, *given: Any, **more: Any) -> SystemBuilder:
-        link, table = GivenLink(*given, **more), self._forces if what == "force" else self._constraints
+        link = GivenLink(*given, **more)
+        table = self._forces if what == "force" else self._constraints
         check_name(f"a {what}", link.name)
         if link.name in table:
             raise ModelError(f"there are two {what}s called {link.name!r}; give each its own name")

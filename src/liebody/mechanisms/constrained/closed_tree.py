@@ -5,7 +5,7 @@ With M, h = C v + g of the tree, and J, bias, g of the closures,
     M a + J^T lambda = tau - h,    J a + bias = 0
 
 is solved as  A lambda = J M^-1 (tau - h) + bias,  A = J M^-1 J^T,  by the sparse factors M = L^T D L of the
-tree (Featherstone 2008, section 8.4). The rows are those of `constraints`, at the bodies' own frames.
+tree (Featherstone 2008, section 8.4). Rows come from `constraints`, for frames of the bodies.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from ..forces import JointDamping
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
 from .elimination import Elimination, Regularization
-from .equations import CORRECTIONS, Stabilization, StateRate
 from .maximal import AnyClosure
-from .mechanism import Constrained
+from .mechanism import Constrained, StateRate
+from .projection import CORRECTIONS
+from .stabilization import Stabilization
 
 FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
 SAMPLES = 3  # configurations that D is taken from
@@ -39,7 +40,7 @@ SAMPLES = 3  # configurations that D is taken from
 
 @dataclass(frozen=True)
 class LoopRows:
-    """What closures say at a state: J v + drift = rate, that of the residual g; J dv/dt + bias = 0."""
+    """Rows of the closures at a state: residual g, its rate J v + drift; J dv/dt + bias = 0."""
 
     J: Array
     bias: Array
@@ -55,14 +56,15 @@ class _Solver:
     """
 
     def __init__(self, mass: Any, J: Array, d: Array, by: Regularization) -> None:
-        self.mass, self.gain = mass, back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
+        self.mass = mass
+        self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
         self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
         self.elimination = Elimination([len(J)], [])
         self.factors = self.elimination.factor([A], {}, self.by, [d])
 
     def multipliers(self, b: Array) -> Array:
-        """x; that of least norm where A is singular (`elimination`)."""
+        """x; where A is singular, the solution of least norm (`elimination`)."""
         return self.elimination.solve(self.factors, [b], self.by)[0]
 
 
@@ -108,12 +110,17 @@ class ClosedTree(Constrained, OpenTree):
         return {**parameters_of(self.tree), **self._of_closures, **gravity}
 
     def varied(self, values: Mapping[str, Array], first: ClosedTree | None) -> ClosedTree:
-        made = copy.copy(self)
-        made.tree, made.gravity = with_values(self.tree, values), values.get("gravity", self.gravity)
+        mechanism = copy.copy(self)
+        mechanism.tree, mechanism.gravity = (
+            with_values(self.tree, values),
+            values.get("gravity", self.gravity),
+        )
         of_closures = {name: x for name, x in values.items() if name in self._of_closures}
         if of_closures:
-            made.constraints = self._cut.definition.with_values(of_closures, self._cut).system().constraints
-        return made.sharing(first)
+            mechanism.constraints = (
+                self._cut.definition.with_values(of_closures, self._cut).system().constraints
+            )
+        return mechanism.sharing(first)
 
     def _at(self, p: Array) -> ClosedTree:
         here = self.plain.varied(self.layout.named(p), None)
@@ -137,21 +144,30 @@ class ClosedTree(Constrained, OpenTree):
 
     def loop_rows(self, q: Array, v: Array, t: Any) -> LoopRows:
         """J, bias, g and its rate at a state."""
-        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
-        J, bias, residual, rates, drifts = [], [], [], [], []
+        poses = body_poses(self.tree, q)
+        twists = body_twists(self.tree, q, v)
+        J = []
+        bias = []
+        residual = []
+        rates = []
+        drifts = []
         for c in self.constraints:
             states = [
                 BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
                 for b in c.bodies
             ]
+            # constraints act on accelerations (omega', a) of bodies; Jacobians of frames lead to dv/dt
             rows = c.kind(states, c.constants, t, np.zeros(0))
             drift = np.zeros(c.rows, int) if rows.drift is None else rows.drift
-            block, rest, rate = 0, rows.bias, drift
+            block = 0
+            rest = rows.bias
+            rate = drift
             for b, body_rows, state in zip(c.bodies, rows.jacobians, states, strict=True):
                 if b >= 0:
                     name = self.tree.bodies[b].name
                     block = block + body_rows @ frame_jacobian(self.tree, q, name)
                     a = frame_acceleration(self.tree, q, v, np.zeros(self.nv, int), name)
+                    # from the rate of the twist to the acceleration of the point: + omega x v
                     of_origin = a[3:] + cross(state.w, state.v)
                     rest = rest + body_rows[:, :3] @ a[:3] + body_rows[:, 3:] @ of_origin
                     rate = rate + body_rows[:, :3] @ state.w + body_rows[:, 3:] @ state.v
@@ -172,16 +188,19 @@ class ClosedTree(Constrained, OpenTree):
         The diagonal of A itself will not do: rows vanish that the joints keep by themselves, and others do
         where motions branch. Loops may be open here.
         """
-        rng, found = np.random.default_rng(0), np.zeros(self.nc)
+        rng = np.random.default_rng(0)
+        largest = np.zeros(self.nc)
+        # angles are drawn, translations stay: those have no scale of their own
         turns = np.zeros(self.nv)
         for body in self.tree.bodies:
             turns[body.dofs] = np.any(body.joint.S[:3] != 0, axis=0)
         for _ in range(SAMPLES):
             q = self.moved(self.tree.group.neutral(), turns * rng.uniform(-np.pi, np.pi, self.nv))
             rows = self.measure(q)[1] @ self.inverse_mass_root(q, ())
-            found = np.fmax(found, (rows * rows).sum(axis=1))
-        mean = found.sum() / max(self.nc, 1)
-        return found + FLOOR * mean if mean > 0 else np.ones(self.nc)
+            largest = np.fmax(largest, (rows * rows).sum(axis=1))
+        # a floor keeps rows that the joints fulfil by themselves from a division by zero
+        mean = largest.sum() / max(self.nc, 1)
+        return largest + FLOOR * mean if mean > 0 else np.ones(self.nc)
 
     def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         q, v = y[: self.nq], y[self.nq :]
@@ -196,15 +215,18 @@ class ClosedTree(Constrained, OpenTree):
         return StateRate(field, multipliers, solver.factors.worst)
 
     def projected(self, t: Any, y: Array, by: Regularization) -> tuple[Array, Array]:
-        """As `Constrained.projected`: simplified Newton steps, and what the first of A was solved by."""
+        """As `Constrained.projected`: simplified Newton steps with the factors of the first A."""
         q, v = y[: self.nq], y[self.nq :]
         rows = self.loop_rows(q, v, t)
-        solver, residual = self._solver(q, rows.J, by), rows.residual
+        solver = self._solver(q, rows.J, by)
+        residual = rows.residual
         for iteration in range(CORRECTIONS):
             if iteration:
                 residual = self.loop_rows(q, v, t).residual
+            # simplified Newton: A and its factors of the first configuration serve all corrections
             step = -(solver.gain @ solver.multipliers(residual))
             q = self.group.normalize(self.group.integrate(q, step))
+        # velocities are projected at the corrected configuration, with its own A
         rows = self.loop_rows(q, v, t)
         last = self._solver(q, rows.J, by)
         return np.concatenate([q, v - last.gain @ last.multipliers(rows.rate)]), solver.factors.worst
@@ -220,7 +242,8 @@ class ClosedTree(Constrained, OpenTree):
     # -- what a user asks ---------------------------------------------------------------------------------
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
-        poses, still = body_poses(self.tree, q), np.zeros(3)
+        poses = body_poses(self.tree, q)
+        still = np.zeros(3)
         states = [BodyState(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]
         return c.kind(states, c.constants, t, np.zeros(0)).jacobians[-1] @ SE3.Ad(c.frame)
 

@@ -1,4 +1,4 @@
-"""Constraints between bodies: what they forbid, as rows J dV + b of accelerations and residuals g.
+"""Constraints between bodies: their equations as rows J dV + b of accelerations, and residuals g.
 
 A constraint acts on the states of one or more bodies. The state of a body is the pose (R, p) of a frame fixed
 to it, here always at its centre of mass, and (omega, v), both in the body's axes, whether the body's
@@ -67,13 +67,13 @@ class Rows(NamedTuple):
 
 
 class ConstraintKind:
-    """What constraints of one kind share. Two kinds that are equal share their code.
+    """A kind of constraints, with its equations. Kinds that are equal share their code.
 
     rows        number of equations
-    parameters  number of coordinates of its own (of a curve), carried in q after those of the bodies
-    holonomic   whether the equations have integrals, g = 0; those of velocities only have residuals of zero
+    parameters  number of further coordinates (for a curve, one), which stand in q after the bodies
+    holonomic   whether the equations have integrals, g = 0; constraints on velocities have residuals of zero
     timed       whether the time enters
-    is_driven   whether velocities are given that are not zero, without it
+    is_driven   whether a constraint without time prescribes velocities other than zero
     """
 
     rows: int
@@ -125,11 +125,13 @@ class JointFrames:
 
         A wrench is a moment about the axis of a rotation, a force along a translation.
         """
-        S, (_, axes, _) = self.group.S, lower_pair(self.group)
+        S = self.group.S
+        _, axes, _ = lower_pair(self.group)
         turns = S[:3].any(axis=0)
         moments = np.where(turns, S[:3], np.cross(axes[:3, 3], S[3:], axisb=0, axisc=0))
         W = np.concatenate([moments, np.where(turns, 0.0, S[3:])])
-        (Ra, ra), (Rb, rb) = SE3.parts(self.on_parent), SE3.parts(self.on_child)
+        Ra, ra = SE3.parts(self.on_parent)
+        Rb, rb = SE3.parts(self.on_child)
         return Ra, ra, Rb, rb, np.linalg.pinv(S), W
 
 
@@ -138,7 +140,7 @@ class JointFrames:
 
 @dataclass(frozen=True)
 class LowerPair(ConstraintKind):
-    """Motion along a subgroup of SE(3) with axis z: what is locked of the relative motion.
+    """Motion along a subgroup of SE(3) with axis z; the rest of the relative motion is locked.
 
     rotation     "free", "axis" (it may turn about z only) or "locked"
     translation  "free", "normal" (locked along z), "perpendicular" (to z) or "locked"
@@ -147,7 +149,7 @@ class LowerPair(ConstraintKind):
     Where translation is locked, two points coincide: rows R^T (p_b - p_a)'' = 0. All others say that the
     relative twist, in the axes of the child, stays in the span of S, N^T (V_b - Ad(T_ab^-1) V_a) = 0, and the
     derivative of that: a joint on the ground has N^T V = 0 with a constant N, which every Runge-Kutta method
-    keeps to round-off on SE(3).
+    keeps to round-off on SE(3). All lower pairs are one function, as they share its terms.
     """
 
     rotation: str
@@ -169,7 +171,10 @@ class LowerPair(ConstraintKind):
         d = b.R.T @ (b.p - a.p)
         point_b = b.v + cross(b.w, rb)
         swing_b = cross(b.w, cross(b.w, rb))
-        Ja, Jb, bias, residual = [], [], [], []
+        Ja = []
+        Jb = []
+        bias = []
+        residual = []
 
         def row(on_a: tuple[Array, Array], on_b: tuple[Array, Array], rest: Any, g: Any) -> None:
             Ja.append(np.concatenate(on_a))
@@ -184,6 +189,7 @@ class LowerPair(ConstraintKind):
             for k, n in enumerate(ONE):
                 row((arm[k], -C[k]), (cross(rb, n), n), swing[k], gap[k])
         E = Rb.T @ C @ Ra  # the parent's joint frame in the child's
+        # residuals of the attitude, whose rates are rows of the relative angular velocity
         tilt = None
         if self.rotation == "locked":
             tilt = _turn(E)
@@ -215,6 +221,7 @@ class LowerPair(ConstraintKind):
             if self.screw:
                 (at, am), (bt, bm) = along(z)
                 angle = arctan2(E[0, 1] - E[1, 0], E[0, 0] + E[1, 1])
+                # how far the angle lies behind the climb, the short way round: a screw counts turns
                 behind = place[2] / pitch - angle
                 climb = pitch * arctan2(sin(behind), cos(behind))
                 row((at + pitch * (z @ C), am), (bt - pitch * z, bm), z @ rest - pitch * (z @ turning), climb)
@@ -225,7 +232,8 @@ def _turn(E: Array) -> Array:
     """-2 tan(angle/2) a (3,) of the rotation E by an angle about a; large, along a, at half a turn."""
     c = 1 + E[0, 0] + E[1, 1] + E[2, 2]  # 4 cos(angle/2)^2
     skew_part = (E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0])
-    first, second = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2]), E[1, 1] >= E[2, 2]
+    first = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2])
+    second = E[1, 1] >= E[2, 2]
     columns = (E + ONE).T  # of 2 a a^T at half a turn: the longest one is that with the largest diagonal
     along = [where(first, x, where(second, y, z)) for x, y, z in zip(*columns, strict=True)]
     reach = 4 / sqrt(HALF_TURN * (along[0] * along[0] + along[1] * along[1] + along[2] * along[2]))
@@ -303,10 +311,13 @@ class RightAngle(ConstraintKind):
         a, b = states
         da, db = constants
         C = b.R.T @ a.R
-        e, wa = C @ da, C @ a.w
-        c, relative = cross(db, e), b.w - wa
+        e = C @ da
+        wa = C @ a.w
+        c = cross(db, e)
+        relative = b.w - wa
         bias = cross(b.w, wa) @ c - relative @ cross(db, cross(relative, e))
-        Ja, Jb = np.concatenate([-(c @ C), ZERO]), np.concatenate([c, ZERO])
+        Ja = np.concatenate([-(c @ C), ZERO])
+        Jb = np.concatenate([c, ZERO])
         return Rows([Ja[None], Jb[None]], np.array([bias]), np.array([db @ e]))
 
 
@@ -323,9 +334,11 @@ class Distance(ConstraintKind):
         d = b.R.T @ (b.p - a.p) + rb - C @ ra
         rate = b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra))
         swing = cross(b.w, cross(b.w, rb)) - C @ cross(a.w, cross(a.w, ra))
-        u, scale = d / length, 1 / length
+        u = d / length
+        scale = 1 / length
         m = u @ C
-        Ja, Jb = np.concatenate([-cross(ra, m), -m]), np.concatenate([cross(rb, u), u])
+        Ja = np.concatenate([-cross(ra, m), -m])
+        Jb = np.concatenate([cross(rb, u), u])
         return Rows(
             [Ja[None], Jb[None]],
             np.array([scale * (rate @ rate) + u @ swing]),
@@ -339,11 +352,12 @@ class Distance(ConstraintKind):
 class OnCurve(ConstraintKind):
     """A point of one body stays on a curve c(s), s -> (3,), of the other. s is a coordinate of the system.
 
-    Rows: the two components of p - c(s) normal to the curve; s follows the point as the closest one of the
-    curve. Derivatives of c are those of its graph.
+    Rows: the two components of p - c(s) normal to the curve; s follows the closest point of the curve.
+    Derivatives of c come from its graph.
     """
 
-    rows, parameters = 2, 1
+    rows = 2
+    parameters = 1
 
     def __init__(self, curve: Callable[[Any], Array]) -> None:
         self.position = traced_function(lambda s: np.asarray(curve(s)), {"s": ()}, "the curve", (3,))
@@ -352,17 +366,22 @@ class OnCurve(ConstraintKind):
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
         a, b = states
-        rb, own = constants  # the point on b, and the origin of the curve on a
+        rb, origin = constants  # the point on b, and the origin of the curve on a
         c, slope, bend = (np.asarray(f(s[0])) for f in (self.position, self.first, self.second))
         C = b.R.T @ a.R
         rho = C.T @ (b.R.T @ (b.p - a.p) + rb)
         across = C.T @ (b.v + cross(b.w, rb)) - a.v
         rate = across - cross(a.w, rho)
-        gap, square = rho - own - c, slope @ slope
+        gap = rho - origin - c
+        square = slope @ slope
+        # ds/dt from d/dt [c'(s) . (p - c(s))] = 0, which defines the closest point
         slide = (slope @ rate) / (square - gap @ bend)
         swing = C.T @ cross(b.w, cross(b.w, rb)) - cross(a.w, across) - cross(a.w, rate)
         swing = swing - bend * (slide * slide)
-        Ja, Jb, bias, residual = [], [], [], []
+        Ja = []
+        Jb = []
+        bias = []
+        residual = []
         for n in _normals(slope / sqrt(square)):
             m = C @ n
             Ja.append(np.concatenate([-cross(rho, n), -n]))
@@ -391,7 +410,7 @@ class OnCurve(ConstraintKind):
 def _normals(u: Array) -> tuple[Array, Array]:
     """Two unit vectors normal to the unit vector u and to each other (Duff et al. 2017)."""
     x, y, z = u
-    sign = where(z < 0, -1.0, 1.0)
+    sign = where(z < 0, -1.0, 1.0)  # sign + z is 1 or more: no division by zero at any u
     k = -1 / (sign + z)
     return (
         np.array([1 + sign * x * x * k, sign * x * y * k, -sign * x]),
@@ -399,11 +418,11 @@ def _normals(u: Array) -> tuple[Array, Array]:
     )
 
 
-# -- of the user's own ----------------------------------------------------------------------------------
+# -- by functions of users ----------------------------------------------------------------------------------
 
 
 class OfFunction(ConstraintKind):
-    """A constraint by a function of the user's own, of poses (4, 4) of bodies' own frames, or of twists, too.
+    """A constraint by a user's function of poses (4, 4) of the bodies' frames, or of twists, too.
 
     function  takes (T_1, V_1, ...) with twists (6,) in the frames' own axes, or, where `parts` has none,
               (T_1, T_2, ...), after the time if `timed`; returns a number or a vector (m,)
@@ -412,10 +431,12 @@ class OfFunction(ConstraintKind):
     parts = "Rp"  # what of each body the traced function takes: R, p, and also w, v of the twist
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
-        self.function, self.count, self.timed = function, count, timed
+        self.function = function
+        self.count = count
+        self.timed = timed
         letters = "TV" if "w" in self.parts else "T"
-        given = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
-        check_arguments(f"constraint {name!r}", function, *given)
+        arguments = ["t"] * timed + [f"{x}_{i + 1}" for i in range(count) for x in letters]
+        check_arguments(f"constraint {name!r}", function, *arguments)
         self.value = traced_function(self._value, self._shapes(self.parts), f"constraint {name!r}", None)
         self.rows = next(iter(self.value.outputs.values())).size
 
@@ -424,10 +445,10 @@ class OfFunction(ConstraintKind):
         return {"t": (), **{f"{x}{i}": (3, 3) if x == "R" else 3 for i in range(self.count) for x in parts}}
 
     def _value(self, t: Any, *parts: Array) -> Array:
-        given: list[Any] = [t] * self.timed
+        arguments: list[Any] = [t] * self.timed
         for R, p, *twist in zip(*(parts[k :: len(self.parts)] for k in range(len(self.parts))), strict=True):
-            given += [SE3.motion(R, p), *([np.concatenate(twist)] if twist else [])]
-        return np.atleast_1d(np.asarray(self.function(*given)))
+            arguments += [SE3.motion(R, p), *([np.concatenate(twist)] if twist else [])]
+        return np.atleast_1d(np.asarray(self.function(*arguments)))
 
     @cached_property
     def _gradients(self) -> list[tuple[Function, Function]]:
@@ -458,6 +479,7 @@ class General(OfFunction):
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
         super().__init__(function, count, timed, name)
+        # an entry whose derivatives all vanish in the graph constrains nothing and makes A singular
         moves = np.zeros(self.rows, bool)
         for by_pose in (f for pair in self._gradients for f in pair):
             entries = next(iter(by_pose.outputs.values())).reshape(self.rows, -1)
@@ -506,8 +528,9 @@ def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, 
 
 
 def at_center(turned: Array, moved: Array, Q: Array, r: Array) -> Array:
-    """Rows (m, 6) for (omega, v) of a body, from those (m, 3) for its own frame in the axes of that."""
-    spin, slide = turned @ Q.T, moved @ Q.T
+    """Rows (m, 6) for (omega, v) of a body, from rows (m, 3) for its frame, in the frame's axes."""
+    spin = turned @ Q.T
+    slide = moved @ Q.T
     return np.concatenate([spin + slide @ -skew(r), slide], axis=1)
 
 

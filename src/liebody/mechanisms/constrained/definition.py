@@ -1,4 +1,4 @@
-"""What a system is made of, as it was given to its builder; and its numbers as parameters.
+"""The definition of a system, as its builder collected it; and its numbers as parameters.
 
 <body>.mass, .center, .inertia      as of robots' bodies; the inertia positive definite
 <joint>.position, .orientation      where the joint's frame lies on the parent, as of robots' joints
@@ -34,8 +34,9 @@ from ...scalars import Array
 from ..forces import JointDamping, JointSpring
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
+from .coordinates import GROUND
 from .forces import BodyForce, ForceKind, JointEffort, SpringDamper, as_constants, effort_of_joint, with_law
-from .system import GROUND, System
+from .system import System
 
 LOSSES_OF_JOINTS = tuple(loss for loss in LOSSES if loss != "armature")
 OF_SPRINGS = {"stiffness": "N/m", "damping": "N s/m", "rest": "m"}
@@ -86,6 +87,7 @@ class Definition:
         for link in (*self.constraints.values(), *self.forces.values()):
             for name in dict.fromkeys(link.bodies):
                 acting[name].append(link)
+        # bodies first: their centres of mass, groups and levers follow from the links that act on them
         bodies = tuple(
             MovingBody(
                 name,
@@ -99,7 +101,11 @@ class Definition:
         constraints = tuple(
             self._constraint(link, names, bodies, poses) for link in self.constraints.values()
         )
-        forces, springs, nu, joints = [], [], 0, {c.name: c for c in constraints}
+        # forces in the order of u; springs in joints have no entry of it and join the joints' laws last
+        forces = []
+        springs = []
+        nu = 0
+        joints = {c.name: c for c in constraints}
         for link in self.forces.values():
             if link.kind is None:
                 assert link.joint is not None
@@ -125,31 +131,31 @@ class Definition:
 
     def of_bodies(self, system: System) -> dict[str, Parameter]:
         """The parameters of bodies, with the values of the system."""
-        found: dict[str, Parameter] = {}
+        parameters: dict[str, Parameter] = {}
         for b in system.bodies:
-            found |= of_inertia(b.name, b.whole)
+            parameters |= of_inertia(b.name, b.whole)
             name = f"{b.name}.inertia"
-            found[name] = _MovingInertia(name, found[name].value, "kg m2")
-        return found
+            parameters[name] = _MovingInertia(name, parameters[name].value, "kg m2")
+        return parameters
 
     def of_links(self, system: System) -> dict[str, Parameter]:
         """The parameters of joints, rods and springs."""
-        found: dict[str, Parameter] = {}
-        given = [(link, link.constants) for link in self.forces.values()]
-        given += [(self.constraints[c.name], c.constants[2:3]) for c in system.constraints]
-        for link, constants in given:
+        parameters: dict[str, Parameter] = {}
+        links = [(link, link.constants) for link in self.forces.values()]
+        links += [(self.constraints[c.name], c.constants[2:3]) for c in system.constraints]
+        for link, constants in links:
             for (kind, unit), x in zip(_kinds(link).items(), constants):
                 name = f"{link.name}.{kind}"
-                found[name] = Parameter(name, np.array(x, float), unit)
+                parameters[name] = Parameter(name, np.array(x, float), unit)
             for holder, T in zip(_holders(link), link.frames):
                 if link.joint is None:
                     name = f"{holder}.position"
-                    found |= {name: Parameter(name, T[:3, 3], "m")} if _kinds(link) else {}
+                    parameters |= {name: Parameter(name, T[:3, 3], "m")} if _kinds(link) else {}
                 elif link.name in self.constraints:
-                    found |= of_placement(holder, T)
+                    parameters |= of_placement(holder, T)
             if link.joint is not None:
-                found |= of_losses(link.joint, LOSSES_OF_JOINTS)
-        return found
+                parameters |= of_losses(link.joint, LOSSES_OF_JOINTS)
+        return parameters
 
     def with_values(self, values: Mapping[str, Array], nominal: System) -> Definition:
         """The same with these values of its parameters, numbers or symbols, next to the nominal system."""
@@ -213,11 +219,14 @@ class Definition:
         poses = {WORLD: np.eye(4)}
         poses |= {name: body.pose for name, body in self.bodies.items() if body.pose is not None}
         joints = [link for link in self.constraints.values() if link.group is not None]
+        # from bodies with a known pose along neutral joints, in either direction, to all that can be reached
         missing = True
         while missing:
             missing = False
             for link in joints:
-                (parent, child), (on_parent, on_child), group = link.bodies, link.frames, link.group
+                parent, child = link.bodies
+                on_parent, on_child = link.frames
+                group = link.group
                 assert group is not None
                 step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
                 for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
@@ -240,6 +249,7 @@ class Definition:
         constants: tuple[Any, ...]
         if link.group is not None:
             _, axes, pitch = lower_pair(link.group)
+            # the kinds know one frame of a joint: here it is turned so that its axis is z
             a, b = at[0] @ axes, at[1] @ axes
             constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
             assert link.joint is not None

@@ -1,8 +1,8 @@
 """Sparse factors of A = J M^-1 J^T: a block for each constraint, in an order that is fixed beforehand.
 
-Blocks k and l of A are coupled where two constraints act on the same body. The order is that of least degree
-(Tinney and Walker 1967), which for trees of bodies creates no new blocks: then the cost is linear in the
-number of bodies. Eliminating block k means, for those l, l' that are coupled to it,
+Blocks k and l of A are coupled where two constraints act on the same body. The next block is always one of
+least degree (Tinney and Walker 1967). For trees of bodies this creates no new blocks: the cost is linear in
+the number of bodies. Eliminating block k means, for those l, l' that are coupled to it,
 
     U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
 
@@ -38,12 +38,12 @@ SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 
 
 class Factors(NamedTuple):
-    """What `Elimination.factor` leaves behind, per block."""
+    """The factors of A + shift D, block by block."""
 
     scale: list[Array]  # D of block k, (m,)
     lower: list[Array]  # L, 1/d of A_kk = L^T d L, packed
     U: dict[tuple[int, int], Array]
-    worst: Array  # how close to dependence (`worse`), (1,); (0,) where nobody asked
+    worst: Array  # how close to dependence (`worse`), (1,); (0,) where it was not asked for
 
     @property
     def relative_pivots(self) -> np.ndarray:
@@ -58,8 +58,8 @@ class Regularization(NamedTuple):
     redundant  whether A may be singular: solutions are then refined by the proximal iteration; if not, a
                pivot below round-off makes the results NaN
     shift      eps
-    ordinary   for each block, the pivots d_k/D_k (m,) at an ordinary place; None where nobody asks how close
-               equations come to dependence
+    ordinary   for each block, the pivots d_k/D_k (m,) at an ordinary place; None: how close equations come
+               to dependence is not computed
     """
 
     redundant: bool
@@ -76,13 +76,15 @@ class Elimination:
     """The order of elimination for blocks of `sizes`, coupled by `pairs` of them."""
 
     def __init__(self, sizes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
-        self.sizes, self.pairs = list(sizes), sorted({(max(p), min(p)) for p in pairs})
+        self.sizes = list(sizes)
+        self.pairs = sorted({(max(p), min(p)) for p in pairs})
         neighbours: list[set[int]] = [set() for _ in sizes]
         for k, l in self.pairs:
             neighbours[k].add(l)
             neighbours[l].add(k)
         self.later: list[tuple[int, ...]] = [()] * len(sizes)  # coupled blocks that are eliminated after
         self.order: list[int] = []
+        # greedy: the degree of a block counts the rows it is coupled to, which its elimination would join
         degree = [sum(sizes[l] for l in n) for n in neighbours]
         # of equal degree the last one comes first: along a chain, from its end to its root
         queue = [(d, -k) for k, d in enumerate(degree)]
@@ -90,11 +92,12 @@ class Elimination:
         while queue:
             d, k = heappop(queue)
             k = -k
-            if d != degree[k]:  # which has changed since, or it is eliminated
+            if d != degree[k]:  # an outdated entry: the degree has changed since, or k is eliminated
                 continue
             degree[k] = -1
             self.order.append(k)
             self.later[k] = tuple(sorted(neighbours[k]))
+            # the neighbours of k become coupled to each other: the fill of the factors
             for l in neighbours[k]:
                 neighbours[l] = (neighbours[l] | neighbours[k]) - {k, l}
                 degree[l] = sum(sizes[m] for m in neighbours[l])
@@ -112,12 +115,14 @@ class Elimination:
         scale  D of each block, (m_k,); None: the diagonal of A
         """
         redundant, shift, ordinary = regularization
+        # A and coupling stay as they are: eliminated blocks are replaced in a copy
         scale = [np.diagonal(block) for block in diagonal] if scale is None else [*scale]
         A: dict[tuple[int, int], Any] = {**{(k, k): x for k, x in enumerate(diagonal)}, **coupling}
         lower: list[Array] = [np.zeros(0)] * len(self.sizes)
         U: dict[tuple[int, int], Array] = {}
         worst = np.zeros(0) if ordinary is None else np.ones(1)
         for k in self.order:
+            # only the lower triangle of A is stored: a block that was given the other way round is transposed
             later = self.later[k]
             across = [A[l, k] if (l, k) in A else A[k, l].T for l in later]
             pairs = [(l, m) for l in later for m in later if m <= l]
@@ -139,9 +144,11 @@ class Elimination:
 
     def _substitute(self, factors: Factors, right: Sequence[Array]) -> list[Array]:
         b, x = list(right), list(right)
+        # forwards: each block takes its share out of those that come later
         for k in self.order:
             for l in self.later[k]:
                 b[l] = _forward(b[l], factors.U[k, l], b[k])
+        # backwards: the blocks that come later are known
         for k in reversed(self.order):
             known = [(factors.U[k, l], x[l]) for l in self.later[k]]
             x[k] = _backward(factors.lower[k], b[k], known)
@@ -157,8 +164,8 @@ def _with_last(b: Array, d: Array, x: Array, shift: Any) -> Array:
 def worse(before: Array, found: Array, ordinary: Array, redundant: bool) -> Array:
     """`before` (1,) with D_k/d_k (m,) of some rows, `found`: the largest; the product if A may be singular.
 
-    Which of dependent rows have no pivot of their own changes with the configuration: pivots of two rows
-    change places. Their product, det(A + eps D)/det D, does not know: compared to an ordinary place it falls
+    Among dependent rows, the one without a pivot changes with the configuration: pivots of two rows change
+    places. Their product, det(A + eps D)/det D, is blind to that: compared to an ordinary place it falls
     where the rank does.
     """
     (result,) = before
@@ -177,15 +184,17 @@ def _eliminated(
     """
     L, reciprocals = factor(own, lambda k, d: d + shift * scale[k])  # A + shift D
     if not redundant:
+        # equations of a regular system that have become dependent: NaN instead of a wrong motion
         reciprocals = [
             where(absolute(x * d) < 1 / SINGULAR, x, np.nan) for x, d in zip(reciprocals, scale, strict=True)
         ]
+    # one array, so that the factors of all blocks of a kind have one place in a loop
     packed = np.array([x for row in L for x in row] + reciprocals)
     U = [back_substitute((L, reciprocals), A.T) for A in across]
     left = []
     pairs = [(i, j) for i in range(len(U)) for j in range(i + 1)]
     for A, (i, j) in zip(rest, pairs, strict=True):
-        A = np.zeros((across[i].shape[0], U[j].shape[1]), int) if A is None else A
+        A = np.zeros((across[i].shape[0], U[j].shape[1]), int) if A is None else A  # fill
         left.append(_less_product(A, across[i], U[i]) if i == j else A - across[i] @ U[j])
     return packed, U, left
 
@@ -203,7 +212,8 @@ def _forward(b: Array, U: Array, eliminated: Array) -> Array:
 @repeated
 def _backward(packed: Array, b: Array, known: list[tuple[Array, Array]]) -> Array:
     m = len(b)
-    entries, reciprocals = list(packed[: m * (m - 1) // 2]), list(packed[m * (m - 1) // 2 :])
+    entries = list(packed[: m * (m - 1) // 2])
+    reciprocals = list(packed[m * (m - 1) // 2 :])
     L = [[entries[k * (k - 1) // 2 + i] for i in range(k)] for k in range(m)]
     x = back_substitute((L, reciprocals), b)
     for U, other in known:

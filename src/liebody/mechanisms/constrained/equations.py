@@ -1,84 +1,37 @@
-"""The equations of motion of constrained bodies: index-1 form, projections.
+"""The equations of motion of constrained bodies in index-1 form.
 
 With x'' for the accelerations (omega', a), a = R^T p'', of every body, and J, bias and g of the constraints,
 
     M x'' + J^T lambda = Q,    J x'' + bias = 0        (Mueller, Terze, eq. (3))
 
 is solved as  A lambda = J M^-1 Q + bias,  A = J M^-1 J^T,  x'' = M^-1 (Q - J^T lambda). The mass matrix is
-constant, M = diag(Theta, m 1), and so is its inverse. What the two groups differ in comes last: dV/dt is
+constant, M = diag(Theta, m 1), and so is its inverse. The two groups differ in the last line only: dV/dt is
 (omega', a - omega x v) on SE(3), (omega', R a) on SO(3) x R^3.
 
-What is repeated for each body, force or constraint is marked (`compiler.programs.repeats`): systems of many
-become loops.
+Functions that apply to each body, force or constraint are marked as repeated (`compiler.programs.repeats`),
+so that the code of large systems becomes loops.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.arguments import number
-from ...base.errors import IntegrationError
 from ...compiler import repeated
-from ...groups import SE3, SO3, SO3xR3
+from ...groups import SE3, SO3
 from ...scalars import Array
 from ...scalars.linear import cross, symmetric
 from .constraints import GROUND, BodyState, ConstraintKind, Rows
+from .coordinates import AbsoluteCoordinates
 from .elimination import Factors, Regularization
 from .forces import ForceKind
+from .mechanism import StateRate
+from .stabilization import Stabilization
 
-if TYPE_CHECKING:
-    from .system import System
-
-CORRECTIONS = 2  # of positions in a projection, with one factorisation
-STABILIZATIONS = ("none", "baumgarte", "projection", "index-2")
 Blocks = list[tuple[int, int, Array]]  # of J: first row, first column, and a matrix
-
-
-@dataclass(frozen=True)
-class Stabilization:
-    """What is done against drift (docs/constrained.md); zero is what is not done.
-
-    name                "none", "baumgarte", "projection" or "index-2"
-    frequency, damping  w [rad/s] and zeta of Baumgarte's  g'' + 2 zeta w g' + w^2 g = 0
-    rate                [1/s] at which g and dg/dt decay, apart from each other, in the index-2 form
-    projected           whether states are put back on the constraints after each step; "projection" does
-    """
-
-    name: str = "none"
-    frequency: float = 0.0
-    damping: float = 1.0
-    rate: float = 0.0
-    projected: bool = False
-
-    def __post_init__(self) -> None:
-        if self.name not in STABILIZATIONS:
-            raise IntegrationError(
-                f"stabilization is {self.name!r}, expected one of {', '.join(STABILIZATIONS)}"
-            )
-        needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
-        object.__setattr__(self, "projected", self.projected or self.name == "projection")
-        for key in ("frequency", "damping", "rate"):
-            value = getattr(self, key)
-            given = number(key, value, finite=False)
-            if not (0 <= given < np.inf) or (key == needed and given == 0):
-                raise IntegrationError(
-                    f"Stabilization({self.name!r}): {key} is {value!r}, expected a positive finite number"
-                )
-
-    def right(self, b: Array, residual: Array, rate: Array) -> list[Array]:
-        """Right sides of A lambda = b with what is done against drift; in index-2 form also the slip's."""
-        omega, zeta = self.frequency, self.damping
-        if omega:
-            b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
-        return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]
-
-
-NOTHING = Stabilization()
 
 
 class Bodies(NamedTuple):
@@ -95,7 +48,7 @@ class Bodies(NamedTuple):
 
 
 class ConstraintBlocks(NamedTuple):
-    """Of each constraint: J per moving body, A_kk, right sides, and the rates of parameters."""
+    """For each constraint: J by moving bodies, A_kk, right sides; for curves the rates of parameters."""
 
     J: list[dict[int, Array]]
     diagonal: list[Array]
@@ -103,7 +56,7 @@ class ConstraintBlocks(NamedTuple):
     slides: list[Array]
 
 
-def bodies(system: System, q: Array, V: Array) -> Bodies:
+def bodies(system: AbsoluteCoordinates, q: Array, V: Array) -> Bodies:
     """The states of the bodies at q (nq,), V (nv,)."""
     n = len(system.bodies)
     q, slides, V = q[: 7 * n].reshape(n, 7), q[7 * n :], V.reshape(n, 6)
@@ -117,35 +70,38 @@ def _state(q: Array, V: Array, on_SE3: bool) -> BodyState:
     return BodyState(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
 
 
-def wrenches_of_forces(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+def wrenches_of_forces(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Array) -> list[Array]:
     """Wrenches (6,) of the forces at the centres of mass, in the bodies' axes, without weight."""
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
     for f in system.forces:
+        # the ground takes no wrench: None stands for it, so that no sum is formed there
         before = [wrenches[b] if b >= 0 else None for b in f.bodies]
         acting = _acting(f.kind, state.of(f.bodies), f.constants, t, u[f.efforts], before)
         for b, wrench in zip(f.bodies, acting, strict=True):
             if b >= 0:
                 wrenches[b] = wrench
+    # forces in the system's own coordinates are dual to the velocities: turned into the bodies' axes
     for force in system.generalised:
-        q, v = np.concatenate([state.q.reshape(-1), state.slides]), state.V.reshape(-1)
-        given = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
-        for i, F in enumerate(given):  # dual to the velocities
+        q = np.concatenate([state.q.reshape(-1), state.slides])
+        v = state.V.reshape(-1)
+        efforts = force.checked(force.efforts(t, q, v), (system.nv,), system.name).reshape(-1, 6)
+        for i, F in enumerate(efforts):
             wrenches[i] = _with_dual(wrenches[i], F, turned(system, state, i))
     return wrenches
 
 
-def turned(system: System, state: Bodies, body: int) -> Array | None:
+def turned(system: AbsoluteCoordinates, state: Bodies, body: int) -> Array | None:
     """R of a body whose velocity on its group is in the world's axes; None on SE(3)."""
     return None if system.bodies[body].group == SE3 else state.states[body].R
 
 
-def forces(system: System, state: Bodies, wrenches: list[Array]) -> Array:
+def forces(system: AbsoluteCoordinates, state: Bodies, wrenches: list[Array]) -> Array:
     """These wrenches and the weights, dual to the velocities, (nv,)."""
     parts = [
         _force(F, state.states[i].R, b.mass * system.gravity, b.group == SE3)
         for i, (b, F) in enumerate(zip(system.bodies, wrenches, strict=True))
     ]
-    return _joined(parts)
+    return joined(parts)
 
 
 @repeated
@@ -158,7 +114,7 @@ def _acting(
     kind: ForceKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, u: Array,
     before: list[Array | None],
 ) -> list[Array | None]:  # fmt: skip
-    """The wrenches on bodies, with those of a force; None on the ground."""
+    """The wrenches on bodies plus the wrenches of one more force; None on the ground."""
     added = kind(states, constants, t, u)
     return [None if x is None else x + wrench for x, wrench in zip(before, added, strict=True)]
 
@@ -168,7 +124,7 @@ def _with_dual(wrench: Array, F: Array, R: Array | None) -> Array:
     return wrench + (F if R is None else np.concatenate([F[:3], F[3:] @ R]))
 
 
-def free_accelerations(system: System, state: Bodies, t: Any, u: Array) -> list[Array]:
+def free_accelerations(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Array) -> list[Array]:
     """M^-1 Q of each body: the accelerations (omega', a) without constraints."""
     wrenches = wrenches_of_forces(system, state, t, u)
     return [
@@ -184,15 +140,20 @@ def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gr
 
 
 def blocks(
-    system: System, state: Bodies, t: Any, free: list[Array] | None, right: Callable[..., list[Any]]
+    system: AbsoluteCoordinates,
+    state: Bodies,
+    t: Any,
+    free: list[Array] | None,
+    right: Callable[..., list[Any]],
 ) -> ConstraintBlocks:
     """J, A_kk and right sides of every constraint.
 
     free   accelerations M^-1 Q of the bodies, or None where the right sides do not need them
     right  (rows, rate, J M^-1 Q) -> right sides, rate = J V + drift
     """
-    found = ConstraintBlocks([], [], [], [])
+    constraint_blocks = ConstraintBlocks([], [], [], [])
     for k, c in enumerate(system.constraints):
+        # only bodies that move have columns of J and a share in A
         moving = [b >= 0 for b in c.bodies]
         numbers = [b for b in c.bodies if b >= 0]
         driven = None if free is None else [free[b] for b in numbers]
@@ -200,23 +161,25 @@ def blocks(
         J, A, sides, rate = _rows(
             c.kind, state.of(c.bodies), c.constants, t, slide, moving, _masses(system, numbers), driven, right
         )
-        found.J.append(dict(zip(numbers, J, strict=True)))
-        found.diagonal.append(A)
-        found.right.append(sides)
+        constraint_blocks.J.append(dict(zip(numbers, J, strict=True)))
+        constraint_blocks.diagonal.append(A)
+        constraint_blocks.right.append(sides)
         if rate is not None:
-            found.slides.append(rate)
-    return found
+            constraint_blocks.slides.append(rate)
+    return constraint_blocks
 
 
-def jacobians(system: System, state: Bodies, t: Any) -> Blocks:
+def jacobians(system: AbsoluteCoordinates, state: Bodies, t: Any) -> Blocks:
     """The blocks of J for the system's own velocities."""
     J = []
     for k, c in enumerate(system.constraints):
         numbers = [b for b in c.bodies if b >= 0]
         axes = [None if b < 0 else turned(system, state, b) for b in c.bodies]
         slide = state.slides[system.slides[k]]
-        found = _own_rows(c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes)
-        J.append(dict(zip(numbers, found, strict=True)))
+        own_blocks = _own_rows(
+            c.kind, state.of(c.bodies), c.constants, t, slide, [b >= 0 for b in c.bodies], axes
+        )
+        J.append(dict(zip(numbers, own_blocks, strict=True)))
     return by_rows(system, J)
 
 
@@ -230,13 +193,13 @@ def _own_rows(
     return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
 
 
-def by_rows(system: System, J: list[dict[int, Array]]) -> Blocks:
+def by_rows(system: AbsoluteCoordinates, J: list[dict[int, Array]]) -> Blocks:
     """The blocks of each constraint and body with their first rows and columns."""
     rows = [system.rows[c.name].start for c in system.constraints]
     return [(row, 6 * i, block) for row, of in zip(rows, J, strict=True) for i, block in of.items()]
 
 
-def _masses(system: System, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
+def _masses(system: AbsoluteCoordinates, numbers: Sequence[int]) -> list[tuple[Array, Any]]:
     """Theta^-1 and 1/m of bodies."""
     return [(system.bodies[b].inverse, 1 / system.bodies[b].mass) for b in numbers]
 
@@ -254,6 +217,7 @@ def _rows(
     A: Any = 0
     driven: Any = 0
     bodies = itertools.compress(states, moving)
+    # one loop for J V, A = J M^-1 J^T and J M^-1 Q: each is a sum over the bodies of the constraint
     for k, (block, body, mass) in enumerate(zip(J, bodies, masses, strict=True)):
         rate = rate + block[:, :3] @ body.w + block[:, 3:] @ body.v
         A = A + _product(block, mass, block)
@@ -266,19 +230,22 @@ def _product(J: Array, mass: tuple[Array, Any], other: Array) -> Array:
     """J M_b^-1 other^T of one body."""
     inverse, reciprocal = mass
     left = np.concatenate([J[:, :3] @ inverse, J[:, 3:] * reciprocal], axis=1)
-    if J is other:
+    if J is other:  # half of the entries suffice
         return symmetric(len(J), lambda i, j: left[i] @ J[j])
     return left @ other.T
 
 
-def factor(system: System, found: ConstraintBlocks, regularization: Regularization) -> Factors:
+def factor(
+    system: AbsoluteCoordinates, matrices: ConstraintBlocks, regularization: Regularization
+) -> Factors:
     """Factors of A + shift D, A = J M^-1 J^T."""
     coupling: dict[tuple[int, int], Array] = {}
+    # off the diagonal A has a block wherever two constraints act on the same body
     for k, l in system.elimination.pairs:
-        shared = sorted(found.J[k].keys() & found.J[l].keys())
-        pairs = [(found.J[k][b], found.J[l][b]) for b in shared]
+        shared = sorted(matrices.J[k].keys() & matrices.J[l].keys())
+        pairs = [(matrices.J[k][b], matrices.J[l][b]) for b in shared]
         coupling[k, l] = _coupled(pairs, _masses(system, shared))
-    return system.elimination.factor(found.diagonal, coupling, regularization)
+    return system.elimination.factor(matrices.diagonal, coupling, regularization)
 
 
 @repeated
@@ -291,11 +258,12 @@ def _coupled(pairs: list[tuple[Array, Array]], masses: list[tuple[Array, Any]]) 
 
 
 def impulses(
-    system: System, found: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
+    system: AbsoluteCoordinates, matrices: ConstraintBlocks, multipliers: Sequence[Array], start: list[Array]
 ) -> list[Array]:
     """start - M^-1 J^T lambda of each body."""
+    # -J^T lambda is summed over the constraints of each body first, so that M^-1 is applied once per body
     wrenches: list[Array] = [np.zeros(6, int)] * len(system.bodies)
-    for J, x in zip(found.J, multipliers, strict=True):
+    for J, x in zip(matrices.J, multipliers, strict=True):
         for b, block in J.items():
             wrenches[b] = _reacting(wrenches[b], x, block)
     masses = _masses(system, range(len(system.bodies)))
@@ -312,16 +280,13 @@ def _pushed(x: Array, F: Array, mass: tuple[Array, Any]) -> Array:
     return x + np.concatenate([mass[0] @ F[:3], mass[1] * F[3:]])
 
 
-class StateRate(NamedTuple):
-    """What the equations of motion give."""
-
-    field: Array  # (dq, dV) in the algebra
-    multipliers: Array  # (m,)
-    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where nobody asked
-
-
 def motion(
-    system: System, t: Any, y: Array, u: Array, stabilization: Stabilization, regularization: Regularization
+    system: AbsoluteCoordinates,
+    t: Any,
+    y: Array,
+    u: Array,
+    stabilization: Stabilization,
+    regularization: Regularization,
 ) -> StateRate:
     """Velocity of the state y = (q, V), and the multipliers."""
     state = bodies(system, y[: system.nq], y[system.nq :])
@@ -330,19 +295,21 @@ def motion(
     def right(rows: Rows, rate: Array, driven: Array) -> list[Any]:
         return stabilization.right(driven + rows.bias, rows.residual, rate)
 
-    found = blocks(system, state, t, free, right)
-    factors = factor(system, found, regularization)
-    multipliers = system.elimination.solve(factors, [r[0] for r in found.right], regularization)
-    a = impulses(system, found, multipliers, free)
+    constraint_blocks = blocks(system, state, t, free, right)
+    factors = factor(system, constraint_blocks, regularization)
+    multipliers = system.elimination.solve(factors, [r[0] for r in constraint_blocks.right], regularization)
+    a = impulses(system, constraint_blocks, multipliers, free)
     dq = state.V
-    if stabilization.rate:
-        corrections = system.elimination.solve(factors, [r[1] for r in found.right], regularization)
-        dq = moved(system, state, impulses(system, found, corrections, _still(system)))
+    if stabilization.rate:  # index-2 form: a second solution corrects the velocity of the coordinates
+        corrections = system.elimination.solve(
+            factors, [r[1] for r in constraint_blocks.right], regularization
+        )
+        dq = moved(system, state, impulses(system, constraint_blocks, corrections, still(system)))
     dV = [
         _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
     ]
-    field = _joined([dq.reshape(-1), *found.slides, *dV])
-    return StateRate(field, _joined(multipliers), factors.worst)
+    field = joined([dq.reshape(-1), *constraint_blocks.slides, *dV])
+    return StateRate(field, joined(multipliers), factors.worst)
 
 
 @repeated
@@ -351,15 +318,15 @@ def _rate(a: Array, body: BodyState, on_SE3: bool) -> Array:
     return np.concatenate([a[:3], a[3:] - cross(body.w, body.v) if on_SE3 else body.R @ a[3:]])
 
 
-def _still(system: System) -> list[Array]:
+def still(system: AbsoluteCoordinates) -> list[Array]:
     return [np.zeros(6, int)] * len(system.bodies)
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def joined(parts: Sequence[Array]) -> Array:
     return np.concatenate([np.zeros(0, int), *parts])
 
 
-def moved(system: System, state: Bodies, change: list[Array]) -> Array:
+def moved(system: AbsoluteCoordinates, state: Bodies, change: list[Array]) -> Array:
     """V (n, 6) of the groups plus changes of (omega, v) in the bodies' axes."""
     V = [
         _faster(state.V[i], change[i], None if b.group == SE3 else state.states[i].R)
@@ -370,10 +337,10 @@ def moved(system: System, state: Bodies, change: list[Array]) -> Array:
 
 @repeated
 def _faster(V: Array, x: Array, R: Array | None) -> Array:
-    return V + _in_group(x, R)
+    return V + in_group(x, R)
 
 
-def _in_group(x: Array, R: Array | None) -> Array:
+def in_group(x: Array, R: Array | None) -> Array:
     """A twist in the body's axes, as it moves on the group: SE(3), or SO(3) x R^3 with R."""
     return x if R is None else np.concatenate([x[:3], R @ x[3:]])
 
@@ -381,74 +348,3 @@ def _in_group(x: Array, R: Array | None) -> Array:
 def violations(rows: Rows, rate: Array, driven: Array) -> list[Any]:
     """As right sides of `blocks`: g and its rate."""
     return [rows.residual, rate]
-
-
-def residuals(system: System, state: Bodies, t: Any) -> tuple[list[Array], list[Array]]:
-    """g of every constraint, and for curves the change of s that leads to the closest point."""
-    found = [
-        _residual(c.kind, state.of(c.bodies), c.constants, t, state.slides[system.slides[k]])
-        for k, c in enumerate(system.constraints)
-    ]
-    return [g for g, _ in found], [closer for _, closer in found if closer is not None]
-
-
-@repeated
-def _residual(
-    kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array
-) -> tuple[Array, Array | None]:
-    rows = kind(states, constants, t, slide)
-    return rows.residual, rows.closer
-
-
-def corrected(
-    system: System, t: Any, q: Array, V: Array, regularization: Regularization
-) -> tuple[Array, Array]:
-    """q on the constraints, and how close to dependence (`worse`).
-
-    Twice q <- q exp(delta), delta = -M^-1 J^T A^-1 g, with J and A of the first q. The correction is least in
-    the metric of M, along the group (simplified Newton).
-    """
-    state = bodies(system, q, V)
-    slides = state.slides
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rows.residual])
-    factors = factor(system, found, regularization)
-    g = [right[0] for right in found.right]
-    for iteration in range(CORRECTIONS):
-        if iteration:
-            g, _ = residuals(system, state, t)
-        multipliers = system.elimination.solve(factors, g, regularization)
-        delta = impulses(system, found, multipliers, _still(system))
-        places = [
-            _placed(state.q[i], delta[i], None if b.group == SE3 else state.states[i].R)
-            for i, b in enumerate(system.bodies)
-        ]
-        q = _joined(places)
-        if iteration + 1 < CORRECTIONS or len(slides):
-            state = bodies(system, np.concatenate([q, slides]), V)
-        if len(slides):
-            slides = slides + np.concatenate(residuals(system, state, t)[1])
-            state = state._replace(slides=slides)
-    return np.concatenate([q, slides]), factors.worst
-
-
-@repeated
-def _placed(q: Array, x: Array, R: Array | None) -> Array:
-    group = SE3 if R is None else SO3xR3
-    return group.normalize(group.integrate(q, _in_group(x, R)))
-
-
-def on_velocities(system: System, t: Any, q: Array, V: Array, regularization: Regularization) -> Array:
-    """V with J V = 0 (or -dg/dt for constraints that move), changed least in the metric of M."""
-    state = bodies(system, q, V)
-    found = blocks(system, state, t, None, lambda rows, rate, driven: [rate])
-    factors = factor(system, found, regularization)
-    multipliers = system.elimination.solve(factors, [right[0] for right in found.right], regularization)
-    return moved(system, state, impulses(system, found, multipliers, _still(system))).reshape(-1)
-
-
-def projected(system: System, t: Any, y: Array, regularization: Regularization) -> tuple[Array, Array]:
-    """The state y = (q, V) on the constraints, positions first, then velocities; how close to dependence."""
-    q, V = y[: system.nq], y[system.nq :]
-    q, worst = corrected(system, t, q, V, regularization)
-    unasked = regularization._replace(ordinary=None)
-    return np.concatenate([q, on_velocities(system, t, q, V, unasked)]), worst

@@ -1,4 +1,4 @@
-"""Forces on bodies: springs, dampers, efforts along joints, and wrenches by a function of the user's own.
+"""Forces on bodies: springs, dampers, efforts along joints, and wrenches by a user's function.
 
 As a constraint, a force acts on the states of one or more bodies (-1 is the ground). It returns, for each,
 the wrench (moment, force) at the centre of mass in the body's axes.
@@ -22,7 +22,7 @@ from .constraints import Constraint, States, own_frames, traced_function
 
 
 class ForceKind:
-    """What forces of one kind share.
+    """A kind of forces, with its law.
 
     efforts  how many entries of u it takes
     stores   whether it has a potential energy
@@ -71,8 +71,8 @@ class SpringDamper(ForceKind):
         length = sqrt(d @ d)
         along = d / length
         rate = along @ (b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra)))
-        own = 0.0 if self.tension is None else self.tension(length, rate)
-        f = -(stiffness * (length - rest) + damping * rate + own) * along  # on b, in its axes
+        further = 0.0 if self.tension is None else self.tension(length, rate)
+        f = -(stiffness * (length - rest) + damping * rate + further) * along  # on b, in its axes
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
 
@@ -81,19 +81,20 @@ class SpringDamper(ForceKind):
         ra, rb, stiffness, _, rest = constants
         d = b.p + b.R @ rb - a.p - a.R @ ra
         length = sqrt(d @ d)
-        stretch, own = length - rest, 0.0 if self.potential is None else self.potential(length)
-        return 0.5 * stiffness * (stretch * stretch) + own
+        stretch = length - rest
+        further = 0.0 if self.potential is None else self.potential(length)
+        return 0.5 * stiffness * (stretch * stretch) + further
 
 
 @dataclass(frozen=True)
 class JointEffort(ForceKind):
-    """Efforts along a joint's motions, of the parent on the child: those of laws, and u of a drive.
+    """Efforts along a joint's motions, of the parent on the child: from laws, and u of a drive.
 
     dim, driven  the joint's motions, and whether it has a drive
     laws         `JointForce`s, each with how many numbers it has
     single       "turns" for hinges, "slides" for slides, whose coordinate laws are given; "" for others
 
-    constants: those of `JointFrames`, and the numbers of the laws.
+    The constants are `JointFrames.constants` and the numbers of the laws.
     """
 
     dim: int
@@ -117,10 +118,13 @@ class JointEffort(ForceKind):
         if self.driven:
             effort = effort + u
         F = wrenches @ effort
-        moment, force = Rb @ F[:3], Rb @ F[3:]  # on the child, in its axes, at its joint frame
+        # on the child, in its axes, at its joint frame
+        moment = Rb @ F[:3]
+        force = Rb @ F[3:]
         on_b = np.concatenate([moment + cross(rb, force), force])
         arm = C.T @ (b.R.T @ (b.p - a.p) + rb)  # the same place, in the parent's axes
-        moment, force = -(moment @ C), -(force @ C)
+        moment = -(moment @ C)
+        force = -(force @ C)
         return [np.concatenate([moment + cross(arm, force), force]), on_b]
 
     def carried(self, states: States, constants: Sequence[Array], t: Any) -> Any:
@@ -162,22 +166,23 @@ def effort_of_joint(c: Constraint, driven: bool, u: slice) -> BodyForce:
 
 
 def with_law(forces: Sequence[BodyForce], law: JointForce, joints: Sequence[Constraint]) -> list[BodyForce]:
-    """Forces and a law that acts in joints, beside what acts in them already."""
-    found = list(forces)
-    at = {f.name: k for k, f in enumerate(found) if isinstance(f.kind, JointEffort)}
+    """Forces and one more law in joints. All laws and the drive of a joint make one force."""
+    merged = list(forces)
+    at = {f.name: k for k, f in enumerate(merged) if isinstance(f.kind, JointEffort)}
     for c in joints:
-        own = law.numbers_in(c.joint.joint) if c.joint else None
-        if own is None:
+        numbers = law.numbers_in(c.joint.joint) if c.joint else None
+        if numbers is None:
             continue
-        if c.name not in at:
-            at[c.name] = len(found)
-            found.append(effort_of_joint(c, False, slice(0, 0)))
-        force = found[at[c.name]]
+        if c.name not in at:  # the first law in a joint without a drive
+            at[c.name] = len(merged)
+            merged.append(effort_of_joint(c, False, slice(0, 0)))
+        force = merged[at[c.name]]
         assert isinstance(force.kind, JointEffort)
-        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(own))))
-        constants = (*force.constants, *as_constants(own))
-        found[at[c.name]] = replace(force, kind=kind, constants=constants)
-    return found
+        # joints with the same laws have equal kinds, which share their code: numbers go to the constants
+        kind = replace(force.kind, laws=(*force.kind.laws, (law, len(numbers))))
+        constants = (*force.constants, *as_constants(numbers))
+        merged[at[c.name]] = replace(force, kind=kind, constants=constants)
+    return merged
 
 
 def as_constants(values: Sequence[Any]) -> tuple[np.ndarray, ...]:
@@ -204,7 +209,7 @@ def on_bodies(force: FrameForce, bodies: Sequence[MovingBody], numbers: Sequence
 
 
 class OwnWrench(ForceKind):
-    """A function of the user's own: F(t, T_1, V_1, T_2, V_2, ...), or F(t, u, T_1, V_1, ...) with efforts.
+    """A user's function: F(t, T_1, V_1, T_2, V_2, ...), or F(t, u, T_1, V_1, ...) with efforts.
 
     T (4, 4) and V (6,) are the pose and the twist of each body's own frame, in its own axes; the result is
     the wrench (6,) on the body in that frame (for several bodies a tuple, or an array (k, 6)).
@@ -218,13 +223,17 @@ class OwnWrench(ForceKind):
         name: str,
         potential: Callable[..., Any] | None = None,
     ) -> None:
-        self.function, self.count, self.efforts = function, count, efforts
-        self.potential, self.stores = potential, potential is not None
-        given = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
-        check_arguments(f"force {name!r}", function, *given)
+        self.function = function
+        self.count = count
+        self.efforts = efforts
+        self.potential = potential
+        self.stores = potential is not None
+        arguments = ["t"] + ["u"] * bool(efforts) + [f"{x}_{i + 1}" for i in range(count) for x in "TV"]
+        check_arguments(f"force {name!r}", function, *arguments)
         shapes: dict[str, Any] = {"t": (), "u": efforts}
         for i in range(count):
             shapes |= {f"T{i}": (4, 4), f"V{i}": 6}
+        # traced once here, so that mistakes are told when the force is added, with the user's line
         traced_function(self._evaluate, shapes, f"force {name!r}", (count, 6))
 
     def _evaluate(self, t: Any, u: Array, *parts: Array) -> Array:
@@ -237,7 +246,9 @@ class OwnWrench(ForceKind):
             parts += [SE3.motion(R, p), np.concatenate([w, v])]
         wrenches = []
         for F, Q, r in zip(self._evaluate(t, u, *parts), constants[::2], constants[1::2], strict=True):
-            moment, force = Q @ F[:3], Q @ F[3:]
+            # from the body's own frame to its centre of mass
+            moment = Q @ F[:3]
+            force = Q @ F[3:]
             wrenches.append(np.concatenate([moment + cross(r, force), force]))
         return wrenches
 

@@ -42,7 +42,8 @@ class Closure:
 
     def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
         """Add the constraint, between the bodies of a tree that carry the frames."""
-        (a, on_a), (b, on_b) = _place(tree, self.a), _place(tree, self.b)
+        a, on_a = _place(tree, self.a)
+        b, on_b = _place(tree, self.b)
         if isinstance(self.what, MotionSubgroup):
             builder.joint(self.name, self.what, a, b, on_a, on_b)
         else:
@@ -65,7 +66,9 @@ class _OfFrames:
         check_arguments(f"condition {self.name!r}", self.function, *["t"] * self.timed, *taken)
 
         def on_bodies(*arguments: Any) -> Any:
-            head, moving = arguments[: self.timed], iter(arguments[self.timed :])
+            # from motions of bodies to motions of frames: T P, and Ad(P^-1) V; the world stands still
+            head = arguments[: self.timed]
+            moving = iter(arguments[self.timed :])
             placed: list[Array] = []
             for f in frames:
                 placed.append((next(moving) if f.body else np.eye(4, dtype=int)) @ f.placement)
@@ -128,7 +131,8 @@ class Rolling:
 
     def add_to(self, builder: SystemBuilder, tree: Tree) -> None:
         """Add the constraints, to the body of a tree that carries the frame."""
-        (body, T), (on, plane) = _place(tree, self.frame), _place(tree, self.on)
+        body, T = _place(tree, self.frame)
+        on, plane = _place(tree, self.on)
         R, center = SE3.parts(T)
         axis = None if self.axis is None else R @ np.asarray(self.axis, float)
         builder.rolling(self.name, body, self.radius, axis, center, on, plane, self.slip, self.held)
@@ -186,7 +190,8 @@ class AbsoluteTree:
         """(q, v) of the system at a state of the tree; at rest without v."""
         q = vector("q", q, self.tree.nq)
         v = np.zeros(self.tree.nv) if v is None else vector("v", v, self.tree.nv)
-        poses, twists = body_poses(self.tree, q), body_twists(self.tree, q, v)
+        poses = body_poses(self.tree, q)
+        twists = body_twists(self.tree, q, v)
         bodies = [b.name for b in self.tree.bodies]
         Q = self.system.configuration(dict(zip(bodies, poses, strict=True)))
         return Q, self.system.velocities(Q, dict(zip(bodies, twists, strict=True)))
@@ -194,14 +199,16 @@ class AbsoluteTree:
     def to_tree(self, q: Array, v: Array | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(q, v) of the tree at a state of the system, whose joints' violations are left out.
 
-        Angles lie between -pi and pi, but those of helical joints, which the translation tells.
+        Angles lie between -pi and pi, except in helical joints, where the translation determines them.
         """
         q = vector("q", q, self.system.nq, finite=False)  # rows of lost members of a run are NaN
         v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv, finite=False)
         poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
         twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
-        coordinates, rates = [np.zeros(0)], [np.zeros(0)]
+        coordinates = [np.zeros(0)]
+        rates = [np.zeros(0)]
         for body in self.tree.bodies:
+            # the relative motion of the joint's frames; what violates the joint is projected away
             T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
             coordinates.append(joint_coordinates(body.joint.group, T))
             carried = SE3.Ad(SE3.inverse(poses[body.index]) @ poses[body.parent]) @ twists[body.parent]
@@ -214,9 +221,9 @@ def _effort_of_free(t: Any, u: Array, T: Array, V: Array) -> Array:
 
 
 def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
-    """The coordinates whose group.pose is T (4, 4), up to what T has in directions that the group has not.
+    """The coordinates whose group.pose is T (4, 4); motions that the group does not have are left out.
 
-    Angles lie between -pi and pi; those of a screw are the ones next to translation/pitch.
+    Angles lie between -pi and pi; a screw takes the angle next to translation/pitch.
     """
     R, p = SE3.parts(np.asarray(T, float))
     if isinstance(group, Fixed):
@@ -226,15 +233,16 @@ def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
     if isinstance(group, Free):
         return np.asarray(SE3.coordinates(T), float)
     point = getattr(group, "point", np.zeros(3))
-    shift, found = p - (point - R @ point), []
+    shift = p - (point - R @ point)
+    coordinates = []
     for S in group.S.T:
         if not S[:3].any():
-            found.append(float(S[3:] @ shift))
+            coordinates.append(float(S[3:] @ shift))
             continue
         axis = S[:3]
         sine = axis @ [R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]
         angle = float(np.arctan2(sine, np.trace(R) - 1))
-        if isinstance(group, (Helical, PlanarHelical)):
+        if isinstance(group, (Helical, PlanarHelical)):  # the climb counts the turns
             angle += 2 * np.pi * np.round((axis @ shift / group.pitch - angle) / (2 * np.pi))
-        found.append(angle)
-    return np.array(found)
+        coordinates.append(angle)
+    return np.array(coordinates)

@@ -1,10 +1,10 @@
-"""What systems in absolute coordinates and trees with closed loops have in common: their constraints."""
+"""Mechanisms with constraints, in absolute or in joint coordinates: field, projection, reactions, start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,34 +17,26 @@ from ...scalars import Array
 from ...stepping.flow import Part
 from ...stepping.singular import Watch
 from ..contract import Feedback, Functions, Parts
-from .assembly import Assembly
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
-from .equations import NOTHING, Stabilization, StateRate
+from .redundancy import Redundancy
+from .stabilization import NOTHING, Stabilization, stabilization
 
 TOLERANCE = 1e-6  # of initial states
-CLOSED, NEWTON = 1e-12, 8  # what is left of closed loops, and steps towards it [m, rad]
-TIME_CONSTANT = 5.0  # steps in which violations fall by e, unless a frequency is given
+CLOSED = 1e-12  # violation up to which loops count as closed [m, rad]
+NEWTON = 8  # projections towards it
 
 
-@cache
-def stabilization(given: str | Stabilization, dt: float | None) -> Stabilization:
-    """The stabilisation by name; Baumgarte's and index-2's frequencies are 1/(5 dt) by default."""
-    if isinstance(given, Stabilization):
-        return given
-    if given not in ("baumgarte", "index-2"):
-        return Stabilization(given)
-    if dt is None:
-        raise IntegrationError(
-            f"{given} needs a frequency, which follows from the step: give dt, or Stabilization("
-            f"{given!r}, {'frequency' if given == 'baumgarte' else 'rate'}=...) in rad/s"
-        )
-    fast = 1 / (TIME_CONSTANT * dt)
-    return Stabilization(given, frequency=fast) if given == "baumgarte" else Stabilization(given, rate=fast)
+class StateRate(NamedTuple):
+    """The velocity of a state by the equations of motion, with the multipliers."""
+
+    field: Array  # (dq, dV) in the algebra
+    multipliers: Array  # (m,)
+    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where it was not asked for
 
 
-class Constrained(Parametric, Assembly):
-    """Bodies with constraints g(q) = 0.
+class Constrained(Parametric, Redundancy):
+    """Bodies with constraints g(q) = 0; long, as it completes the whole contract of `Mechanism` with them.
 
     Subclasses say how g, J and M are measured, and, on floats or symbols, how the equations are solved.
     """
@@ -79,7 +71,7 @@ class Constrained(Parametric, Assembly):
         return self.residuals(t, q, np.zeros(self.nv, int))[1]
 
     def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
-        """As `Mechanism.power`, with that of the drives, -(J^T lambda) . v = lambda . drift.
+        """As `Mechanism.power`, plus the power of the drives, -(J^T lambda) . v = lambda . drift.
 
         The multipliers are the exact ones of the state.                                                 [W]
         """
@@ -108,30 +100,35 @@ class Constrained(Parametric, Assembly):
         Steps next to a singular position are taken with A + eps D, for the constraints to have a say off it
         and the velocities there.
         """
-        nq, ordinary = self.nq, self.ordinary_pivots if watched else None
+        nq = self.nq
+        ordinary = self.ordinary_pivots if watched else None
         plain = Regularization.plain(self.redundant)
-        looking, shifted = plain._replace(ordinary=ordinary), Regularization(False, PROXIMAL)
+        looking = plain._replace(ordinary=ordinary)
+        shifted = Regularization(False, PROXIMAL)
         shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
 
         def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
             here, u, p = self.given(u)
             if feedback is not None:
                 u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
-            found = here.motion(t, y, u, stabilized, by)
-            return {"f": found.field, **({} if by.ordinary is None else {"worst": found.worst})}
+            rate = here.motion(t, y, u, stabilized, by)
+            return {"f": rate.field, **({} if by.ordinary is None else {"worst": rate.worst})}
 
         def after(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
             z, worst = self.given(u)[0].projected(t, y, by)
             return {"z": z, **({} if by.ordinary is None else {"worst": worst})}
 
-        def part(made: Callable[..., Any], by: Regularization) -> Part:
-            return partial(traced, partial(made, by), shapes, made.__name__, loops=self.loops)
+        def part(function: Callable[..., Any], by: Regularization) -> Part:
+            return partial(traced, partial(function, by), shapes, function.__name__, loops=self.loops)
 
+        # how close equations are to dependence is told by the field, or, where a projection follows, by the
+        # projection, whose factors belong to the end of the step
         moves = self.moves()
         if not stabilized.projected:
             return Parts(part(field, looking), *moves, None, Watch() if watched else None)
         if not watched:
             return Parts(part(field, plain), *moves, part(after, plain))
+        # regular equations: next to a singular position, steps are repeated with the shifted parts
         near = Watch(part(field, shifted), part(after, shifted._replace(ordinary=ordinary)))
         return Parts(part(field, plain), *moves, part(after, looking), Watch() if self.redundant else near)
 
@@ -144,8 +141,8 @@ class Constrained(Parametric, Assembly):
 
         def accelerations(t: Any, q: Array, v: Array, u: Array) -> dict[str, Array]:
             plain = Regularization.plain(self.redundant)
-            found = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
-            return {"a": found.field[-self.nv :], "multipliers": found.multipliers}
+            rate = self.motion(t, np.concatenate([q, v]), u, NOTHING, plain)
+            return {"a": rate.field[-self.nv :], "multipliers": rate.multipliers}
 
         def residuals(t: Any, q: Array, v: Array) -> dict[str, Array]:
             return dict(zip(("residual", "rate"), self.residuals(t, q, v), strict=True))
@@ -173,7 +170,7 @@ class Constrained(Parametric, Assembly):
         if not self.nc:
             return {}
         g, J = (lambda q: self.constraints_at(q)[0]), (lambda q: self.constraints_at(q)[1])
-        found: dict[str, Any] = {"J": J, "redundant": self.redundant}
+        laws: dict[str, Any] = {"J": J, "redundant": self.redundant}
         moved = self._moved_by_parameters()
         if moved:
             raise IntegrationError(
@@ -188,9 +185,9 @@ class Constrained(Parametric, Assembly):
                 )
         if self.is_driven:
             if any(self._changes_with_time(self.rows[c.name]) for c in self.constraints if c.kind.timed):
-                found |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
-            return {**found, "drift": self.drift}
-        return {"g": g, **found} if self.of_places.all() else found
+                laws |= {"J": lambda t, q: self.constraints_at(q, t)[1], "timed": True}
+            return {**laws, "drift": self.drift}
+        return {"g": g, **laws} if self.of_places.all() else laws
 
     def _moved_by_parameters(self) -> list[str]:
         """The free parameters on which g or J depend."""
@@ -200,16 +197,17 @@ class Constrained(Parametric, Assembly):
         def rows(q: Array, p: Array) -> dict[str, Array]:
             return dict(zip(("g", "J"), self.at(p).constraints_at(q), strict=True))
 
-        made = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
-        used = set(live([x for rows in made.outputs.values() for x in rows.flat]))
-        parts = self.layout.named(made.inputs["p"])
+        graph = trace(rows, {"q": self.nq, "p": self.layout.size}, "rows")
+        # a parameter matters if one of its symbols is among the operands of g or J
+        used = set(live([x for rows in graph.outputs.values() for x in rows.flat]))
+        parts = self.layout.named(graph.inputs["p"])
         return [name for name, x in parts.items() if not used.isdisjoint(np.asarray(x).flat)]
 
     def _changes_with_time(self, rows: slice) -> bool:
         """Whether these rows of J depend on time."""
-        made = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
-        (J,) = made.outputs.values()
-        return any(x.op == "input" and x is made.inputs["t"].flat[0] for x in live(J.flat))
+        graph = trace(lambda t, q: self.constraints_at(q, t)[1][rows], {"t": (), "q": self.nq}, "J")
+        (J,) = graph.outputs.values()
+        return any(x.op == "input" and x is graph.inputs["t"].flat[0] for x in live(J.flat))
 
     def jacobian(self, q: Array, t: float = 0.0) -> np.ndarray:
         """J (nc, nv) with J v = the rate of the constraints, as left-trivialised velocities enter it."""
@@ -224,8 +222,8 @@ class Constrained(Parametric, Assembly):
         redundant.
         """
         u = np.zeros(self.nu) if u is None else u
-        found: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
-        return found
+        results: tuple[Array, Array] = self.evaluated("accelerations", t, q, v, u, p=self.packed(parameters))
+        return results
 
     def violation(self, q: Array, t: Array = 0.0) -> dict[str, np.ndarray]:
         """g of each constraint, (..., rows): zero where it holds                                 [m, rad]"""
@@ -242,16 +240,16 @@ class Constrained(Parametric, Assembly):
     ) -> dict[str, np.ndarray]:
         """The wrench (moment, force) of each constraint on its last moving body                 [N m, N]
 
-        At the constraint's frame on that body and in its axes (for conditions of the user's own: the body's
-        frame).
+        At the constraint's frame on that body and in its axes; for conditions that a user wrote, at the
+        body's frame.
 
         passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
                  the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)
-        found = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
-        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in found.items()}
+        wrenches = {c.name: self.reaction_wrenches(c.name, q, multipliers, t) for c in self.constraints}
+        return {name: F + self.carried(name, q, v, t) if passive else F for name, F in wrenches.items()}
 
     def carried(self, constraint: str, q: Array, v: Array, t: Array = 0.0) -> np.ndarray:
         """The wrench (..., 6) of springs, dampers and other laws in a joint, as `reactions` has it."""
@@ -261,9 +259,12 @@ class Constrained(Parametric, Assembly):
         """The wrench (..., 6) of one constraint on its last moving body, from multipliers (..., nc)."""
         if constraint not in self.rows:
             raise ModelError(f"{self.name} has no constraint {constraint!r}; {known(self.rows, constraint)}")
-        c, rows = next(c for c in self.constraints if c.name == constraint), self.rows[constraint]
-        q, multipliers = self.configurations(q), np.asarray(multipliers)
-        F, times = np.zeros((*q.shape[:-1], 6)), np.broadcast_to(t, q.shape[:-1])
+        c = next(c for c in self.constraints if c.name == constraint)
+        rows = self.rows[constraint]
+        q = self.configurations(q)
+        multipliers = np.asarray(multipliers)
+        F = np.zeros((*q.shape[:-1], 6))
+        times = np.broadcast_to(t, q.shape[:-1])
         for at in np.ndindex(q.shape[:-1]):
             F[at] = -multipliers[at][rows] @ self.reaction_rows(c, q[at], float(times[at]))
         return F
@@ -275,31 +276,35 @@ class Constrained(Parametric, Assembly):
         q = self.assemble()
         if p is None or not self.layout.size:
             return q
-        found, rest = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy(), np.zeros(self.nv)
+        closed = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy()
+        rest = np.zeros(self.nv)
+        # all members at once by projections from the nominal configuration; each that has not arrived in the
+        # end is assembled by itself, with damping and restarts
         for iteration in range(1 + NEWTON):
-            off = np.abs(self.evaluated("residuals", 0.0, found, rest, p=p)[0]).max(axis=-1, initial=0.0)
+            off = np.abs(self.evaluated("residuals", 0.0, closed, rest, p=p)[0]).max(axis=-1, initial=0.0)
             apart = off > CLOSED
             if not apart.any():
-                return found
+                return closed
             if iteration < NEWTON:
-                found[apart] = self.evaluated("on_constraints", 0.0, found[apart], rest, p=p[apart])[0]
+                closed[apart] = self.evaluated("on_constraints", 0.0, closed[apart], rest, p=p[apart])[0]
         for at in map(tuple, np.argwhere(~(off <= CLOSED))):
-            found[at] = self.at(p[at]).assemble(q)
-        return found
+            closed[at] = self.at(p[at]).assemble(q)
+        return closed
 
     def start_velocities(self, q: Array, p: Array = None) -> np.ndarray:
         """As `Mechanism.start_velocities`: of drives the least ones, in the metric of M, that obey them."""
         rest = np.zeros((len(q), self.nv))
         if not self.is_driven:
             return rest
-        found, off = rest.copy(), np.ones(len(q), bool)
+        velocities = rest.copy()
+        off = np.ones(len(q), bool)
         if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
-            found = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
-            left = np.abs(self.evaluated("residuals", 0.0, q, found, p=p)[1]).max(axis=-1, initial=0.0)
-            off = ~(left <= CLOSED * (1 + np.abs(found).max(axis=-1, initial=0.0)))
+            velocities = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
+            left = np.abs(self.evaluated("residuals", 0.0, q, velocities, p=p)[1]).max(axis=-1, initial=0.0)
+            off = ~(left <= CLOSED * (1 + np.abs(velocities).max(axis=-1, initial=0.0)))
         for i in np.flatnonzero(off):
-            found[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
-        return found
+            velocities[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
+        return velocities
 
     def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:
         """As `Mechanism.stabilization`; by default projection after each step."""
@@ -307,8 +312,8 @@ class Constrained(Parametric, Assembly):
 
     def project(self, q: Array, v: Array, t: Array = 0.0) -> tuple[Array, Array]:
         """States (..., nq), (..., nv) that have drifted, put back: positions, then velocities."""
-        found: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
-        return found
+        state: tuple[Array, Array] = self.evaluated("on_constraints", t, q, v)
+        return state
 
     def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
         """Raise ConfigurationError for states (..., nq), (..., nv) off the constraints by 1e-6 or more."""
@@ -321,7 +326,8 @@ class Constrained(Parametric, Assembly):
         self.remember(q)
 
     def _refuse(self, g: Array, rate: Array, size: float) -> None:
-        """Raise ConfigurationError for what is off by too much, where velocities are of this size."""
+        """Raise ConfigurationError that names the violated constraint, for velocities of this size."""
+        # positions first: velocities off the constraints may follow from them
         for values, bound, what, remedy in (
             (g, TOLERANCE, "q0 violates", "q0 = system.assemble(q0)"),
             (rate, TOLERANCE * size, "v0 breaks", "v0 = system.consistent_velocities(q0, v0)"),

@@ -1,8 +1,8 @@
 """Constraints of velocities: J(q) v = b(q, t), which need not be integrable; knife edges and rolling.
 
 They enter the equations of motion by their derivative, J dv/dt = db/dt - (dJ/dt) v, as all constraints do,
-and have no residual: what they forbid are velocities, and no place. Neimark and Fufaev (1972). Equations in
-velocities that obey them are those of Boltzmann and Hamel.
+and have no residual, because they forbid velocities and no place. Neimark and Fufaev (1972). In velocities
+that obey them the equations of motion have the form of Boltzmann and Hamel.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class GeneralVelocity(OfFunction):
         rng = np.random.default_rng(0)
 
         def parts(size: float) -> list[Array]:
-            found = []
+            arrays = []
             for p, w, v in rng.standard_normal((self.count, 3, 3)):
-                found += [SE3.exp(np.concatenate([p, w]))[:3, :3], p, size * w, size * v]
-            return found
+                arrays += [SE3.exp(np.concatenate([p, w]))[:3, :3], p, size * w, size * v]
+            return arrays
 
+        # at one random place with the velocities 0, V and 2 V: an affine f has equal differences
         state = parts(1.0)
         still, double = ([x if k % 4 < 2 else f * x for k, x in enumerate(state)] for f in (0.0, 2.0))
         offset, once, twice = (np.asarray(self.value(0.3, *x), float) for x in (still, state, double))
@@ -66,8 +67,8 @@ class GeneralVelocity(OfFunction):
         def drift(t: Any, *places: Array) -> Array:
             return self._drift(t, places)
 
-        made = next(iter(trace(drift, self._shapes("Rp"), "drift").outputs.values()))
-        return any(type(x) is not float or x != 0 for x in made.flat)
+        values = next(iter(trace(drift, self._shapes("Rp"), "drift").outputs.values()))
+        return any(type(x) is not float or x != 0 for x in values.flat)
 
     def _drift(self, t: Any, places: Sequence[Array]) -> Array:
         """f at R, p of each body, at rest."""
@@ -110,9 +111,9 @@ def knife_edge(slip: Any) -> Callable[..., Any]:
 
 
 def rolling(radius: float, axis: Array | None, slip: Any) -> Callable[..., Any]:
-    """f(t, X, V) (2,) of a ball or disc on z = 0: the velocity of what touches the plane, less a given one.
+    """f(t, X, V) (2,) of a ball or disc on z = 0: the velocity of its contact point, less a given one.
 
-    Of a ball along x and y; of a disc along its track, where it goes as it turns about its axis, and across.
+    A ball's velocity is taken along x and y; a disc's along its track, where it rolls, and across.
     """
 
     def f(t: Any, X: Array, V: Array) -> Array:
@@ -140,7 +141,7 @@ def contact(radius: float, axis: Array | None) -> Callable[..., Any]:
 def foot(R: Array, axis: Array | None) -> Array:
     """The direction (3,) from the centre of a ball, or of a disc with this axis, to its lowest point.
 
-    R  its axes in those of the plane; the result is in these
+    R  attitude of the wheel in the plane's frame; the result is in the axes of the plane
     """
     if axis is None:
         return DOWN
