@@ -33,8 +33,8 @@ from liebody.compiler.native.build import find_compiler
 from liebody.dynamics.coriolis import FORMS
 from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.scalars import cos, exp, sin, where
-from liebody.symbolic import closed_forms, polynomials, shortest
-from liebody.symbolic.closed_forms import LongForm
+from liebody.symbolic import derivation, polynomials, shortest
+from liebody.symbolic.derivation import LongForm
 from liebody.symbolic.numbers import exact, exact_rotation, readable, recognized
 from liebody.symbolic.parameters import replaced, with_symbols
 from liebody.symbolic.polynomials import Ring
@@ -1009,7 +1009,7 @@ def test_what_is_too_long_for_a_short_form_has_intermediates():
 
 
 def test_graphs_beyond_measure_are_refused(monkeypatch):
-    monkeypatch.setattr(closed_forms, "LARGEST_GRAPH", 50)
+    monkeypatch.setattr(derivation, "LARGEST_GRAPH", 50)
     eq = lb.equations("puma560", simplify=False)
     with pytest.raises(ModelError, match=r"operations, and SymPy would need more than minutes.*export_c"):
         eq.coriolis("ploen")

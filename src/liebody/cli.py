@@ -35,7 +35,8 @@ from .scalars import Array
 from .simulation.setup import DEFAULT_STEP, method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
-from .view import require_for, view
+from .view import view
+from .view.view import require_for
 
 HYPHEN, UNBROKEN = re.compile(r"(?<=\w)-(?=\w)"), "\u2011"
 ARGUMENT = re.compile(r"""\b(\w+)=(\w+|'[^']*'|"[^"]*")""")  # of a call in Python

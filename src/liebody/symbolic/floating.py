@@ -15,7 +15,7 @@ N and D are polynomials in sines, cosines and parameters, so that zero is decide
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy
@@ -29,12 +29,10 @@ from ..dynamics.recursions import composites, transformations
 from ..groups import Prismatic, Revolute
 from ..scalars import Array
 from ..scalars.linear import cross
-
-if TYPE_CHECKING:
-    from .closed_forms import Equations
+from .derivation import Derivation
 
 
-def curvature(equations: Equations) -> Any:
+def curvature(equations: Derivation) -> Any:
     """B(q), angular part, (r, n, n)."""
     tree = equations.tree
     r, n = len(_sorted(tree)[0]), tree.nv - base_dofs(tree)[0].stop
@@ -47,7 +45,7 @@ def curvature(equations: Equations) -> Any:
     return sympy.ImmutableDenseNDimArray(entries.ravel().tolist(), (r, n, n))
 
 
-def locked_angle(equations: Equations) -> Any:
+def locked_angle(equations: Derivation) -> Any:
     """theta_bc(q) of a base that turns about one axis, with one joint: an integral by its antiderivative.
 
     revolute joint    w = 1/2 + (n - a/2) / (a + b cos q + c sin q)
@@ -62,7 +60,7 @@ def locked_angle(equations: Equations) -> Any:
             "numerically"
         )
     q = equations.q[tree.nq - 1]
-    (_, (numerator,)), (_, D) = equations._found("locked_angle", _parts)
+    (_, (numerator,)), (_, D) = equations.closed_forms("locked_angle", _parts)
     group = joints[0].joint.group
     if isinstance(group, Prismatic):
         return _of_a_slider(tree, q, numerator, D)
@@ -171,7 +169,7 @@ def _adjugate(J: Array) -> tuple[Array, Any]:
     return np.eye(len(J), dtype=int), J[0, 0] if len(J) else 1
 
 
-def _upper_curvature(equations: Equations) -> Any:
+def _upper_curvature(equations: Derivation) -> Any:
     """The columns of pairs i < j, (r, n (n - 1) / 2); N and D are differentiated as graphs."""
     tree = equations.tree
     k, r = base_dofs(tree)[0].stop, len(_sorted(tree)[0])
@@ -181,7 +179,7 @@ def _upper_curvature(equations: Equations) -> Any:
         N, D = _parts(tree, tree.group.integrate(q, np.concatenate([np.zeros(k, int), v[k:]])))
         return np.concatenate([np.reshape(N, -1), [D]])
 
-    function = equations._traced(moved, "curvature")
+    function = equations.traced(moved, "curvature")
     by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
 
     def pairs(q: Array, v: Array, *others: Array) -> Array:
@@ -197,4 +195,4 @@ def _upper_curvature(equations: Equations) -> Any:
                 columns.append(column + cross(N[:, i], N[:, j]) if r == 3 else column)
         return np.stack(columns, axis=1) / D / D
 
-    return equations._retraced("curvature", pairs)
+    return equations.closed_form("curvature", pairs)

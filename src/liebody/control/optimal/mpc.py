@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from ...integrators import Method
 from ...scalars import Array
 from ...simulation.stepper import stepper
 from .model import Violation
-
-if TYPE_CHECKING:
-    from .problem import OptimalControl, OptimalPlan
+from .plan import OptimalPlan, Planner
 
 
 class BrokenConstraints(UserWarning):
@@ -64,7 +62,7 @@ class Controller:
     @checked
     def __init__(
         self,
-        problem: OptimalControl,
+        problem: Planner,
         knots: int,
         iterations: int = 2,
         tolerance: float = 1e-6,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,8 +23,9 @@ from ...scalars import Array
 from ...simulation.setup import mechanism_of, states_of
 from ...stepping.riccati import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from .fddp import Iteration, Outcome, search
-from .model import Constraints, Cost, HeldStep, Violation, bounds_of, largest_violation
+from .model import Constraints, Cost, HeldStep, Violation, bounds_of
 from .mpc import Controller
+from .plan import OptimalPlan
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
@@ -33,52 +33,6 @@ LONG = 60_000  # operations of a knot from which on directions are a loop
 BESIDE = 2  # directions in one turn of the loop, which share what they read
 PENALTY, STIFFER, STIFFEST = 10.0, 10.0, 1e9  # of constraints
 SLOW = 0.25  # of the violation before: penalties grow where more is left
-
-
-@dataclass(frozen=True)
-class OptimalPlan:
-    """A trajectory of least cost, or as far as the search for it came.
-
-    t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
-    u            inputs between them, (N, m)
-    cost         of all of it
-    gains        K (N, m, 2 nv): near the states, the best inputs are u + K (difference(q_k, q), v - v_k)
-    converged    whether the predicted decrease is below the tolerance
-    reason       why the search ended
-    gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
-    violation    by which constraints are broken, at most; 0 without constraints
-    violations   of each constraint, a `Violation`, those of stages first
-    gradient     largest slope of the cost by an input that its bounds leave
-    history      an `Iteration` for each linearisation
-    """
-
-    t: Array
-    q: Array
-    v: Array
-    u: Array
-    cost: float
-    gains: Array
-    converged: bool
-    reason: str
-    gap: float
-    violation: float
-    gradient: float
-    history: tuple[Iteration, ...]
-    violations: tuple[Violation, ...] = ()
-
-    @property
-    def iterations(self) -> int:
-        """Number of steps that were taken."""
-        return sum(x.step > 0 for x in self.history)
-
-    def __repr__(self) -> str:
-        worst = largest_violation(self.violations)
-        where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
-        return (
-            f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
-            f"{'' if self.converged else 'not '}converged: {self.reason}; "
-            f"gap {self.gap:.1e}, violation {self.violation:.1e}{where}, gradient {self.gradient:.1e}"
-        )
 
 
 class OptimalControl(Sendable):

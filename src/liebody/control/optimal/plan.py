@@ -1,0 +1,70 @@
+"""A planned trajectory, and the contract of those who plan it with those who follow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...mechanisms import OpenTree
+from ...scalars import Array
+from .fddp import Iteration
+from .model import Violation, largest_violation
+
+
+@dataclass(frozen=True)
+class OptimalPlan:
+    """A trajectory of least cost, or as far as the search for it came.
+
+    t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
+    u            inputs between them, (N, m)
+    cost         of all of it
+    gains        K (N, m, 2 nv): near the states, the best inputs are u + K (difference(q_k, q), v - v_k)
+    converged    whether the predicted decrease is below the tolerance
+    reason       why the search ended
+    gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
+    violation    by which constraints are broken, at most; 0 without constraints
+    violations   of each constraint, a `Violation`, those of stages first
+    gradient     largest slope of the cost by an input that its bounds leave
+    history      an `Iteration` for each linearisation
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    u: Array
+    cost: float
+    gains: Array
+    converged: bool
+    reason: str
+    gap: float
+    violation: float
+    gradient: float
+    history: tuple[Iteration, ...]
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """Number of steps that were taken."""
+        return sum(x.step > 0 for x in self.history)
+
+    def __repr__(self) -> str:
+        worst = largest_violation(self.violations)
+        where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
+        return (
+            f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
+            f"{'' if self.converged else 'not '}converged: {self.reason}; "
+            f"gap {self.gap:.1e}, violation {self.violation:.1e}{where}, gradient {self.gradient:.1e}"
+        )
+
+
+class Planner(Protocol):
+    """What a `Controller` asks of a problem of optimal control: plans, and efforts of their inputs."""
+
+    mechanism: OpenTree
+    dt: float
+
+    def solve(self, q0: Any = None, v0: Any = None, **options: Any) -> OptimalPlan:
+        """The plan of least cost from the state (q0, v0); options as of `OptimalControl.solve`."""
+
+    def efforts(self, u: Array) -> Array:
+        """tau (..., nv) of inputs u (..., m)."""
