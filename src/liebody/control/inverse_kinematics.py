@@ -19,12 +19,17 @@ from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
 
-CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
+CONVERGED = "converged"
+STATIONARY = "closest within reach"
+UNFINISHED = "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
 # Searches that end equally close, for a target beyond the links' lengths and for others (of 4500 poses that
 # can be reached, 3 had 6 of them before one converged, and none had 12), and what may lie between, relative.
-BEYOND, AGREEING, SAME = 3, 12, 1e-6
-FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
+BEYOND = 3
+AGREEING = 12
+SAME = 1e-6
+FIRST_DAMPING = 1e-2
+LARGEST_DAMPING = 1e16
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +105,8 @@ def inverse_kinematics(
     Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
     """
     tolerance = positive("tolerance", tolerance)
-    iterations, restarts = count("iterations", iterations, 0), count("restarts", restarts, 0)
+    iterations = count("iterations", iterations, 0)
+    restarts = count("restarts", restarts, 0)
     wanted = {frame: _target(robot, frame, target) for frame, target in targets.items()}
     if not wanted:
         raise ModelError("there are no targets; give some, as {'tool0': T}")
@@ -122,7 +128,8 @@ def inverse_kinematics(
     best = search.run(search.bounds.inside(q), rows)
     seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
     draw = np.random.default_rng(seed)
-    beyond, ends = search.beyond_reach(rows), best.residual[:, None]
+    beyond = search.beyond_reach(rows)
+    ends = best.residual[:, None]
     for copies in _doubling(restarts):
         agreeing = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1)
         left = np.flatnonzero((best.residual > tolerance) & (agreeing < np.where(beyond, BEYOND, AGREEING)))
@@ -156,7 +163,8 @@ def _doubling(total: int) -> Iterator[int]:
     n = 1
     while total > 0:
         yield min(n, total)
-        total, n = total - n, 2 * n
+        total = total - n
+        n = 2 * n
 
 
 def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
@@ -198,7 +206,8 @@ class _Bounds:
 
     def __init__(self, robot: Robot, limits: bool) -> None:
         tree = robot.tree
-        self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
+        self.low = np.full(tree.nq, -np.inf)
+        self.high = np.full(tree.nq, np.inf)
         _, places, (ratio, offset, *ends) = tree.limits
         at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
         low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
@@ -256,7 +265,9 @@ class _Search:
     def __init__(
         self, robot: Robot, is_pose: Mapping[Any, bool], limits: bool, tolerance: float, iterations: int
     ) -> None:
-        self.robot, self.tolerance, self.most = robot, tolerance, iterations
+        self.robot = robot
+        self.tolerance = tolerance
+        self.most = iterations
         self.bounds = _Bounds(robot, limits)
         key = ("inverse kinematics", *is_pose.items())
         if key not in robot.kernels:
@@ -306,7 +317,8 @@ class _Search:
             if not len(going):
                 break
             found.iterations[going] += 1
-            e_, J_ = e[going], J[going] * free[going, None, :]
+            e_ = e[going]
+            J_ = J[going] * free[going, None, :]
             lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
             step = _damped(J_, e_, lam) * self.units
             there = self.bounds.inside(self.robot.integrate(found.q[going], step))
@@ -314,8 +326,10 @@ class _Search:
             residual = np.linalg.norm(e_, axis=-1)
             better = residual < found.residual[going]
             rows = going[better]
-            found.q[rows], found.residual[rows] = there[better], residual[better]
-            e[rows], J[rows] = e_[better], J_[better]
+            found.q[rows] = there[better]
+            found.residual[rows] = residual[better]
+            e[rows] = e_[better]
+            J[rows] = J_[better]
             damping[going] *= np.where(better, 0.25, 8.0)
         found.q = np.array(self.robot.normalize(found.q))
         return found
@@ -347,7 +361,8 @@ def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
     at, chain = _chain(tree, frame)
     reach = _links(at, chain)
     for body in chain:
-        group, joint = body.joint.group, body.joint
+        group = body.joint.group
+        joint = body.joint
         if isinstance(group, Prismatic) and limits and joint.mimic is None:
             reach += _stroke(joint)
         elif not isinstance(group, Revolute | Spherical | Fixed):
@@ -363,7 +378,8 @@ def _size(tree: Tree, frames: Iterable[str | Frame], limits: bool) -> float:
     it, whichever is longer. Limits of slides are a last resort, as descriptions have 1e3 for no limit. 1 m
     where nothing has a length.
     """
-    lengths, strokes = [0.0], [0.0]
+    lengths = [0.0]
+    strokes = [0.0]
     for frame in frames:
         at, chain = _chain(tree, frame)
         lengths.append(_links(at, chain))
@@ -393,9 +409,11 @@ def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
     """(q, targets) -> e (m,) and J (m, nv), with de = -J dq, traced."""
 
     def errors(q: Array, *targets: Array) -> tuple[Array, Array]:
-        e, J = [], []
+        e = []
+        J = []
         for (frame, whole), target in zip(is_pose.items(), targets, strict=True):
-            T, V = robot.pose(q, frame), robot.jacobian(q, frame)
+            T = robot.pose(q, frame)
+            V = robot.jacobian(q, frame)
             if whole:
                 e.append(SE3.log(SE3.compose(SE3.inverse(T), target)))
                 J.append(SE3.dexp_inverse(e[-1]) @ V)

@@ -108,7 +108,8 @@ def basin(
         number=longest + 1, t_end=t_end, parameters=dict(parameters or {}), simulation=dict(options or {}),
         **sweeping,
     )  # fmt: skip
-    shape, ended = ds["end_time"].shape, (ds["cause"].values != "").ravel()
+    shape = ds["end_time"].shape
+    ended = (ds["cause"].values != "").ravel()
     q, v, t = (ds[name].values.reshape(ended.size, longest + 1, *tail) for name, tail in
                (("q", (system.nq,)), ("v", (system.nv,)), ("t", ())))  # fmt: skip
     outcome, attractors = _sorted_out(shooting, q, v, t, ended, tolerance)
@@ -131,7 +132,9 @@ def last_returns(
     q, v, t = (np.full((n, number, *tail), np.nan) for tail in ((system.nq,), (system.nv,), ()))
     for i, log in enumerate(run.events):
         at = log.of(*section).where(slice(None, None, -1)).where(slice(number))
-        q[i, : len(at)], v[i, : len(at)], t[i, : len(at)] = at.q, at.v, at.t
+        q[i, : len(at)] = at.q
+        v[i, : len(at)] = at.v
+        t[i, : len(at)] = at.t
     end = {"cause": run.ends, "end_time": run.end_times, "q_end": run.final.q, "v_end": run.final.v}
     return {"q": q, "v": v, "t": t, **end}
 

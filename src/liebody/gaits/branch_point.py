@@ -45,12 +45,14 @@ def branch_point(
     def derivative(shot: Shot) -> Array:
         return np.concatenate([independent @ shot.jacobian, phases])
 
-    point, before = guess, np.inf
+    point = guess
+    before = np.inf
     for _ in range(TRIES):
         shot = shooting.shoot(point)
         A = derivative(shot)
         left, _, right = np.linalg.svd(A)
-        p, plane = left[:, -1:], right[-2:]
+        p = left[:, -1:]
+        plane = right[-2:]
 
         def bordered(A: Array, p: Array = p, plane: Array = plane) -> Array:
             return np.block([[A, p], [plane, np.zeros((2, 1))]])

@@ -33,8 +33,13 @@ from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, nam
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FOLD, BRANCH, FLIP, TORUS = "fold", "branch point", "flip", "Neimark-Sacker"
-GRAZING, ORDER, BORDER = "grazing", "change of the order of events", "border collision"
+FOLD = "fold"
+BRANCH = "branch point"
+FLIP = "flip"
+TORUS = "Neimark-Sacker"
+GRAZING = "grazing"
+ORDER = "change of the order of events"
+BORDER = "border collision"
 NEAR = 0.05  # a multiplier further than this from where it should cross has jumped
 SHORTEST = 1e-3  # step along the curve, over the first one
 
@@ -179,7 +184,9 @@ def _followed(
     """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
     if not bounds[0] < bounds[1]:
         raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
-    first, sides, ends = curve.start(orbit), [], []
+    first = curve.start(orbit)
+    sides = []
+    ends = []
     if not bounds[0] <= curve.value(first.orbit) <= bounds[1]:
         value = f"{curve.parameter} = {curve.value(first.orbit):.9g}"
         raise ConfigurationError(
@@ -212,21 +219,25 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
     orbit = bifurcation.orbit
     own = tuple(name for name in orbit.shooting.unknowns if name != parameter)
     if bifurcation.kind == FLIP:
-        found, scale, n = floquet(orbit), orbit.shooting.scale, 2 * orbit.system.nv
+        found = floquet(orbit)
+        scale = orbit.shooting.scale
+        n = 2 * orbit.system.nv
         way = found.directions[:, np.argmin(np.abs(found.values + 1))].real
         nodes = [orbit.derivative @ way]  # of a return map: on its section
         for arc in orbit.shot.arcs[:-1]:
             nodes.append(arc.D[:, :n] @ nodes[-1])
         x = np.concatenate(nodes) / np.tile(scale, len(nodes))
         way = np.concatenate([x, -x])
-        shooting, at = orbit.shooting.doubled(), orbit.point
+        shooting = orbit.shooting.doubled()
+        at = orbit.point
         again = [shooting.shifted(x, orbit.shift) for x in at.q]
         at = replace(
             at, q=np.concatenate([at.q, again]), v=np.tile(at.v, (2, 1)), period=2 * at.period,
             shift=2 * at.shift,
         )  # fmt: skip
     else:
-        shooting, at = orbit.shooting, orbit.point
+        shooting = orbit.shooting
+        at = orbit.point
         A = np.concatenate([orbit.shot.jacobian, shooting.phases(at, orbit.shot)])
         plane = np.linalg.svd(A)[2][-2:]
         chord = shooting.between(bifurcation.sides[0].point, bifurcation.sides[1].point)
@@ -274,10 +285,12 @@ class _AtBifurcation(Shooting):
     kind: str = ""
 
     def shoot(self, at: Point) -> Shot:
-        shot, h = super().shoot(at), 1e-5
+        shot = super().shoot(at)
+        h = 1e-5
         steps = h * np.eye(self.size)
         slope = [(self._test(self.moved(at, x)) - self._test(self.moved(at, -x))) / (2 * h) for x in steps]
-        r, J = np.append(shot.residual, self._test(at)), np.vstack([shot.jacobian, slope])
+        r = np.append(shot.residual, self._test(at))
+        J = np.vstack([shot.jacobian, slope])
         return Shot(r, J, shot.arcs)
 
     def _test(self, at: Point) -> float:
@@ -298,11 +311,14 @@ class _Curve:
     def __init__(
         self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float, shortest: float = SHORTEST
     ) -> None:
-        names, size = [x for x in orbit.shooting.unknowns if x != parameter], positive("step", abs(step))
+        names = [x for x in orbit.shooting.unknowns if x != parameter]
+        size = positive("step", abs(step))
         self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: size})
         if self.shooting.system.parameters.defaults[parameter].size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
-        self.parameter, self.tolerance, self.shortest = parameter, tolerance, shortest
+        self.parameter = parameter
+        self.tolerance = tolerance
+        self.shortest = shortest
 
     def start(self, orbit: PeriodicOrbit) -> _On:
         default = self.shooting.system.parameters.defaults[self.parameter]
@@ -353,9 +369,11 @@ class _Curve:
 
         A step that leads out of the bounds is made again, to the bound, and is the last one.
         """
-        found, size = [first], 1.0
+        found = [first]
+        size = 1.0
         while len(found) <= most:
-            last, ended = found[-1], False
+            last = found[-1]
+            ended = False
             try:
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
                 bound = float(np.clip(self.value(on.orbit), *bounds))
@@ -422,7 +440,8 @@ class _Curve:
         mu, factor = _critical(best.orbit, kind)
         if crosses and min(abs(factor), width) > precision and (found := self.crossing(low, high, precision)):
             return replace(found, sides=(a.orbit, b.orbit))
-        sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
+        sides = (low.orbit, high.orbit)
+        changed = difference(low.orbit.events, high.orbit.events)
         if abs(factor) > NEAR:
             worse = max(sides, key=largest_multiplier)
             return Bifurcation(
@@ -446,9 +465,11 @@ class _Curve:
         if a.orbit.events != b.orbit.events:
             return None
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
-        f, g = _test(a.orbit, FOLD), _test(b.orbit, FOLD)
+        f = _test(a.orbit, FOLD)
+        g = _test(b.orbit, FOLD)
         if not f * g < 0:
-            f, g = float(a.tangent[-1]), float(b.tangent[-1])
+            f = float(a.tangent[-1])
+            g = float(b.tangent[-1])
         guess = self.shooting.moved(a.orbit.point, f / (f - g) * chord)
         try:
             regular = a.orbit.point, a.orbit.shot
@@ -475,7 +496,8 @@ class _Curve:
 
         low, high, width = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
-        sides, mu = (low.orbit, high.orbit), complex(high.orbit.multipliers[0])
+        sides = (low.orbit, high.orbit)
+        mu = complex(high.orbit.multipliers[0])
         value = (self.value(low.orbit) + self.value(high.orbit)) / 2
         return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed, width)
 
@@ -489,8 +511,10 @@ class _Curve:
         """
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
         across = chord / np.linalg.norm(chord)
-        (s, low), (t, high) = (0.0, a), (1.0, b)
-        f, g = test(a.orbit), test(b.orbit)
+        s, low = (0.0, a)
+        t, high = (1.0, b)
+        f = test(a.orbit)
+        g = test(b.orbit)
         for k in range(40):
             share = float(np.clip(f / (f - g), 0.05, 0.95)) if k % 3 < 2 else 0.5
             middle = s + (t - s) * share
@@ -500,9 +524,13 @@ class _Curve:
                 break
             h = test(on.orbit)
             if h * f > 0:
-                s, low, f = middle, on, h
+                s = middle
+                low = on
+                f = h
             else:
-                t, high, g = middle, on, h
+                t = middle
+                high = on
+                g = h
             if enough(on) or (t - s) * np.linalg.norm(chord) < precision:
                 break
         return low, high, float((t - s) * np.linalg.norm(chord))
@@ -542,6 +570,7 @@ def _kind(mu: complex) -> str:
 
 def difference(before: Events, after: Events) -> str:
     """Which events come and which go, in words."""
-    a, b = Counter(before), Counter(after)
+    a = Counter(before)
+    b = Counter(after)
     words = [f"{word} {named(sorted(x.elements()))}" for word, x in (("new:", b - a), ("gone:", a - b)) if x]
     return "; ".join(words)

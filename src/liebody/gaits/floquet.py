@@ -48,10 +48,12 @@ def floquet(orbit: PeriodicOrbit) -> Floquet:
     """The Floquet multipliers of a periodic orbit, the trivial ones named and apart."""
     scale = orbit.shooting.scale
     M = orbit.monodromy * scale / scale[:, None]
-    names, (U, W) = list(orbit.trivial), orbit.across
+    names = list(orbit.trivial)
+    U, W = orbit.across
     values, y = np.linalg.eig(orbit.across_trivial)
     order = np.argsort(-np.abs(values), kind="stable")
-    values, y = values[order], y[:, order]
+    values = values[order]
+    y = y[:, order]
     inverse = np.linalg.pinv(U)
     own = inverse @ M @ U
     directions = []

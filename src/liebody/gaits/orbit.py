@@ -81,7 +81,8 @@ class PeriodicOrbit:
     @cached_property
     def across(self) -> tuple[Array, Array]:
         """What is trivial, and an orthonormal basis across it, in columns over the scale."""
-        n, along = 2 * self.system.nv, [x / self.shooting.scale for x in self.trivial.values()]
+        n = 2 * self.system.nv
+        along = [x / self.shooting.scale for x in self.trivial.values()]
         U = np.stack(along, axis=1) if along else np.zeros((n, 0))
         return U, _across(U)
 
@@ -101,7 +102,8 @@ class PeriodicOrbit:
     @cached_property
     def across_trivial(self) -> Array:
         """The monodromy, over the scale, on the quotient by what is trivial: W^T M W."""
-        scale, (_, W) = self.shooting.scale, self.across
+        scale = self.shooting.scale
+        _, W = self.across
         return W.T @ (self.monodromy * scale / scale[:, None]) @ W
 
     @cached_property
@@ -134,7 +136,8 @@ class PeriodicOrbit:
 
         The symmetric state h(s) (q0, v0) nearest to each is found by Newton's method in s.
         """
-        q, v = np.asarray(q, float), np.asarray(v, float)
+        q = np.asarray(q, float)
+        v = np.asarray(v, float)
         if q.ndim > 1:
             return np.stack([self.coordinates(a, b) for a, b in zip(q, v, strict=True)])
         return np.concatenate([self.shooting.nearest_shift(self.q, q)[1], v - self.v])
@@ -261,7 +264,8 @@ def _values(system: HybridSystem, given: Mapping[str, Any], unknowns: Sequence[s
 
 def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     """Nodes and shift along the motion from the first one."""
-    time, at = first.period / shooting.segments, (first.q[0], first.v[0])
+    time = first.period / shooting.segments
+    at = (first.q[0], first.v[0])
     nodes = [at]
     for _ in range(shooting.segments):
         q, v = (x[None] for x in at)
@@ -281,17 +285,20 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     The second period, simulated after the first without a break, must end where the first does.
     """
     shooting = orbit.shooting
-    T, m = orbit.period, orbit.shooting.segments
+    T = orbit.period
+    m = orbit.shooting.segments
     periods = 2.3 if shooting.section else 2.0
     given = shooting.options(orbit.parameters, T / m)
     run = shooting.flow.simulate(
         orbit.q, orbit.v, t_end=periods * T, **{**given, "record_every": periods * T}
     )
-    q, v = run.final.q, run.final.v
+    q = run.final.q
+    v = run.final.v
     returns = shooting.returns(run.events, T / m)
     if len(returns) >= 2 * m:
         last = returns[2 * m - 1]
-        q, v = run.events.q[last], run.events.v[last]
+        q = run.events.q[last]
+        v = run.events.v[last]
     away = np.abs(orbit.coordinates(q, v) / shooting.scale).max()
     if not away < allowed * (1 + np.abs(orbit.derivative).max()) ** 2:
         raise GaitError(

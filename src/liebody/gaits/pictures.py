@@ -30,10 +30,8 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
         marked = [found.orbit for found in branch.bifurcations]
         for a, b in pairwise(curve):
             solid = all(orbit.stable or orbit in marked for orbit in (a, b))
-            x, y = (
-                [o.parameters[branch.parameter] for o in (a, b)],
-                [np.sort(np.ravel(of(o))) for o in (a, b)],
-            )
+            x = [o.parameters[branch.parameter] for o in (a, b)]
+            y = [np.sort(np.ravel(of(o))) for o in (a, b)]
             axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
         for found in branch.bifurcations:
             mark = MARKS.get(found.kind, "x")
@@ -58,7 +56,8 @@ def basin(found: Any, path: Any) -> Figure:
     shown = found.outcome[(..., *[0] * (len(names) - 2))]
     figure = Picture(figsize=(6.4, 5), layout="constrained")
     axis = figure.subplots()
-    x, y = found.axes[names[1]], found.axes[names[0]]
+    x = found.axes[names[1]]
+    y = found.axes[names[0]]
     axis.pcolormesh(
         x, y, shown, cmap=ListedColormap(colors), vmin=-0.5, vmax=len(colors) - 0.5, shading="nearest"
     )

@@ -53,7 +53,8 @@ def search(
         raise ConfigurationError("starts must be arrays of one length, {name: (n, ...)}")
     q, v = (np.asarray(x, float) for x in state(dict(given)))
     own = {name: x for name, x in given.items() if name in system.parameters.defaults}
-    options, fixed = dict(options or {}), dict(parameters or {})
+    options = dict(options or {})
+    fixed = dict(parameters or {})
     shooting = Shooting(system, section, symmetries=symmetries, scale=scale, simulation=options)
     _, ends = shooting.reach(shooting.motion, q, v, {**fixed, **own}, period)
     far = np.full(len(q), np.inf)
@@ -101,7 +102,8 @@ def improve(
     if not orbits:
         raise ConfigurationError("there are no orbits to improve; `search` finds some")
     rng = np.random.default_rng(seed)
-    best, parents = itemgetter(0), count("parents", parents)
+    best = itemgetter(0)
+    parents = count("parents", parents)
     pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=best)[:parents]
     for generation in range(generations):
         found = []

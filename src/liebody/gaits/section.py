@@ -13,7 +13,11 @@ from ..hybrid.in_place import InPlaceOf, changed
 from ..scalars import where
 
 QUIET = "quiet_at_start"
-HELD, LAST, GAIN, AIM_Q, AIM_V = "held", "last_return", "feedback_gain", "feedback_q", "feedback_v"
+HELD = "held"
+LAST = "last_return"
+GAIN = "feedback_gain"
+AIM_Q = "feedback_q"
+AIM_V = "feedback_v"
 
 
 class FromSection(InPlaceOf):
@@ -42,10 +46,12 @@ class FedBack(InPlaceOf):
     def __init__(
         self, system: HybridSystem, section: tuple[str, int], inputs: Sequence[str], away: Callable[..., Any]
     ) -> None:
-        self._section, self._away = section, away
+        self._section = section
+        self._away = away
         self._inputs = [system.parameters.fields[name] for name in inputs]
         size = sum(system.parameters.defaults[name].size for name in inputs)
-        nv, neutral = system.nv, system.group.neutral()
+        nv = system.nv
+        neutral = system.group.neutral()
         gain = {GAIN: np.zeros((size, 2 * nv)), AIM_Q: neutral, AIM_V: np.zeros(nv)}
         super().__init__(
             system, parameters={**gain, QUIET: 0.0}, memory={HELD: np.zeros(size), LAST: 0.0},

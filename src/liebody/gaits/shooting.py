@@ -121,8 +121,11 @@ class Shooting:
     difference: float | None = None
 
     def __post_init__(self) -> None:
-        system, nv, scale = self.system, self.system.nv, self.scale
-        self.segments, self.unknowns = count("segments", self.segments), tuple(self.unknowns)
+        system = self.system
+        nv = self.system.nv
+        scale = self.scale
+        self.segments = count("segments", self.segments)
+        self.unknowns = tuple(self.unknowns)
         self.section = _section(system, self.section)
         self.symmetries = _symmetries(system, self.symmetries)
         try:
@@ -181,14 +184,17 @@ class Shooting:
             raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
         if self.difference is not None:
             return self._by_differences(at, time, self.difference)
-        flow, arcs = self._varied, []
+        flow = self._varied
+        arcs = []
         run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
         for i, end in enumerate(ends):
             if end.log is None:
-                D, late = flow.derivatives(run)[i, -1], np.zeros(self.columns)
+                D = flow.derivatives(run)[i, -1]
+                late = np.zeros(self.columns)
                 rate = flow.state_rates(run.final, at.parameters)[i]
             else:
-                D, late = flow.on_section(end.log, at.parameters)[0], flow.delays(end.log)[0]
+                D = flow.on_section(end.log, at.parameters)[0]
+                late = flow.delays(end.log)[0]
                 rate = flow.state_rates(end.log, at.parameters)[0]
             arcs.append(Arc(end, D, late, rate))
         return arcs
@@ -238,7 +244,8 @@ class Shooting:
             if back is not None:
                 ends.append(End(back.q[0], back.v[0], float(back.t[0]), events, back, True, ""))
                 continue
-            reached, until = not self.section and not cause, float(run.end_times[i]) if cause else t_end
+            reached = not self.section and not cause
+            until = float(run.end_times[i]) if cause else t_end
             ends.append(End(run.final.q[i], run.final.v[i], until, events, None, reached, cause))
         return ends
 
@@ -252,7 +259,8 @@ class Shooting:
 
     def returns(self, log: EventLog, time: float) -> list[int]:
         """Which events are returns to the section, each half of this time after the last one at least."""
-        found, last = [], 0.0
+        found = []
+        last = 0.0
         for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
             if self.at_section(*event) and log.t[i] - last > time / 2:
                 found.append(i)
@@ -274,7 +282,8 @@ class Shooting:
 
     def _by_differences(self, at: Point, time: float, h: float) -> list[Arc]:
         """Derivatives of segments as central differences, all starts in one run."""
-        group, nv = self.system.group, self.system.nv
+        group = self.system.group
+        nv = self.system.nv
         steps = h * np.concatenate([self.scale, self._sizes(at)])
         moves = np.kron(np.diag(steps), [[1], [-1]])
         starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
@@ -335,12 +344,15 @@ class Shooting:
 
     def moved(self, at: Point, x: Array) -> Point:
         """The point, moved by x times the unit."""
-        nv, group, change = self.system.nv, self.system.group, x * self.unit(at)
+        nv = self.system.nv
+        group = self.system.group
+        change = x * self.unit(at)
         nodes, period, shift, p = (change[place] for place in self.layout.places.values())
         nodes = nodes.reshape(self.segments, 2 * nv)
         q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
         parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
-        v, T = at.v + nodes[:, nv:], at.period + float(period.sum())
+        v = at.v + nodes[:, nv:]
+        T = at.period + float(period.sum())
         return Point(np.stack(q), v, T, at.shift + shift, parameters)
 
     def between(self, a: Point, b: Point) -> Array:
@@ -381,7 +393,8 @@ class Shooting:
 
     def _nearer(self, q0: Array, q: Array, s: Array) -> tuple[Array, Array, Array]:
         """A step of Newton's method towards the nearest shift: s after it, the logarithm before it, ds."""
-        group, xi = self.system.group, self.symmetries.T
+        group = self.system.group
+        xi = self.symmetries.T
         e = np.asarray(group.difference(self.shifted(q0, s), q))
         if not len(s):
             return s, e, s
@@ -411,22 +424,31 @@ class Shooting:
 
     def along_symmetries(self, q: Array) -> Array:
         """How a state moves along each symmetry: Ad(q^-1) xi_j, (2 nv, k)."""
-        group, nv = self.system.group, self.system.nv
+        group = self.system.group
+        nv = self.system.nv
         eta = np.asarray(group.Ad(group.inverse(group.element(q))), float) @ self.symmetries.T
         return np.concatenate([eta, np.zeros((nv, len(self.symmetries)))])
 
     def shoot(self, at: Point) -> Shot:
         """The equations at a point."""
-        group, nv, m, arcs = self.system.group, self.system.nv, self.segments, self.simulate(at)
+        group = self.system.group
+        nv = self.system.nv
+        m = self.segments
+        arcs = self.simulate(at)
         _, _, shift, p = self.layout.places.values()
-        r, J, by_time = np.zeros((m, 2 * nv)), np.zeros((m, 2 * nv, self.size)), self._given_period_by(at)
+        r = np.zeros((m, 2 * nv))
+        J = np.zeros((m, 2 * nv, self.size))
+        by_time = self._given_period_by(at)
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
         for i, (arc, (q, v)) in enumerate(zip(arcs, targets, strict=True)):
             node, following = (slice(2 * nv * k, 2 * nv * (k + 1)) for k in (i, (i + 1) % m))
             e = np.asarray(group.difference(q, arc.end.q), float)
             r[i] = np.concatenate([e, arc.end.v - v])
-            end, target = np.eye(2 * nv), np.eye(2 * nv)  # d log(a^-1 b), by b and by a
-            end[:nv, :nv], target[:nv, :nv] = group.dexp_inverse(-e), group.dexp_inverse(e)
+            # d log(a^-1 b), by b and by a
+            end = np.eye(2 * nv)
+            target = np.eye(2 * nv)
+            end[:nv, :nv] = group.dexp_inverse(-e)
+            target[:nv, :nv] = group.dexp_inverse(e)
             J[i, :, node] += end @ arc.D[:, : 2 * nv]
             J[i, :, following] -= target
             J[i, :, p] += end @ arc.D[:, 2 * nv :]
@@ -439,7 +461,8 @@ class Shooting:
         J = (J / self.scale[:, None]).reshape(-1, self.size)
         if self.conditions is not None:
             more, slopes = self._conditions(at, arcs)
-            residual, J = np.concatenate([residual, more]), np.concatenate([J, slopes])
+            residual = np.concatenate([residual, more])
+            J = np.concatenate([J, slopes])
         return Shot(residual, J * self.unit(at), arcs)
 
     def _flat(self, at: Point) -> Array:
@@ -447,7 +470,8 @@ class Shooting:
 
     def _given_period_by(self, at: Point) -> Array:
         """The derivative of the period by the unknowns, (size,), where it does not follow from a section."""
-        found, (_, period, _, p) = np.zeros(self.size), self.layout.places.values()
+        found = np.zeros(self.size)
+        _, period, _, p = self.layout.places.values()
         found[period] = 1.0
         if self.known_period:
             directions = np.eye(self.columns)[2 * self.system.nv :]
@@ -461,7 +485,8 @@ class Shooting:
 
     @cached_property
     def _known_period_by(self) -> Kernel:
-        known, nv = self.known_period, self.system.nv
+        known = self.known_period
+        nv = self.system.nv
         assert known is not None
 
         def period(u: Array, s: Array) -> Array:
@@ -473,14 +498,18 @@ class Shooting:
     @cached_property
     def _condition_kernels(self) -> tuple[Kernel, Kernel]:
         """The user's conditions, and their derivatives along (q, v, T, s, p)."""
-        system, k, conditions = self.system, len(self.symmetries), self.conditions
-        nv, size = system.nv, self.columns + 1 + k
+        system = self.system
+        k = len(self.symmetries)
+        conditions = self.conditions
+        nv = system.nv
+        size = self.columns + 1 + k
         assert conditions is not None
         shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "shift": k, "u": system.parameters.size}
 
         def of(q: Array, v: Array, T: Any, shift: Array, u: Array, s: Array) -> Array:
             p = self._parameters(u, s[2 * nv + 1 + k :])
-            q, v = system.group.integrate(q, s[:nv]), v + s[nv : 2 * nv]
+            q = system.group.integrate(q, s[:nv])
+            v = v + s[nv : 2 * nv]
             found = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
             return np.reshape(np.asarray(found), -1)
 
@@ -492,7 +521,8 @@ class Shooting:
     def _conditions(self, at: Point, arcs: list[Arc]) -> tuple[Array, Array]:
         """The conditions, and their derivatives by the unknowns."""
         value, slope = self._condition_kernels
-        nv, directions = self.system.nv, np.eye(self.columns + 1 + len(self.symmetries))
+        nv = self.system.nv
+        directions = np.eye(self.columns + 1 + len(self.symmetries))
         given = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
         r = np.atleast_1d(value(*given))
         copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in given)
@@ -522,9 +552,11 @@ class Shooting:
             at = self._with_period(at, shot)
             if shot.size < tolerance:
                 return at, shot, step
-            A, b = shot.jacobian, -shot.residual
+            A = shot.jacobian
+            b = -shot.residual
             if rows is not None:
-                A, b = np.concatenate([A, rows]), np.concatenate([b, np.zeros(len(rows))])
+                A = np.concatenate([A, rows])
+                b = np.concatenate([b, np.zeros(len(rows))])
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
             if rows is not None:  # next to a known orbit: also over corners, where residuals grow
                 at = self.moved(at, change / max(1.0, np.abs(change).max() / LONGEST))
@@ -534,7 +566,8 @@ class Shooting:
             if found.size > shot.size and (patience := patience - 1) < 0:
                 why = self._why(shot.arcs, found.arcs)
                 raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {why}")
-            at, shot = new, found
+            at = new
+            shot = found
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
@@ -544,7 +577,8 @@ class Shooting:
 
     def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
         """The point after as much of a change as makes the residual smaller, or else the best one tried."""
-        problem, tried = None, []
+        problem = None
+        tried = []
         for part in TRIALS:
             try:
                 new = self.moved(at, part * change)
@@ -562,7 +596,8 @@ class Shooting:
     def _why(self, before: list[Arc], after: list[Arc]) -> str:
         """Why Newton's method cannot go on."""
         for one, other in zip(before, after, strict=True):
-            a, b = one.end.events, other.end.events
+            a = one.end.events
+            b = other.end.events
             if a != b:
                 return (
                     f"The events change: {named(a)} against {named(b)}. There the equations have a corner, "
@@ -596,7 +631,8 @@ def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:
 
 def _symmetries(system: HybridSystem, given: Any) -> np.ndarray:
     """The algebra vectors (k, nv), which must span a subalgebra."""
-    xi, nv = np.asarray(given, float), system.nv
+    xi = np.asarray(given, float)
+    nv = system.nv
     xi = xi.reshape(0, nv) if xi.size == 0 else np.atleast_2d(xi)
     if xi.ndim != 2 or xi.shape[1] != nv:
         raise ShapeError(f"symmetries have shape {xi.shape}, expected algebra vectors (k, {nv})")

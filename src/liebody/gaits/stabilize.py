@@ -47,7 +47,8 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = largest_multiplier(self), largest_multiplier(self.orbit)
+        size = largest_multiplier(self)
+        free = largest_multiplier(self.orbit)
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:
@@ -61,7 +62,8 @@ class StabilizedOrbit:
 
         Errors: GaitError where one of them does not return.
         """
-        q, v = np.atleast_2d(np.asarray(q, float)), np.atleast_2d(np.asarray(v, float))
+        q = np.atleast_2d(np.asarray(q, float))
+        v = np.atleast_2d(np.asarray(v, float))
         found = []
         for _ in range(number):
             q, v = _after(self.orbit, q, v, self.parameters(q, v))
@@ -117,7 +119,8 @@ def stabilize(
     A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
     B = W.T @ (orbit.by_unknowns * unit / scale[:, None])
     if gain is None:
-        q, r = _weights("Q", Q, scale), _weights("R", R, unit)
+        q = _weights("Q", Q, scale)
+        r = _weights("R", R, unit)
         K = regulator(A, B, W.T @ q @ W, r)
     else:
         K = _gain(gain, len(unit), len(scale)) / unit[:, None] * scale @ W
@@ -148,7 +151,8 @@ def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array
     shooting = orbit.shooting
     for _ in range(shooting.segments):
         _, ends = shooting.arrive(shooting.motion, q, v, parameters, orbit.period / shooting.segments)
-        q, v = np.stack([end.q for end in ends]), np.stack([end.v for end in ends])
+        q = np.stack([end.q for end in ends])
+        v = np.stack([end.v for end in ends])
     return q, v
 
 
@@ -173,12 +177,18 @@ def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
 
     Not finite, or not stable, where B does not reach all that is unstable in A.
     """
-    G, P, F, one = B @ np.linalg.solve(R, B.T), Q, A, np.eye(len(A))
+    G = B @ np.linalg.solve(R, B.T)
+    P = Q
+    F = A
+    one = np.eye(len(A))
     for _ in range(60):
         left = np.linalg.solve(one + G @ P, np.concatenate([F, G], axis=1))
-        forward, through = left[:, : len(A)], left[:, len(A) :]
+        forward = left[:, : len(A)]
+        through = left[:, len(A) :]
         change = F.T @ P @ forward
-        G, P, F = G + F @ through @ F.T, P + change, F @ forward
+        G = G + F @ through @ F.T
+        P = P + change
+        F = F @ forward
         if not np.isfinite(P).all() or np.abs(change).max() <= 1e-15 * np.abs(P).max():
             break
     return -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)

@@ -84,8 +84,14 @@ class Hopper(DecisionProcess):
     The floor has a stiffness of 5 kN/m, a damping of 20 N s/m and the friction 1.
     """
 
-    RANGE, K, D, MOST = np.array([0.5, 0.6]), 12.0, 0.15, 4.0  # rad, N m/rad, N m s/rad, N m
-    LOWEST, STEEPEST = 0.12, 1.0  # m, rad
+    # rad, N m/rad, N m s/rad, N m
+    RANGE = np.array([0.5, 0.6])
+    K = 12.0
+    D = 0.15
+    MOST = 4.0
+    # m, rad
+    LOWEST = 0.12
+    STEEPEST = 1.0
     CROUCH = np.array([-0.35, 0.7])  # the foot is under the hip
 
     def __init__(self, horizon: int = 1000) -> None:
@@ -97,7 +103,8 @@ class Hopper(DecisionProcess):
         floor = Contact("foot", stiffness=5e3, damping=20.0, friction=1.0)
         steps: dict[str, Any] = {"step": 1e-3, "stance_step": 5e-4, "landing_step": 2e-4}
         self.system = robot_system(models.two_joint_hopper(), drive, floor, ledger=False, **steps)
-        self.dt, self.horizon = 0.01, horizon
+        self.dt = 0.01
+        self.horizon = horizon
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self.observation_space = Box(-1e4, 1e4, (9,), np.float64)
 
@@ -109,9 +116,11 @@ class Hopper(DecisionProcess):
         return {"target": self.CROUCH + self.RANGE * np.clip(np.asarray(action, float), -1, 1)}
 
     def observe(self, q: Array, v: Array) -> Array:
-        s, c = np.sin(q[..., 0]), np.cos(q[..., 0])
+        s = np.sin(q[..., 0])
+        c = np.cos(q[..., 0])
         speed = c * v[..., 1] - s * v[..., 2], s * v[..., 1] + c * v[..., 2]
-        angles, rates = q[..., [0, 3, 4]], v[..., [0, 3, 4]]
+        angles = q[..., [0, 3, 4]]
+        rates = v[..., [0, 3, 4]]
         return np.concatenate([q[..., 2:3], angles, np.stack(speed, axis=-1), rates], axis=-1)
 
     def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
@@ -143,7 +152,10 @@ class Walker(DecisionProcess):
         self, robot: Any, feet: Sequence[str], pose: Array, *, K: Any, D: Any, reach: float = 0.3,
         ground: Ground | None = None, dt: float = 0.02, horizon: int = 500, **floor: Any,
     ) -> None:  # fmt: skip
-        self.pose, self.reach, self.dt, self.horizon = np.asarray(pose, float), reach, dt, horizon
+        self.pose = np.asarray(pose, float)
+        self.reach = reach
+        self.dt = dt
+        self.horizon = horizon
         self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
         lowest = min(frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet)
         self.height = floor.get("radius", 0.0) - lowest
@@ -157,7 +169,8 @@ class Walker(DecisionProcess):
         self.observation_space = Box(-1e4, 1e4, (10 + 2 * n,), np.float64)
 
     def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        q, v = self.q0.copy(), rng.uniform(-0.05, 0.05, len(self.pose) + 6)
+        q = self.q0.copy()
+        v = rng.uniform(-0.05, 0.05, len(self.pose) + 6)
         q[4:6] = self.spread * rng.uniform(-1, 1, 2)
         q[7:] += rng.uniform(-0.05, 0.05, len(self.pose))
         return q, v
@@ -202,7 +215,8 @@ class _Episodes:
         self.age[members] = 0
 
     def step(self, action: Array) -> tuple[Array, Array, Array, Array]:
-        before, self.state = self.state, self.sim.step(self.state, self.task.parameters(action))
+        before = self.state
+        self.state = self.sim.step(self.state, self.task.parameters(action))
         self.age += 1
         lost = self.state.ended | self.task.is_lost(self.state.q, self.state.v)
         reward = self.task.reward(before, action, self.state)
@@ -220,8 +234,10 @@ class Env(gymnasium.Env):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, task: DecisionProcess) -> None:
-        self.task, self._episodes = task, _Episodes(task, 1)
-        self.action_space, self.observation_space = task.action_space, task.observation_space
+        self.task = task
+        self._episodes = _Episodes(task, 1)
+        self.action_space = task.action_space
+        self.observation_space = task.observation_space
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
@@ -249,12 +265,16 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         threads: int = 1,
     ) -> None:
-        self.task, self.num_envs, self._mode = task, num_envs, AutoresetMode(autoreset_mode)
+        self.task = task
+        self.num_envs = num_envs
+        self._mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self._mode}
-        self.single_action_space, self.single_observation_space = task.action_space, task.observation_space
+        self.single_action_space = task.action_space
+        self.single_observation_space = task.observation_space
         self.action_space = batch_space(task.action_space, num_envs)
         self.observation_space = batch_space(task.observation_space, num_envs)
-        self._episodes, self._done = _Episodes(task, num_envs, threads), np.zeros(num_envs, bool)
+        self._episodes = _Episodes(task, num_envs, threads)
+        self._done = np.zeros(num_envs, bool)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
 
     def reset(
@@ -314,5 +334,6 @@ def _envs(task: type[DecisionProcess], num_envs: int, threads: int = 1, **option
 
 
 for _task in (Hopper, Walker):
-    _made, _many = partial(_env, _task), partial(_envs, _task)
+    _made = partial(_env, _task)
+    _many = partial(_envs, _task)
     gymnasium.register(f"liebody/{_task.__name__}-v0", entry_point=_made, vector_entry_point=_many)

@@ -81,7 +81,11 @@ class Compiled(Shaped):
     def __init__(
         self, name: str, inputs: Shapes, outputs: Shapes, made: Callable[[], Any], recipe: str
     ) -> None:
-        self.name, self.inputs, self.outputs, self._made, self.recipe = name, inputs, outputs, made, recipe
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self._made = made
+        self.recipe = recipe
         self.base: Any = None
         self.wrt: tuple[int, ...] = ()
         self.product: Any = None
@@ -106,18 +110,24 @@ class Compiled(Shaped):
         if (product, wrt) not in self._derivatives:
 
             def made() -> Function:
-                f, level = self.function, self.level  # names of directions occur once in a graph
+                # names of directions occur once in a graph
+                f = self.function
+                level = self.level
                 inputs = {f"x{level}_{k}": x for k, x in enumerate(f.inputs.values())}
                 outputs = {f"y{level}_{k}": y for k, y in enumerate(f.outputs.values())}
                 derived: Function = product(Function(f.name, inputs, outputs), [f"x{level}_{k}" for k in wrt])
                 return derived
 
-            chosen, word = tuple(self.inputs[k] for k in wrt), product.__name__
+            chosen = tuple(self.inputs[k] for k in wrt)
+            word = product.__name__
             forward = product is jvp
             inputs = self.inputs + (chosen if forward else self.outputs)
             outputs = self.outputs if forward else chosen
             new = Compiled(f"{self.name}_{word}", inputs, outputs, made, f"{self.recipe}|{word}{wrt}")
-            new.base, new.wrt, new.product, new.level = self, wrt, product, self.level + 1
+            new.base = self
+            new.wrt = wrt
+            new.product = product
+            new.level = self.level + 1
             self._derivatives[product, wrt] = new
         return self._derivatives[product, wrt]
 
@@ -257,7 +267,9 @@ class Called(Shaped):
     """
 
     def __init__(self, inputs: Shapes, outputs: Shapes, call: Callable[..., Any]) -> None:
-        self.inputs, self.outputs, self.call = inputs, outputs, call
+        self.inputs = inputs
+        self.outputs = outputs
+        self.call = call
         self.tangents: Called | None = None
         self.adjoints: Called | None = None
 
@@ -321,7 +333,8 @@ def function(kernel: Kernel | Function | Program) -> Callable[..., Any]:
     Arguments are single states or batches, with leading axes that broadcast; there is one result, or a tuple
     of them. Raises ShapeError for other shapes, CompilerError without a compiler of C.
     """
-    f, names = Compiled.of(kernel), [*kernel.inputs]
+    f = Compiled.of(kernel)
+    names = [*kernel.inputs]
 
     def call(*arrays: Any) -> Any:
         found = _bound(f, names, arrays)
@@ -373,7 +386,9 @@ class RobotFunctions:
 
     @checked
     def __init__(self, robot: Robot) -> None:
-        self.model, self.nq, self.nv = robot, robot.nq, robot.nv
+        self.model = robot
+        self.nq = robot.nq
+        self.nv = robot.nv
         self._functions: dict[Any, tuple[Compiled, list[str]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -421,7 +436,10 @@ class RobotFunctions:
                 return algorithm.tuple_of(*found)
             return found[0] if len(found) == 1 else tuple(found)
 
-        method.__name__, method.__doc__, method.__signature__ = algorithm.name, algorithm.text, signature  # type: ignore[attr-defined]
+        # type: ignore[attr-defined]
+        method.__name__ = algorithm.name
+        method.__doc__ = algorithm.text
+        method.__signature__ = signature
         return method
 
 
@@ -432,7 +450,8 @@ def _packed(robot: Robot, parameters: Any) -> Any:
     if not isinstance(parameters, Mapping):
         return parameters
     robot.layout.check(parameters)
-    parts, own = [], robot.layout.defaults
+    parts = []
+    own = robot.layout.defaults
     for name, default in own.items():
         x = jnp.asarray(parameters.get(name, default))
         parts.append(x.reshape(*x.shape[: x.ndim - default.ndim], default.size))
@@ -455,7 +474,9 @@ class StepFunction:
 
     def __init__(self, robot: Robot, *, dt: float, **options: Any) -> None:
         made = stepper(robot, dt=dt, **options).function()
-        self.model, self.dt, self.nv = robot, dt, robot.nv
+        self.model = robot
+        self.dt = dt
+        self.nv = robot.nv
         self._step = function(made)
 
     def __call__(self, q: Any, v: Any, tau: Any = None, t: Any = 0.0, parameters: Any = None) -> Any:
@@ -525,7 +546,8 @@ def simulate(
     `simulate` raises for states and efforts comes as an error of XLA's callback.
     """
     times, values = tau if is_sampled(tau) else (None, tau)
-    names, layout = tuple(parameters or {}), robot.freed(parameters or None).layout
+    names = tuple(parameters or {})
+    layout = robot.freed(parameters or None).layout
     named = {name: layout.defaults[name].shape for name in names}
     given: dict[str, tuple[Any, tuple[int, ...]]] = {"q0": (q0, (robot.nq,)), "v0": (v0, (robot.nv,))}
     if values is not None:
@@ -535,7 +557,8 @@ def simulate(
     rows = len(Clock(t_end, dt, record_every).times)
     inputs = tuple(shape for _, shape in given.values())
     outputs = (rows, robot.nq), (rows, robot.nv), *([(rows,)] if running else [])
-    keys, group = tuple(given), robot.group
+    keys = tuple(given)
+    group = robot.group
 
     def rates(q: Any) -> Any:  # by u of q exp(u)
         return np.stack([group.coordinate_rate(q, e) for e in np.eye(robot.nv, dtype=int)], axis=-1)
@@ -559,18 +582,22 @@ def simulate(
         return made.run.q, made.run.v, *([made.integral] if running else [])
 
     def push(*arrays: Any) -> Any:
-        made, along = motion(*arrays[: len(keys)]), by_name(arrays[len(keys) :])
+        made = motion(*arrays[: len(keys)])
+        along = by_name(arrays[len(keys) :])
         along["q0"] = matvec(np.linalg.pinv(turning(arrays[0])), along["q0"])
         D = made.jvp(**along)
         return matvec(turning(made.run.q), D.q), D.v, *([D.integral] if running else [])
 
     def pull(*arrays: Any) -> Any:
-        made, (q, *others) = motion(*arrays[: len(keys)]), arrays[len(keys) :]
+        made = motion(*arrays[: len(keys)])
+        q, *others = arrays[len(keys) :]
         found = made.vjp(matvec(np.swapaxes(turning(made.run.q), -1, -2), q), *others)
         by_q = matvec(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), found.q0)
         return by_q, found.v0, *([found.tau] if "tau" in keys else []), *(found.parameters[x] for x in names)
 
-    f, tangents = Called(inputs, outputs, run), Called(inputs * 2, outputs, push)
-    f.tangents, tangents.adjoints = tangents, Called(inputs + outputs, inputs, pull)
+    f = Called(inputs, outputs, run)
+    tangents = Called(inputs * 2, outputs, push)
+    f.tangents = tangents
+    tangents.adjoints = Called(inputs + outputs, inputs, pull)
     tangents.adjoints.adjoints = tangents
     return tuple(CALLED.bind(*_joined("simulate", [*keys], [x for x, _ in given.values()], inputs), f=f))

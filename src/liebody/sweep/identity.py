@@ -101,7 +101,8 @@ class _Walk:
             self.note(name, x)
 
     def note(self, name: str, x: Any) -> None:
-        known, found = self.parts.get(name), self.digest(x)
+        known = self.parts.get(name)
+        found = self.digest(x)
         self.parts[name] = found if known in (None, found) else _hash(known or "", found)
 
     def code(self, x: types.CodeType, doc: str | None = None) -> list[str]:

@@ -26,9 +26,12 @@ from ..base.arguments import checked
 from ..base.errors import SweepError, pass_on_signals
 from ..base.texts import check_name, digest, path_of, shown
 
-DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
+DIGESTS = "status/copy.json"
+COPY = "status/copy"
+RECORDED = "status/recorded"
 PLACE = re.compile(r"\d+(\.\d+)*", re.ASCII).fullmatch  # of a chunk: the name of its record
-FORMAT, FORMAT_VERSION = "liebody sweep", 3
+FORMAT = "liebody sweep"
+FORMAT_VERSION = 3
 
 
 class Damage(NamedTuple):

@@ -26,7 +26,10 @@ class UserFunction:
     """A function (parameters, **options) -> {name: array (n, ...)} of the user."""
 
     def __init__(self, run: Callable[..., Any], outputs: Outputs, coords: Any, options: Any) -> None:
-        self.run, self.outputs, self.coords, self.options = run, outputs, dict(coords or {}), dict(options)
+        self.run = run
+        self.outputs = outputs
+        self.coords = dict(coords or {})
+        self.options = dict(options)
         self.name = getattr(run, "__qualname__", type(run).__qualname__)
         _check_call(run, self.name, {}, **self.options)
 
@@ -57,8 +60,11 @@ class Simulation:
         options: Mapping[str, Any],
         threads: int | None,
     ) -> None:
-        self.system, self.outputs, self.threads = system, outputs, threads
-        self.name, self.names = system.name, tuple(names)
+        self.system = system
+        self.outputs = outputs
+        self.threads = threads
+        self.name = system.name
+        self.names = tuple(names)
         self.given = {name: options[name] for name in ("q0", "v0") if options.get(name) is not None}
         if isinstance(options.get("tau"), list):
             self.given["tau"] = options["tau"]
@@ -89,7 +95,8 @@ class Simulation:
             _check_call(simulate, self.name, system, **options)
 
     def __call__(self, p: Mapping[str, np.ndarray]) -> Results:
-        n, options = len(next(iter(p.values()))), dict(self.options)
+        n = len(next(iter(p.values())))
+        options = dict(self.options)
         states = {name: _states(given, p, n) for name, given in self.given.items()}
         options["threads"] = self.threads or os.cpu_count() or 1
         if isinstance(self.system, HybridSystem):

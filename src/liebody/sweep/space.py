@@ -53,7 +53,8 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
     require("samples", "scipy", extra="sweep")
     from scipy.stats import qmc
 
-    n, seed = count("n", n), count("seed", seed, 0)
+    n = count("n", n)
+    seed = count("seed", seed, 0)
     limits = {name: floats(f"bounds of {name}", value) for name, value in bounds.items()}
     free = [name for name, limit in limits.items() if limit.ndim]
     for name in free:
@@ -103,7 +104,8 @@ class Space:
         lengths = {dims[0]: len(value) for dims, value in self.coordinates.values() if dims}
         if not lengths:
             raise ShapeError("there is nothing to sweep over; give one axis (an array of values) or more")
-        self.dims, self.shape = tuple(lengths), tuple(lengths.values())
+        self.dims = tuple(lengths)
+        self.shape = tuple(lengths.values())
         self.size = math.prod(self.shape)
         if most is None:
             most = min(MOST_IN_A_CHUNK, math.ceil(self.size / FEWEST_CHUNKS))

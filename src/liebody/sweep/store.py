@@ -87,7 +87,9 @@ class Store:
     """
 
     def __init__(self, path: Path, space: Space, definition: Mapping[str, Any], units: Mapping[str, str]):
-        self.path, self.space, self.units = path, space, units
+        self.path = path
+        self.space = space
+        self.units = units
         self.definition = json.loads(json.dumps(definition))
         self.waiting: dict[int, Outcome] = {}
         self.arrays: dict[str, Any] = {}
@@ -148,7 +150,8 @@ class Store:
         if not self.arrays:
             return {k: found.cause for k, found in self.waiting.items() if isinstance(found, Failure)}
         with access(self.path, "read"):
-            status, cause = self.arrays["status"][...], self.arrays["cause"]
+            status = self.arrays["status"][...]
+            cause = self.arrays["cause"]
             regions = {k: self.space.region(k) for k in range(len(self.space))}
             failed = {k: region for k, region in regions.items() if (status[region] == FAILED).any()}
             return {k: shown(np.ravel(cause[region])[0], breaks=True) for k, region in failed.items()}
@@ -157,11 +160,14 @@ class Store:
 
     def _write(self, k: int, outcome: Outcome) -> None:
         assert self.inventory is not None
-        place, region, shape = self.space.places[k], self.space.region(k), self.space.members(k)
+        place = self.space.places[k]
+        region = self.space.region(k)
+        shape = self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
         if isinstance(outcome, Failure):
-            cause, status = np.full(shape, outcome.cause), np.full(shape, FAILED)
+            cause = np.full(shape, outcome.cause)
+            status = np.full(shape, FAILED)
             values = {name: array.fill_value for name, array in self.arrays.items()}
         else:
             cause = np.reshape(outcome.values.get("cause", np.full(shape, "")), shape)
@@ -183,7 +189,8 @@ class Store:
                 f"the results are {sorted(found.values)}, those of the first chunk {sorted(expected)}"
             )
         for name in expected:
-            array, value = self.arrays[name], found.values[name]
+            array = self.arrays[name]
+            value = found.values[name]
             own = array.shape[len(self.space.dims) :]
             if value.shape[1:] != own:
                 return Failure(
@@ -366,14 +373,16 @@ def definition(
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """In words, what differs between two definitions."""
     for name in {**old["axes"], **new["axes"]}:
-        was, now = old["axes"].get(name), new["axes"].get(name)
+        was = old["axes"].get(name)
+        now = new["axes"].get(name)
         name = shown(name)
         if was is None or now is None:
             yield f"parameter {name} {'is new' if was is None else 'is missing'}"
         elif was != now:
             yield f"parameter {name} was {_range(was)}, now {_range(now)}"
     for name in {**old["parts"], **new["parts"]}:
-        was, now = old["parts"].get(name), new["parts"].get(name)
+        was = old["parts"].get(name)
+        now = new["parts"].get(name)
         if was != now:
             what = "is new" if was is None else "is missing" if now is None else "has changed"
             yield f"{shown(name) if name != 'run' else new['run']} {what}"

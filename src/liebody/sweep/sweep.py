@@ -146,14 +146,17 @@ def sweep(
     return open_store(path)
 
 
-sweep.verify, sweep.repair = verify, repair  # type: ignore[attr-defined]
+# type: ignore[attr-defined]
+sweep.verify = verify
+sweep.repair = repair
 
 
 def _collect(
     held: Store, outcomes: Generator[tuple[int, Outcome]], chunks: Sequence[int], progress: bool | None
 ) -> None:
     """Record outcomes as they come."""
-    space, failed = held.space, 0
+    space = held.space
+    failed = 0
     done = space.size - sum(int(np.prod(space.members(k))) for k in chunks)
     with closing(outcomes), Progress(progress, space.size, initial=done, unit=" runs") as bar:
         for k, outcome in outcomes:

@@ -132,7 +132,10 @@ def on_this_machine(
     """By a pool of processes, which are replaced when they die."""
     from multiprocessing.connection import wait
 
-    payload, todo, deaths, stillborn = pickled(run), deque(chunks), Counter[int](), 0
+    payload = pickled(run)
+    todo = deque(chunks)
+    deaths = Counter[int]()
+    stillborn = 0
     threads = max(1, (os.cpu_count() or 1) // workers)
     pool: list[_Worker] = []
 
@@ -159,7 +162,8 @@ def on_this_machine(
                     message = worker.hear()
                 except EOFError:
                     pool.remove(worker)
-                    how, k = worker.end(), worker.chunk
+                    how = worker.end()
+                    k = worker.chunk
                     stillborn = 0 if worker.stage == "ready" else stillborn + 1
                     if stillborn > DEATHS:
                         raise SweepError(f"workers die when they start, the last one by {how}") from None
@@ -176,7 +180,8 @@ def on_this_machine(
                     continue
                 if worker.stage == "loading" and message:
                     raise SweepError(f"a worker cannot load the function: {message}")
-                k, worker.stage = worker.chunk, "ready"
+                k = worker.chunk
+                worker.stage = "ready"
                 give(worker)
                 if k is not None:
                     yield k, message
@@ -227,7 +232,8 @@ def on_a_cluster(
     """By the workers of a Dask cluster; what they lose is run again."""
     from distributed import as_completed
 
-    payload, deaths = pickled(run), Counter[int]()
+    payload = pickled(run)
+    deaths = Counter[int]()
 
     def submit(k: int) -> Any:
         return client.submit(run_pickled, payload, parameters(k), pure=False)

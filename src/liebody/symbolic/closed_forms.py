@@ -272,7 +272,8 @@ def _drawn(part: str, x: Any) -> str | None:
 
 def _listed(part: str, x: Any) -> str:
     """The entries of a matrix or an array, one a line."""
-    lines, column = [], x.shape[1:] == (1,)
+    lines = []
+    column = x.shape[1:] == (1,)
     symmetric = len(x.shape) == 2 and sources.is_symmetric(x)
     for at in np.ndindex(*x.shape):
         if not (symmetric and at[0] > at[1]):

@@ -73,7 +73,8 @@ class Derivation:
 
     @cached_property
     def _shapes(self) -> dict[str, int]:
-        nq, nv = self.tree.nq, self.tree.nv
+        nq = self.tree.nq
+        nv = self.tree.nv
         return {"q": nq, "v": nv, "a": nv, "tau": nv, "parameter": len(self._numbers[1])}
 
     def closed_forms(

@@ -35,7 +35,8 @@ from .derivation import Derivation
 def curvature(equations: Derivation) -> Any:
     """B(q), angular part, (r, n, n)."""
     tree = equations.tree
-    r, n = len(_sorted(tree)[0]), tree.nv - base_dofs(tree)[0].stop
+    r = len(_sorted(tree)[0])
+    n = tree.nv - base_dofs(tree)[0].stop
     entries = np.full((r, n, n), sympy.Integer(0))
     if r and n > 1:
         upper = _upper_curvature(equations)
@@ -84,7 +85,8 @@ def _of_a_hinge(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
         a = (at[0] + at[2]) / 2
         return a, (at[0] - at[2]) / 2, at[1] - a
 
-    (a, b, c), (n, n_b, n_c) = wave(D), wave(numerator)
+    a, b, c = wave(D)
+    n, n_b, n_c = wave(numerator)
     for x, (x_0, x_b, x_c) in ((D, (a, b, c)), (numerator, (n, n_b, n_c))):
         _same(tree, x, x_0 + x_b * sympy.cos(q) + x_c * sympy.sin(q), D)
     _same(tree, 2 * n_b, b, D)
@@ -150,11 +152,15 @@ def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
     columns = [composite[1].times(s[:3], s[3:]) for s in S.T]
     columns += columns_in_base(tree, T, composite)[S.shape[1] :]
     h = np.stack([S[:3].T @ n + S[3:].T @ f for n, f in columns], axis=1)
-    r, k = len(turning), S.shape[1]
+    r = len(turning)
+    k = S.shape[1]
     order = [*turning, *sliding, *range(k, tree.nv)]
     h = np.stack([h[row][order] for row in (*turning, *sliding)])
     mass = tree.mass if sliding else 1
-    A, B, h_w, h_v = h[:r, :r], h[:r, r:k], h[:r, k:], h[r:, k:]
+    A = h[:r, :r]
+    B = h[:r, r:k]
+    h_w = h[:r, k:]
+    h_v = h[r:, k:]
     J = mass * A - B @ B.T if sliding else A
     adjoint, D = _adjugate(J)
     N = adjoint @ (mass * h_w - B @ h_v if sliding else h_w)
@@ -172,7 +178,8 @@ def _adjugate(J: Array) -> tuple[Array, Any]:
 def _upper_curvature(equations: Derivation) -> Any:
     """The columns of pairs i < j, (r, n (n - 1) / 2); N and D are differentiated as graphs."""
     tree = equations.tree
-    k, r = base_dofs(tree)[0].stop, len(_sorted(tree)[0])
+    k = base_dofs(tree)[0].stop
+    r = len(_sorted(tree)[0])
     n = tree.nv - k
 
     def moved(tree: Tree, q: Array, v: Array) -> Array:
@@ -180,12 +187,16 @@ def _upper_curvature(equations: Derivation) -> Any:
         return np.concatenate([np.reshape(N, -1), [D]])
 
     function = equations.traced(moved, "curvature")
-    by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
+    by_v = jacobian(function, "v")
+    still = np.zeros(tree.nv).astype(object)
 
     def pairs(q: Array, v: Array, *others: Array) -> Array:
-        value, rate = function(q, still, *others), by_v(q, still, *others)[:, k:]
-        N, D = np.reshape(value[:-1], (r, n)), value[-1]
-        dN, dD = np.reshape(rate[:-1], (r, n, n)), rate[-1]
+        value = function(q, still, *others)
+        rate = by_v(q, still, *others)[:, k:]
+        N = np.reshape(value[:-1], (r, n))
+        D = value[-1]
+        dN = np.reshape(rate[:-1], (r, n, n))
+        dD = rate[-1]
         columns = []
         for i in range(n):
             bracket = tree.group.ad(np.eye(tree.nv)[k + i])[k:, k:]

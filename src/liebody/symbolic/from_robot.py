@@ -43,7 +43,8 @@ def equations_of(
         direction: Any = GRAVITY
     else:
         held = robot if isinstance(robot, Robot) else load(robot, floating=floating)
-        tree, direction = held.tree, held.gravity_vector
+        tree = held.tree
+        direction = held.gravity_vector
         if held.layout.size:
             tree, fall, values = free_parameters(held)
             if gravity is None and (not held.symbols or "gravity" in held.layout.defaults):
@@ -127,7 +128,8 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[
 
 def _tex(component: str, joint: str, dot: bool = False) -> str:
     r"""`wx` of joint `base` as \omega_{x,\mathrm{base}}."""
-    letter, index = LETTERS.get(component, ""), ""
+    letter = LETTERS.get(component, "")
+    index = ""
     if not letter:
         pairs = {"q": "q", "w": r"\omega", "v": "v"}
         letter, index = (pairs[component[0]], component[1:]) if component[0] in pairs else (component, "")

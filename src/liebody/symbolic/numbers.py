@@ -59,7 +59,8 @@ def exact_rotation(R: Array) -> Array:
     given = R.astype(float)
     row, column = np.unravel_index(np.argmin(np.abs(given)), R.shape)
     T = np.roll(given, (2 - row, -column), axis=(0, 1))
-    (cy, sy), (cr, sr) = _exact_turn(*T[:2, 0]), _exact_turn(T[2, 2], T[2, 1])
+    cy, sy = _exact_turn(*T[:2, 0])
+    cr, sr = _exact_turn(T[2, 2], T[2, 1])
     cp, sp = _exact_turn(math.hypot(*T[:2, 0]), -T[2, 0])
     turned = [
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -76,7 +77,8 @@ def _exact_turn(c: float, s: float) -> tuple[Fraction, Fraction]:
     small, large = sorted((abs(c), abs(s)))
     half = small / (math.hypot(c, s) + large)  # the tangent of half the angle from the closer axis
     t = next(x for k in range(9, 20) if (x := _near(half, 10**k)) is not None)
-    less, more = 2 * t / (1 + t * t), (1 - t * t) / (1 + t * t)
+    less = 2 * t / (1 + t * t)
+    more = (1 - t * t) / (1 + t * t)
     cosine, sine = (less, more) if abs(c) < abs(s) else (more, less)
     return -cosine if c < 0 else cosine, -sine if s < 0 else sine
 

@@ -51,7 +51,8 @@ def replaced(
         return placed
 
     def body(b: Body) -> Body:
-        i, I = b.index, b.inertia.rotational
+        i = b.index
+        I = b.inertia.rotational
         upper = {(j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)}
         rotational = np.array([[upper[min(j, k), max(j, k)] for k in range(3)] for j in range(3)])
         inertia = SpatialInertia(of(b.inertia.mass, f"m{i}"), entries(b.inertia.com, f"c{i}"), rotational)
@@ -143,7 +144,8 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
 def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
     """A bundled model with symbols for its parameters, masses=(1, 1) being m1, m2; None if it has none."""
     make = getattr(models, name)
-    given, values = {}, {}
+    given = {}
+    values = {}
     for parameter in inspect.signature(make).parameters.values():
         default = parameter.default
         if isinstance(default, float) or (isinstance(default, Sequence) and not isinstance(default, str)):

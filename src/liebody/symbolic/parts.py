@@ -167,9 +167,11 @@ class Parts(Derivation):
                 return getattr(self, algorithm)
             if algorithm not in ALGORITHMS:
                 raise ModelError(f"robots have no algorithm {algorithm!r}; there are {', '.join(ALGORITHMS)}")
-            name, entry = algorithm, ALGORITHMS[algorithm]
+            name = algorithm
+            entry = ALGORITHMS[algorithm]
         elif callable(algorithm):
-            name, entry = getattr(algorithm, "__name__", "function"), Algorithm(algorithm)
+            name = getattr(algorithm, "__name__", "function")
+            entry = Algorithm(algorithm)
         else:
             raise ArgumentError(f"algorithm is {short(algorithm)}, expected a name or a function")
         others = {k: x for k, x in entry.parameters.items() if k not in STATE}
@@ -186,7 +188,8 @@ class Parts(Derivation):
 
         (dx/dq) E(q) v + (dx/dv) a, with `kinematics` E(q).
         """
-        x, moved = sympy.Matrix(x) if isinstance(x, list | tuple) else x, self.kinematics * self.v
+        x = sympy.Matrix(x) if isinstance(x, list | tuple) else x
+        moved = self.kinematics * self.v
         state = [*zip(self.q, moved, strict=True), *zip(self.v, self.a, strict=True)]
         return self._each(x, lambda y: sympy.Add(*(sympy.diff(y, s) * rate for s, rate in state)))
 
@@ -287,5 +290,6 @@ def _times(coefficient: Any, x: Any) -> Any:
         return coefficient * x
     number, rest = coefficient.primitive()
     if all(term.could_extract_minus_sign() for term in rest.args):
-        number, rest = -number, -rest
+        number = -number
+        rest = -rest
     return number * x * rest

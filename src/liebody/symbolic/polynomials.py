@@ -105,7 +105,8 @@ class Ring:
     def circle(self, angle: Any) -> tuple[int, int]:
         """The places of the cosine and the sine of an angle."""
         if angle not in self.circles:
-            cosine, sine = self.place(sympy.cos(angle)), self.place(sympy.sin(angle))
+            cosine = self.place(sympy.cos(angle))
+            sine = self.place(sympy.sin(angle))
             self.circles[angle] = cosine, sine
             self.rule(sine, {0: 1, 2 << (BITS * cosine): -1})
         return self.circles[angle]
@@ -163,7 +164,8 @@ class Ring:
             numerator = add(numerator, self.product(p, self._denominator(missing)))
         for k in powers:
             while powers[k] and (q := self.quotient(numerator, self.denominators[k])) is not None:
-                numerator, powers[k] = q, powers[k] - 1
+                numerator = q
+                powers[k] = powers[k] - 1
         common = sum(e << (BITS * k) for k, e in powers.items())
         return {m + common: x for m, x in numerator.items()}
 
@@ -190,7 +192,8 @@ class Ring:
         for k in self.squares:
             if any(exponent(m, k) for m in b):
                 conjugate = _conjugate(b, k)
-                a, b = self.product(a, conjugate), self.product(b, conjugate)
+                a = self.product(a, conjugate)
+                b = self.product(b, conjugate)
         return _divided(a, b)
 
     def reciprocal(self, a: Polynomial) -> Polynomial:
@@ -205,11 +208,13 @@ class Ring:
         for k in self.squares:
             if self.generators[k].is_Pow and any(exponent(m, k) for m in a):  # a root
                 conjugate = _conjugate(a, k)
-                numerator, a = self.product(numerator, conjugate), self.product(a, conjugate)
+                numerator = self.product(numerator, conjugate)
+                a = self.product(a, conjugate)
         common = 0
         for k, d in self.denominators.items():
             while (q := self.quotient(a, d)) is not None:
-                a, common = q, common + (1 << (BITS * k))
+                a = q
+                common = common + (1 << (BITS * k))
         places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in a)]
         content, factors = _factor_list(a, places) if len(a) <= FACTORED else (1, [(a, 1)])
         for d, e in factors:
@@ -263,7 +268,8 @@ class Ring:
                 total = self.product(total, self.from_sympy(factor))
             return total
         if expression.is_Pow and expression.exp.is_Integer and abs(expression.exp) < 2**BITS:
-            total, base = {0: 1}, self.from_sympy(expression.base)
+            total = {0: 1}
+            base = self.from_sympy(expression.base)
             if expression.exp < 0:
                 base = self.reciprocal(base)
             for _ in range(abs(int(expression.exp))):
@@ -300,7 +306,8 @@ class Ring:
         for m, x in a.items():
             for k, root in roots.items():
                 if exponent(m, k):
-                    m, x = m - (1 << (BITS * k)), x * Fraction(str(root.evalf(30)))
+                    m = m - (1 << (BITS * k))
+                    x = x * Fraction(str(root.evalf(30)))
             terms.setdefault(m, []).append(Fraction(x))
         sums = {m: float(sum(x)) for m, x in terms.items()}
         meant = {m: x for m, x in sums.items() if abs(x) > 1e-14 * float(max(map(abs, terms[m])))}
@@ -320,7 +327,8 @@ class Ring:
             raise TooLarge(f"an expression of {len(a)} terms")
         a, powers = self.split(self._without_roots(a))
         if powers:
-            content, common = _content(a), _common(a)
+            content = _content(a)
+            common = _common(a)
             if max(abs(content.numerator), content.denominator) > LARGEST_NUMBER:
                 content = 1
             rest = self.expression({m - common: _simple(Fraction(x) / content) for m, x in a.items()})
@@ -342,7 +350,8 @@ class Ring:
 
     def _sum_over(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
         """(length, sum over functions f of the angles of (polynomial in the rest) f)."""
-        terms, cost = [], 0
+        terms = []
+        cost = 0
         for f, group in groups.items():
             length, outer_expression = self._grouped(group)
             cost += length + _length(f) + 1
@@ -351,7 +360,8 @@ class Ring:
 
     def _nested(self, groups: Mapping[Any, Polynomial]) -> tuple[int, Any]:
         """The same with the powers that its terms share taken out, functions of the angles as letters."""
-        letters, total = Ring(), {}
+        letters = Ring()
+        total = {}
         for f, group in groups.items():
             for m, x in group.items():
                 place = letters._letter(f)
@@ -369,13 +379,15 @@ class Ring:
                 rows.setdefault((f, m & ~own), {})[m & own] = x
         found: dict[Any, list[Any]] = {}  # rows by their sums of parameters, up to a monomial
         for (f, rest), row in rows.items():
-            content, common = _content(row), _common(row)
+            content = _content(row)
+            common = _common(row)
             normal = tuple(sorted((m - common, _simple(Fraction(x) / content)) for m, x in row.items()))
             found.setdefault(normal, []).append((f, rest, rest + common, content))
         shared = {x: several for x, several in found.items() if len(x) > 1 and len(several) > 1}
         if not shared:
             return
-        parts, left = [], {f: dict(group) for f, group in groups.items()}
+        parts = []
+        left = {f: dict(group) for f, group in groups.items()}
         for normal, several in shared.items():
             inner: dict[Any, Polynomial] = {}
             for f, rest, place, content in several:
@@ -478,10 +490,12 @@ class Ring:
             content, factors = _factor_list(alternative, places)
             if len(factors) == 1 and factors[0][1] == 1:
                 continue
-            product, length = sympy.Integer(1), 0
+            product = sympy.Integer(1)
+            length = 0
             for q, power in factors:
                 if len(q) == 1:
-                    factor, f = 1, self._power_product(next(iter(q)))
+                    factor = 1
+                    f = self._power_product(next(iter(q)))
                     factor = next(iter(q.values()))
                 else:
                     _, factor, f = min(self._forms(self.reduced(q)), key=lambda c: c[0])
@@ -519,9 +533,12 @@ class Ring:
         numbers = [order.index(angle) for angle in angles]
         waves: dict[Wave, Any] = {}
         for m, x in p.items():
-            rest, sines, spectrum = m, 0, {(0,) * len(order): Fraction(x)}
+            rest = m
+            sines = 0
+            spectrum = {(0,) * len(order): Fraction(x)}
             for number, (c, s) in zip(numbers, places, strict=True):
-                a, b = exponent(m, c), exponent(m, s)
+                a = exponent(m, c)
+                b = exponent(m, s)
                 rest -= (a << (BITS * c)) + (b << (BITS * s))
                 sines += b
                 if a + b:
@@ -534,7 +551,8 @@ class Ring:
             for k, y in spectrum.items():
                 odd = bool(sines % 2)
                 if next((j for j in k if j), 0) < 0:
-                    k, y = tuple(-j for j in k), -y if odd else y
+                    k = tuple(-j for j in k)
+                    y = -y if odd else y
                 if odd and not any(k):
                     continue
                 key = (rest, odd, k)
@@ -556,7 +574,8 @@ class Ring:
         return self._short[key]
 
     def _group(self, p: Polynomial) -> tuple[int, Any]:
-        content, common = _content(p), _common(p)
+        content = _content(p)
+        common = _common(p)
         p = {m - common: _simple(Fraction(x) / content) for m, x in p.items()}
         front = self._power_product(common)
         length = _length(front) + (content not in (1, -1))
@@ -590,13 +609,15 @@ class Ring:
         _, e, _, k = best
         shared = {m: x for m, x in p.items() if exponent(m, k) >= e}
         others = {m: x for m, x in p.items() if exponent(m, k) < e}
-        a, b = self._grouped(shared), self._grouped(others)
+        a = self._grouped(shared)
+        b = self._grouped(others)
         return a[0] + b[0] + 1, sympy.Add(a[1], b[1])
 
     # -- pieces -------------------------------------------------------------------------------------------
 
     def _power_product(self, m: Monomial) -> Any:
-        factors, k = [], 0
+        factors = []
+        k = 0
         while m:
             if e := m & (2**BITS - 1):
                 factors.append(self.generators[k] ** e)
@@ -647,8 +668,10 @@ def _conjugate(a: Polynomial, k: int) -> Polynomial:
 
 def _divided(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """a / b by long division in lexical order, with no rule for squares; None where a term remains."""
-    lead, total = max(b), {}
-    a, tail = dict(a), [(m - lead, x) for m, x in b.items() if m != lead]
+    lead = max(b)
+    total = {}
+    a = dict(a)
+    tail = [(m - lead, x) for m, x in b.items() if m != lead]
     heads = [-m for m in a]
     heapq.heapify(heads)
     while heads:
@@ -700,7 +723,8 @@ def _scale(p: Mapping[Any, Any]) -> Any:
 
 def _common(p: Polynomial) -> Monomial:
     """The greatest common divisor of the monomials."""
-    bits, total = max(p).bit_length(), 0
+    bits = max(p).bit_length()
+    total = 0
     for shift in range(0, bits, BITS):
         total |= min((m >> shift) & (2**BITS - 1) for m in p) << shift
     return total
@@ -789,7 +813,8 @@ def _times(a: Any, b: Any) -> Any:
         others = [x for x in sympy.Mul.make_args(b) if x is not sums[0]]
         return _times(rest, sympy.Mul(inside, *others))
     if b.is_Add and b.could_extract_minus_sign():
-        a, b = -a, -b
+        a = -a
+        b = -b
     return a * b if not a.is_Number or abs(a) == 1 else sympy.Mul(a, b, evaluate=False)
 
 

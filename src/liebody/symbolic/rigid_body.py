@@ -288,7 +288,8 @@ def _names(group: LieGroup) -> list[str]:
 
 def _letter(twist: np.ndarray) -> str | None:
     """The letter of a twist along a coordinate axis; that of its rotation for a helical one."""
-    angular, linear = twist[:3], twist[3:]
+    angular = twist[:3]
+    linear = twist[3:]
     for part, letters in ((angular, LETTERS[:3]), (linear, LETTERS[3:])):
         if part.any():
             along = np.flatnonzero(part)

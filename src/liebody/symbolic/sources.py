@@ -152,7 +152,9 @@ def program(
 
 def _function(printer: Any, formulas: Formulas) -> tuple[str, str]:
     """The text of a function, and what it is called."""
-    arguments, parameters, outputs = formulas.arguments, formulas.parameters, formulas.outputs
+    arguments = formulas.arguments
+    parameters = formulas.parameters
+    outputs = formulas.outputs
     function = printer.word(identifier(formulas.name), OF_PROGRAMS)
     results: dict[str, bool] = {}  # whether they are columns
     for key in outputs:
@@ -195,7 +197,9 @@ class Entries:
     """
 
     def __init__(self, shape: tuple[int, ...], texts: list[str], symmetric: bool = False) -> None:
-        self.shape, self.texts, self.symmetric = shape, texts, symmetric
+        self.shape = shape
+        self.texts = texts
+        self.symmetric = symmetric
 
     def places(self, first: int, word: Callable[[tuple[int, ...]], str]) -> Iterator[tuple[str, str]]:
         """Each place, counted from `first`, and what stands there: its text, or the place that it repeats."""

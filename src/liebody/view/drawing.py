@@ -39,11 +39,17 @@ from .meshes import (
 )
 
 Array = Any
-BODIES, JOINTS, FRAMES, CENTRE, INERTIAS = "bodies", "joint axes", "frames", "centre of mass", "inertias"
+BODIES = "bodies"
+JOINTS = "joint axes"
+FRAMES = "frames"
+CENTRE = "centre of mass"
+INERTIAS = "inertias"
 GROUND = "ground"  # which pictures are not made to fit
 LAYERS = BODIES, JOINTS, FRAMES, CENTRE, INERTIAS, GROUND
 PALETTE = ("#3f7fbf", "#e08a3c", "#4fa36c", "#b6659a", "#55aecb", "#c7a12b", "#7b6bb5", "#c45b52")
-JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
+JOINT = "#454d58"
+GREY = "#c3c7cc"
+RGB = ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
 THIN = 0.045  # radius of links, in their usual length
 ONE = np.eye(4)
@@ -169,7 +175,8 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
     ]
     if isinstance(system, ClosedTree):
         joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
-    inner, shown = {x.a for x in joined}, _described(found, tree, places)
+    inner = {x.a for x in joined}
+    shown = _described(found, tree, places)
     leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
     _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
@@ -187,8 +194,10 @@ def _add_contact(found: Drawing, element: Any) -> None:
         return
     found.contacts[f"{element.name}_force"] = points
     contact = getattr(element, "contact", element)  # time stepping holds it
-    ground, height = getattr(contact, "ground", None), contact.parameters.get("height")
-    boxes, heights = getattr(ground, "boxes", None), getattr(ground, "parameters", {}).get("heights")
+    ground = getattr(contact, "ground", None)
+    height = contact.parameters.get("height")
+    boxes = getattr(ground, "boxes", None)
+    heights = getattr(ground, "parameters", {}).get("heights")
     if ground and boxes:
         found.floor = 0.0
         found.solids += [Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in boxes]
@@ -204,13 +213,15 @@ def _of_system(system: System) -> Drawing:
     found.bodies = tuple(body.name for body in system.bodies)
     found.points = {name: (i, np.zeros(3)) for i, name in enumerate(found.bodies, start=1)}
     _add_skeleton(found, _joined(system.constraints, found.coms), [], BODIES)
-    found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
+    found.tip = system.bodies[-1].name
+    found.single = len(system.bodies) == 1
     return found
 
 
 def _joined(constraints: Iterable[Constraint], origins: Array) -> list[Joined]:
     """Joints and distances among constraints, whose frames are given from these origins of the bodies."""
-    places, found = [ONE, *(moved(x) for x in origins)], []
+    places = [ONE, *(moved(x) for x in origins)]
+    found = []
     for c in constraints:
         if c.joint or isinstance(c.kind, Distance):
             at = (c.joint.on_parent, c.joint.on_child) if c.joint else [moved(x) for x in c.constants[:2]]
@@ -243,12 +254,14 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
         if layer == BODIES and (x.S is None or (slides and dim < 6 and (x.a or dim == 1))):
             found.rods.append(Rod(x.a, x.on_a[:3, 3], x.b, x.on_b[:3, 3], 0.7 * radius, JOINT))
         if layer == BODIES and turns and not slides:
-            wide, long = 1.5 * radius, 3.6 * radius
+            wide = 1.5 * radius
+            long = 3.6 * radius
             hinge = cylinder(), x.on_b @ along_axis(x.S[:3, 0]) @ scaled(wide, wide, long)
             ball = sphere(), x.on_b @ scaled(wide)
             found.solids.append(Solid(x.b, *(hinge if dim == 1 else ball), JOINT))
         if dim == 1:
-            turn, move = x.S[:3, 0], x.S[3:, 0]
+            turn = x.S[:3, 0]
+            move = x.S[3:, 0]
             point = np.cross(turn, move) / (turn @ turn) if turns else np.zeros(3)
             line = along_axis(turn if turns else move) @ scaled(*np.array([0.2, 0.2, 12]) * radius)
             found.solids.append(Solid(x.b, cylinder(), x.on_b @ moved(point) @ line, RGB[2], JOINTS))
@@ -268,7 +281,8 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
     visual = [shape for shape in shapes if shape.role == "visual"] or shapes
     visual = [shape for shape in visual if shape.kind != "plane"]  # the floor of the scene stands for them
     files: dict[Any, list[tuple[Mesh, str | None]]] = {}
-    missing, drawn = [], []
+    missing = []
+    drawn = []
     for shape in visual:
         body, placement = places.get(shape.link, (0, ONE))
         placement = placement @ shape.placement
@@ -380,16 +394,19 @@ def _add_inertias(found: Drawing, radius: float, layer: str) -> float:
     is not wider than a link is a ball on its link; without links it is a rod, of length sqrt(12 P_1 / m).
     """
     linked = {i for rod in found.rods for i in (rod.a, rod.b)}
-    heaviest, largest = max([*found.masses, 1e-300]), 0.0
+    heaviest = max([*found.masses, 1e-300])
+    largest = 0.0
     for i, inertia in enumerate(found.inertias, start=1):
-        mass, I = float(inertia.mass), _floats(inertia.rotational)
+        mass = float(inertia.mass)
+        I = _floats(inertia.rotational)
         if mass <= 0:
             continue
         moments, axes = np.linalg.eigh(np.eye(3) * np.trace(I) / 2 - I)
         axes = axes * np.sign(np.linalg.det(axes))
         semi = np.sqrt(5 * np.maximum(moments, 0) / mass)
         at = np.eye(4)
-        at[:3, :3], at[:3, 3] = axes, _floats(inertia.com)
+        at[:3, :3] = axes
+        at[:3, 3] = _floats(inertia.com)
         if semi[1] > 1.2 * radius:
             shape = sphere(), at @ scaled(*np.maximum(semi, radius))
         elif semi[2] > 1.2 * radius and i not in linked:

@@ -22,10 +22,13 @@ MOST_FACES = 40_000  # of all meshes together
 CHUNK = 1_000_000  # samples at once
 SHORT = 0.12  # edges of triangles, in the size of a mechanism
 SUN = np.array([0.3, -0.45, 0.84])
-BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
+BACKGROUND = np.array([244, 246, 248.0])
+LINES = np.array([223, 228, 233.0])
 LASTS = 2.0, 6.0  # a film, unless it is told [s]
 COLORS = 96  # of a GIF
-PER_INCH, ROOM = 100, 1.25  # pixels of figures, and how much farther they are seen from, for their names
+# pixels of figures, and how much farther they are seen from, for their names
+PER_INCH = 100
+ROOM = 1.25
 
 
 class Painted(NamedTuple):
@@ -59,7 +62,8 @@ def film(
     **looks: Any,
 ) -> None:
     """Write a film; arguments as in `View.save`."""
-    t, moving = scene.t, path.suffix == ".gif"
+    t = scene.t
+    moving = path.suffix == ".gif"
     if len(t) < 2:
         raise LiebodyError(f"{path.name}: a film needs a motion; a mechanism at rest is saved as .png")
     span = float(t[-1] - t[0])
@@ -92,12 +96,14 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
 
     painter = _Painter(scene, **looks)
     painter.away *= ROOM
-    (width, height), k = painter.size, _sample(scene, at)
+    width, height = painter.size
+    k = _sample(scene, at)
     made = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
     axis = made.add_axes((0, 0, 1, 1))
     axis.imshow(painter.frame(k))
     axis.set_axis_off()
-    named, names = scene.drawing.named, listed(names)
+    named = scene.drawing.named
+    names = listed(names)
     for kind in names:
         if kind not in named:
             raise LiebodyError(f"there are no names of {kind!r}; there are {', '.join(named)}")
@@ -161,7 +167,9 @@ class _Painter:
     ) -> None:
         width = count("width", width, 2)
         height = max(2, round(width * 9 / 16 / 2) * 2) if height is None else count("height", height, 2)
-        self.scene, self.size, self.shape = scene, (width, height), (FINE * height, FINE * width)
+        self.scene = scene
+        self.size = (width, height)
+        self.shape = (FINE * height, FINE * width)
         shown = {*scene.shown, *listed(layers)}
         for name in shown:
             if name not in LAYERS:
@@ -192,7 +200,8 @@ class _Painter:
         self.eye = self.scene.path[k] + self.away
         if not np.array_equal(self.ground[0], self.eye):
             self.ground = self.eye, self._floor().astype(np.float32)
-        self.color, self.depth = self.ground[1].copy(), np.zeros(self.shape[0] * self.shape[1])
+        self.color = self.ground[1].copy()
+        self.depth = np.zeros(self.shape[0] * self.shape[1])
         members = range(len(self.scene.poses))
         drawn = [_joined([self._solids(m, k), *self._rods(m, k), *self._forces(m, k)]) for m in members]
         if self.scene.floor is not None:
@@ -202,13 +211,15 @@ class _Painter:
             self._paint(painted, faint=self.scene.faint and m > 0)
             for path in self.paths:
                 self._trace(path[m, : k + 1], self.scene.faint and m > 0)
-        h, image = self.shape[0] // FINE, self.color.reshape(*self.shape, 3)
+        h = self.shape[0] // FINE
+        image = self.color.reshape(*self.shape, 3)
         total = sum(image[i::FINE, j::FINE] for i in range(FINE) for j in range(FINE))
         smooth = (total / FINE**2).clip(0, 255).astype(np.uint8)
         if len(self.scene.t) == 1:
             return smooth
         image = Image.fromarray(smooth)
-        text, font = f"{self.scene.t[k]:.2f} s", ImageFont.load_default(max(12, h // 28))
+        text = f"{self.scene.t[k]:.2f} s"
+        font = ImageFont.load_default(max(12, h // 28))
         ImageDraw.Draw(image).text((h // 30, h // 36), text, "#5b6470", font)
         return np.asarray(image)
 
@@ -226,8 +237,10 @@ class _Painter:
     # -- what there is ---------------------------------------------------------------------------------------
 
     def _solids(self, m: int, k: int) -> Painted:
-        T, still = self.scene.poses[m, k], self.still
-        R, p = T[still.bodies, :3, :3], T[still.bodies, :3, 3]
+        T = self.scene.poses[m, k]
+        still = self.still
+        R = T[still.bodies, :3, :3]
+        p = T[still.bodies, :3, 3]
         turned = np.einsum("mij,mkj->mki", T[still.bodies[still.faces[:, 0]], :3, :3], still.normals)
         return still._replace(vertices=np.einsum("nij,nj->ni", R, still.vertices) + p, normals=turned)
 
@@ -242,7 +255,8 @@ class _Painter:
     def _forces(self, m: int, k: int) -> Iterator[Painted]:
         T = self.scene.poses[m, k]
         for body, point, forces in self.scene.forces:
-            F, at = forces[m, k], T[body, :3, :3] @ point + T[body, :3, 3]
+            F = forces[m, k]
+            at = T[body, :3, :3] @ point + T[body, :3, 3]
             length = min(self.scene.arrow_scale * float(np.linalg.norm(F)), self.scene.size)
             if length > 1e-3 * self.scene.size:
                 yield _placed(self.arrow, at, F, np.full(3, length), "#d2341f")
@@ -322,11 +336,14 @@ class _Painter:
             edge = 2**size
             for part in np.array_split(members, max(1, len(members) * edge**2 // CHUNK)):
                 y, x = np.mgrid[:edge, :edge].reshape(2, -1)
-                px, py = low[part, 0, None] + x, low[part, 1, None] + y
+                px = low[part, 0, None] + x
+                py = low[part, 1, None] + y
                 a, b, c = (at[part, i, None] for i in range(3))
-                u, v = b - a, c - a
+                u = b - a
+                v = c - a
                 area = u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
-                dx, dy = px + 0.5 - a[..., 0], py + 0.5 - a[..., 1]
+                dx = px + 0.5 - a[..., 0]
+                dy = py + 0.5 - a[..., 1]
                 safe = np.where(area == 0, 1.0, area)
                 second = (dx * v[..., 1] - dy * v[..., 0]) / safe
                 third = (u[..., 0] * dy - u[..., 1] * dx) / safe
@@ -340,7 +357,8 @@ class _Painter:
         """Colour the places where nothing nearer is."""
         nearer = depth > self.depth[places]
         order = np.flatnonzero(nearer)[np.argsort(depth[nearer], kind="stable")]
-        self.depth[places[order]], self.color[places[order]] = depth[order], colors[order]
+        self.depth[places[order]] = depth[order]
+        self.color[places[order]] = colors[order]
 
     def _trace(self, path: Array, faint: bool) -> None:
         """A path (nt, 3) as a line."""
@@ -350,7 +368,8 @@ class _Painter:
         steps = np.maximum(1, np.ceil(np.abs(np.diff(at, axis=0)).max(axis=1))).astype(int)
         along = np.concatenate([k + np.arange(n) / n for k, n in enumerate(steps)])
         h, w = self.shape
-        k, s = along.astype(int), (along % 1)[:, None]
+        k = along.astype(int)
+        s = (along % 1)[:, None]
         dots = at[k] + s * (at[k + 1] - at[k])
         depth = near[k] + s[:, 0] * (near[k + 1] - near[k])
         for off in np.array(np.meshgrid(range(FINE + 1), range(FINE + 1))).reshape(2, -1).T - FINE / 2:

@@ -17,7 +17,9 @@ from ..base.errors import LiebodyError, require
 Array = Any
 AROUND = 28  # facets of a body of revolution
 WELD = 1e-5  # of a mesh's size: vertices closer than this are one
-FINEST, COARSER = 400, 1.4  # cells along a mesh when it is simplified first, and how they grow
+# cells along a mesh when it is simplified first, and how they grow
+FINEST = 400
+COARSER = 1.4
 
 
 class ViewWarning(UserWarning):
@@ -40,7 +42,8 @@ def lathe(profile: Sequence[tuple[float, float]]) -> Mesh:
         [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(r), AROUND, 1))], 2
     )
     i, j = np.mgrid[: len(r) - 1, :AROUND]
-    a, b = i * AROUND + j, i * AROUND + (j + 1) % AROUND
+    a = i * AROUND + j
+    b = i * AROUND + (j + 1) % AROUND
     quads = [np.stack(x, axis=-1).reshape(-1, 3) for x in ((a, b, b + AROUND), (a, b + AROUND, a + AROUND))]
     return welded(Mesh(rings.reshape(-1, 3), np.concatenate(quads)), WELD)
 
@@ -56,7 +59,8 @@ def sphere() -> Mesh:
 def capsule(slenderness: float) -> Mesh:
     """A cylinder along z of radius 1 between half balls, its length without them in radii."""
     turn = np.linspace(0, np.pi / 2, AROUND // 4 + 1)
-    r, z = np.cos(turn), np.sin(turn) + slenderness / 2
+    r = np.cos(turn)
+    z = np.sin(turn) + slenderness / 2
     return lathe([*zip(r[::-1], -z[::-1], strict=True), *zip(r, z, strict=True)])
 
 
@@ -104,9 +108,11 @@ def welded(mesh: Mesh, cell: float) -> Mesh:
 def simplified(mesh: Mesh, most: int) -> Mesh:
     """The mesh with at most so many faces: vertices are clustered in cubes that grow until it is."""
     size = float(np.ptp(mesh.vertices, axis=0).max()) if len(mesh.vertices) else 1.0
-    found, cell = welded(mesh, WELD * size), size / FINEST
+    found = welded(mesh, WELD * size)
+    cell = size / FINEST
     while len(found.faces) > most:
-        found, cell = welded(mesh, cell), cell * COARSER
+        found = welded(mesh, cell)
+        cell = cell * COARSER
     return found
 
 
@@ -122,7 +128,8 @@ def divided(mesh: Mesh, longest: float) -> Mesh:
         a, b, c = np.take_along_axis(f[long], order, axis=1).T
         middle = len(v) + np.arange(len(long))
         halves = np.stack([a, middle, c], axis=-1), np.stack([middle, b, c], axis=-1)
-        v, f = np.concatenate([v, (v[a] + v[b]) / 2]), np.concatenate([np.delete(f, long, axis=0), *halves])
+        v = np.concatenate([v, (v[a] + v[b]) / 2])
+        f = np.concatenate([np.delete(f, long, axis=0), *halves])
     return Mesh(v, f)
 
 
@@ -133,7 +140,8 @@ def normals(mesh: Mesh) -> Array:
     at = np.zeros_like(mesh.vertices)
     for k in range(3):
         np.add.at(at, mesh.faces[:, k], area)
-    own, smooth = _unit(area)[:, None], _unit(at)[mesh.faces]
+    own = _unit(area)[:, None]
+    smooth = _unit(at)[mesh.faces]
     near = (own * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
     return np.where(near, smooth, own)
 
@@ -177,11 +185,9 @@ def _without_textures(dae: bytes) -> bytes:
             if kind in ("newparam", "library_images"):
                 parent.remove(child)
             elif kind == "texture":
-                child.tag, child.attrib, child.text = (
-                    child.tag.replace("texture", "color"),
-                    {},
-                    "0.7 0.7 0.7 1",
-                )
+                child.tag = child.tag.replace("texture", "color")
+                child.attrib = {}
+                child.text = "0.7 0.7 0.7 1"
                 child[:] = []
     return ElementTree.tostring(root)
 

@@ -104,7 +104,8 @@ def plot_motion(
     instants = count("instants", instants)
     run = run.member(*(0,) * len(run.batch))
     good = np.isfinite(run.q).all(axis=-1)
-    t, poses = run.t[good], robot.poses(run.q[good])
+    t = run.t[good]
+    poses = robot.poses(run.q[good])
     first = 0 if window is None else int(np.searchsorted(t, t[-1] - positive("window", window, SECONDS)))
     shown = np.unique(np.linspace(first, len(t) - 1, instants).round().astype(int))
     segments, masses, tip = _skeleton(robot.tree, poses)
@@ -136,7 +137,8 @@ def plot_motion(
     bar.set_label("time [s]", fontsize=8)
     bar.ax.tick_params(labelsize=8)
 
-    energies, change = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    energies = figure.add_subplot(grid[0, 1])
+    change = figure.add_subplot(grid[1, 1])
     table = np.stack([run.kinetic, run.potential, run.energy], axis=-1)[None]
     _curves(energies, run.t, Labels(("kinetic", "potential", "total"), ("J",) * 3), table, legend="above")
     energies.set_ylabel("energy [J]")
@@ -191,7 +193,8 @@ def _styles(n: int) -> Sequence[tuple[Any, Any]]:
 
 def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "right") -> None:
     """A curve for each label and member, values (members, nt, labels); at most LONGEST_LEGEND are named."""
-    n, members = len(labels), len(values)
+    n = len(labels)
+    members = len(values)
     style = {"lw": 1.2} if members == 1 else {"lw": 0.5, "alpha": max(0.25, 0.9 / members**0.3)}
     styles = _styles(n)
     for i in range(n):
@@ -263,7 +266,8 @@ def _trace(scene: Any, path: Array, **style: Any) -> Any:
 
 def _frame(scene: Any, points: Array, labels: list[str]) -> None:
     """Equal scales, around all points."""
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     pad = 0.04 * max(np.max(high - low), 1e-9)
     for i, name in enumerate("xyz"[: points.shape[1]]):
         getattr(scene, f"set_{name}lim")(low[i] - pad, high[i] + pad)

@@ -24,7 +24,9 @@ from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of,
 from .meshes import sphere
 
 Array = Any
-MOST_SAMPLES, MOST_BYTES = 1500, 1_400_000  # of what is kept of poses
+# of what is kept of poses
+MOST_SAMPLES = 1500
+MOST_BYTES = 1_400_000
 BYTES = 28  # of a pose
 VIEW = (0.75, -1.55, 0.55)  # from where the camera looks
 OPENING = 32.0  # of the camera, from below to above [deg]
@@ -72,7 +74,8 @@ class Scene:
     @cached_property
     def outline(self) -> Array:
         """The outermost points of solids at some times, (members, times, points, 3)."""
-        found, some = [], self._some
+        found = []
+        some = self._some
         for solid in self.drawing.solids:
             if solid.layer in self.shown and solid.layer != GROUND:
                 v = solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
@@ -123,8 +126,10 @@ class Scene:
         across = np.cross(view, [0, 0, 1.0])
         across /= np.linalg.norm(across)
         off = self.outline - self.path[self._some, None]
-        slope, near = np.tan(np.radians(OPENING) / 2), off @ view
-        wide, high = np.abs(off @ across), np.abs(off @ np.cross(across, view))
+        slope = np.tan(np.radians(OPENING) / 2)
+        near = off @ view
+        wide = np.abs(off @ across)
+        high = np.abs(off @ np.cross(across, view))
         distance = max(float((w / (slope * k) + near).max()) for w, k in ((wide, 1.5), (high, 0.85)))
         return 1.1 * max(distance, self.size) * view
 
@@ -217,7 +222,9 @@ def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
         return body_poses(with_values(tree, layout.named(p)), q)
 
     shapes = {"parameters": layout.size, "q": tree.nq}
-    kernel, found = Kernel(partial(traced, poses, shapes, "poses")), []  # one for all of them
+    # one for all of them
+    kernel = Kernel(partial(traced, poses, shapes, "poses"))
+    found = []
     for values in members:
         own = with_values(tree, values)
         if system is not tree:

@@ -12,7 +12,10 @@ from ...stepping.riccati import ShootingPasses, Workspace
 STEPS = 16  # lengths 1, 1/2, 1/4, ... that are tried
 ACCEPTED = 0.1  # of the decrease that is predicted
 CLOSED = 1e-10  # gaps below are round-off
-LEAST, MOST, FACTOR = 1e-9, 1e9, 10.0  # of the damping, in units of Q_uu
+# of the damping, in units of Q_uu
+LEAST = 1e-9
+MOST = 1e9
+FACTOR = 10.0
 NEAR = 1e-2  # predicted decrease, in units of the cost, from which on steps are seen as curved
 ROUND_OFF = 1e-9  # in units of the cost: predictions below it may be lost in it
 
@@ -55,7 +58,10 @@ def search(
     cost to go, are taken near the end only, and where the model has a minimum with them.
     """
     history: list[Iteration] = []
-    damping, weight, scale, curved = 0.0, 0.0, 0.0, False
+    damping = 0.0
+    weight = 0.0
+    scale = 0.0
+    curved = False
 
     def ended(converged: bool, reason: str) -> Outcome:
         return Outcome(converged, reason, history)
@@ -69,7 +75,8 @@ def search(
             scale = float(np.abs(diagonals).mean()) or 1.0
         while (model := shooting.backward(w, damping * scale)) is None:
             if curved:  # which may have made it concave
-                curved, w.slopes[:] = False, 0
+                curved = False
+                w.slopes[:] = 0
                 linearize()
                 continue
             damping = max(damping * FACTOR, LEAST)
@@ -84,14 +91,17 @@ def search(
             return ended(True, "the predicted decrease is within the tolerance")
         if len(history) > iterations:
             return ended(False, f"{iterations} iterations were allowed")
-        merit, alpha, best = cost + weight * model.gaps, 1.0, None
+        merit = cost + weight * model.gaps
+        alpha = 1.0
+        best = None
         for first in range(0, STEPS, shooting.lanes):
             steps = 0.5 ** np.arange(first, first + shooting.lanes)
             shooting.forward(w, steps)
             drop = merit - w.costs - weight * (1 - steps) * model.gaps
             good = np.flatnonzero(drop >= ACCEPTED * steps * expected)
             if len(good):
-                best, alpha = int(good[0]), float(steps[good[0]])
+                best = int(good[0])
+                alpha = float(steps[good[0]])
                 break
         curved = best is not None and alpha == 1 and expected <= NEAR * abs(cost)
         if not curved:

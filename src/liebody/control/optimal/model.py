@@ -40,7 +40,7 @@ class _Point(NamedTuple):
     nu: Array
 
 
-class _Solved(NamedTuple):
+class SolvedRates(NamedTuple):
     """Cells of numbers, and a function (x, u, numbers) -> rates of the state, with their derivatives by s."""
 
     cells: Cells
@@ -60,13 +60,19 @@ class HeldStep(Sendable):
     """
 
     def __init__(self, mechanism: OpenTree, S: Array, h: float, method: Method | None) -> None:
-        self.mechanism, self.S, self.h, self.method = mechanism, S, h, method
-        self.group, n = mechanism.group, mechanism.nv
+        self.mechanism = mechanism
+        self.S = S
+        self.h = h
+        self.method = method
+        self.group = mechanism.group
+        n = mechanism.nv
         self.state = Product(self.group, R(n))
 
     def next(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """q and v at the end of the step."""
-        tau, h, made = product(self.S, u), self.h, self.mechanism
+        tau = product(self.S, u)
+        h = self.h
+        made = self.mechanism
         if self.method is None:
             v = v + h * made.acceleration(0.0, q, v, tau)
             return self.group.normalize(self.group.integrate(q, h * v)), v
@@ -84,7 +90,10 @@ class HeldStep(Sendable):
 
         first  what `rates` gives at the start, if it is known: (2 nv, 1 + columns)
         """
-        n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
+        n = self.mechanism.nv
+        nq = self.mechanism.nq
+        h = self.h
+        tangents = self._tangents
         unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
         start = np.concatenate([q, v]), unit[: 2 * n]
         known = [] if first is None else [first]
@@ -104,9 +113,12 @@ class HeldStep(Sendable):
             y, slope = stages(*steps, 0.0, h, start)[1]
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
-    def in_columns(self, program: Program, x: Cells, u: Cells) -> _Solved:
+    def in_columns(self, program: Program, x: Cells, u: Cells) -> SolvedRates:
         """The rates at the start of a step by passes of a program, which solve for their columns in loops."""
-        made, S, n, m = self.mechanism, self.S, self.mechanism.nv, self.S.shape[1]
+        made = self.mechanism
+        S = self.S
+        n = self.mechanism.nv
+        m = self.S.shape[1]
 
         def equations(x: Array, u: Array) -> Any:
             q, v = np.split(x, [made.nq])
@@ -124,13 +136,14 @@ class HeldStep(Sendable):
         used = ~zero_cells(program)[program.positions(cells)]
 
         def rates(x: Array, u: Array, found: Array) -> Array:
-            (q, v), entries = np.split(x, [made.nq]), np.zeros(len(cells), int).astype(object)
+            q, v = np.split(x, [made.nq])
+            entries = np.zeros(len(cells), int).astype(object)
             entries[used] = found[n:]
             by_q, by_v, inverse = entries[index.reshape(results.shape)]
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
             return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
 
-        return _Solved(np.concatenate([a, cells[used]]), rates)
+        return SolvedRates(np.concatenate([a, cells[used]]), rates)
 
     @property
     def stage_count(self) -> int:
@@ -145,7 +158,9 @@ class HeldStep(Sendable):
     @cached_property
     def curvature(self) -> Function:
         """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
-        made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
+        made = self.mechanism
+        n = self.mechanism.nv
+        m = self.S.shape[1]
 
         def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array, s: Array) -> Any:
             delta, nu, mu = np.split(s, [n, 2 * n])
@@ -164,7 +179,8 @@ class HeldStep(Sendable):
 
     def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivatives, (nv, columns)."""
-        made, n = self.mechanism, self.mechanism.nv
+        made = self.mechanism
+        n = self.mechanism.nv
         q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
         tau, slopes = self._acting(q, v, product(self.S, u))
         along = delta, nu, product(self.S, du)
@@ -174,7 +190,8 @@ class HeldStep(Sendable):
 
     def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
         """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
-        made, n = self.mechanism, self.mechanism.nv
+        made = self.mechanism
+        n = self.mechanism.nv
         none = np.zeros((n, n), int)
         if not made.forces and not made.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
@@ -203,7 +220,9 @@ class Cost:
         scale: float = 1.0,
     ) -> None:
         sizes = [shapes["v"], shapes["v"], shapes.get("u", 0)]
-        self._functions, self._scale, self._zero = list(functions.values()), scale, np.zeros(sum(sizes), int)
+        self._functions = list(functions.values())
+        self._scale = scale
+        self._zero = np.zeros(sum(sizes), int)
         self._slopes: list[tuple[Function, ...]] = []
         both = {**shapes, "s": sum(sizes)}
         for name, function in functions.items():
@@ -234,12 +253,14 @@ class Cost:
 
     def derivatives(self, *at: Array) -> tuple[Array, Array, Array]:
         """The cost (1,), its gradient, and its Hessian."""
-        gradient, hessian = np.zeros(len(self._zero), int), np.zeros((len(self._zero),) * 2, int)
+        gradient = np.zeros(len(self._zero), int)
+        hessian = np.zeros((len(self._zero),) * 2, int)
         for function, slopes in zip(self._functions, self._slopes, strict=True):
             g, *H = (f(*at, self._zero) for f in slopes)
             if not H:
                 g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
-            gradient, hessian = gradient + self._scale * g, hessian + self._scale * H[0]
+            gradient = gradient + self._scale * g
+            hessian = hessian + self._scale * H[0]
         return self(*at), gradient, hessian
 
 
@@ -294,7 +315,8 @@ class Constraints:
     """
 
     def __init__(self, argument: str, given: Iterable[Any], shapes: Shapes, first: int) -> None:
-        self._parts, self._first = [], first
+        self._parts = []
+        self._first = first
         self._places: dict[str, slice] = {}
         bounds: list[tuple[float, float]] = []
         for i, one in enumerate(given):
@@ -302,13 +324,15 @@ class Constraints:
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
             self._parts.append(one[0])
-            start, name = len(bounds), getattr(one[0], "__name__", "<>")
+            start = len(bounds)
+            name = getattr(one[0], "__name__", "<>")
             bounds += zip(
                 *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
             )
             shown = f"{argument}[{i}]" + ("" if name.startswith("<") else f" ({name})")
             self._places[shown] = slice(start, len(bounds))
-        self._bounds, self.size = bounds, len(bounds)
+        self._bounds = bounds
+        self.size = len(bounds)
 
     def residuals(self, *at: Array) -> Array:
         """Of the augmented Lagrangian, (size,)."""
@@ -328,7 +352,8 @@ class Constraints:
         ]
 
     def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
-        mu, multipliers = at[-1][self._first], at[-1][self._first + 1 :][: self.size]
+        mu = at[-1][self._first]
+        multipliers = at[-1][self._first + 1 :][: self.size]
         return mu, multipliers / mu
 
     def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ class Controller:
     controller each; they may share the problem.
     """
 
-    @checked
+    @partial(checked, but=("problem",))
     def __init__(
         self,
         problem: Planner,
@@ -68,8 +69,10 @@ class Controller:
         tolerance: float = 1e-6,
         feasibility: float = 1e-6,
     ) -> None:
-        self.problem, self.knots = problem, count("knots", knots)
-        self.iterations, self.tolerance = count("iterations", iterations), positive("tolerance", tolerance)
+        self.problem = problem
+        self.knots = count("knots", knots)
+        self.iterations = count("iterations", iterations)
+        self.tolerance = positive("tolerance", tolerance)
         self.feasibility = positive("feasibility", feasibility)
         self.reset()
 
@@ -150,7 +153,8 @@ class Controller:
             states.append(state)
         self.plan = own.plan
         q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
-        times, inputs = problem.dt * np.arange(rounds + 1), np.array([plan.u[0] for plan in plans])
+        times = problem.dt * np.arange(rounds + 1)
+        inputs = np.array([plan.u[0] for plan in plans])
         # the first knot of a plan is the motion itself: its state now and the inputs that are applied
         broken = tuple(
             Violation(along[0].constraint, np.array([x.along[0] for x in along]))

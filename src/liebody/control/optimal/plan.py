@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...mechanisms import OpenTree
 from ...scalars import Array
@@ -63,8 +64,9 @@ class Planner(Protocol):
     mechanism: OpenTree
     dt: float
 
-    def solve(self, q0: Any = None, v0: Any = None, **options: Any) -> OptimalPlan:
-        """The plan of least cost from the state (q0, v0); options as of `OptimalControl.solve`."""
+    @property
+    def solve(self) -> Callable[..., OptimalPlan]:
+        """(q0, v0, **options) -> the plan of least cost from this state, as `OptimalControl.solve`."""
 
     def efforts(self, u: Array) -> Array:
         """tau (..., nv) of inputs u (..., m)."""

@@ -12,9 +12,8 @@ from ...base.arguments import checked, count, floats, names, short
 from ...base.concurrency import Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ...compiler import Function, Kernel, Program, trace, traced
-from ...compiler.programs.hoisting import apply_hoisted
 from ...compiler.programs.layout import FlatLayout, Sendable
-from ...compiler.programs.packing import Packing, packed, passed
+from ...compiler.programs.packing import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
 from ...mechanisms import Force, OpenTree
@@ -23,15 +22,17 @@ from ...scalars import Array
 from ...simulation.setup import mechanism_of, states_of
 from ...stepping.riccati import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from .fddp import Iteration, Outcome, search
+from .knot import KnotModel
 from .model import Constraints, Cost, HeldStep, Violation, bounds_of
 from .mpc import Controller
 from .plan import OptimalPlan
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
-LONG = 60_000  # operations of a knot from which on directions are a loop
-BESIDE = 2  # directions in one turn of the loop, which share what they read
-PENALTY, STIFFER, STIFFEST = 10.0, 10.0, 1e9  # of constraints
+# of constraints
+PENALTY = 10.0
+STIFFER = 10.0
+STIFFEST = 1e9
 SLOW = 0.25  # of the violation before: penalties grow where more is left
 
 
@@ -49,10 +50,15 @@ class OptimalControl(Sendable):
         exact: bool,
     ) -> None:
         self._is_exact = exact
-        self.mechanism, self.layout, self.dt = step.mechanism, layout, step.h
+        self.mechanism = step.mechanism
+        self.layout = layout
+        self.dt = step.h
         self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
-        self.nq, self.nv, self.nu = self.mechanism.nq, self.mechanism.nv, step.S.shape[1]
-        self._sizes, self._bounds = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width), bounds
+        self.nq = self.mechanism.nq
+        self.nv = self.mechanism.nv
+        self.nu = step.S.shape[1]
+        self._sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
+        self._bounds = bounds
 
     # -- what is compiled ---------------------------------------------------------------------------------
 
@@ -61,14 +67,16 @@ class OptimalControl(Sendable):
         return ShootingPasses(self._functions, self._sizes, None, *self._bounds)
 
     def _functions(self) -> ShootingFunctions:
-        state, nq = Product(self.mechanism.group, R(self.nv)), self.nq
+        state = Product(self.mechanism.group, R(self.nv))
+        nq = self.nq
         x, d, u, p = self._sizes
 
         def advanced(x: Array, d: Array) -> Array:
             return state.normalize(state.integrate(x, d))
 
         def following(x: Array, u: Array, p: Array) -> tuple[Array, Array]:
-            q, v = x[:nq], x[nq:]
+            q = x[:nq]
+            v = x[nq:]
             return np.concatenate(self._step.next(q, v, u)), self._stage(q, v, u, p)
 
         def end(x: Array, p: Array) -> Array:
@@ -88,77 +96,14 @@ class OptimalControl(Sendable):
 
     @cached_property
     def _knot(self) -> tuple[Function | Program, Packing]:
-        """The function, and how models are made of its rows.
-
-        Where it is long, the acceleration at the start is solved for column by column, in loops; directions
-        of derivatives are a loop over later stages, in which what does not depend on them is computed once.
-        """
-        nq, n, (x, d, u, p) = self.nq, self.nv, self._sizes
-        directions, step = d + self.nu, self._step
-
-        def end(x: Array, u: Array, unit: Array, first: Array | None = None) -> tuple[Array, Array]:
-            point = step.derivative(x[:nq], x[nq:], u, unit, first)
-            return np.concatenate([point.q, point.v]), np.concatenate([point.delta, point.nu])
-
-        def model(x: Array, u: Array, following: Array, p: Array, *rest: Array) -> tuple[Array, Array]:
-            *slope, end = rest
-            gap = self.mechanism.group.difference(following[:nq], end[:nq]), end[nq:] - following[nq:]
-            cost, g, H = self._stage.derivatives(x[:nq], x[nq:], u, p)
-            for weights in slope:
-                H = H + step.curvature(x[:nq], x[nq:], u, weights)
-            return np.concatenate([*gap, cost]), np.concatenate([g, H.ravel()])
-
-        def knot(x: Array, u: Array, *rest: Array, first: Array | None = None) -> Array:
-            reached, columns = end(x, u, np.eye(directions, dtype=int), first)
-            begin, last = model(x, u, *rest, reached)
-            return np.concatenate([begin, columns.ravel(), last])
-
-        shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
-        program = Program("knot", shapes)
-        state, inputs, *_ = given = program.inputs.values()
-        found = step.in_columns(program, state, inputs)
-        if step.stage_count == 1:
-
-            def ended(x: Array, u: Array, *rest: Array) -> Array:
-                return knot(x, u, *rest[:-1], first=found.rates(x, u, rest[-1]))
-
-            made = trace(ended, {**shapes, "found": len(found.cells)}, "knot")
-            line, packing = packed(made, directions, d + 1)
-            assert isinstance(line, Function)
-            program.output("knot", passed(program, line, *given, found.cells))
-            if sum(program.operations.values()) > LONG:
-                return program, packing
-        else:
-            both = {"x": x, "u": u, "found": len(found.cells)}
-            flat = trace(lambda x, u, numbers: found.rates(x, u, numbers).ravel(), both, "rates")
-            first = passed(program, flat, state, inputs, found.cells).reshape(d, 1 + directions)
-
-            def along(x: Array, u: Array, f: Array, unit: Array, change: Array) -> tuple[Array, Array]:
-                return end(x, u, unit, np.hstack([f[:, None], np.vstack([unit[n:d], change])]))
-
-            def in_turns(columns: Array, none: Array) -> Array:
-                columns = np.hstack([columns, none])
-                return columns.reshape(len(columns), -1, BESIDE).swapaxes(0, 1)
-
-            left = -directions % BESIDE
-            by = {
-                "unit": in_turns(np.eye(directions), np.zeros((directions, left))),
-                "change": in_turns(first[n:, 1:], program.zeros((n, left))),
-            }
-            sizes: Any = {"x": x, "u": u, "f": d, **{key: values.shape[1:] for key, values in by.items()}}
-            rates = state, inputs, first[:, 0]
-            reached, columns = apply_hoisted(program, trace(along, sizes, "end"), by, rates)
-            columns = np.concatenate([*columns.swapaxes(1, 2)])[:directions].T
-            begin, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
-            program.output("knot", np.concatenate([begin, columns.ravel(), last]))
-            if sum(program.operations.values()) > LONG:
-                return packed(program, directions, d + 1)
-        return packed(traced(knot, shapes, "knot"), directions, d + 1)
+        """The function, and how models are made of its rows."""
+        return KnotModel(self._step, self._stage, self._sizes, self._is_exact).compact()
 
     @cached_property
     def last(self) -> Kernel:
         """(x, p) -> `stepping.riccati.Workspace.end`, compiled."""
-        nq, (x, _, _, p) = self.nq, self._sizes
+        nq = self.nq
+        x, _, _, p = self._sizes
 
         def last(x: Array, p: Array) -> Array:
             cost, g, H = self._terminal.derivatives(x[:nq], x[nq:], p)
@@ -231,7 +176,8 @@ class OptimalControl(Sendable):
         first, rate, batch = states_of(self.mechanism, q0, v0)
         if batch:
             raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
-        w.p[:], w.slopes[:] = 0, 0
+        w.p[:] = 0
+        w.slopes[:] = 0
         w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
         start = np.concatenate([first[0], rate[0]])
         w.u[:] = np.clip(given.get("u", 0.0), w.low, w.high)
@@ -261,7 +207,8 @@ class OptimalControl(Sendable):
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""
-        w.k[:], w.K[:] = 0, 0
+        w.k[:] = 0
+        w.K[:] = 0
         self.shooting.forward(w, np.ones(self.shooting.lanes))
         if not np.isfinite(w.states[:, :, 0]).all():
             raise IntegrationError(
@@ -273,13 +220,16 @@ class OptimalControl(Sendable):
     def _found(self, w: Workspace, iterations: int, tolerance: float, feasibility: float) -> OptimalPlan:
         """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
         history: list[Iteration] = []
-        violation, mu = np.inf, w.p[:, self.layout.size :][:, :1]  # without constraints there may be none
+        # without constraints there may be none
+        violation = np.inf
+        mu = w.p[:, self.layout.size :][:, :1]
         mu[:] = PENALTY
         while True:
             left = iterations - sum(x.step > 0 for x in history)
             outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
             history += outcome.history
-            before, (violations, paid) = violation, self._broken(w, update=outcome.converged)
+            before = violation
+            violations, paid = self._broken(w, update=outcome.converged)
             violation = max((x.amount for x in violations), default=0.0)
             if violation <= feasibility or not outcome.converged:
                 break
@@ -293,7 +243,8 @@ class OptimalControl(Sendable):
                 "no search can begin with this trajectory, because costs, constraints or their slopes along "
                 f"it are not finite or without a minimum ({outcome.reason}); give other u=, q= or v="
             )
-        final, x = history[-1], w.x.copy()
+        final = history[-1]
+        x = w.x.copy()
         return OptimalPlan(
             t=self.dt * np.arange(w.knots + 1),
             q=x[:, : self.nq],
@@ -312,7 +263,10 @@ class OptimalControl(Sendable):
 
     def _broken(self, w: Workspace, update: bool) -> tuple[list[Violation], float]:
         """By how much each constraint is broken, and their cost; multipliers are renewed if `update`."""
-        q, v, first, paid = w.x[:, : self.nq], w.x[:, self.nq :], self.layout.size, 0.0
+        q = w.x[:, : self.nq]
+        v = w.x[:, self.nq :]
+        first = self.layout.size
+        paid = 0.0
         found: list[Violation] = []
         at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
         for kept, kernel, arrays, scale, knot in zip(
@@ -343,7 +297,8 @@ class _UserFunction:
     def __init__(self, function: Any, layout: FlatLayout) -> None:
         if not callable(function):
             raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
-        self.function, self.layout = function, layout
+        self.function = function
+        self.layout = layout
         self.__name__ = str(getattr(function, "__name__", "<>"))
 
     def __call__(self, *at: Any) -> Any:
@@ -357,7 +312,8 @@ def _nothing(q: Array, v: Array, *p: Any) -> float:
 
 def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
-    there, nv = mechanism.labels[1].names, mechanism.nv
+    there = mechanism.labels[1].names
+    nv = mechanism.nv
     if given is None:
         bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
         # all but a free base
@@ -452,7 +408,8 @@ def optimal_control(
     if hessian not in HESSIANS:
         raise ModelError(f"hessian is {hessian!r}, expected one of {', '.join(HESSIANS)}")
     step = HeldStep(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
-    layout, m = FlatLayout("parameter", parameters or {}), step.S.shape[1]
+    layout = FlatLayout("parameter", parameters or {})
+    m = step.S.shape[1]
     functions = stage, terminal or _nothing
     sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
     constraints = [
