@@ -15,7 +15,8 @@ import numpy as np
 
 from ..base.errors import ConfigurationError
 from ..sweep import sweep
-from .shooting import Array, Shooting
+from .segments import Array
+from .shooting import Shooting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .shooting import LONGEST, Array, GaitError, Point, Shooting, Shot
+from .segments import Array, GaitError, Point
+from .shooting import LONGEST, Shooting, Shot
 
 TRIES = 15  # of Newton's method
 ROUND_OFF = 1e-4  # steps, over the unit, that are shorter and no longer shrink are round-off

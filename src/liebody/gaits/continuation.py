@@ -28,7 +28,8 @@ from ..base.errors import ConfigurationError, positive, warn
 from .branch_point import branch_point
 from .floquet import floquet
 from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier
-from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
+from .segments import Array, Events, GaitError, Point, named
+from .shooting import RANK, Shooting, Shot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .orbit import PeriodicOrbit
-from .shooting import Array
+from .segments import Array
 
 
 @dataclass(frozen=True)

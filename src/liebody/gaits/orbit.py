@@ -15,7 +15,8 @@ from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, ShapeError, positive
 from ..hybrid import HybridSystem
 from ..runs import HybridRun
-from .shooting import Array, Events, GaitError, Point, Shooting, Shot
+from .segments import Array, Events, GaitError, Point
+from .shooting import Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale
 

@@ -14,7 +14,8 @@ import numpy as np
 from ..base.arguments import count
 from ..base.errors import ConfigurationError
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
-from .shooting import Array, GaitError, Shooting
+from .segments import Array, GaitError
+from .shooting import Shooting
 
 SAME = 1e-5  # states nearer than this over the scale, with the same parameters, are of one orbit
 

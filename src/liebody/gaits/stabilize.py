@@ -24,7 +24,7 @@ from ..hybrid.in_place import changes
 from ..runs import HybridRun
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
-from .shooting import Array, GaitError
+from .segments import Array, GaitError
 
 
 @dataclass(frozen=True)

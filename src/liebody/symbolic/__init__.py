@@ -7,7 +7,9 @@ parts         M, C, g, energies and results of other algorithms, when they are a
 closed_forms  `Equations`: the parts, and how they are written
 floating      curvature of the mechanical connection, angle of the locked frame
 rigid_body    one body: equations of Lagrange and of Boltzmann and Hamel in symbols
-polynomials   the normal form: polynomials in sines, cosines and parameters
+polynomials   the normal form: quotients of polynomials in sines, cosines and parameters
+angle_forms   short expressions of functions of the angles
+short_forms   `Ring`: short expressions of all quotients
 parameters    symbols in place of numbers of a tree
 numbers       decimals as exact numbers, and back to readable ones
 sources       code in Python, C, MATLAB and Julia

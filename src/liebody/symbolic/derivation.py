@@ -18,7 +18,8 @@ from ..compiler import Function, trace
 from ..compiler.printers.sympy_source import arranged, to_sympy
 from ..scalars import Array
 from .parameters import exact_numbers, replaced
-from .polynomials import Ring, TooLarge
+from .polynomials import TooLarge
+from .short_forms import Ring
 
 STATE = ("tree", "q", "v", "a", "tau", "gravity")  # arguments of algorithms that equations have themselves
 LARGEST_GRAPH = 40_000  # operations that become SymPy expressions within minutes

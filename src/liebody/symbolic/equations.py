@@ -75,7 +75,7 @@ def shortest(expression: Any) -> Any:
     require("closed forms", "sympy", extra="sympy")
     import sympy
 
-    from .polynomials import Ring
+    from .short_forms import Ring
 
     if hasattr(expression, "applyfunc"):
         return expression.applyfunc(shortest)
