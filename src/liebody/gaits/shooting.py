@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..base.concurrency import cached_property
-from ..compiler import Kernel, trace
-from ..compiler.programs.layout import FlatLayout
+from ..compiler import FlatLayout, Kernel, trace
 from ..hybrid.in_place import changed, changes
 from ..hybrid.variations import at_rest
 from ..scalars.linear import solve

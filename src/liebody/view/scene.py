@@ -16,8 +16,7 @@ from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError
 from ..bodies import Parametric, Tree, parameters_of, with_values
 from ..bodies.labels import labels_of
-from ..compiler import Kernel, traced
-from ..compiler.programs.layout import FlatLayout
+from ..compiler import FlatLayout, Kernel, traced
 from ..dynamics import body_poses
 from ..scalars.linear import matvec
 from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled

@@ -11,8 +11,8 @@ import numpy as np
 from ...base.arguments import checked, count, floats, names, short
 from ...base.concurrency import Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
-from ...compiler import Function, Kernel, Program, trace, traced
-from ...compiler.programs.layout import FlatLayout, Sendable
+from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
+from ...compiler.programs.layout import Sendable
 from ...compiler.programs.packing import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
