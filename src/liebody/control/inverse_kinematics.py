@@ -34,7 +34,7 @@ LARGEST_DAMPING = 1e16
 
 @dataclass(frozen=True, repr=False)
 class InverseKinematics:
-    """What `inverse_kinematics` has found, for each member of a batch (...).
+    """The result of `inverse_kinematics`, for each member of a batch (...).
 
     q           configurations, (..., nq)
     residual    |e| of the errors of all targets, (...)                                            [rad and m]
@@ -99,6 +99,8 @@ def inverse_kinematics(
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
     the closest configuration that was found.
 
+    The function is long because it checks, starts, repeats and sorts all searches of a batch in one place.
+
     Raises ShapeError, ConfigurationError, ModelError for targets and starts that cannot be.
 
     Sugihara, "Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt method", IEEE Trans.
@@ -118,6 +120,7 @@ def inverse_kinematics(
         batch = np.broadcast_shapes(start.shape[:-1], *leading)
     except ValueError as error:
         raise ShapeError(f"the leading axes of targets and q0 do not broadcast: {error}") from None
+    # all members become rows of one search
     n = math.prod(batch)
     rows = [
         np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(n, *x.shape[-sizes[frame] :])
@@ -126,11 +129,15 @@ def inverse_kinematics(
     search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
     q = np.broadcast_to(start, (*batch, robot.nq)).reshape(n, robot.nq)
     best = search.run(search.bounds.inside(q), rows)
+
+    # Members that have not converged start again from random configurations, in rounds of 1, 2, 4, ...
+    # starts: easy members cost few searches, and hard ones fill the lanes of a round.
     seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
     draw = np.random.default_rng(seed)
     beyond = search.beyond_reach(rows)
-    ends = best.residual[:, None]
+    ends = best.residual[:, None]  # of all searches so far, a column each
     for copies in _doubling(restarts):
+        # many searches that end equally close tell that nothing nearer exists: the member is given up
         agreeing = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1)
         left = np.flatnonzero((best.residual > tolerance) & (agreeing < np.where(beyond, BEYOND, AGREEING)))
         if not len(left):
@@ -140,10 +147,12 @@ def inverse_kinematics(
         ends = np.concatenate([ends, np.full((len(ends), copies), np.inf)], axis=1)
         ends[left, -copies:] = tried.residual.reshape(-1, copies)
         best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
+        # keep the best start of the round where it beats all before
         first = np.argmin(tried.residual.reshape(-1, copies), axis=1) + copies * np.arange(len(left))
         better = tried.residual[first] < best.residual[left]
-        for mine, found in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
-            mine[left[better]] = found[first[better]]
+        for kept, new in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
+            kept[left[better]] = new[first[better]]
+    # errors without weights, a part for each target
     e, _ = search.kernel(best.q, *rows)
     parts = np.split(e, np.cumsum([3 * n for n in sizes.values()])[:-1], axis=-1)
     return InverseKinematics(
@@ -168,7 +177,7 @@ def _doubling(total: int) -> Iterator[int]:
 
 
 def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
-    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
+    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that the robot has."""
     if isinstance(frame, str):
         robot.tree.frame(frame)
     x = floats(f"the target of {frame!r}", target)
@@ -210,6 +219,7 @@ class _Bounds:
         self.high = np.full(tree.nq, np.inf)
         _, places, (ratio, offset, *ends) = tree.limits
         at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        # limits of a joint as limits of the coordinate that moves it, also through the ratio of a mimic
         low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
         np.maximum.at(self.low, places[at], low)
         np.minimum.at(self.high, places[at], high)
@@ -274,11 +284,13 @@ class _Search:
             robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
         self.kernel = robot.kernels[key]
         self.size = _size(robot.tree, is_pose, limits)
+        # weights: angles count as they are, lengths over the size
         shares = [[1.0] * 3 * whole + [1 / self.size] * 3 for whole in is_pose.values()]
         self.weights = np.concatenate(shares)  # W
         slides = _slides(robot.tree)
         self.units = np.where(slides, self.size, 1.0)  # D
         neutral = np.asarray(robot.neutral(), float)
+        # coordinates that a slide moves are lengths
         moved = np.asarray(robot.group.integrate(neutral, slides.astype(float)), float)
         self.coordinate_units = np.where(moved != neutral, self.size, 1.0)  # of coordinates that are lengths
         self.reaches = [_reach(robot.tree, frame, limits) for frame in is_pose]
@@ -301,38 +313,44 @@ class _Search:
     def run(self, q: Array, targets: list[Array]) -> _Found:
         """Searches from q (n, nq), each until it has converged or cannot come nearer."""
         n = len(q)
-        found = _Found(q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object))
+        searches = _Found(
+            q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object)
+        )
         damping = np.full(n, FIRST_DAMPING)
         e, J = self.errors(q, targets)
-        found.residual[:] = np.linalg.norm(e, axis=-1)
+        searches.residual[:] = np.linalg.norm(e, axis=-1)
         for _ in range(self.most):
+            # the gradient of the residual; a limit that stops a joint takes the joint out of the step
             uphill = (np.swapaxes(J, -1, -2) @ e[..., None])[..., 0]
-            free = self.bounds.free(found.q, uphill)
+            free = self.bounds.free(searches.q, uphill)
             size = np.linalg.norm(J, axis=(-1, -2))
-            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * found.residual
-            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(found.residual)
-            found.reason[stuck] = STATIONARY
-            found.reason[found.residual <= self.tolerance] = CONVERGED
-            going = np.flatnonzero(found.reason == UNFINISHED)
+            # a search ends at a stationary point, at the largest damping, or where it has converged
+            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * searches.residual
+            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(searches.residual)
+            searches.reason[stuck] = STATIONARY
+            searches.reason[searches.residual <= self.tolerance] = CONVERGED
+            going = np.flatnonzero(searches.reason == UNFINISHED)
             if not len(going):
                 break
-            found.iterations[going] += 1
+            searches.iterations[going] += 1
             e_ = e[going]
             J_ = J[going] * free[going, None, :]
-            lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
+            # the damping shrinks with the residual: steps become quadratic near a solution (Sugihara 2011)
+            lam = damping[going] * size[going] ** 2 * np.minimum(1, searches.residual[going] ** 2)
             step = _damped(J_, e_, lam) * self.units
-            there = self.bounds.inside(self.robot.integrate(found.q[going], step))
+            there = self.bounds.inside(self.robot.integrate(searches.q[going], step))
             e_, J_ = self.errors(there, [x[going] for x in targets])
             residual = np.linalg.norm(e_, axis=-1)
-            better = residual < found.residual[going]
+            better = residual < searches.residual[going]
+            # only steps that lead nearer are taken; the others are tried again with more damping
             rows = going[better]
-            found.q[rows] = there[better]
-            found.residual[rows] = residual[better]
+            searches.q[rows] = there[better]
+            searches.residual[rows] = residual[better]
             e[rows] = e_[better]
             J[rows] = J_[better]
             damping[going] *= np.where(better, 0.25, 8.0)
-        found.q = np.array(self.robot.normalize(found.q))
-        return found
+        searches.q = np.array(self.robot.normalize(searches.q))
+        return searches
 
 
 def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
@@ -428,6 +446,7 @@ def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
 
 def _damped(J: Array, e: Array, lam: Array) -> Array:
     """(J^T J + lambda 1)^-1 J^T e of many (n, m, k), (n, m), (n,), by singular values: of any rank."""
+    # singular values below round-off count as zero: no step along them, even without damping
     U, s, Vt = np.linalg.svd(J, full_matrices=False)
     along = (np.swapaxes(U, -1, -2) @ e[..., None])[..., 0]
     least = math.ulp(1.0) * max(J.shape[1:]) * s.max(axis=-1, initial=0)

@@ -69,7 +69,7 @@ class Arc(NamedTuple):
 class Segments:
     """The segments of a periodic orbit of a system; most fields are arguments of `periodic_orbit`.
 
-    sizes       what is small, of unknown parameters by name, where it is not a tenth of them
+    sizes       small changes of unknown parameters, by name, where a tenth of the value is not meant
     simulation  options of `HybridSystem.simulate`, such as dt and method
     """
 
@@ -126,7 +126,7 @@ class Segments:
         return self._varied if self.difference is None else self.motion
 
     def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
-        """Of simulations of `motion` from the section, to which it returns after some time."""
+        """Options of simulations of `motion` from the section, to which it returns after some time."""
         quiet = {QUIET: AT_START * time} if self.section else {}
         return {**self.simulation, "parameters": {**parameters, **quiet}}
 
@@ -141,11 +141,11 @@ class Segments:
         arcs = []
         run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
         for i, end in enumerate(ends):
-            if end.log is None:
+            if end.log is None:  # at a fixed time: the end of the run
                 D = flow.derivatives(run)[i, -1]
                 late = np.zeros(self.columns)
                 rate = flow.state_rates(run.final, at.parameters)[i]
-            else:
+            else:  # on the section: the time of the return depends on the start
                 D = flow.on_section(end.log, at.parameters)[0]
                 late = flow.delays(end.log)[0]
                 rate = flow.state_rates(end.log, at.parameters)[0]
@@ -170,19 +170,20 @@ class Segments:
     ) -> tuple[HybridRun, list[End]]:
         """The same, whether they get there or not.
 
-        Those that are late, and go on, are simulated once more, for longer.
+        Members that are late, and go on, are simulated once more, for longer.
         """
         defaults = system.parameters.defaults
 
         def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
-            given = {
+            chosen = {
                 name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
                 for name, x in parameters.items()
             }
-            options = {"t_end": t_end, "record_every": t_end, **self.options(given, time)}
+            options = {"t_end": t_end, "record_every": t_end, **self.options(chosen, time)}
             run = system.simulate(np.asarray(q)[which], np.asarray(v)[which], **options)
             return run, self._ends(run, t_end, time)
 
+        # first for a little more than the guess; few starts are late, and only they are simulated for longer
         run, ends = simulated(slice(None), (1.3 if self.section else 1.0) * time)
         late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
         for i, end in zip(late, simulated(late, 4.0 * time)[1] if late else (), strict=True):
@@ -194,7 +195,7 @@ class Segments:
         for i, log in enumerate(run.events):
             events, back = self._return(log, time)
             cause = str(run.ends[i])
-            if back is not None:
+            if back is not None:  # it has returned
                 ends.append(End(back.q[0], back.v[0], float(back.t[0]), events, back, True, ""))
                 continue
             reached = not self.section and not cause
@@ -204,21 +205,22 @@ class Segments:
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
         """Events until the section is met again; a start on the section is not a return."""
-        found = self.returns(log, time)
-        until, back = (found[0], log.where(slice(found[0], found[0] + 1))) if found else (len(log), None)
+        places = self.returns(log, time)
+        until, back = (places[0], log.where(slice(places[0], places[0] + 1))) if places else (len(log), None)
         names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
+        # events of the section just after the start belong to the start: round-off decides about them
         start = AT_START * time
         return tuple((x, k) for x, k, t in names if t > start or not self.at_section(x, k)), back
 
     def returns(self, log: EventLog, time: float) -> list[int]:
         """Which events are returns to the section, each half of this time after the last one at least."""
-        found = []
+        places = []
         last = 0.0
         for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
             if self.at_section(*event) and log.t[i] - last > time / 2:
-                found.append(i)
+                places.append(i)
                 last = log.t[i]
-        return found
+        return places
 
     def at_section(self, guard: str, direction: int) -> bool:
         """Whether an event is one of the section."""
@@ -237,15 +239,17 @@ class Segments:
         """Derivatives of segments as central differences, all starts in one run."""
         group = self.system.group
         nv = self.system.nv
+        # two starts beside each unknown, and the start itself first
         steps = h * np.concatenate([self.scale, self._sizes(at)])
         moves = np.kron(np.diag(steps), [[1], [-1]])
         starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
-        given = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
+        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
         arcs = []
         for q0, v0 in zip(at.q, at.v, strict=True):
             q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])
-            run, ends = self.arrive(self.motion, q, v0 + starts[:, nv : 2 * nv], given, time)
+            run, ends = self.arrive(self.motion, q, v0 + starts[:, nv : 2 * nv], parameters, time)
             end = ends[0]
+            # the time of arrival is differentiated as a last row
             y = np.stack(
                 [np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]]) for x in ends]
             )
@@ -262,13 +266,13 @@ class Segments:
         return float(self.known_period(p.read(p.values(at.parameters, ()))))
 
     def _sizes(self, at: Point) -> Array:
-        """Of the unknown parameters: what is given, or a tenth of them, or of one for those that are zero."""
-        found = [np.zeros(0)]
+        """Sizes of the unknown parameters: as the user says, or a tenth of each, or 0.1 where it is zero."""
+        sizes = [np.zeros(0)]
         for name in self.unknowns:
             p = np.abs(np.ravel(at.parameters[name]))
             usual = np.where(p > 0, p, 1) / 10
-            found.append(np.full(p.shape, self.sizes[name]) if name in self.sizes else usual)
-        return np.concatenate(found)
+            sizes.append(np.full(p.shape, self.sizes[name]) if name in self.sizes else usual)
+        return np.concatenate(sizes)
 
 
 def named(events: Sequence[tuple[str, int]]) -> str:

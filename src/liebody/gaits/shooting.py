@@ -6,9 +6,9 @@ unknowns are the nodes, the period T, the shift s along symmetries, and paramete
     q: log((q_i+1)^-1 phi_q(y_i)) = 0,    v: phi_v(y_i) - v_i+1 = 0,     y_m = h(s) y_0,  h(s) = exp(s_j xi_j)
 
 A segment ends at its part of the period, or where it returns to a section, whose time follows from the start.
-Derivatives are those of the flow, saltation at events included (`hybrid.VariedSystem`), or differences.
-Newton's method takes the smallest change that solves the linear equations, so that neither the place along
-the orbit nor that along a symmetry has to be fixed by a condition (Deuflhard 1984).
+The flow is differentiated with saltation at events (`hybrid.VariedSystem`), or by differences.
+Newton's method takes the smallest change that solves the linear equations, so that no condition has to fix
+the place along the orbit or along a symmetry (Deuflhard 1984).
 
 Stoer, Bulirsch (2002), section 7.3.5; Marsden, Montgomery, Ratiu (1990), relative equilibria and orbits;
 Leine, Nijmeijer (2004), chapter 7.
@@ -49,7 +49,10 @@ class Shot:
 
 
 class Shooting(Segments):
-    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method."""
+    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method.
+
+    The class is long because residuals, derivatives and steps share the layout of the unknowns.
+    """
 
     def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
         """The same equations, with these parameters as unknowns; sizes: what is small, of some of them."""
@@ -184,6 +187,7 @@ class Shooting(Segments):
         J = np.zeros((m, 2 * nv, self.size))
         by_time = self._given_period_by(at)
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
+        # row i: the end of segment i against the next node, or for the last one the shifted first node
         for i, (arc, (q, v)) in enumerate(zip(arcs, targets, strict=True)):
             node, following = (slice(2 * nv * k, 2 * nv * (k + 1)) for k in (i, (i + 1) % m))
             e = np.asarray(group.difference(q, arc.end.q), float)
@@ -193,14 +197,16 @@ class Shooting(Segments):
             target = np.eye(2 * nv)
             end[:nv, :nv] = group.dexp_inverse(-e)
             target[:nv, :nv] = group.dexp_inverse(e)
+            # by the node, by the node that follows, by parameters, and by the time of the segment
             J[i, :, node] += end @ arc.D[:, : 2 * nv]
             J[i, :, following] -= target
             J[i, :, p] += end @ arc.D[:, 2 * nv :]
             J[i] += np.outer(end @ arc.rate / m, by_time)
-        if len(self.symmetries):
+        if len(self.symmetries):  # the shift moves the last target
             inverse = group.Ad(group.inverse(group.element(at.q[0])))
             turn = group.dexp(-(at.shift @ self.symmetries)) @ self.symmetries.T
             J[-1, :, shift] -= target[:, :nv] @ inverse @ turn
+        # residuals and unknowns over their sizes, so that one tolerance fits all
         residual = (r / self.scale).ravel()
         J = (J / self.scale[:, None]).reshape(-1, self.size)
         if self.conditions is not None:
@@ -214,13 +220,13 @@ class Shooting(Segments):
 
     def _given_period_by(self, at: Point) -> Array:
         """The derivative of the period by the unknowns, (size,), where it does not follow from a section."""
-        found = np.zeros(self.size)
+        slope = np.zeros(self.size)
         _, period, _, p = self.layout.places.values()
-        found[period] = 1.0
+        slope[period] = 1.0
         if self.known_period:
             directions = np.eye(self.columns)[2 * self.system.nv :]
-            found[p] = self._known_period_by(self._flat(at), directions).reshape(-1)
-        return found
+            slope[p] = self._known_period_by(self._flat(at), directions).reshape(-1)
+        return slope
 
     def _parameters(self, u: Array, x: Array) -> Any:
         """Flat parameters u, of which the unknown ones are changed by x, by their names."""
@@ -254,8 +260,8 @@ class Shooting(Segments):
             p = self._parameters(u, s[2 * nv + 1 + k :])
             q = system.group.integrate(q, s[:nv])
             v = v + s[nv : 2 * nv]
-            found = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
-            return np.reshape(np.asarray(found), -1)
+            residuals = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
+            return np.reshape(np.asarray(residuals), -1)
 
         moved = trace(of, {**shapes, "s": size}, "conditions")
         return Kernel(trace(lambda *at: moved(*at, np.zeros(size)), shapes, "conditions")), Kernel(
@@ -267,15 +273,16 @@ class Shooting(Segments):
         value, slope = self._condition_kernels
         nv = self.system.nv
         directions = np.eye(self.columns + 1 + len(self.symmetries))
-        given = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
-        r = np.atleast_1d(value(*given))
-        copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in given)
+        arguments = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
+        r = np.atleast_1d(value(*arguments))
+        copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in arguments)
         by = slope(*copies, directions).reshape(-1, len(r)).T
         _, _, shift, p = self.layout.places.values()
         by_period = self._given_period_by(at)
         for i, arc in enumerate(arcs):
             by_period[2 * nv * i : 2 * nv * (i + 1)] += arc.late[: 2 * nv]
             by_period[p] += arc.late[2 * nv :]
+        # the period depends on all nodes, through the time that each segment takes
         J = np.outer(by[:, 2 * nv], by_period)
         J[:, : 2 * nv] += by[:, : 2 * nv]
         J[:, shift.start :] += by[:, 2 * nv + 1 :]
@@ -293,25 +300,28 @@ class Shooting(Segments):
         shot = first = self.shoot(at)
         patience = PATIENCE
         for step in range(tries):
+            # with a section the period is the time that the segments took
             at = self._with_period(at, shot)
             if shot.size < tolerance:
                 return at, shot, step
             A = shot.jacobian
             b = -shot.residual
-            if rows is not None:
+            if rows is not None:  # changes stay across the given rows
                 A = np.concatenate([A, rows])
                 b = np.concatenate([b, np.zeros(len(rows))])
+            # the smallest change: free of moves along the orbit and its symmetries
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
             if rows is not None:  # next to a known orbit: also over corners, where residuals grow
                 at = self.moved(at, change / max(1.0, np.abs(change).max() / LONGEST))
                 shot = self.shoot(at)
                 continue
-            new, found = self._tried(at, shot, change, tolerance)
-            if found.size > shot.size and (patience := patience - 1) < 0:
-                why = self._why(shot.arcs, found.arcs)
+            new, next_shot = self._tried(at, shot, change, tolerance)
+            # a few steps may make it worse, as where an event comes or goes on the way
+            if next_shot.size > shot.size and (patience := patience - 1) < 0:
+                why = self._why(shot.arcs, next_shot.arcs)
                 raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {why}")
             at = new
-            shot = found
+            shot = next_shot
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
@@ -323,16 +333,17 @@ class Shooting(Segments):
         """The point after as much of a change as makes the residual smaller, or else the best one tried."""
         problem = None
         tried = []
+        # shorter and shorter parts of the step, until the residual falls
         for part in TRIALS:
             try:
                 new = self.moved(at, part * change)
-                found = self.shoot(new)
+                trial = self.shoot(new)
             except GaitError as error:
                 problem = error
                 continue
-            if found.size < max((1 - part / 4) * shot.size, tolerance):
-                return new, found
-            tried.append((new, found))
+            if trial.size < max((1 - part / 4) * shot.size, tolerance):
+                return new, trial
+            tried.append((new, trial))
         if not tried:
             raise GaitError(f"no orbit: {problem}")
         return min(tried, key=lambda x: x[1].size)

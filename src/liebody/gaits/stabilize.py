@@ -6,7 +6,7 @@ gain dp = K x minimises the sum over all returns of x^T Q x + dp^T R dp (discret
     K = -(R + B^T P B)^-1 B^T P A,       P = Q + A^T P (1 + B R^-1 B^T P)^-1 A
 
 where P comes from the doubling algorithm of Chu, Fan, Lin and Wang (2004), which squares its error in each
-step. What lies along the orbit and its symmetries is left alone.
+step. The feedback does not act along the orbit and its symmetries.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ class StabilizedOrbit:
         """
         q = np.atleast_2d(np.asarray(q, float))
         v = np.atleast_2d(np.asarray(v, float))
-        found = []
+        states = []
         for _ in range(number):
             q, v = _after(self.orbit, q, v, self.parameters(q, v))
-            found.append((q, v))
-        return np.stack([q for q, _ in found]), np.stack([v for _, v in found])
+            states.append((q, v))
+        return np.stack([q for q, _ in states]), np.stack([v for _, v in states])
 
     @cached_property
     def system(self) -> HybridSystem:
-        """The closed loop: the system with this feedback at its section, as parameters of its own.
+        """The closed loop: the system with this feedback at its section, whose gain is a parameter.
 
         Errors: ConfigurationError for orbits without a section, or that close at a later return.
         """
@@ -87,13 +87,13 @@ class StabilizedOrbit:
         """The motion with feedback, from states at the section (..., nq), (..., nv).
 
         gain     another one, (p, 2 nv), as zero for none
-        options  of `HybridSystem.simulate`, where they differ from those of the orbit
+        options  of `HybridSystem.simulate`, where they differ from the orbit's
         """
         K = self.gain if gain is None else np.broadcast_to(np.asarray(gain, float), self.gain.shape)
         fed_back = {**self.orbit.parameters, GAIN: K, AIM_Q: self.orbit.q, AIM_V: self.orbit.v}
-        given = self.orbit.shooting.options(fed_back, self.orbit.period)
-        parameters = {**given["parameters"], **options.pop("parameters", {})}
-        return self.system.simulate(q, v, t_end=t_end, **{**given, **options, "parameters": parameters})
+        defaults = self.orbit.shooting.options(fed_back, self.orbit.period)
+        parameters = {**defaults["parameters"], **options.pop("parameters", {})}
+        return self.system.simulate(q, v, t_end=t_end, **{**defaults, **options, "parameters": parameters})
 
 
 def stabilize(
@@ -113,7 +113,9 @@ def stabilize(
         raise ConfigurationError("there is no section at which parameters could be set; give the orbit one")
     if not inputs:
         raise ConfigurationError("inputs is empty; name parameters of the system")
-    orbit, scale = orbit.with_unknowns(*inputs), orbit.shooting.scale
+    scale = orbit.shooting.scale
+    orbit = orbit.with_unknowns(*inputs)
+    # the return map across the symmetries: x+ = A x + B dp, over the scales of states and parameters
     unit = orbit.shooting.unit(orbit.point)[orbit.shooting.size - orbit.by_unknowns.shape[1] :]
     W = orbit.across_symmetries
     A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
@@ -128,6 +130,7 @@ def stabilize(
         what = f"{', '.join(inputs)} do not reach all that is unstable; give others, or more"
         raise GaitError(what if gain is None else "the gain does not make all multipliers less than 1")
     gain = unit[:, None] * K @ W.T / scale  # without what lies along the symmetries
+    # measure: simulated returns from both sides along each direction, with the feedback applied
     h = 1e-5
     steps = np.kron(scale * W.T, [[h], [-h]])
     nv = orbit.system.nv
@@ -137,12 +140,12 @@ def stabilize(
     x = orbit.coordinates(*ends) / scale @ W
     measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
     within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
-    found = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
-    return StabilizedOrbit(orbit, tuple(inputs), gain, *found)
+    multipliers = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
+    return StabilizedOrbit(orbit, tuple(inputs), gain, *multipliers)
 
 
 def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
-    """All parameters, those of the inputs changed by rows (..., p)."""
+    """All parameters, with the inputs changed by rows (..., p)."""
     return {**orbit.parameters, **changes(orbit.parameters, inputs, change)}
 
 
@@ -157,7 +160,7 @@ def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array
 
 
 def _weights(name: str, given: Any, scale: Array) -> Array:
-    """Over the scale."""
+    """Weights as a matrix, over the scale."""
     n = len(scale)
     x = 1 / scale**2 if given is None else np.asarray(given, float)
     if x.shape not in ((n,), (n, n)):
@@ -182,6 +185,7 @@ def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
     F = A
     one = np.eye(len(A))
     for _ in range(60):
+        # doubling: after k rounds P is the cost of 2^k returns (Chu et al. 2004)
         left = np.linalg.solve(one + G @ P, np.concatenate([F, G], axis=1))
         forward = left[:, : len(A)]
         through = left[:, len(A) :]

@@ -36,7 +36,9 @@ from gymnasium.vector.utils import batch_space  # noqa: E402
 
 
 class DecisionProcess:
-    """What is to be done with a hybrid system. A subclass sets and overrides what follows; `...` are members.
+    """A task with a hybrid system: a subclass sets these attributes and overrides the methods.
+
+    The leading axes `...` of arrays are members.
 
     system        the HybridSystem
     dt            time for which an action is held                                                       [s]
@@ -157,18 +159,20 @@ class Walker(DecisionProcess):
         self.dt = dt
         self.horizon = horizon
         self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
+        # the base stands so high that the lowest foot touches the ground
         lowest = min(frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet)
         self.height = floor.get("radius", 0.0) - lowest
         top, self.spread = (0.0, 0.0) if ground is None else (ground.top, 2.0)  # m
         self.q0[6] = self.height + top
-        given = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
+        contact = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
         drives = JointPD(K, self.pose, D, gravity_compensation=False)
-        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **given), ledger=False)
+        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **contact), ledger=False)
         n = len(self.pose)
         self.action_space = Box(-1.0, 1.0, (n,), np.float32)
         self.observation_space = Box(-1e4, 1e4, (10 + 2 * n,), np.float64)
 
     def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        # anywhere on the ground, with small changes of the pose
         q = self.q0.copy()
         v = rng.uniform(-0.05, 0.05, len(self.pose) + 6)
         q[4:6] = self.spread * rng.uniform(-1, 1, 2)
@@ -206,6 +210,7 @@ class _Episodes:
 
     def begin(self, generators: Sequence[np.random.Generator], members: Array) -> None:
         """Begin anew, with a generator for each of these members (a mask)."""
+        # each member draws its start from its generator: its episodes depend on its seed alone
         starts = [self.task.begin(rng) for rng, chosen in zip(generators, members, strict=True) if chosen]
         q, v = (np.array(x) for x in zip(*starts, strict=True))
         if self.state is None or members.all():  # at t = 0, so that equal seeds give equal bits
@@ -218,6 +223,7 @@ class _Episodes:
         before = self.state
         self.state = self.sim.step(self.state, self.task.parameters(action))
         self.age += 1
+        # a member is lost by the system or by the task; at the horizon it is only cut
         lost = self.state.ended | self.task.is_lost(self.state.q, self.state.v)
         reward = self.task.reward(before, action, self.state)
         return self.observations, reward, lost, ~lost & (self.age >= self.task.horizon)
@@ -245,8 +251,8 @@ class Env(gymnasium.Env):
         return self._episodes.observations[0], {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        found, reward, lost, cut = self._episodes.step(np.asarray(action)[None])
-        return found[0], float(reward[0]), bool(lost[0]), bool(cut[0]), {}
+        observations, reward, lost, cut = self._episodes.step(np.asarray(action)[None])
+        return observations[0], float(reward[0]), bool(lost[0]), bool(cut[0]), {}
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -282,12 +288,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin anew: all members, or those of the mask `options["reset_mask"]`."""
         members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        given = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
-        seeds = [None] * self.num_envs if given is None else list(given)
+        wanted = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
+        seeds = [None] * self.num_envs if wanted is None else list(wanted)
         if members.shape != (self.num_envs,) or members.dtype != bool:
             raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
         if len(seeds) != self.num_envs:
             raise ShapeError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+        # only members of the mask get their seeds
         for i, chosen in enumerate(seeds):
             if members[i] and chosen is not None:
                 self._generators[i] = seeding.np_random(chosen)[0]
@@ -302,23 +309,24 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 f"members {np.flatnonzero(again)} have ended; begin them anew by "
                 'reset(options={"reset_mask": terminations | truncations})'
             )
-        found, reward, lost, cut = self._episodes.step(np.asarray(actions))
+        observations, reward, lost, cut = self._episodes.step(np.asarray(actions))
         infos: dict[str, Any] = {}
         if self._mode is AutoresetMode.NEXT_STEP and again.any():  # their actions are ignored
             reward, lost, cut = (np.where(again, 0, x).astype(x.dtype) for x in (reward, lost, cut))
             self._begin(again)
-            found = self._episodes.observations
+            observations = self._episodes.observations
         done = lost | cut
         self._done = done
         if self._mode is AutoresetMode.SAME_STEP and done.any():
+            # the last observations are kept apart, as those returned belong to the new episodes
             last = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(done):
-                last[i] = found[i]
+                last[i] = observations[i]
             infos = {"final_obs": last, "final_info": {}}
             infos |= {f"_{name}": done.copy() for name in infos}
             self._begin(done)
-            found = self._episodes.observations
-        return found, reward, lost, cut, infos
+            observations = self._episodes.observations
+        return observations, reward, lost, cut, infos
 
     def _begin(self, members: Array) -> None:
         self._episodes.begin(self._generators, members)

@@ -2,11 +2,11 @@
 
 sweep     the call
 space     grids and samples, cut into chunks
-runs      what a chunk is: a call of a function, or an ensemble of a system
-workers   who runs them: a pool of processes, a Dask cluster, this process
+runs      a chunk as a call of a function, or as an ensemble of a system
+workers   a pool of processes, a Dask cluster or this process, which run chunks
 store     results on disk (Zarr), each chunk whole or not at all
 inventory their digests, by which damage is found and undone
-identity  whether a function is the one that began a sweep
+identity  digests that tell whether a function began a sweep
 """
 
 from .inventory import repair, verify

@@ -41,11 +41,11 @@ ABOUT: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Results:
-    """What the members of a chunk give.
+    """Results of the members of a chunk.
 
     values  for each name (n, ...), where "cause" (text, "" if nothing happened) and "end_time" tell which
             members ended early, why and when
-    dims    for each name the names of its own axes, if they have any
+    dims    for each name the names of the axes within a member, if it has any
     coords  the values along these axes
     units   of values
     """
@@ -77,7 +77,7 @@ Outcome = Results | Failure
 
 
 class Store:
-    """A store of a sweep at `path`, and what of it is done; held against other processes until it is closed.
+    """A store of a sweep at `path`, and which chunks are done; locked against other processes until `close`.
 
     It is made, whole and empty, when the first chunk has told names and shapes of the results. From then on a
     chunk that is recorded is on disk: its results first, and then its entries of `status`. A process that is
@@ -148,7 +148,7 @@ class Store:
     def failures(self) -> dict[int, str]:
         """The chunks that failed, and why."""
         if not self.arrays:
-            return {k: found.cause for k, found in self.waiting.items() if isinstance(found, Failure)}
+            return {k: outcome.cause for k, outcome in self.waiting.items() if isinstance(outcome, Failure)}
         with access(self.path, "read"):
             status = self.arrays["status"][...]
             cause = self.arrays["cause"]
@@ -176,6 +176,7 @@ class Store:
                 name: np.reshape(x, (*shape, *self.arrays[name].shape[len(shape) :]))
                 for name, x in outcome.values.items()
             }
+        # no record while the files change: a kill leaves the chunk as not run
         self.inventory.forget(place)
         for name, block in {**values, "cause": cause, "status": status.astype(np.uint8)}.items():
             self.arrays[name][region] = block
@@ -191,10 +192,10 @@ class Store:
         for name in expected:
             array = self.arrays[name]
             value = found.values[name]
-            own = array.shape[len(self.space.dims) :]
-            if value.shape[1:] != own:
+            inner = array.shape[len(self.space.dims) :]
+            if value.shape[1:] != inner:
                 return Failure(
-                    f"{name} has shape {value.shape[1:]} for each member, and in the first chunk {own}"
+                    f"{name} has shape {value.shape[1:]} for each member, and in the first chunk {inner}"
                 )
             if not np.can_cast(value.dtype, array.dtype, "safe"):
                 return Failure(f"{name} is of type {value.dtype}, and in the first chunk of {array.dtype}")
@@ -212,18 +213,19 @@ class Store:
         for name in {*first.values, *coordinates, *self.space.dims}:
             _check_name(name)
         self._check_units([*coordinates, *first.values])
+        # complete under another name, on the disk, then renamed: no other process sees half a store
         while self._lock is None:  # another process may remove it before it is locked
-            made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
-            made.mkdir()
-            self._lock = locked(made)
-        self._make(made, first, coordinates)
-        Inventory.begin(made)
-        to_disk(files_below(made))
+            fresh = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
+            fresh.mkdir()
+            self._lock = locked(fresh)
+        self._make(fresh, first, coordinates)
+        Inventory.begin(fresh)
+        to_disk(files_below(fresh))
         try:
-            os.rename(made, self.path)
+            os.rename(fresh, self.path)
         except OSError as error:
             pass_on_signals(error)
-            shutil.rmtree(made)
+            shutil.rmtree(fresh)
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"
             ) from None
@@ -244,11 +246,12 @@ class Store:
             "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
         }
         group = zarr.create_group(str(path), zarr_format=3, attributes=about)
+        # parameters are one chunk each, results are cut into the boxes of the sweep
         arrays = {name: (dims, x.shape, x.shape, x) for name, (dims, x) in coordinates.items()}
         for name, values in variables.items():
-            own = values.shape[1:]
-            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
-            arrays[name] = dims, (*self.space.shape, *own), (*self.space.box, *own), values
+            inner = values.shape[1:]
+            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(inner))))
+            arrays[name] = dims, (*self.space.shape, *inner), (*self.space.box, *inner), values
         for name, (dims, shape, chunk, values) in arrays.items():
             kind: Any = "string" if values.dtype.kind in "UTO" else values.dtype
             unit = self.units.get(name, first.units.get(name))
@@ -274,6 +277,7 @@ class Store:
 
     def _open(self) -> None:
         inventory = Inventory(self.path)
+        # the same sweep, and nobody else at it
         changes = list(_changes(inventory.definition, self.definition))
         if changes:
             raise SweepError(
@@ -286,6 +290,7 @@ class Store:
             raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         for remains in self.path.rglob("*.partial"):  # of a write that was killed
             remains.unlink()
+        # files of the whole store come from their copies, damaged and half-written chunks are removed
         damages = inventory.restore()
         for k, place in enumerate(self.space.places):
             damage = inventory.damage_of(place)
@@ -333,24 +338,25 @@ def open_store(path: Path) -> xarray.Dataset:
     import xarray
 
     with access(path, "read"):
-        found = xarray.open_zarr(path, consolidated=False, chunks=None)
-        parts = dict(found.variables)
-        for name, variable in found.variables.items():
+        stored = xarray.open_zarr(path, consolidated=False, chunks=None)
+        parts = dict(stored.variables)
+        for name, variable in stored.variables.items():
             if variable.dtype.kind in "TO":
                 # Texts as objects: `Dataset.where` and `to_netcdf` know no strings of NumPy. Versions of
                 # xarray differ in where they say that values are such strings: in type or encoding.
                 texts = np.asarray(variable.values).astype(object)
                 parts[name] = xarray.Variable(variable.dims, texts, variable.attrs)
-    variables = {name: parts[name] for name in json.loads(found.attrs["variables"])}
-    return xarray.Dataset(variables, {name: parts[name] for name in found.coords}, found.attrs)
+    variables = {name: parts[name] for name in json.loads(stored.attrs["variables"])}
+    return xarray.Dataset(variables, {name: parts[name] for name in stored.coords}, stored.attrs)
 
 
 def definition(
     run: str, parts: Mapping[str, str], space: Space, outputs: Mapping[str, Any] | None, **rest: Any
 ) -> dict[str, Any]:
-    """What makes a sweep the same sweep."""
+    """The definition of a sweep: two sweeps with one definition are the same."""
     axes = {}
     for name, (dims, values) in space.coordinates.items():
+        # values enter by their bits: a sweep over other values is another sweep
         data = values.tolist() if values.dtype.kind == "U" else [str(values.dtype), values.tobytes().hex()]
         axes[name] = {
             "dims": list(dims),

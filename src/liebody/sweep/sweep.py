@@ -58,23 +58,23 @@ def sweep(
         ds = lb.sweep(run, {"length": np.linspace(0.5, 2, 64), "angle": np.linspace(0, 3, 128)}, "p.zarr")
 
     run       a function (parameters, **options) -> {name: values}: parameters is a dictionary of arrays
-              (n, ...) of the n members of a chunk, and each of the values has one row for each member. Among
-              them, "cause" (text, "" where all is well) and "end_time" tell which members ended early. Or a
-              HybridSystem, Robot or Mechanism, of which each chunk is an ensemble
-    axes      {name: values (k,)}, a grid, or a Sample (`lb.sample`); numbers are constants. Of systems, names
-              are those of parameters, also of a robot (`robot.parameters`), of gains that `tau(t, q, v, p)`
-              reads, or stand for entries of q0 and v0
+              (n, ...) of the n members of a chunk, and each of the values has one row for each member. The
+              values "cause" (text, "" where all is well) and "end_time" tell which members ended early. Or a
+              HybridSystem, Robot or Mechanism; each chunk is then an ensemble
+    axes      {name: values (k,)}, a grid, or a Sample (`lb.sample`); numbers are constants. For a system, a
+              name is a parameter, also of a robot (`robot.parameters`), a gain that `tau(t, q, v, p)` reads,
+              or stands for entries of q0 and v0
     store     folder of the results, a Zarr store with the axes as named dimensions
-    outputs   name or names of the results to keep, or {name: names of the axes of its own}; default: all
+    outputs   name or names of the results to keep, or {name: names of its axes}; default: all
     coords    values along such axes, {axis: values}
     units     of parameters and results, {name: unit}
     chunk     members of a chunk at most; default: 512, less where there would be fewer than 16 chunks
     workers   processes; default: one for each processor. 0: this process
     client    a `dask.distributed.Client`: its cluster runs the chunks, instead of processes of this machine
-    resume    continue a sweep that is in the store; without it, a store that exists is refused
+    resume    continue a sweep that the store holds; False: refuse a store that exists
     progress  whether to show a bar with the time that remains; default: on a terminal, when it takes long
-    identity  text that stands for the function; default: digests of its code and of what it uses
-    options   of a function, passed on. Of a system those of `simulate`, where entries of q0 and v0 may be
+    identity  text that stands for the function; default: digests of its code and of all it uses
+    options   passed on to a function; for a system, options of `simulate`, where entries of q0 and v0 may be
               names of parameters, `q0=["angle", 0]`, or they are functions (parameters) -> (n, size)
 
     returns   the store as an xarray Dataset, read when it is used: the results, and for each member `status`
@@ -82,20 +82,23 @@ def sweep(
 
     A chunk is written by this process when it is done, at once and for good: after a kill, of workers or of
     this process, the same call runs the chunks that are missing, and only these. The store is the same, bit
-    for bit, whatever was killed, and whoever ran what, if the function gives the same for the same chunk, as
+    for bit, after any kill and with any workers, if the function gives the same for the same chunk, as
     systems do on processors of one kind. The size of the chunks is part of the definition.
 
     A chunk whose function raises is marked as failed, with a FailedChunks warning; the others go on, and the
     next call tries it again.
 
-    Everything in the store has a checksum. What was damaged since it was written is named in a DamagedStore
-    warning and made again; `lb.sweep.verify(store)` tells, `lb.sweep.repair(store)` undoes without running.
+    Everything in the store has a checksum. Damaged files are made again, and named in a DamagedStore warning;
+    `lb.sweep.verify(store)` only lists them, `lb.sweep.repair(store)` restores them without running chunks.
+
+    The function is long by its text.
 
     Errors: SweepError for a store of another sweep, for units of unknown names, and where no chunk succeeds;
     ShapeError for axes that cannot be.
     """
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     locks()
+    # 1. the chunks, and what runs one of them
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(names(outputs), ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
@@ -110,11 +113,13 @@ def sweep(
         raise SweepError(f"run is {run!r}, expected a function, a HybridSystem, a Robot or a Mechanism")
     parts = identities.parts(run, {**options, "coords": coords}) if identity is None else {"run": identity}
 
+    # 2. the store, which refuses another sweep, another process, and damage that it cannot undo
     path = path_of("store", store, SweepError)
     held = Store(path, space, definition(task.name, parts, space, wanted, liebody=version()), units or {})
     try:
         if held.arrays and not resume:
             raise SweepError(f"{path} holds results of this sweep; continue with resume=True, or remove it")
+        # 3. the chunks that are missing, run where the caller wants, recorded as they end
         chunks = held.left()
         if not chunks:
             return open_store(path)

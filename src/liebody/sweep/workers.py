@@ -129,7 +129,10 @@ class _Worker:
 def on_this_machine(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, workers: int
 ) -> Generator[tuple[int, Outcome]]:
-    """By a pool of processes, which are replaced when they die."""
+    """Run chunks by a pool of processes, which are replaced when they die.
+
+    The loop is long because it answers each stage of a worker's life: starting, loading, ready, dead.
+    """
     from multiprocessing.connection import wait
 
     payload = pickled(run)
@@ -146,9 +149,11 @@ def on_this_machine(
 
     try:
         while todo or any(worker.chunk is not None for worker in pool):
+            # chunks that came back from dead workers go to those that wait
             for worker in pool:
                 if worker.stage == "ready" and worker.chunk is None:
                     give(worker)
+            # no more workers than chunks that are left
             busy = sum(worker.chunk is not None for worker in pool)
             while len(pool) < min(workers, busy + len(todo)):
                 pool.append(_Worker(threads))
@@ -156,6 +161,7 @@ def on_this_machine(
             for worker in list(pool):
                 if worker.pipe not in heard and worker.process.poll() is None:
                     continue
+                # a dead worker may have sent its result before; only an empty pipe means that it is lost
                 try:
                     if worker.process.poll() is not None and not worker.pipe.poll():
                         raise EOFError
@@ -164,6 +170,7 @@ def on_this_machine(
                     pool.remove(worker)
                     how = worker.end()
                     k = worker.chunk
+                    # workers that never become ready have no chunk to blame: give up after a few
                     stillborn = 0 if worker.stage == "ready" else stillborn + 1
                     if stillborn > DEATHS:
                         raise SweepError(f"workers die when they start, the last one by {how}") from None
@@ -180,6 +187,7 @@ def on_this_machine(
                     continue
                 if worker.stage == "loading" and message:
                     raise SweepError(f"a worker cannot load the function: {message}")
+                # the next chunk first, so that the worker computes while this process records
                 k = worker.chunk
                 worker.stage = "ready"
                 give(worker)
@@ -191,7 +199,7 @@ def on_this_machine(
 
 
 def serve(handle: int, threads: int) -> None:
-    """What a worker does."""
+    """Run chunks as a worker: the whole life of its process."""
     from multiprocessing.connection import Connection
 
     os.set_inheritable(handle, False)

@@ -39,6 +39,7 @@ class AngleForms(Quotients):
 
     def _angles(self, p: Polynomial) -> tuple[Any, Any]:
         """(factor, f) with p = factor f and f short, for a polynomial in sines, cosines and quaternions."""
+        # entries of matrices share many of these polynomials: each is shortened once
         key = tuple(sorted(p.items()))
         if key not in self._short:
             if len(p) == 1:
@@ -56,6 +57,7 @@ class AngleForms(Quotients):
         """(length, factor, f): sums of terms that are p, by different choices of terms."""
         for alternative in self._alternatives(p):
             yield self._sum((self._power_product(m), x) for m, x in alternative.items())
+        # sums of angles over all joints, and over each run of neighbouring joints, as chains have them
         angles = self._angles_of(p)
         if len(p) > FOURIER:
             return
@@ -73,6 +75,7 @@ class AngleForms(Quotients):
     def _alternatives(self, p: Polynomial) -> Iterator[Polynomial]:
         """p, and p with squares replaced by 1 minus the other squares of a circle or quaternion."""
         yield p
+        # for each circle or quaternion one of its squares may go; all combinations, up to a few dozen
         choices = []
         for circle in (*self.circles.values(), *self.quaternions):
             squared = [k for k in circle if any(exponent(m, k) >= 2 for m in p)]
@@ -90,6 +93,7 @@ class AngleForms(Quotients):
         """A (1 + cos 2x) = 2 A cos(x)^2 and A (1 - cos 2x) = 2 A sin(x)^2, where that is all."""
         if len(waves) != 2:
             return
+        # one term is constant in the angles, the other has even multiples of all of them
         (u, A), (w, B) = sorted(waves.items(), key=lambda item: any(item[0][2]))
         if any(u[2]) or u[1] or w[1] or u[0] != w[0] or abs(A) != abs(B) or any(k % 2 for k in w[2]):
             return
@@ -103,6 +107,7 @@ class AngleForms(Quotients):
         """The factors of p, and of its other forms, each as short as it can be."""
         for alternative in itertools.islice(self._alternatives(p), 4):
             places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in alternative)]
+            # one factor to the first power is the polynomial itself
             content, factors = factor_list(alternative, places)
             if len(factors) == 1 and factors[0][1] == 1:
                 continue
@@ -124,6 +129,7 @@ class AngleForms(Quotients):
         terms = [(f, x) for f, x in terms if x != 0]
         if not terms:
             return 0, 0, sympy.Integer(0)
+        # the common factor goes in front, and makes the other coefficients whole numbers where it can
         content = scale_of(dict(enumerate(x for _, x in terms)))
         cost = sum(length_of(f) + 1 + (abs(x) != abs(content)) for f, x in terms)
         total = sympy.Add(*(readable(Fraction(x) / content) * f for f, x in terms))
@@ -149,6 +155,7 @@ class AngleForms(Quotients):
         numbers = [order.index(angle) for angle in angles]
         waves: dict[Wave, Any] = {}
         for m, x in p.items():
+            # from the product of powers to a spectrum: coefficients by the multiples of all angles
             rest = m
             sines = 0
             spectrum = {(0,) * len(order): Fraction(x)}
@@ -163,26 +170,28 @@ class AngleForms(Quotients):
                         for k, y in spectrum.items()
                         for j, z in _laurent(a, b).items()
                     }
+            # (-i)^sines: its real part is a cosine, its imaginary part a sine
             sign = (-1) ** (sines // 2)
             for k, y in spectrum.items():
                 odd = bool(sines % 2)
+                # cos(-x) = cos(x), sin(-x) = -sin(x): the first multiple is positive
                 if next((j for j in k if j), 0) < 0:
                     k = tuple(-j for j in k)
                     y = -y if odd else y
                 if odd and not any(k):
-                    continue
+                    continue  # sin 0
                 key = (rest, odd, k)
                 waves[key] = waves.get(key, 0) + sign * y
         return {w: as_integer(x) for w, x in waves.items() if x != 0}
 
     def _wave(self, wave: Wave) -> Any:
-        rest, odd, k = wave
+        rest, odd, k = wave  # other generators, sine or cosine, multiples of the angles
         angle = sympy.Add(*(n * angle for n, angle in zip(k, self.circles, strict=True)))
         return self._power_product(rest) * (sympy.sin(angle) if odd else sympy.cos(angle))
 
 
 def scale_of(p: Mapping[Any, Any]) -> Any:
-    """What is taken out of p: `content_of`, or of decimals the largest."""
+    """The factor to take out of p: `content_of`, or the largest of decimals."""
     content = content_of(p)
     if max(abs(x / content) for x in p.values()) > LARGEST_NUMBER:
         return max(map(Fraction, p.values()), key=abs)
@@ -224,5 +233,5 @@ def length_of(f: Any) -> int:
         return 0 if f in (1, -1) else 1
     if f.is_Symbol:
         return 1
-    own = 1 if f.is_Pow or f.is_Function else len(f.args) - 1 if f.is_Add else 0
-    return own + sum(map(length_of, f.args if not f.is_Pow else f.args[:1]))
+    here = 1 if f.is_Pow or f.is_Function else len(f.args) - 1 if f.is_Add else 0
+    return here + sum(map(length_of, f.args if not f.is_Pow else f.args[:1]))

@@ -48,12 +48,13 @@ class Equations(Parts):
         expressions  others by name, as `rate`, `jacobian` and `of` make them:
                      foot=eq.of("pose", frame="foot")
 
-        Of a symmetric matrix the upper triangle is written, and * below it. Where a part is not simplified,
+        A symmetric matrix shows its upper triangle, and * below it. Where a part is not simplified,
         common subexpressions x_0, x_1, ... come first, each on its line.
         """
         definitions, contents = self._contents(parts, expressions)
+        # I1xx is written with two indices
         indexed = {s: NUMBERED.fullmatch(s.name) for s in self.values}
-        names = {s: f"{found[1]}_{{{found[2]},{found[3]}}}" for s, found in indexed.items() if found}
+        names = {s: f"{match[1]}_{{{match[2]},{match[3]}}}" for s, match in indexed.items() if match}
 
         def tex(x: Any) -> str:
             return sympy.latex(x, symbol_names={**names, **self.symbol_names, SYMMETRIC: r"\ast"})
@@ -81,7 +82,7 @@ class Equations(Parts):
     def text(self, *parts: str, **expressions: Any) -> str:
         """The parts, as of `latex`, for a terminal: matrices drawn where they fit, else entries.
 
-        Of a symmetric matrix the upper triangle is printed.
+        A symmetric matrix shows its upper triangle.
         """
         definitions, contents = self._contents(parts, expressions)
         lines = [_wrapped(f"{s} = {x}") for s, x in definitions]
@@ -148,21 +149,23 @@ class Equations(Parts):
                 raise ShapeError(f"the start has {what} of shape {x.shape}, expected ({len(symbols)},)")
         if not (t_end > 0 and dt > 0 and math.isfinite(t_end / dt)):
             raise ModelError(f"a program needs t_end > 0 and dt > 0, got {t_end} and {dt}")
-        given = [0] * self.tree.nv if tau is None else members("tau", tau, "an effort for each velocity")
-        efforts = sympy.Matrix(given)
+        entries = [0] * self.tree.nv if tau is None else members("tau", tau, "an effort for each velocity")
+        efforts = sympy.Matrix(entries)
         if len(efforts) != self.tree.nv:
             raise ShapeError(f"{len(efforts)} efforts, expected {self.tree.nv}")
+        # dq/dt = E(q) v, M dv/dt = tau - (C v + g): the program solves with M at each stage
         outputs = {
             "M": self.M,
             "force": (efforts - self.of("bias")).as_immutable(),
             "rate": (self.kinematics * self.v).as_immutable(),
         }
         used = sources.symbols_in(outputs.values()) - {*self.q, *self.v}
-        own = {str(key): number(str(key), x) for key, x in (values or {}).items()}
-        numbers = {str(key): x for key, x in self.values.items()} | own
+        chosen = {str(key): number(str(key), x) for key, x in (values or {}).items()}
+        numbers = {str(key): x for key, x in self.values.items()} | chosen
         there = {symbol.name for symbol in (*self.parameters, *used)}
-        for name in own.keys() - there:
+        for name in chosen.keys() - there:
             raise ModelError(f"there is no parameter {name!r}; {known(sorted(there), name)}")
+        # each symbol but the state and the time needs a number
         parameters: dict[Any, float | None] = {}
         for symbol in parameters_of([*used]):
             if symbol.name not in numbers and symbol.name != "t":
@@ -184,6 +187,7 @@ class Equations(Parts):
         if "equations" in outputs:
             raise ModelError("there is no output 'equations' in code; ask for tau, their right-hand sides")
         results, columns = self._parts(outputs, expressions)
+        # an argument is declared where the results contain it, or always contain it in other robots
         used = sources.symbols_in(results.values())
         needed = {"v": {"C", "kinetic", "energy", "tau"}, "a": {"tau"}, "tau": set()}
         arguments = {"q": self.q}
@@ -191,29 +195,29 @@ class Equations(Parts):
             symbols = getattr(self, key)
             if by & set(outputs) or used & set(symbols):
                 arguments[key] = symbols
-        own = {s for symbols in arguments.values() for s in symbols}
-        own |= set(self.parameters)
+        bound = {s for symbols in arguments.values() for s in symbols}
+        bound |= set(self.parameters)
         parameters = [p for p in self.parameters if p in used]
-        parameters += parameters_of([*(used - own)])
+        parameters += parameters_of([*(used - bound)])
         formulas = sources.Formulas(name or self.tree.name, arguments, parameters, results, columns)
         return sources.source(language, formulas)
 
     def _parts(self, names: Sequence[str], expressions: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         """Parts and expressions by name, and which of them are columns."""
-        found: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         columns = {"g", "tau"}
         for name in names:
             algorithm = ALGORITHMS.get(name)
             if name in ("equations", "tau"):
-                found[name] = self.efforts
+                parts[name] = self.efforts
             elif name in PARTS:
-                found[name] = getattr(self, name)
+                parts[name] = getattr(self, name)
             elif algorithm and algorithm.is_complete and set(algorithm.arrays) <= set(STATE):
                 results = self.results(name, algorithm.function)
                 numbered = [name, *(f"{name}_{k}" for k in range(1, len(results)))]
                 words = getattr(algorithm.tuple_of, "_fields", numbered)
                 for word, (shape, x) in zip(words, results, strict=True):
-                    found[word] = x
+                    parts[word] = x
                     columns |= {word} if len(shape) == 1 else set()
             else:
                 raise ModelError(
@@ -221,15 +225,16 @@ class Equations(Parts):
                     f"that need no options; others as name=expression, with of({name!r}, ...)"
                 )
         for name, x in expressions.items():
-            found[name] = x = sympy.sympify(x)
+            parts[name] = x = sympy.sympify(x)
             columns |= {name} if getattr(x, "shape", ())[1:] == (1,) else set()
-        return found, columns
+        return parts, columns
 
     def _contents(
         self, parts: Sequence[str], expressions: Mapping[str, Any]
     ) -> tuple[list[tuple[Any, Any]], list[tuple[str, Any]]]:
         """Definitions of common subexpressions of the parts that are not in short form; all parts by name."""
         shown, _ = self._parts(parts or (() if expressions else SHOWN), expressions)
+        # parts in short form are printed as they are, the others share subexpressions
         long = {name: x for name, x in shown.items() if not self.simplified or id(x) in self._long}
         if not long:
             return [], list(shown.items())
@@ -254,7 +259,7 @@ def _check_known(word: str, known: Iterable[str], what: str) -> None:
 
 
 def _upper(x: Any) -> Any:
-    """A symmetric matrix with a mark in place of what stands above the diagonal already."""
+    """A symmetric matrix with a mark below the diagonal, where entries repeat."""
     if not isinstance(x, sympy.MatrixBase) or x.rows < 2 or not sources.is_symmetric(x):
         return x
     return sympy.Matrix(x.rows, x.cols, lambda i, j: SYMMETRIC if i > j and x[i, j] != 0 else x[i, j])

@@ -61,12 +61,14 @@ class Derivation:
     @cached_property
     def _numbers(self) -> tuple[Tree, list[Any]]:
         """The tree with exact numbers, and those that are inputs of its traces."""
+        # small whole numbers stay constants of the trace, where zeros and ones vanish
         tree, numbers = exact_numbers(self.tree)
         numbers += [x for x in self.gravity if x not in numbers]
         return tree, [x for x in numbers if not _is_constant(x)]
 
     @cached_property
     def _ring(self) -> Ring:
+        # sums of these symbols are taken out as factors, as m1 + m2; quaternions have length one
         ring = Ring(parameters=frozenset().union(*(x.free_symbols for x in self._numbers[1])))
         for start in self.tree.group.quaternions:
             ring.quaternion(list(self.q[start : start + 4]))
@@ -101,13 +103,14 @@ class Derivation:
         return list(zip(shapes, expressions, strict=True))
 
     def short_or_long(self, compute: Callable[[Self], list[Any]]) -> list[Any]:
-        """What `compute` makes of these equations; where that is too long, of those that are not simplified.
+        """The results of `compute` in short form; where these are too long, in the form of the algorithm.
 
         Each part falls back by itself, with a warning, and is remembered as long.
         """
         try:
             return compute(self)
         except TooLarge as error:
+            # the identity of an expression remembers that it is long, for texts
             expressions = compute(self._not_simplified)
             self._long.update((id(x), x) for x in expressions)
             text = f"{error}; it comes as its algorithm makes it, printed with common subexpressions"
@@ -127,6 +130,7 @@ class Derivation:
         self, algorithm: Callable[..., Any], name: str, arrays: Mapping[str, Array] | None = None
     ) -> Function:
         """algorithm(tree, ...) of some of q, v, a, tau, gravity, traced with the tree's numbers as inputs."""
+        # numbers enter as symbols, so that the graph keeps them exact; constants would become floats
         exact_tree, numbers = self._numbers
         places = {x: k for k, x in enumerate(numbers)}
         wanted = [k for k in inspect.signature(algorithm).parameters if k in STATE]
@@ -138,8 +142,8 @@ class Derivation:
             gravity = np.array([value(x) for x in self.gravity], dtype=object)
             tree = replaced(exact_tree, value)
             state = {"tree": tree, "q": q, "v": v, "a": a, "tau": tau, "gravity": gravity}
-            given = dict(zip(arrays or {}, others, strict=True))
-            return algorithm(**{k: state[k] for k in wanted}, **given)
+            options = dict(zip(arrays or {}, others, strict=True))
+            return algorithm(**{k: state[k] for k in wanted}, **options)
 
         return self._trace(run, name, arrays)
 
@@ -157,22 +161,23 @@ class Derivation:
 
     def closed_form(self, name: str, function: Callable[..., Any]) -> Any:
         """The one result of a function of the state and the numbers, in closed form."""
-        ((_, found),) = self._expressions(self._trace(function, name))
-        return found
+        ((_, result),) = self._expressions(self._trace(function, name))
+        return result
 
     def _expressions(
         self, function: Function, arrays: Mapping[str, Array] | None = None
     ) -> list[tuple[tuple[int, ...], Any]]:
-        """The outputs of a traced function and their shapes, with values of inputs of its own."""
+        """The outputs of a traced function and their shapes; `arrays` are values of further inputs."""
         values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "tau": list(self.tau)}
         values |= {"parameter": self._numbers[1], **(arrays or {})}
         shapes = {key: y.shape for key, y in function.outputs.items()}
         if self.simplified:
-            found = {key: arranged(x, shapes[key]) for key, x in self._short(function, values).items()}
+            results = {key: arranged(x, shapes[key]) for key, x in self._short(function, values).items()}
         else:
+            # SymPy would multiply numbers into sums by itself
             with sympy.core.parameters.distribute(False):
-                found = to_sympy(function, values)
-        fixed = (x.as_immutable() if hasattr(x, "as_immutable") else x for x in found.values())
+                results = to_sympy(function, values)
+        fixed = (x.as_immutable() if hasattr(x, "as_immutable") else x for x in results.values())
         return list(zip(shapes.values(), fixed, strict=True))
 
     def _short(self, function: Function, values: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -35,8 +35,8 @@ def equations(
               The free parameters of a Robot are symbols: arm_mass, arm_center_x for "arm.mass", "arm.center"
     form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
     simplify  True: bring every entry to a short form. Measured, with all forms: planar arms of three links in
-              symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes. What
-              becomes too long to be read comes as with False, and warns (LongForm)
+              symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes. An
+              entry that is too long to be read comes as with False, and warns (LongForm)
               False: the expressions as the algorithms make them, in seconds for all of these; everything that
               is printed then has common subexpressions
     symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1),
@@ -79,9 +79,9 @@ def shortest(expression: Any) -> Any:
 
     if hasattr(expression, "applyfunc"):
         return expression.applyfunc(shortest)
-    found = sympy.sympify(expression)
-    if not isinstance(found, sympy.Expr):
+    entry = sympy.sympify(expression)
+    if not isinstance(entry, sympy.Expr):
         raise ArgumentError(
             f"expression is {short(expression)}, expected an expression of SymPy, or a matrix of them"
         )
-    return Ring().shortest(found)
+    return Ring().shortest(entry)

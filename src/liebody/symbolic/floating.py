@@ -81,6 +81,7 @@ def _of_a_hinge(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
     half = sympy.pi / 2
 
     def wave(x: Any) -> tuple[Any, Any, Any]:
+        # three values of the wave tell its three coefficients
         at = [x.subs(q, angle) for angle in (0, half, 2 * half)]
         a = (at[0] + at[2]) / 2
         return a, (at[0] - at[2]) / 2, at[1] - a
@@ -91,6 +92,7 @@ def _of_a_hinge(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
         _same(tree, x, x_0 + x_b * sympy.cos(q) + x_c * sympy.sin(q), D)
     _same(tree, 2 * n_b, b, D)
     _same(tree, 2 * n_c, c, D)
+    # the integrand is 1/2 + (n - a/2) / D, with an antiderivative that is continuous for all q
     a, b, c, n = (_tidy(x, D) for x in (a, b, c, n))
     e = sympy.sqrt(sympy.factor(sympy.expand(a**2 - b**2 - c**2)))
 
@@ -114,6 +116,7 @@ def _of_a_slider(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
 
 def _same(tree: Tree, x: Any, expected: Any, like: Any) -> None:
     """Decimals are rounded to the size of those in `like`, symbols are exact."""
+    # decimals leave round-off, so zero is told by size first and by SymPy where symbols remain
     left = sympy.expand(sympy.expand_trig(x - expected))
     if _tidy(left, like) != 0 and sympy.simplify(left) != 0:
         raise ModelError(
@@ -147,6 +150,7 @@ def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
     """N, (r, n), and D."""
     turning, sliding = _sorted(tree)
     S = floating_base(tree).joint.S
+    # momenta of unit velocities: of the base, then of the joints, in the frame of the base
     T = transformations(tree, q)
     composite = composites(tree, T)
     columns = [composite[1].times(s[:3], s[3:]) for s in S.T]
@@ -154,6 +158,7 @@ def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
     h = np.stack([S[:3].T @ n + S[3:].T @ f for n, f in columns], axis=1)
     r = len(turning)
     k = S.shape[1]
+    # rows and columns that turn before those that translate, then joints: blocks A, B, h_w, h_v
     order = [*turning, *sliding, *range(k, tree.nv)]
     h = np.stack([h[row][order] for row in (*turning, *sliding)])
     mass = tree.mass if sliding else 1
@@ -191,6 +196,7 @@ def _upper_curvature(equations: Derivation) -> Any:
     still = np.zeros(tree.nv).astype(object)
 
     def pairs(q: Array, v: Array, *others: Array) -> Array:
+        # N, D and their derivatives along the joints, at the same graph
         value = function(q, still, *others)
         rate = by_v(q, still, *others)[:, k:]
         N = np.reshape(value[:-1], (r, n))
@@ -199,9 +205,11 @@ def _upper_curvature(equations: Derivation) -> Any:
         dD = rate[-1]
         columns = []
         for i in range(n):
+            # joints with several degrees of freedom: their fields do not commute
             bracket = tree.group.ad(np.eye(tree.nv)[k + i])[k:, k:]
             for j in range(i + 1, n):
                 change = dN[:, i, j] - dN[:, j, i] + N @ bracket[:, j]
+                # the numerator of the head's equation; w x w is zero about one axis
                 column = change * D - N[:, i] * dD[j] + N[:, j] * dD[i]
                 columns.append(column + cross(N[:, i], N[:, j]) if r == 3 else column)
         return np.stack(columns, axis=1) / D / D

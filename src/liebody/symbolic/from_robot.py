@@ -35,6 +35,7 @@ def equations_of(
     """The `Equations` of what `liebody.symbolic` takes."""
     coriolis_form(form)
     values: dict[Any, float] = {}
+    # a bundled model has symbols for its parameters, as m1 and l1; any other tree for its numbers
     bundled = None
     if symbols is True and isinstance(robot, str) and robot in models.names():
         bundled = model_with_symbols(robot)
@@ -53,6 +54,7 @@ def equations_of(
             tree, values = with_symbols(tree, symbols)
     if not tree.nv:
         raise ModelError(f"{tree.name} has no degrees of freedom, and so no equations of motion")
+    # gravity: as given, or the robot's; in a tree with symbols its size is the symbol g
     _, numbers = exact_numbers(tree)
     if gravity is None:
         gravity = _gravity(direction, any(x.free_symbols for x in numbers))
@@ -65,6 +67,7 @@ def equations_of(
     (q, v, a), tex = _symbols(tree, names)
     tau = [sympy.Symbol(f"tau{k}", real=True) for k in range(1, tree.nv + 1)]
     tex.update({t: rf"\tau_{{{k}}}" for k, t in enumerate(tau, start=1)})
+    # all other symbols are parameters; no two symbols may share a name
     parameters = parameters_of([*numbers, *gravity])
     kinds = {
         "a coordinate": q,
@@ -96,6 +99,7 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[
     several = sum(b.joint.dim > 1 and b.joint.mimic is None for b in tree.bodies) > 1
     for body in tree.bodies:
         joint = body.joint
+        # a joint that follows another has no coordinates
         if joint.mimic is not None:
             continue
         if (joint.nq, joint.dim) == (1, 1):
@@ -104,6 +108,7 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[
             for row, letter, tex in zip(rows, "qva", ("q", r"\dot{q}", r"\ddot{q}"), strict=True):
                 row.append((f"{letter}{k}", f"{tex}_{{{k}}}"))
             continue
+        # joints with several: the name of the component, after the joint's if there are several such joints
         prefix, of = (f"{sources.identifier(joint.name)}_", joint.name) if several else ("", "")
         for _ in range(joint.nq):
             component = next(coordinates).rpartition(".")[2]
@@ -112,18 +117,18 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[
             component = next(velocities).rpartition(".")[2]
             rows[1].append((f"{prefix}{component}", _tex(component, of)))
             rows[2].append((f"{prefix}d{component}", _tex(component, of, dot=True)))
-    found: list[list[Any]] = []
+    families: list[list[Any]] = []
     latex: dict[Any, str] = {}
-    for given, row, what in zip(names, rows, "qva", strict=True):
-        if given is None:
+    for wanted, row, what in zip(names, rows, "qva", strict=True):
+        if wanted is None:
             symbols = [sympy.Symbol(name, real=True) for name, _ in row]
             latex.update({s: words for s, (_, words) in zip(symbols, row, strict=True)})
         else:
-            symbols = [x if isinstance(x, sympy.Symbol) else sympy.Symbol(str(x), real=True) for x in given]
+            symbols = [x if isinstance(x, sympy.Symbol) else sympy.Symbol(str(x), real=True) for x in wanted]
         if len(symbols) != len(row):
             raise ShapeError(f"{len(symbols)} names for {what} of {tree.name}, expected {len(row)}")
-        found.append(symbols)
-    return found, latex
+        families.append(symbols)
+    return families, latex
 
 
 def _tex(component: str, joint: str, dot: bool = False) -> str:

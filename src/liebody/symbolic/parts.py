@@ -38,7 +38,8 @@ PARTS = {  # what has a name here, and what stands before it in LaTeX
     "curvature": "B(q)",
     "locked_angle": r"\theta_{bc}(q)",
 }
-ALGORITHMS = {name: algorithm for name, (algorithm, given) in kernels_of(Robot).items() if not given}
+# kernels that take the required arguments alone; further names stand for optional arguments
+ALGORITHMS = {name: algorithm for name, (algorithm, optional) in kernels_of(Robot).items() if not optional}
 
 
 class VelocityProducts(NamedTuple):
@@ -55,7 +56,7 @@ class VelocityProducts(NamedTuple):
 
 
 def _part(algorithm: str | Callable[..., Any], text: str) -> cached_property[Any]:
-    """A part that is what an algorithm computes."""
+    """A part that an algorithm computes."""
     part = cached_property(lambda self: self.of(algorithm))
     part.__doc__ = text
     return part
@@ -101,6 +102,7 @@ class Parts(Derivation):
         def moved(tree: Tree, q: Array, v: Array) -> Array:
             return tree.group.integrate(q, v)
 
+        # d(q exp(v))/dv at v = 0
         by_v = jacobian(self.traced(moved, "kinematics"), "v")
         still = np.zeros(self.tree.nv).astype(object)
 
@@ -122,6 +124,7 @@ class Parts(Derivation):
         """The efforts; raises TooLarge where the equations are simplified and a term is too long."""
         if not self.simplified:
             return self.of("inverse_dynamics")
+        # a sum of terms is short only where M, g and the products are
         for part in ("M", "g"):
             if id(getattr(self, part)) in self._long:
                 raise TooLarge(f"{self.tree.name}: the equations in short form would have a long {part}")
@@ -157,8 +160,8 @@ class Parts(Derivation):
 
             eq.of("decoupled_dynamics", x="centroidal").Mx
 
-        What would become too long in short form comes as the algorithm makes it, with a LongForm warning:
-        text(), c() and their like print it with common subexpressions.
+        A result that is too long in short form comes as the algorithm makes it, with a LongForm warning:
+        text(), c() and the like print it with common subexpressions.
 
         Raises ModelError for an unknown method or option.
         """
@@ -174,14 +177,15 @@ class Parts(Derivation):
             entry = Algorithm(algorithm)
         else:
             raise ArgumentError(f"algorithm is {short(algorithm)}, expected a name or a function")
+        # all arguments but the state must be given as options
         others = {k: x for k, x in entry.parameters.items() if k not in STATE}
         missing = {k for k, x in others.items() if x.default is x.empty} - set(options)
         if missing or not set(options) <= set(others):
             raise ModelError(f"{name} takes the options {list(others)}, got {list(options)}")
-        found = [x for _, x in self.results(name, entry.function, **options)]
+        results = [x for _, x in self.results(name, entry.function, **options)]
         if entry.tuple_of:
-            return entry.tuple_of(*found)
-        return found[0] if len(found) == 1 else tuple(found)
+            return entry.tuple_of(*results)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def rate(self, x: Any) -> Any:
         """dx/dt of an expression, or a matrix or a list of expressions, in q and v, along the motion.
@@ -276,6 +280,7 @@ class Parts(Derivation):
         pairs = self._pairs
 
         def coefficients(q: Array, v: Array, *others: Array) -> Array:
+            # C v is a quadratic form: half its second derivative on the diagonal, all of it beside
             H = twice(q, still, *others)
             rows = [[0.5 * H[i, j, j] for j in range(n)] + [H[i, j, k] for j, k in pairs] for i in range(n)]
             return np.array(rows, dtype=object).reshape(n, n + len(pairs))

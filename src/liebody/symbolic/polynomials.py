@@ -122,7 +122,7 @@ class Quotients:
         for m, x in a.items():
             if x == 0:
                 continue
-            if m & self._rigid:
+            if m & self._rigid:  # some exponent is two or more where a rule holds
                 for n, y in self._reduced_monomial(m).items():
                     total[n] = total.get(n, 0) + x * y
             else:
@@ -147,6 +147,7 @@ class Quotients:
         """A sum of quotients as one quotient, from which each factor that divides the numerator is gone."""
         if not any(m & self._reciprocals for m in a):
             return a
+        # numerators by their products of reciprocals, then over the largest power of each
         parts: dict[Monomial, Polynomial] = {}
         for m, x in a.items():
             parts.setdefault(m & self._reciprocals, {})[m & ~self._reciprocals] = x
@@ -155,6 +156,7 @@ class Quotients:
         for m, p in parts.items():
             missing = {k: e - exponent(m, k) for k, e in powers.items()}
             numerator = add(numerator, self.product(p, self._denominator(missing)))
+        # what divides the numerator cancels: trial division by the known factors
         for k in powers:
             while powers[k] and (q := self.quotient(numerator, self.denominators[k])) is not None:
                 numerator = q
@@ -196,13 +198,16 @@ class Quotients:
         """
         if not a:
             raise ModelError("a closed form divides by what is zero for all coordinates and parameters")
+        # 1 / (p / d) = d / p
         a, powers = self.split(a)
         numerator = self._denominator(powers)
+        # roots leave the denominator: (p + q x)(p - q x)
         for k in self.squares:
             if self.generators[k].is_Pow and any(exponent(m, k) for m in a):  # a root
                 conjugate = _conjugate(a, k)
                 numerator = self.product(numerator, conjugate)
                 a = self.product(a, conjugate)
+        # known factors first, by division; only the remainder is factored
         common = 0
         for k, d in self.denominators.items():
             while (q := self.quotient(a, d)) is not None:
@@ -210,6 +215,7 @@ class Quotients:
                 common = common + (1 << (BITS * k))
         places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in a)]
         content, factors = factor_list(a, places) if len(a) <= FACTORED else (1, [(a, 1)])
+        # each new factor, over its content, becomes a generator: its reciprocal
         for d, e in factors:
             scale = content_of(d)
             if max(abs(x / scale) for x in d.values()) > LARGEST_NUMBER:  # decimals: as they were met
@@ -243,8 +249,8 @@ class Quotients:
             "neg": partial(scaled, factor=-1),
             "div": lambda a, b: self.product(a, self.reciprocal(b)),
         }
-        given = {x: self.from_sympy(inputs[x]) for x in function.nodes if x.op == "input"}
-        return interpreted(function, given, rules, lambda x: self.from_sympy(recognized(x, roots=True)))
+        values = {x: self.from_sympy(inputs[x]) for x in function.nodes if x.op == "input"}
+        return interpreted(function, values, rules, lambda x: self.from_sympy(recognized(x, roots=True)))
 
     def from_sympy(self, expression: Any) -> Polynomial:
         """A SymPy expression as a quotient of polynomials; subexpressions that are none become generators."""
@@ -271,6 +277,7 @@ class Quotients:
         if isinstance(expression, sympy.sin | sympy.cos):
             places = self.circle(expression.args[0])
             return {1 << (BITS * places[isinstance(expression, sympy.sin)]): 1}
+        # a square root is a generator with the rule that its square is the radicand
         if expression.is_Pow and expression.exp == sympy.Rational(1, 2):
             self.rule(self.place(expression), self.from_sympy(expression.base))
         return self.generator(expression)
@@ -325,6 +332,7 @@ def _divided(a: Polynomial, b: Polynomial) -> Polynomial | None:
     total = {}
     a = dict(a)
     tail = [(m - lead, x) for m, x in b.items() if m != lead]
+    # the largest monomials come first, from a heap; each multiple of b removes one and adds smaller ones
     heads = [-m for m in a]
     heapq.heapify(heads)
     while heads:
@@ -342,7 +350,7 @@ def _divided(a: Polynomial, b: Polynomial) -> Polynomial | None:
 
 
 def _divides(m: Monomial, n: Monomial) -> bool:
-    """Whether no exponent of m is larger than that of n."""
+    """Whether each exponent of m is at most the one of n."""
     return all(
         (m >> shift) & (2**BITS - 1) <= (n >> shift) & (2**BITS - 1)
         for shift in range(0, m.bit_length(), BITS)
@@ -387,6 +395,7 @@ def factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[P
     """The factors of a polynomial over the rationals, and the number before them."""
     if not places:
         return p[0], []
+    # SymPy factors over the rationals, in the generators that occur
     domain, *_ = sympy.ring([f"x{k}" for k in places], sympy.QQ)
     element = domain.from_dict(
         {
@@ -396,7 +405,7 @@ def factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[P
     )
     with polyconfig.using(EEZ_NUMBER_OF_CONFIGS=IMAGES):
         number, factors = element.factor_list()
-    found = []
+    polynomials = []
     for factor, power in factors:
         q = {
             sum(e << (BITS * k) for e, k in zip(exponents, places, strict=True)): as_integer(
@@ -404,5 +413,5 @@ def factor_list(p: Polynomial, places: Sequence[int]) -> tuple[Any, list[tuple[P
             )
             for exponents, x in factor.terms()
         }
-        found.append((q, power))
-    return Fraction(int(number.numerator), int(number.denominator)), found
+        polynomials.append((q, power))
+    return Fraction(int(number.numerator), int(number.denominator)), polynomials

@@ -151,7 +151,7 @@ def rigid_body_equations(
                 for SE3 and its subgroups. Only "general" and a matrix for groups that do not move a body
     velocities  names; by default p, q, r and u, v, w for what turns about or slides along x, y, z, and
                 v_1, v_2, ... for other groups. Their rates are these with `dot`: LaTeX prints a dot
-    efforts     names; by default tau_ and that of the velocity
+    efforts     names; by default tau_ and the name of the velocity
 
     A helical group's pitch is the symbol h. The equations are those of `mechanisms.RigidBody`.
 
@@ -164,10 +164,10 @@ def rigid_body_equations(
     n = group.dim
     names = _names(group) if velocities is None else list(velocities)
     tau_names = [f"tau_{name.replace('_', '')}" for name in names] if efforts is None else list(efforts)
-    for what, given in (("velocities", names), ("efforts", tau_names)):
-        if len(given) != n:
+    for what, words in (("velocities", names), ("efforts", tau_names)):
+        if len(words) != n:
             raise ShapeError(
-                f"{len(given)} names of {what} ({', '.join(given)}) for {group} of dimension {n}"
+                f"{len(words)} names of {what} ({', '.join(words)}) for {group} of dimension {n}"
             )
     v, rates, tau, p = (
         tuple(sympy.Symbol(name, real=True) for name in family)
@@ -287,7 +287,7 @@ def _names(group: LieGroup) -> list[str]:
 
 
 def _letter(twist: np.ndarray) -> str | None:
-    """The letter of a twist along a coordinate axis; that of its rotation for a helical one."""
+    """The letter of a twist along a coordinate axis; of its rotation if it is helical."""
     angular = twist[:3]
     linear = twist[3:]
     for part, letters in ((angular, LETTERS[:3]), (linear, LETTERS[3:])):
@@ -404,10 +404,10 @@ def _refuse_collisions(families: dict[str, list[str]]) -> None:
 
 
 def _symbols(sympy: Any, names: Any, letter: str, n: int) -> tuple[Any, ...]:
-    given = [f"{letter}_{i + 1}" for i in range(n)] if names is None else list(names)
-    if len(given) != n:
-        raise ShapeError(f"{len(given)} names for {n} symbols: {', '.join(map(str, given))}")
-    return tuple(sympy.Symbol(s, real=True) if isinstance(s, str) else s for s in given)
+    words = [f"{letter}_{i + 1}" for i in range(n)] if names is None else list(names)
+    if len(words) != n:
+        raise ShapeError(f"{len(words)} names for {n} symbols: {', '.join(map(str, words))}")
+    return tuple(sympy.Symbol(s, real=True) if isinstance(s, str) else s for s in words)
 
 
 def _dotted(name: str) -> str:

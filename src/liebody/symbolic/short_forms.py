@@ -39,7 +39,7 @@ class Ring(AngleForms):
     def _without_roots(self, a: Polynomial) -> Polynomial:
         """a; beside decimals roots of numbers are decimals, too, as 0.3 sqrt(2) x + 0.2 x is one term.
 
-        What the digits that were meant do not tell from zero is zero.
+        A sum that is zero to the digits that were meant is zero.
         """
         roots = {
             k: f for k, f in enumerate(self.generators) if f.is_Pow and f.is_number and k in self.squares
@@ -60,8 +60,8 @@ class Ring(AngleForms):
     def expression(self, a: Polynomial) -> Any:
         """A short expression of a polynomial in normal form.
 
-        What multiplies one product of parameters and velocities is a function of the angles alone, and is
-        brought to its own shortest form (`_angles`): a polynomial in sines and cosines, or one in sines and
+        The factor of one product of parameters and velocities is a function of the angles alone, and is
+        brought to its shortest form (`_angles`): a polynomial in sines and cosines, or one in sines and
         cosines of sums of angles. Terms with the same function of the angles are collected, and the
         parameters before them factored.
         """
@@ -71,6 +71,7 @@ class Ring(AngleForms):
             raise TooLarge(f"an expression of {len(a)} terms")
         a, powers = self.split(self._without_roots(a))
         if powers:
+            # a quotient: common factors in front, the rest in short form, then the reciprocals
             content = content_of(a)
             common = common_monomial(a)
             if max(abs(content.numerator), content.denominator) > LARGEST_NUMBER:
@@ -78,16 +79,19 @@ class Ring(AngleForms):
             rest = self.expression({m - common: as_integer(Fraction(x) / content) for m, x in a.items()})
             reciprocals = (self.generators[k] ** e for k, e in powers.items())
             return sympy.Mul(readable(content), self._power_product(common), rest, *reciprocals)
+        # inner: generators of angles; outer: parameters and velocities
         by_outer: dict[Monomial, Polynomial] = {}
         inner = self._mask([k for pair in (*self.circles.values(), *self.quaternions) for k in pair])
         for m, x in a.items():
             by_outer.setdefault(m & ~inner, {})[m & inner] = x
+        # three ways to write functions of angles; the shortest sum wins
         ways = [self._whole]
         if len(a) <= FOURIER and any(len(p) > 1 for p in by_outer.values()):
             ways += [self._split_waves] if len(by_outer) > 1 else []
             ways.append(self._split_monomials)
         candidates = [(self._sum_over(groups), groups) for groups in (collected(by_outer, w) for w in ways)]
         best, groups = min(candidates, key=lambda c: c[0][0])
+        # few terms: also common powers over all groups, and sums of masses, are tried
         if sum(map(len, groups.values())) <= SHARED:
             best = min([best, self._nested(groups), *self._by_masses(groups)], key=_cost)
         return best[1]
@@ -106,6 +110,7 @@ class Ring(AngleForms):
         """The same with the powers that its terms share taken out, functions of the angles as letters."""
         letters = Ring()
         total = {}
+        # functions of angles become letters of a ring without rules, where sums are factored as they are
         for f, group in groups.items():
             for m, x in group.items():
                 place = letters._letter(f)
@@ -116,18 +121,19 @@ class Ring(AngleForms):
 
     def _by_masses(self, groups: Mapping[Any, Polynomial]) -> Iterator[tuple[int, Any]]:
         """The same with sums of parameters taken out: m1 + m2 before all that a composite body bears."""
-        own = self._mask(k for k, x in enumerate(self.generators) if x in self.parameters)
+        parameters = self._mask(k for k, x in enumerate(self.generators) if x in self.parameters)
         rows: dict[tuple[Any, Monomial], Polynomial] = {}
         for f, group in groups.items():
             for m, x in group.items():
-                rows.setdefault((f, m & ~own), {})[m & own] = x
-        found: dict[Any, list[Any]] = {}  # rows by their sums of parameters, up to a monomial
+                rows.setdefault((f, m & ~parameters), {})[m & parameters] = x
+        by_sum: dict[Any, list[Any]] = {}  # rows by their sums of parameters, up to a monomial
         for (f, rest), row in rows.items():
             content = content_of(row)
             common = common_monomial(row)
             normal = tuple(sorted((m - common, as_integer(Fraction(x) / content)) for m, x in row.items()))
-            found.setdefault(normal, []).append((f, rest, rest + common, content))
-        shared = {x: several for x, several in found.items() if len(x) > 1 and len(several) > 1}
+            by_sum.setdefault(normal, []).append((f, rest, rest + common, content))
+        # only sums of two parameters or more that occur in several rows
+        shared = {x: several for x, several in by_sum.items() if len(x) > 1 and len(several) > 1}
         if not shared:
             return
         parts = []
@@ -136,6 +142,7 @@ class Ring(AngleForms):
             inner: dict[Any, Polynomial] = {}
             for f, rest, place, content in several:
                 inner.setdefault(f, {})[place] = as_integer(content)
+                # the terms of the row are now within the product
                 for m in rows[f, rest]:
                     del left[f][rest + m]
             parts.append((self._grouped(dict(normal)), self._short_sum(inner)))
@@ -185,6 +192,7 @@ class Ring(AngleForms):
         inside, rest = self._sum_of_groups(p)
         if len(p) <= FEW:
             places = [k for k in range(len(self.generators)) if any(exponent(m, k) for m in p)]
+            # factors, unless the sum is prime by inspection or no shorter as a product
             number, factors = (1, [(p, 1)]) if is_prime(p, places) else factor_list(p, places)
             if len(factors) > 1 or factors[0][1] > 1:
                 parts = [(self._sum_of_groups(q), power) for q, power in factors]
@@ -201,6 +209,7 @@ class Ring(AngleForms):
             exponents = sorted((exponent(m, k) for m in p), reverse=True)
             for e in {e for e in exponents if e}:
                 count = sum(x >= e for x in exponents)
+                # gain: letters that need not be written again
                 candidate = ((count - 1) * e, e, -k, k)
                 if 1 < count < len(p) and (best is None or candidate > best):
                     best = candidate

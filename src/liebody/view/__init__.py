@@ -3,9 +3,9 @@
     view(robot, run).show()              # in the browser
     view(robot, run).save("run.html")    # one file, which plays without a network; also .gif, .mp4, .png
 
-A drawing (`drawing.py`) is what is seen of a mechanism, a scene (`scene.py`) a drawing in motion. A page
-(`page.py`, `scene.js`) and a film (`film.py`) show scenes. vendor/three.min.js is three.js, with its licence
-(MIT), bundled by `make three`.
+A drawing (`drawing.py`) shows a mechanism by solids on its bodies, a scene (`scene.py`) moves a drawing. A
+page (`page.py`, `scene.js`) and a film (`film.py`) show scenes; `view.py` holds the call. vendor/three.min.js
+is three.js, with its licence (MIT), bundled by `make three`.
 """
 
 from .meshes import ViewWarning

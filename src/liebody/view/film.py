@@ -98,8 +98,8 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
     painter.away *= ROOM
     width, height = painter.size
     k = _sample(scene, at)
-    made = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
-    axis = made.add_axes((0, 0, 1, 1))
+    canvas = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
+    axis = canvas.add_axes((0, 0, 1, 1))
     axis.imshow(painter.frame(k))
     axis.set_axis_off()
     named = scene.drawing.named
@@ -113,6 +113,7 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
         for name, body, point, color in named[kind]
     ]
     low, high = painter.extent(k)
+    # names in two columns, left and right of the middle of the marked points
     middle = np.mean([place[0] for *_, place in marked]) if marked else 0.0
     for right, edge in ((False, low - 0.04 * width), (True, high + 0.04 * width)):
         column = sorted((x for x in marked if (x[2][0] >= middle) == right), key=lambda x: x[2][1])
@@ -128,12 +129,13 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
             axis.annotate(name, place, (np.clip(edge, 0.12 * width, 0.88 * width), row), color=color, **style)
             axis.plot(*place, "o", ms=3.5, mfc=color, mec="white", mew=0.6)
     axis.set(xlim=(0, width), ylim=(height, 0))
-    return made
+    return canvas
 
 
 def _apart(rows: Array, least: float, first: float, last: float) -> Array:
     """Rows (n,) in their order, moved so that they are at least so far apart, within a picture."""
     for _ in range(100):
+        # neighbours that are too near push each other apart by half of what they overlap
         overlap = np.maximum(0, least - np.diff(rows))
         rows = rows + 0.5 * (np.concatenate([[0], overlap]) - np.concatenate([overlap, [0]]))[: len(rows)]
         rows = rows.clip(first, last)
@@ -143,6 +145,7 @@ def _apart(rows: Array, least: float, first: float, last: float) -> Array:
 def _gif(path: Path, frames: list[Array], fps: float) -> None:
     from PIL import Image
 
+    # one palette for the film, from a dozen frames: colours do not flicker
     some = np.concatenate(frames[:: max(1, len(frames) // 12)])
     palette = Image.fromarray(some).quantize(COLORS, Image.Quantize.MEDIANCUT)
     first, *rest = [Image.fromarray(f).quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
@@ -186,6 +189,7 @@ class _Painter:
             scene.poses[:, :, body, :3, :3] @ point + scene.poses[:, :, body, :3, 3]
             for body, point in scene.traces
         ]
+        # axes of the camera in the world, and its focal length in samples
         back = scene.camera / np.linalg.norm(scene.camera)
         right = np.cross([0, 0, 1.0], back)
         right /= np.linalg.norm(right)
@@ -198,6 +202,7 @@ class _Painter:
         from PIL import Image, ImageDraw, ImageFont
 
         self.eye = self.scene.path[k] + self.away
+        # the floor is drawn again only where the camera moves
         if not np.array_equal(self.ground[0], self.eye):
             self.ground = self.eye, self._floor().astype(np.float32)
         self.color = self.ground[1].copy()
@@ -213,6 +218,7 @@ class _Painter:
                 self._trace(path[m, : k + 1], self.scene.faint and m > 0)
         h = self.shape[0] // FINE
         image = self.color.reshape(*self.shape, 3)
+        # each pixel is the mean of its samples
         total = sum(image[i::FINE, j::FINE] for i in range(FINE) for j in range(FINE))
         smooth = (total / FINE**2).clip(0, 255).astype(np.uint8)
         if len(self.scene.t) == 1:
@@ -275,13 +281,14 @@ class _Painter:
     def _floor(self) -> Array:
         """The background with a grid on the floor, (rows * columns, 3)."""
         h, w = self.shape
-        found = np.tile(BACKGROUND, (h * w, 1))
+        image = np.tile(BACKGROUND, (h * w, 1))
         if self.scene.floor is None:
-            return found
+            return image
         y, x = np.mgrid[:h, :w] + 0.5
         rays = (
             np.stack([(x - w / 2) / self.focus, (h / 2 - y) / self.focus, -np.ones((h, w))], -1) @ self.axes
         )
+        # where the ray of each sample meets the floor; lines are as wide as a pixel there, and fade far away
         down = (self.scene.floor - self.eye[2]) / np.where(rays[..., 2] < -1e-6, rays[..., 2], np.inf)
         at = self.eye[:2] + down[..., None] * rays[..., :2]
         cell = self.scene.cell
@@ -289,12 +296,13 @@ class _Painter:
         off = np.abs(at / cell - np.round(at / cell)).min(axis=-1)
         fade = np.exp(-(((at - self.scene.path[0, :2]) / (7 * self.scene.size)) ** 2).sum(-1))
         shown = (down > 0) * (off < wide) * np.clip(0.25 / np.maximum(wide, 1e-9), 0, 1) * fade
-        return found + shown.reshape(-1, 1) * (LINES - BACKGROUND)
+        return image + shown.reshape(-1, 1) * (LINES - BACKGROUND)
 
     def _shadow(self, painted: Painted) -> None:
         """Darken the floor where triangles are between it and the sun."""
         floor = self.scene.floor or 0.0
         x = painted.vertices
+        # vertices move along the rays of the sun down to the floor
         fallen = x - (np.maximum(x[:, 2] - floor, 0) / SUN[2])[:, None] * SUN
         fallen[:, 2] = floor
         at, near = self._seen(fallen)
@@ -307,9 +315,11 @@ class _Painter:
         corners = painted.vertices[painted.faces]
         to_eye = self.eye - corners
         to_eye /= np.linalg.norm(to_eye, axis=-1, keepdims=True)
+        # normals towards the eye: meshes may be open, or turned inside out
         n = painted.normals * np.where((painted.normals * to_eye).sum(-1) < 0, -1.0, 1.0)[..., None]
         half = to_eye + SUN
         half /= np.linalg.norm(half, axis=-1, keepdims=True)
+        # ambient and diffuse light, and a shine where the sun is mirrored (Blinn)
         light = 0.62 + 0.14 * n[..., 2] + 0.42 * np.maximum(n @ SUN, 0)
         shine = 45 * np.maximum((n * half).sum(-1), 0) ** 40
         shades = painted.colors[:, None] * light[..., None] + shine[..., None]
@@ -326,6 +336,7 @@ class _Painter:
         Triangles of about one size go together: each with a square of samples around it.
         """
         h, w = self.shape
+        # the square of samples around a triangle; those behind the camera are left out
         low = np.floor(at.min(axis=1)).clip(-1, [w, h])
         high = np.ceil(at.max(axis=1)).clip(-1, [w, h])
         extent = (high - low).max(axis=1)
@@ -381,6 +392,7 @@ class _Painter:
 
 def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float = np.inf) -> Painted:
     placed = Mesh(mesh.vertices @ placement[:3, :3].T + placement[:3, 3], mesh.faces)
+    # short edges: light and depth are interpolated between corners
     if np.isfinite(longest):
         placed = welded(divided(placed, longest), 10 * WELD * longest)
     tint = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
@@ -391,13 +403,14 @@ def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float
 def _placed(shape: Painted, at: Array, along: Array, size: Array, color: str) -> Painted:
     """A body of revolution with z along a direction."""
     R = along_axis(along)[:3, :3]
-    found = _painted(Mesh(shape.vertices * size @ R.T + at, shape.faces), np.eye(4), 0, color)
-    return found._replace(normals=shape.normals @ R.T)
+    body = _painted(Mesh(shape.vertices * size @ R.T + at, shape.faces), np.eye(4), 0, color)
+    return body._replace(normals=shape.normals @ R.T)
 
 
 def _joined(parts: list[Painted]) -> Painted:
     none = np.zeros((0, 3))
     parts = [Painted(none, np.zeros(0, int), none.astype(int), np.zeros((0, 3, 3)), none), *parts]
+    # faces count vertices from the first part on
     shifts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = [part.faces + shift for part, shift in zip(parts, shifts, strict=False)]
     vertices, bodies, _, corners, colors = (np.concatenate(x) for x in zip(*parts, strict=True))

@@ -41,6 +41,7 @@ def lathe(profile: Sequence[tuple[float, float]]) -> Mesh:
     rings = np.concatenate(
         [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(r), AROUND, 1))], 2
     )
+    # two triangles between neighbouring points of neighbouring rings
     i, j = np.mgrid[: len(r) - 1, :AROUND]
     a = i * AROUND + j
     b = i * AROUND + (j + 1) % AROUND
@@ -80,6 +81,7 @@ def arrow() -> Mesh:
 def box() -> Mesh:
     """Edges 1, with its centre at the origin."""
     corners = np.array(np.meshgrid(*[(-0.5, 0.5)] * 3, indexing="ij")).reshape(3, -1).T
+    # corners of each side counterclockwise, seen from outside
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     return Mesh(corners, np.array([half for a, b, c, d in sides for half in ((a, b, c), (a, c, d))]))
 
@@ -98,6 +100,7 @@ def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
 def welded(mesh: Mesh, cell: float) -> Mesh:
     """The mesh with all vertices in a cube of this edge as one, in their middle; faces without area go."""
     v = mesh.vertices
+    # the cube of each vertex as one integer, 21 bits an axis
     x, y, z = np.round((v - v.min(axis=0, initial=np.inf)) / cell).astype(np.int64).T  # below 2^21 each
     _, where, count = np.unique((x << 42) + (y << 21) + z, return_inverse=True, return_counts=True)
     middle = np.stack([np.bincount(where, x) for x in v.T], axis=-1) / count[:, None]
@@ -108,12 +111,13 @@ def welded(mesh: Mesh, cell: float) -> Mesh:
 def simplified(mesh: Mesh, most: int) -> Mesh:
     """The mesh with at most so many faces: vertices are clustered in cubes that grow until it is."""
     size = float(np.ptp(mesh.vertices, axis=0).max()) if len(mesh.vertices) else 1.0
-    found = welded(mesh, WELD * size)
+    # vertices that coincide first; then coarser and coarser, until few enough faces keep an area
+    coarse = welded(mesh, WELD * size)
     cell = size / FINEST
-    while len(found.faces) > most:
-        found = welded(mesh, cell)
+    while len(coarse.faces) > most:
+        coarse = welded(mesh, cell)
         cell = cell * COARSER
-    return found
+    return coarse
 
 
 def divided(mesh: Mesh, longest: float) -> Mesh:
@@ -124,6 +128,7 @@ def divided(mesh: Mesh, longest: float) -> Mesh:
         (long,) = np.nonzero(edges.max(axis=1) > longest)
         if not len(long):
             break
+        # each long triangle becomes two, on both sides of the middle of its longest edge
         order = (edges[long].argmax(axis=1)[:, None] + np.arange(3)) % 3
         a, b, c = np.take_along_axis(f[long], order, axis=1).T
         middle = len(v) + np.arange(len(long))
@@ -138,12 +143,13 @@ def normals(mesh: Mesh) -> Array:
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     area = np.cross(b - a, c - a)
     at = np.zeros_like(mesh.vertices)
+    # the normal at a vertex is the mean of its faces, by area; at sharp edges each face keeps its normal
     for k in range(3):
         np.add.at(at, mesh.faces[:, k], area)
-    own = _unit(area)[:, None]
+    flat = _unit(area)[:, None]
     smooth = _unit(at)[mesh.faces]
-    near = (own * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
-    return np.where(near, smooth, own)
+    near = (flat * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
+    return np.where(near, smooth, flat)
 
 
 def _unit(x: Array) -> Array:
@@ -159,21 +165,22 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
     require("meshes", "trimesh", *(["collada"] if dae else []), extra="view")
     import trimesh
 
-    given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
-    scene: Any = trimesh.load_scene(given, file_type=path.suffix[1:].lower())
-    found = []
+    content = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
+    # parts stand in the scene of the file with placements; `dump` applies them
+    scene: Any = trimesh.load_scene(content, file_type=path.suffix[1:].lower())
+    meshes = []
     for part in scene.dump():
         if hasattr(part, "faces"):
             material = getattr(part.visual, "material", None)
             color = part.visual.main_color if material is None else material.main_color
             defined = material is not None or part.visual.defined
             vertices = np.asarray(part.vertices, float)
-            found.append(
+            meshes.append(
                 (Mesh(vertices, np.asarray(part.faces)), hexadecimal(color / 255) if defined else None)
             )
-    if not found:
+    if not meshes:
         raise LiebodyError("there are no triangles in it")
-    return found
+    return meshes
 
 
 def _without_textures(dae: bytes) -> bytes:

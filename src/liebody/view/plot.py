@@ -57,6 +57,7 @@ def plot_run(
     Raises LiebodyError for a file that cannot be written.
     """
     chosen, of = _members(run, count("members", members))
+    # a panel for each unit of coordinates and velocities, then efforts, energies and their change
     panels: list[tuple[str, Labels, Array]] = []
     for labels, values in ((run.coordinates, of(run.q, 2)), (run.dofs, of(run.v, 2))):
         for unit in dict.fromkeys(labels.units):
@@ -118,11 +119,13 @@ def plot_motion(
     scene = figure.add_subplot(grid[:, 0], **({} if flat else {"projection": "3d", "computed_zorder": False}))
     colors = ScalarMappable(Normalize(t[first], t[-1]), "viridis_r")
 
+    # the path before the window is grey, within it coloured by time
     _trace(scene, tip[: first + 1, view], color="#c8c8c8", linewidths=0.6)
     pieces = _trace(scene, tip[first:, view], linewidths=1.1)
     pieces.set(color=colors.to_rgba(t[first:-1]))
     size = 9 / (1 + 0.05 * len(masses)) * np.cbrt(masses / max(masses))
     for rank, k in enumerate(shown, start=1):
+        # later pictures of the mechanism stand out from earlier ones
         style: dict[str, Any] = {
             "color": colors.to_rgba(t[k]),
             "alpha": 0.4 + 0.6 * (rank / len(shown)) ** 2,
@@ -203,6 +206,7 @@ def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "r
         axis.add_collection(LineCollection(list(curves), colors=[color], linestyles=[dashes], **style))
     axis.autoscale_view()
     axis.margins(x=0)
+    # a long legend names some curves, evenly chosen
     named = range(n) if n <= LONGEST_LEGEND else np.linspace(0, n - 1, LONGEST_LEGEND - 1).round().astype(int)
     for i in named:
         color, dashes = styles[i]
@@ -229,6 +233,7 @@ def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
     links = [body for body in tree.bodies if body.parent or body.joint.dim < 6]
     pairs = [(origins[:, body.parent], origins[:, body.index]) for body in links]
     parents = {body.parent for body in tree.bodies}
+    # a body without children has a tip: its last frame, or else its centre of mass
     tips = {}
     for body in tree.bodies:
         if body.index not in parents:
@@ -250,6 +255,7 @@ def _centers(tree: Tree, poses: Array) -> Array:
 
 def _plane_of(points: Array) -> tuple[int, int] | None:
     """The two axes of the coordinate plane that all points lie in, if there is one."""
+    # points that do not leave a plane are drawn in it, others in space
     spread = np.ptp(points, axis=0)
     thin = int(np.argmin(spread))
     if spread[thin] > 1e-6 * spread.max():

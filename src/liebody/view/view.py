@@ -59,6 +59,7 @@ class View:
         if not path.parent.is_dir():
             raise LiebodyError(f"cannot write {path}: there is no folder {path.parent}; make it first")
         try:
+            # a page needs the standard library only; pictures and films need the extra `view`
             if path.suffix == ".html":
                 if options:
                     raise ArgumentError(f"{path.name}: a page has no {', '.join(options)}; leave them out")
@@ -127,7 +128,7 @@ def view(
     ghosts: bool = False,
     trace: Sequence[str] | None = None,
 ) -> View:
-    """What a mechanism looks like, at rest or in motion.
+    """Show a mechanism, at rest or in motion.
 
     system   a Robot, Tree, ClosedTree, System, RobotSystem, RigidBody, or the group on which a body moves:
              SO3, SE3, a motion subgroup, or a product that begins with one of them; or a run, which knows

@@ -1,4 +1,4 @@
-"""What is optimised, on symbols: a step of the equations of motion and a cost, with their derivatives.
+"""Steps of the equations of motion, costs and constraints of optimal control, with derivatives, on symbols.
 
 Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu, u + mu), s = 0.
 """
@@ -72,16 +72,16 @@ class HeldStep(Sendable):
         """q and v at the end of the step."""
         tau = product(self.S, u)
         h = self.h
-        made = self.mechanism
+        mechanism = self.mechanism
         if self.method is None:
-            v = v + h * made.acceleration(0.0, q, v, tau)
+            v = v + h * mechanism.acceleration(0.0, q, v, tau)
             return self.group.normalize(self.group.integrate(q, h * v)), v
 
         def field(t: Any, y: Array) -> Array:
-            return np.concatenate(made.rates(t, y[: made.nq], y[made.nq :], tau))
+            return np.concatenate(mechanism.rates(t, y[: mechanism.nq], y[mechanism.nq :], tau))
 
         y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
-        return y[: made.nq], y[made.nq :]
+        return y[: mechanism.nq], y[mechanism.nq :]
 
     def derivative(
         self, q: Array, v: Array, u: Array, unit: Array | None = None, first: Array | None = None
@@ -114,16 +114,16 @@ class HeldStep(Sendable):
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
     def in_columns(self, program: Program, x: Cells, u: Cells) -> SolvedRates:
-        """The rates at the start of a step by passes of a program, which solve for their columns in loops."""
-        made = self.mechanism
+        """The rates at the start of a step; passes of a program solve for their derivatives by columns."""
+        mechanism = self.mechanism
         S = self.S
         n = self.mechanism.nv
         m = self.S.shape[1]
 
         def equations(x: Array, u: Array) -> Any:
-            q, v = np.split(x, [made.nq])
+            q, v = np.split(x, [mechanism.nq])
             tau, (*acting, _) = self._acting(q, v, product(S, u))
-            a, *by, factors, known = forward_equations(made.tree, q, v, tau, tuple(made.gravity))
+            a, *by, factors, known = forward_equations(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
             by = [x - A for x, A in zip(by, acting, strict=True)]
             free = [  # columns that no force changes
                 {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
@@ -131,12 +131,13 @@ class HeldStep(Sendable):
             ]
             return a, *by, factors, free
 
-        a, results = solved_by_columns(program, made.tree, equations, {"x": x, "u": u})
+        a, results = solved_by_columns(program, mechanism.tree, equations, {"x": x, "u": u})
+        # each number of the derivatives once; zeros are structural and take no cell of what follows
         cells, index = np.unique(results, return_inverse=True)
         used = ~zero_cells(program)[program.positions(cells)]
 
         def rates(x: Array, u: Array, found: Array) -> Array:
-            q, v = np.split(x, [made.nq])
+            q, v = np.split(x, [mechanism.nq])
             entries = np.zeros(len(cells), int).astype(object)
             entries[used] = found[n:]
             by_q, by_v, inverse = entries[index.reshape(results.shape)]
@@ -158,7 +159,7 @@ class HeldStep(Sendable):
     @cached_property
     def curvature(self) -> Function:
         """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
-        made = self.mechanism
+        mechanism = self.mechanism
         n = self.mechanism.nv
         m = self.S.shape[1]
 
@@ -167,7 +168,8 @@ class HeldStep(Sendable):
             end, rate = self.next(self.group.integrate(q, delta), v + nu, u + mu)
             return slope[:n] @ self.group.difference(q1, end) + slope[n:] @ rate
 
-        shapes = {"q": made.nq, "v": n, "u": m, "slope": 2 * n, "q1": made.nq}
+        shapes = {"q": mechanism.nq, "v": n, "u": m, "slope": 2 * n, "q1": mechanism.nq}
+        # twice the derivative of the weighted distance from the end of the step, at s = 0
         gradient = jacobian(trace(seen, {**shapes, "s": 2 * n + m}, "seen"), "s")
         hessian = jacobian(gradient, "s")
 
@@ -179,29 +181,30 @@ class HeldStep(Sendable):
 
     def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivatives, (nv, columns)."""
-        made = self.mechanism
+        mechanism = self.mechanism
         n = self.mechanism.nv
-        q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
+        q, v, delta, nu = *np.split(at[0], [mechanism.nq]), *np.split(at[1], [n])
         tau, slopes = self._acting(q, v, product(self.S, u))
         along = delta, nu, product(self.S, du)
         by_u = sum(product(A, x) for A, x in zip(slopes, along, strict=True))
-        a, change = acceleration_along(made.tree, q, v, tau, tuple(made.gravity))
+        a, change = acceleration_along(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
         return a, change(delta, nu, by_u)
 
     def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
         """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
-        made = self.mechanism
+        mechanism = self.mechanism
         n = self.mechanism.nv
         none = np.zeros((n, n), int)
-        if not made.forces and not made.clipped:
+        # without forces and limits the efforts act as they are
+        if not mechanism.forces and not mechanism.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
         acting = trace(
-            lambda q, v, tau, s: made.efforts(0.0, self.group.integrate(q, s), v, tau),
-            {"q": made.nq, "v": n, "tau": n, "s": n},
+            lambda q, v, tau, s: mechanism.efforts(0.0, self.group.integrate(q, s), v, tau),
+            {"q": mechanism.nq, "v": n, "tau": n, "s": n},
             "acting",
         )
         slopes = [jacobian(acting, x)(q, v, tau, none[0]) for x in ("s", "v", "tau")]
-        return made.efforts(0.0, q, v, tau), slopes
+        return mechanism.efforts(0.0, q, v, tau), slopes
 
 
 class Cost:
@@ -233,18 +236,18 @@ class Cost:
                 others = [others[0] + mu, *others[1:]] if sizes[2] else others
                 return of(group.integrate(q, delta), v + nu, *others)
 
-            made = trace(moved, both, name)
-            results = list(made.outputs.values())
+            traced = trace(moved, both, name)
+            results = list(traced.outputs.values())
             if len(results) != 1 or results[0].ndim > 1:
-                found = ", ".join(str(y.shape) for y in results)
+                shown = ", ".join(str(y.shape) for y in results)
                 raise GraphError(
-                    f"{name} returns arrays of shapes {found}, expected a cost () or residuals (k,); join "
+                    f"{name} returns arrays of shapes {shown}, expected a cost () or residuals (k,); join "
                     "residuals with numpy.concatenate"
                 )
             if results[0].ndim and not exact:
-                self._slopes.append((jacobian(made, "s"),))
+                self._slopes.append((jacobian(traced, "s"),))
             else:
-                gradient = jacobian(trace(lambda *x, of=made: _cost_of(of(*x)), both, name), "s")
+                gradient = jacobian(trace(lambda *x, of=traced: _cost_of(of(*x)), both, name), "s")
                 self._slopes.append((gradient, jacobian(gradient, "s")))
 
     def __call__(self, *at: Array) -> Array:
@@ -257,8 +260,10 @@ class Cost:
         hessian = np.zeros((len(self._zero),) * 2, int)
         for function, slopes in zip(self._functions, self._slopes, strict=True):
             g, *H = (f(*at, self._zero) for f in slopes)
-            if not H:
-                g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
+            if not H:  # g is the Jacobian of residuals r: the gradient is J^T r, the Hessian J^T J
+                jacobian_of_residuals = g
+                g = product(jacobian_of_residuals.T, np.asarray(function(*at)))
+                H = [product(jacobian_of_residuals.T, jacobian_of_residuals)]
             gradient = gradient + self._scale * g
             hessian = hessian + self._scale * H[0]
         return self(*at), gradient, hessian
@@ -271,7 +276,7 @@ def _cost_of(found: Any) -> Any:
 
 @dataclass(frozen=True)
 class Violation:
-    """By how much a constraint low <= c <= high is broken along a trajectory.
+    """The violation of a constraint low <= c <= high along a trajectory.
 
     constraint  its place in the problem and the name of its function: "stage_constraints[0] (wall)"
     along       largest violation of its entries at each knot, (N,), of a terminal constraint at the last one,
@@ -306,7 +311,7 @@ def largest_violation(of: Iterable[Violation]) -> Violation | None:
 class Constraints:
     """low <= c <= high, [(c, low, high), ...], with functions c of arrays of these shapes, the last p.
 
-    They are kept by residuals, those of the augmented Lagrangian
+    The residuals of the augmented Lagrangian keep them:
 
         mu/2 |z - clip(z, low, high)|^2,    z = c + lambda/mu,    then lambda = mu (z - clip(z, low, high))
 
@@ -319,6 +324,7 @@ class Constraints:
         self._first = first
         self._places: dict[str, slice] = {}
         bounds: list[tuple[float, float]] = []
+        # constraints stand one after the other in a vector; `places` says where each is
         for i, one in enumerate(given):
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
@@ -335,17 +341,20 @@ class Constraints:
         self.size = len(bounds)
 
     def residuals(self, *at: Array) -> Array:
-        """Of the augmented Lagrangian, (size,)."""
+        """Residuals of the augmented Lagrangian, (size,)."""
         mu, shift = self._shift(at)
         return sqrt(mu) * self._outside(at, shift)
 
     def violations(self, *at: Array) -> Array:
-        """By how much each is broken, and its next multiplier, (2 size,)."""
+        """Distance of each entry to its bounds, and its next multiplier, (2 size,)."""
         mu, shift = self._shift(at)
         return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
 
     def broken(self, distances: Array, first: int) -> list[Violation]:
-        """Of each constraint, from distances (N, size) to the bounds; first: number of the first knot."""
+        """The violation of each constraint, from distances (N, size) to the bounds.
+
+        first  number of the first knot
+        """
         sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
         return [
             Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()
@@ -358,6 +367,7 @@ class Constraints:
 
     def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:
         z = shift + np.concatenate([np.reshape(c(*at), -1) for c in self._parts])
+        # clip to the bounds; an infinite one leaves no operation in the graph
         within = []
         for x, (low, high) in zip(z, self._bounds, strict=True):
             x = maximum(x, low) if np.isfinite(low) else x
@@ -368,8 +378,8 @@ class Constraints:
 def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
     """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
     try:
-        given = -np.asarray(high, float) if low is None else low, high
-        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in given])
+        pair = -np.asarray(high, float) if low is None else low, high
+        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in pair])
     except (TypeError, ValueError):
         told = short(high if low is None else (low, high))
         raise ShapeError(f"{what} are {told}, expected (low, high) of numbers or arrays {shape}") from None

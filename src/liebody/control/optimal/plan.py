@@ -24,7 +24,7 @@ class OptimalPlan:
     reason       why the search ended
     gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
     violation    by which constraints are broken, at most; 0 without constraints
-    violations   of each constraint, a `Violation`, those of stages first
+    violations   a `Violation` for each constraint, stage constraints first
     gradient     largest slope of the cost by an input that its bounds leave
     history      an `Iteration` for each linearisation
     """
@@ -59,7 +59,7 @@ class OptimalPlan:
 
 
 class Planner(Protocol):
-    """What a `Controller` asks of a problem of optimal control: plans, and efforts of their inputs."""
+    """A problem of optimal control as a `Controller` uses it: it plans, and turns inputs into efforts."""
 
     mechanism: OpenTree
     dt: float

@@ -53,7 +53,9 @@ class OptimalControl(Sendable):
         self.mechanism = step.mechanism
         self.layout = layout
         self.dt = step.h
-        self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
+        self._step = step
+        self._stage, self._terminal = costs
+        self._constraints = constraints
         self.nq = self.mechanism.nq
         self.nv = self.mechanism.nv
         self.nu = step.S.shape[1]
@@ -145,7 +147,7 @@ class OptimalControl(Sendable):
         """The trajectory from (q0, v0) of least cost, near where the search begins.
 
         q0, v0      initial state, as in `simulate`
-        knots       number N of steps; None: that of u or q
+        knots       number N of steps; None: as many as u or q have rows
         u           inputs to begin with, (N, m), or (m,) for all; zero if None
         q, v        states to begin with, (N + 1, nq) and (N + 1, nv), or one for all; they need not be a
                     motion, and gaps close as the search goes on. None: the motion that u makes
@@ -155,17 +157,20 @@ class OptimalControl(Sendable):
         tolerance   predicted decrease of the cost, in units of the cost, at which the search ends
         feasibility  by which constraints may be broken
 
+        The method is long because it checks all guesses against each other.
+
         Raises ShapeError, ModelError for unknown parameters, IntegrationError where u makes a motion that
         is not finite.
         """
         arrays = {"u": (u, self.nu, 0), "q": (q, self.nq, 1), "v": (v, self.nv, 1)}
-        given = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
-        for name, x in given.items():
+        guesses = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
+        for name, x in guesses.items():
             if x.ndim not in (1, 2) or x.shape[-1] != arrays[name][1]:
                 raise ShapeError(
                     f"{name} has shape {x.shape}, expected ({arrays[name][1]},) or a row per knot"
                 )
-        rows = {name: len(x) - arrays[name][2] for name, x in given.items() if x.ndim == 2}
+        # all arrays with a row per knot, and knots=, must agree on the number of steps
+        rows = {name: len(x) - arrays[name][2] for name, x in guesses.items() if x.ndim == 2}
         if knots is not None:
             rows["knots"] = count("knots", knots)
         if len(set(rows.values())) != 1 or min(rows.values()) < 1:
@@ -180,12 +185,13 @@ class OptimalControl(Sendable):
         w.slopes[:] = 0
         w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
         start = np.concatenate([first[0], rate[0]])
-        w.u[:] = np.clip(given.get("u", 0.0), w.low, w.high)
-        w.gapped = "q" in given or "v" in given
+        w.u[:] = np.clip(guesses.get("u", 0.0), w.low, w.high)
+        # guesses of states may leave gaps between knots; without them the inputs make a motion
+        w.gapped = "q" in guesses or "v" in guesses
         w.x[:] = start
         if w.gapped:
             w.x[:, : self.nq], w.x[:, self.nq :], _ = states_of(
-                self.mechanism, given.get("q", first[0]), given.get("v")
+                self.mechanism, guesses.get("q", first[0]), guesses.get("v")
             )
             w.x[0] = start
         else:
@@ -197,11 +203,11 @@ class OptimalControl(Sendable):
 
     @cached_property
     def _workspaces(self) -> dict[int, Spare[Workspace]]:
-        """Those that no solution uses now, by their number of knots."""
+        """Workspaces that no solution uses now, by their number of knots."""
         return {}
 
     def _workspace(self, knots: int) -> Workspace:
-        """One for one solution: others may be sought at the same time."""
+        """A workspace for one solution; other threads may search at the same time."""
         spare = self._workspaces.setdefault(knots, Spare())
         return spare.take() or self.shooting.workspace(knots, self._knot[1])
 
@@ -225,6 +231,7 @@ class OptimalControl(Sendable):
         mu = w.p[:, self.layout.size :][:, :1]
         mu[:] = PENALTY
         while True:
+            # a search for the trajectory at fixed multipliers; steps of all searches count together
             left = iterations - sum(x.step > 0 for x in history)
             outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
             history += outcome.history
@@ -233,6 +240,7 @@ class OptimalControl(Sendable):
             violation = max((x.amount for x in violations), default=0.0)
             if violation <= feasibility or not outcome.converged:
                 break
+            # penalties grow where a search with new multipliers has not helped enough
             if violation > SLOW * before:
                 mu *= STIFFER
             if mu.max() > STIFFEST:
@@ -262,27 +270,27 @@ class OptimalControl(Sendable):
         )
 
     def _broken(self, w: Workspace, update: bool) -> tuple[list[Violation], float]:
-        """By how much each constraint is broken, and their cost; multipliers are renewed if `update`."""
+        """The violation of each constraint, and the cost of all; multipliers are renewed if `update`."""
         q = w.x[:, : self.nq]
         v = w.x[:, self.nq :]
         first = self.layout.size
         paid = 0.0
-        found: list[Violation] = []
+        violations: list[Violation] = []
         at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
         for kept, kernel, arrays, scale, knot in zip(
             self._constraints, self.violations, at, (self.dt, 1.0), (0, w.knots), strict=True
         ):
             if kernel:
                 broken, multipliers = np.split(kernel(*arrays), 2, axis=-1)
-                found += kept.broken(broken, knot)
+                violations += kept.broken(broken, knot)
                 paid += scale * float((multipliers**2).sum()) / (2 * w.p[0, first])
                 if update:
                     arrays[-1][:, first + 1 :][:, : kept.size] = multipliers
-        return found, paid
+        return violations, paid
 
     @cached_property
     def violations(self) -> tuple[Any, ...]:
-        """By how much constraints are broken, and their next multipliers; compiled."""
+        """Distances of constraints to their bounds, and the next multipliers; compiled."""
         sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": self._sizes.parameters}
         last = {name: n for name, n in sizes.items() if name != "u"}
         return tuple(
@@ -306,7 +314,7 @@ class _UserFunction:
 
 
 def _nothing(q: Array, v: Array, *p: Any) -> float:
-    """What the end costs by default."""
+    """The cost of the end by default."""
     return 0.0
 
 
@@ -316,7 +324,7 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     nv = mechanism.nv
     if given is None:
         bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
-        # all but a free base
+        # every joint but a free base, which has all six twists and no parent
         driven = [b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))]
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
@@ -394,24 +402,27 @@ def optimal_control(
     Mansard and Todorov (2014), "Control-limited differential dynamic programming", for limits; Mastalli et
     al. (2020), "Crocoddyl", for states that are no motion yet.
 
+    The function is long by its argument table and text; it only assembles the problem.
+
     Raises ModelError for mechanisms with constraints, GraphError for costs that cannot be traced,
     IntegrationError for methods that are not explicit, ShapeError.
     """
+    # the mechanism, and the step that holds inputs for h
     h = positive("dt", dt, SECONDS)
-    made = mechanism_of(mechanism, tuple(forces), joints, dt)
-    if not isinstance(made, OpenTree):
-        raise ModelError(f"{made.name} has constraints, and optimal_control takes a Robot or an OpenTree")
-    if made.layout.size:
+    tree = mechanism_of(mechanism, tuple(forces), joints, dt)
+    if not isinstance(tree, OpenTree):
+        raise ModelError(f"{tree.name} has constraints, and optimal_control takes a Robot or an OpenTree")
+    if tree.layout.size:
         raise ModelError(
-            f"{made.name} has free parameters, and optimal_control takes parameters of costs only"
+            f"{tree.name} has free parameters, and optimal_control takes parameters of costs only"
         )
     if hessian not in HESSIANS:
         raise ModelError(f"hessian is {hessian!r}, expected one of {', '.join(HESSIANS)}")
-    step = HeldStep(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
+    step = HeldStep(tree, _actuation(tree, actuated), h, None if method == EULER else method_named(method))
     layout = FlatLayout("parameter", parameters or {})
     m = step.S.shape[1]
     functions = stage, terminal or _nothing
-    sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
+    sizes: Any = {"q": tree.nq, "v": tree.nv, "u": m}, {"q": tree.nq, "v": tree.nv}
     constraints = [
         Constraints(
             argument,
@@ -429,15 +440,17 @@ def optimal_control(
             strict=True,
         )
     ]
+    # parameters of a knot: the user's, then mu and the multipliers of its constraints
     most = max(x.size for x in constraints)
     width = max(layout.size + (1 + most if most else 0), 1)
+    # residuals of the augmented Lagrangian join the cost of the stage, or of the end
     costs = []
     for function, kept, shapes, scale in zip(functions, constraints, sizes, (h, 1.0), strict=True):
         parts: dict[str, Any] = {
             str(getattr(function, "__name__", "cost")).strip("<>"): _UserFunction(function, layout)
         }
         parts |= {"constraints": kept.residuals} if kept.size else {}
-        costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
+        costs.append(Cost(parts, {**shapes, "p": width}, tree.group, hessian == "exact", scale))
     pair = isinstance(limits, tuple) and len(limits) == 2
     low, high = (-np.inf, np.inf) if limits is None else limits if pair else (None, limits)
     bounds = bounds_of("limits", low, high, (m,))
