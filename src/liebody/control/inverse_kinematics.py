@@ -24,7 +24,8 @@ STATIONARY = "closest within reach"
 UNFINISHED = "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
 # Searches that end equally close, for a target beyond the links' lengths and for others (of 4500 poses that
-# can be reached, 3 had 6 of them before one converged, and none had 12), and what may lie between, relative.
+# can be reached, 3 had 6 of them before one converged, and none had 12); relative differences below SAME count
+# as equal.
 BEYOND = 3
 AGREEING = 12
 SAME = 1e-6
@@ -218,7 +219,7 @@ class _Bounds:
         self.low = np.full(tree.nq, -np.inf)
         self.high = np.full(tree.nq, np.inf)
         _, places, (ratio, offset, *ends) = tree.limits
-        at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        at = np.flatnonzero(ratio if limits else 0 * ratio)  # a constant joint keeps them
         # limits of a joint as limits of the coordinate that moves it, also through the ratio of a mimic
         low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
         np.maximum.at(self.low, places[at], low)
@@ -241,7 +242,7 @@ class _Bounds:
     def random(self, robot: Robot, rng: np.random.Generator, n: int, units: Array) -> Array:
         """Random configurations (n, nq) within the limits: uniform between limits that are finite.
 
-        units  what the others are multiplied by, (nq,)
+        units  factors of the unlimited coordinates, (nq,)
         """
         q = robot.random(rng, n) * units
         closed = np.isfinite(self.high - self.low)
@@ -361,7 +362,7 @@ def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
 
 
 def _links(at: Frame, chain: list[Body]) -> float:
-    """How long the links of a chain are together, from its root to the frame, without what slides."""
+    """Length of all links of a chain, from its root to the frame, without slides."""
     lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
     for body in chain:
         if isinstance(body.joint.group, Revolute | Spherical):

@@ -1,4 +1,4 @@
-"""Gaits: periodic orbits of hybrid systems on groups, their stability, and what becomes of them.
+"""Gaits: periodic orbits of hybrid systems on groups, their stability, and their branches.
 
 segments      the segments of an orbit, simulated as one ensemble
 shooting      the equations of a periodic orbit, with derivatives through the hybrid flow

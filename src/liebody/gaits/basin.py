@@ -86,11 +86,11 @@ def basin(
     options: Mapping[str, Any] | None = None,
     **sweeping: Any,
 ) -> Basin:
-    """Simulate from each point of a grid, by `lb.sweep`, and find what attracts which.
+    """Simulate from each point of a grid, by `lb.sweep`, and find the attractor of each.
 
     axes       {name: values}; names of parameters are given to the system
     state      {name: (n,)} -> q0 (n, nq), v0 (n, nv)
-    store      folder of the results; after a kill the same call goes on with what is missing
+    store      folder of the results; after a kill the same call runs the chunks that are missing
     section    guard at whose events motions are compared, or (name, direction), as of `periodic_orbit`
     t_end      how long each start is simulated                                                          [s]
     symmetries, parameters, scale  as of `periodic_orbit`

@@ -1,4 +1,4 @@
-"""Continuation: a curve of periodic orbits over a parameter, and what happens to them on it.
+"""Continuation: a curve of periodic orbits over a parameter, and the bifurcations on it.
 
 With all unknowns z of the equations r(z) = 0, the parameter among them, the next orbit lies in the plane
 through z + ds t across the tangent t, so that the curve may turn (pseudo-arclength; Doedel 2007).
@@ -85,7 +85,7 @@ class Bifurcation:
 
 @dataclass(frozen=True)
 class Branch:
-    """Orbits along a parameter in the order of the curve, what happens there, why it ends below and above.
+    """Orbits along a parameter in the order of the curve, bifurcations, why it ends below and above.
 
     Each orbit has the parameter among its `parameters`.
     """
@@ -120,7 +120,7 @@ class Branch:
 
         path    file to write, its suffix says how: .png, .pdf, .svg
         others  more branches over the same parameter
-        of      orbit -> a number, or several, as of all its nodes; label: what it is called
+        of      orbit -> a number, or several, as of all its nodes; label: its name on the axis
         """
         from .pictures import branches
 
@@ -139,7 +139,7 @@ def continuation(
     tolerance: float = ENOUGH,
     shortest: float = SHORTEST,
 ) -> Branch:
-    """Follow a periodic orbit over a parameter, both ways along the curve, and name what happens on it.
+    """Follow a periodic orbit over a parameter, both ways along the curve, and name the bifurcations.
 
     orbit      where it starts, from `periodic_orbit`
     parameter  name of a parameter of the system, a number
@@ -149,7 +149,7 @@ def continuation(
     most       how many orbits to follow to either side
     locate     "all" bifurcations and changes of events; "stability": those at which stability changes
     precision  to which a crossing multiplier is brought to the unit circle, or values over the step; where
-               it is not, an UnreachedPrecision warning says what was reached, as `Bifurcation.precision` does
+               it is not, an UnreachedPrecision warning gives the precision, as `Bifurcation.precision` does
     tolerance  of the equations, as of `periodic_orbit`
     shortest   step to be tried before the curve is given up, over the first step
 
@@ -182,7 +182,7 @@ def _warn_of_unreached(parameter: str, bifurcations: list[Bifurcation], precisio
 def _followed(
     curve: _Curve, orbit: PeriodicOrbit, bounds: tuple[float, float], most: int
 ) -> tuple[Branch, list[_On]]:
-    """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
+    """The curve to both sides of an orbit, without bifurcations; and its orbits with tangents."""
     if not bounds[0] < bounds[1]:
         raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
     first = curve.start(orbit)
@@ -321,6 +321,7 @@ class _Curve:
         names = [x for x in orbit.shooting.unknowns if x != parameter]
         size = positive("step", abs(step))
         self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: size})
+        # the parameter becomes the last unknown, and its unit the step of the user
         if self.shooting.system.parameters.defaults[parameter].size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
         self.parameter = parameter
@@ -416,7 +417,7 @@ class _Curve:
             return False
         return self.shooting.apart(orbit.q, orbit.v, orbit.point.q[n], orbit.point.v[n]) < 1e-5
 
-    # -- what happens between two orbits --------------------------------------------------------------------
+    # -- bifurcations between two orbits --------------------------------------------------------------------
 
     def happens(self, a: _On, b: _On, everything: bool, precision: float) -> list[Bifurcation]:
         """All bifurcations and changes of events from a to b."""

@@ -96,6 +96,7 @@ class PeriodicOrbit:
     @cached_property
     def family(self) -> int:
         """How many zero singular values the equations have beyond the trivial directions."""
+        # moves along the orbit and its symmetries are null vectors of every orbit
         sizes = np.linalg.svd(self.shot.jacobian, compute_uv=False)
         rank = int(np.count_nonzero(sizes > 1e-6 * sizes[0]))
         moves = self.shooting.free_period + len(self.shift)
@@ -157,7 +158,7 @@ class PeriodicOrbit:
 
         Errors: GaitError where there is none near.
         """
-        self.system.parameters.values(values, ())  # refuses what is not known
+        self.system.parameters.values(values, ())  # refuses unknown names
         point = replace(self.point, parameters={**self.point.parameters, **values})
         point = replace(point, period=self.shooting.period_of(point))
         point, shot, _ = self.shooting.solve(point, tolerance, tries)
@@ -264,7 +265,7 @@ def periodic_orbit(
 
 
 def _values(system: HybridSystem, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
-    system.parameters.values(given, ())  # refuses what is not known
+    system.parameters.values(given, ())  # refuses unknown names
     defaults = {name: x[()] for name, x in system.parameters.defaults.items() if name in unknowns}
     return {**defaults, **given}
 
@@ -274,6 +275,7 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     time = first.period / shooting.segments
     at = (first.q[0], first.v[0])
     nodes = [at]
+    # one segment after the other: each start is the end of the segment before
     for _ in range(shooting.segments):
         q, v = (x[None] for x in at)
         _, (end,) = shooting.arrive(shooting.flow, q, v, first.parameters, time)
@@ -302,6 +304,7 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     )
     q = run.final.q
     v = run.final.v
+    # with a section: the state at the last return of the second period
     returns = shooting.returns(run.events, T / m)
     if len(returns) >= 2 * m:
         last = returns[2 * m - 1]

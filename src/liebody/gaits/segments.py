@@ -22,7 +22,7 @@ AT_START = 1e-2  # events of the section before this share of the time belong to
 
 
 class GaitError(IntegrationError):
-    """A periodic orbit that is not found: the message says what happens instead."""
+    """No periodic orbit is found: the message says where the motion goes instead."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,7 @@ class Segments:
             raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
         if self.difference is not None:
             return self._by_differences(at, time, self.difference)
+        # derivatives of each end by the start of its segment and the unknown parameters
         flow = self._varied
         arcs = []
         run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
@@ -305,6 +306,7 @@ def _symmetries(system: HybridSystem, given: Any) -> np.ndarray:
     rank = np.linalg.matrix_rank(xi) if len(xi) else 0
     if rank < len(xi):
         raise ModelError("symmetries: one follows from the others; leave it out")
+    # a subalgebra contains the bracket of any two of its vectors
     for a in xi:
         for b in xi:
             bracket = np.asarray(system.group.ad(a) @ b, float)

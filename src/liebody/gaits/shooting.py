@@ -55,7 +55,7 @@ class Shooting(Segments):
     """
 
     def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
-        """The same equations, with these parameters as unknowns; sizes: what is small, of some of them."""
+        """The same equations, with these parameters as unknowns; sizes: small changes of some of them."""
         return replace(self, unknowns=names, sizes={**self.sizes, **sizes})
 
     def doubled(self) -> Shooting:
@@ -84,7 +84,7 @@ class Shooting(Segments):
         return self.layout.size
 
     def unit(self, at: Point) -> Array:
-        """By what unknowns are scaled: `scale`, the period, one, the sizes of the parameters."""
+        """The scales of the unknowns: `scale`, the period, one, the sizes of the parameters."""
         T = [at.period] if self.free_period else []
         nodes = np.tile(self.scale, self.segments)
         return np.concatenate([nodes, T, np.ones(len(self.symmetries)), self._sizes(at)])
@@ -140,6 +140,7 @@ class Shooting(Segments):
 
     def _nearer(self, q0: Array, q: Array, s: Array) -> tuple[Array, Array, Array]:
         """A step of Newton's method towards the nearest shift: s after it, the logarithm before it, ds."""
+        # least squares: the logarithm becomes orthogonal to the symmetries
         group = self.system.group
         xi = self.symmetries.T
         e = np.asarray(group.difference(self.shifted(q0, s), q))

@@ -129,7 +129,7 @@ def stabilize(
     if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
         what = f"{', '.join(inputs)} do not reach all that is unstable; give others, or more"
         raise GaitError(what if gain is None else "the gain does not make all multipliers less than 1")
-    gain = unit[:, None] * K @ W.T / scale  # without what lies along the symmetries
+    gain = unit[:, None] * K @ W.T / scale  # zero along the symmetries
     # measure: simulated returns from both sides along each direction, with the feedback applied
     h = 1e-5
     steps = np.kron(scale * W.T, [[h], [-h]])

@@ -7,7 +7,7 @@
 
 or by name: `gymnasium.make("liebody.interop.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=9)`;
 a `Walker` is "liebody.interop.gym:liebody/Walker-v0", with its arguments after the name. The members of a
-vector are lanes of one compiled loop; each does what a single environment does with its seed.
+vector are lanes of one compiled loop; each behaves like a single environment with its seed.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     autoreset_mode  of `gymnasium.vector.AutoresetMode`: NEXT_STEP, SAME_STEP or DISABLED
     threads         that share the members
 
-    Member i with the seed s of `reset` does what `Env` does with the seed s + i.
+    Member i with the seed s of `reset` behaves like `Env` with the seed s + i.
     """
 
     def __init__(

@@ -171,6 +171,7 @@ def _advice() -> str:
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     """A library of runtime/xla.h for arrays of these shapes, one for each name."""
+    # sizes as tables, then the text of the runtime that reads them
     lines = [
         f"/* {name} */",
         "#include <stdint.h>",
@@ -189,7 +190,7 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     return library
 
 
-# -- the primitive, and what JAX asks of it -----------------------------------------------------------------
+# -- the primitive, and its rules for JAX -------------------------------------------------------------------
 
 PRIMITIVE = Primitive("liebody")
 PRIMITIVE.multiple_results = True
@@ -254,6 +255,7 @@ def _map(arrays: Any, axes: Any, *, f: Shaped, primitive: Primitive = PRIMITIVE)
     return outputs, [0] * len(outputs)
 
 
+# XLA on the CPU, forward and reverse derivatives, vmap
 PRIMITIVE.def_abstract_eval(_shapes)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")
 ad.primitive_jvps[PRIMITIVE] = _push
@@ -261,11 +263,11 @@ ad.primitive_transposes[PRIMITIVE] = _pull
 batching.primitive_batchers[PRIMITIVE] = _map
 
 
-# -- what is called on NumPy arrays: simulations ------------------------------------------------------------
+# -- functions on NumPy arrays: simulations -----------------------------------------------------------------
 
 
 class Called(Shaped):
-    """A function of arrays that is called, with what differentiates it, found in the same way.
+    """A Python function of arrays, with its tangents and adjoints, which JAX calls back.
 
     call      (*arrays) -> arrays, with leading axes that all of them have
     tangents  (*arrays, *directions) -> tangents of the results, linear in the directions
@@ -327,7 +329,7 @@ ad.primitive_transposes[CALLED] = _back
 batching.primitive_batchers[CALLED] = functools.partial(_map, primitive=CALLED)
 
 
-# -- what users hold ----------------------------------------------------------------------------------------
+# -- for users ----------------------------------------------------------------------------------------------
 
 
 def function(kernel: Kernel | Function | Program) -> Callable[..., Any]:
@@ -444,10 +446,9 @@ class RobotFunctions:
                 return algorithm.tuple_of(*outputs)
             return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-        # type: ignore[attr-defined]
         method.__name__ = algorithm.name
         method.__doc__ = algorithm.text
-        method.__signature__ = signature
+        method.__signature__ = signature  # type: ignore[attr-defined]
         return method
 
 

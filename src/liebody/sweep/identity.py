@@ -49,7 +49,7 @@ class _Walk:
         return self.known[id(x)][1]
 
     def contents(self, x: Any) -> list[str]:
-        """Texts that say what x is."""
+        """Texts that identify x."""
         # values are known by what they hold ...
         if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
             return [repr(x)]
@@ -67,7 +67,7 @@ class _Walk:
             return [self.digest(x.func), self.digest(x.args), self.digest(x.keywords)]
         if isinstance(x, types.MethodType):
             return [self.digest(x.__func__), self.digest(x.__self__)]
-        # ... functions by their code and by what they use ...
+        # ... functions by their code and by the names they use ...
         if isinstance(x, types.FunctionType):
             return self.function(x)
         if isinstance(x, types.CodeType):
@@ -166,14 +166,14 @@ def _of_library(file: str) -> bool:
 
 @functools.cache
 def _in_library(file: str, path: tuple[str, ...]) -> bool:
-    """Whether a file is of this package, of Python, or of what was installed, wherever `path` finds that."""
+    """Whether a file belongs to this package, to Python, or to a package installed on `path`."""
     place = os.path.realpath(file)
     return place.startswith(_libraries(path)) or any(f"{os.sep}{x}{os.sep}" in place for x in INSTALLED)
 
 
 @functools.cache
 def _libraries(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders of libraries; those on the path hold the records of what was installed into them."""
+    """Folders of libraries; on the path, those with records of installed packages."""
     installed = (x for x in path if x and any(Path(x).glob("*.dist-info")))
     return tuple(os.path.realpath(x) + os.sep for x in (PACKAGE, *STANDARD, *installed))
 

@@ -55,7 +55,7 @@ class Inventory:
         self.path = path
         self.digests = self._digests()
         about = self._json("zarr.json")
-        try:  # what is written there may be anything: the store may be anybody's
+        try:  # nothing in the file can be trusted: the store may be anybody's
             about = about["attributes"]
             if about["format_version"] != FORMAT_VERSION:
                 raise SweepError(_foreign(path))
@@ -325,7 +325,7 @@ def to_disk(files: Iterable[Path]) -> None:
 
 
 def remove(path: Path, store: Path) -> None:
-    """Remove what is at a path within a store, or a file that is in place of one of its folders."""
+    """Remove a file or folder within a store, or a file that stands in place of one of its folders."""
     _check_inside(path, store)
     # a file may stand where a folder of the store should be: remove that file
     while not path.parent.is_dir() and path.parent != store:
@@ -350,7 +350,7 @@ def _check_inside(path: Path, store: Path) -> None:
 
 
 def _check_definition(definition: dict[str, Any]) -> None:
-    """Raise an error for a definition of a sweep that lacks what is compared with another one's."""
+    """Raise an error for a definition of a sweep that lacks entries needed for a comparison."""
     for axis in definition["axes"].values():
         math.prod(axis["shape"]), axis["range"][0], axis["range"][1], axis["digest"][:1]
     definition["parts"].items()

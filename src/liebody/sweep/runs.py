@@ -177,6 +177,7 @@ def _wanted(found: Results, outputs: Outputs, name: str) -> Results:
     for output in outputs:
         if output not in found.values:
             raise WrongResults(f"{name} has no output {output!r}; there are {', '.join(found.values)}")
+    # end times and causes stay with any choice of outputs: they tell which members ended early
     kept = {x: value for x, value in found.values.items() if x in (*outputs, "cause", "end_time")}
     named = {output: tuple(axes) for output, axes in outputs.items() if axes}
     return replace(found, values=kept, dims={**found.dims, **named})
@@ -193,6 +194,7 @@ def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 
 def _results(name: str, value: Any, n: int) -> np.ndarray:
+    # objects may be texts; the store keeps strings of any length
     array = np.asarray(value)
     texts = array.dtype.kind != "O" or all(isinstance(x, str) for x in array.ravel())
     if array.dtype.kind not in "biufcUTO" or not texts:

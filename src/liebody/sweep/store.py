@@ -70,7 +70,7 @@ class DamagedStore(UserWarning):
 
 
 class WrongResults(SweepError):
-    """Results of which one chunk is enough to know that they are not what was asked for."""
+    """Results that do not have the outputs asked for: no other chunk can have them either."""
 
 
 Outcome = Results | Failure
@@ -165,6 +165,7 @@ class Store:
         shape = self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
+        # a failed chunk holds fill values, so that every recorded chunk has all files
         if isinstance(outcome, Failure):
             cause = np.full(shape, outcome.cause)
             status = np.full(shape, FAILED)
@@ -269,7 +270,7 @@ class Store:
                 array[...] = values
 
     def _check_units(self, names: Sequence[str]) -> None:
-        """Raise SweepError for units of what is neither a parameter nor a result."""
+        """Raise SweepError for units of names that are neither a parameter nor a result."""
         names = [name for name in names if name not in ABOUT]
         for name in self.units:
             if name not in names:
@@ -292,6 +293,7 @@ class Store:
             remains.unlink()
         # files of the whole store come from their copies, damaged and half-written chunks are removed
         damages = inventory.restore()
+        # chunks are compared with their records, one after the other
         for k, place in enumerate(self.space.places):
             damage = inventory.damage_of(place)
             if damage:
@@ -322,7 +324,7 @@ class Store:
                 raise SweepError(f"{self.path} cannot be read as a store: {words_of(error)}") from error
 
     def _remove_unfinished(self) -> None:
-        """Remove what processes left that were killed when they made the store."""
+        """Remove unfinished stores of processes that were killed while they made them."""
         ours = re.compile(rf"\.{re.escape(self.path.name)}\.[0-9a-f]{{12}}\.new").fullmatch
         for folder in [
             folder for folder in self.path.parent.iterdir() if ours(folder.name) and not folder.is_symlink()

@@ -1,4 +1,4 @@
-"""The call `sweep`: it cuts a grid into chunks, has them run, and records what they give."""
+"""The call `sweep`: it cuts a grid into chunks, has them run, and records their results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def sweep(
     """
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     locks()
-    # 1. the chunks, and what runs one of them
+    # 1. the chunks, and the task that runs one of them
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(names(outputs), ())
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 0):
@@ -151,9 +151,8 @@ def sweep(
     return open_store(path)
 
 
-# type: ignore[attr-defined]
-sweep.verify = verify
-sweep.repair = repair
+sweep.verify = verify  # type: ignore[attr-defined]
+sweep.repair = repair  # type: ignore[attr-defined]
 
 
 def _collect(

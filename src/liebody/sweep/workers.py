@@ -41,8 +41,8 @@ def attempt(
 ) -> Outcome:
     """The results of a chunk, or the error; but not of a handler of a signal that was there before.
 
-    caught  what the function may raise. In a worker that is everything: whatever a function raises there is
-            its own, because Ctrl-C is for the parent, and nobody else would hear of it
+    caught  errors that count as the function's. In a worker these are all: Ctrl-C is for the parent, and
+            nobody else would report an error there
     """
     handlers = {_code_of(_signal.getsignal(number)) for number in _signal.valid_signals()}
     try:
@@ -73,7 +73,7 @@ def _code_of(handler: Any) -> Any:
 def in_this_process(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters
 ) -> Generator[tuple[int, Outcome]]:
-    """One chunk after the other. Ctrl-C and what else is no error of the function end the sweep."""
+    """Run one chunk after the other. Ctrl-C, and anything that is no error of the function, ends it."""
     for k in chunks:
         yield k, attempt(run, parameters(k), (Exception, SystemExit))
 
@@ -237,7 +237,7 @@ def _end_with_parent() -> None:
 def on_a_cluster(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, client: Client
 ) -> Generator[tuple[int, Outcome]]:
-    """By the workers of a Dask cluster; what they lose is run again."""
+    """Run chunks by the workers of a Dask cluster; chunks that they lose are run again."""
     from distributed import as_completed
 
     payload = pickled(run)
@@ -273,7 +273,7 @@ def run_pickled(payload: bytes, parameters: dict[str, Any]) -> Outcome:
 
 
 def pickled(run: Callable[[Any], Results]) -> bytes:
-    """The function with what it encloses, also if it is of a notebook or a script."""
+    """The function with all that it encloses, also from a notebook or a script."""
     import cloudpickle
 
     try:

@@ -36,7 +36,7 @@ class Equations(Parts):
     form          of the Coriolis matrix C
     simplified    whether expressions are brought to a short form
 
-    M, C, g, kinetic, potential, equations and what the methods need is computed when it is first asked for.
+    M, C, g, kinetic, potential, equations and all other parts are computed when they are first asked for.
     """
 
     def latex(self, *parts: str, **expressions: Any) -> str:
@@ -98,7 +98,7 @@ class Equations(Parts):
     def python(self, *outputs: str, name: str | None = None, **expressions: Any) -> str:
         """A Python module with one function of floats, from q, v, a (as far as needed) and the parameters.
 
-        outputs      what it returns, parts as of `latex`; M, C and g if none is named
+        outputs      parts to return, as of `latex`; M, C and g if none is named
         name         of the function; the robot's if None
         expressions  others by name, as of `latex`; their symbols become parameters
 

@@ -91,7 +91,7 @@ class Derivation:
     def results(
         self, name: str, algorithm: Callable[..., Any], **options: Any
     ) -> list[tuple[tuple[int, ...], Any]]:
-        """As `closed_forms`; what is too large to be simplified comes as the algorithm makes it."""
+        """As `closed_forms`; results too large to be simplified come as the algorithm makes them."""
         shapes: list[tuple[int, ...]] = []
 
         def compute(equations: Derivation) -> list[Any]:

@@ -32,7 +32,7 @@ def equations_of(
     names: tuple[Sequence[Any] | None, ...],
     floating: bool,
 ) -> Equations:
-    """The `Equations` of what `liebody.symbolic` takes."""
+    """The `Equations` for the arguments of `liebody.symbolic.equations`."""
     coriolis_form(form)
     values: dict[Any, float] = {}
     # a bundled model has symbols for its parameters, as m1 and l1; any other tree for its numbers
@@ -145,7 +145,7 @@ def _tex(component: str, joint: str, dot: bool = False) -> str:
 
 
 def _check_distinct(name: str, kinds: Mapping[str, Sequence[Any]]) -> None:
-    """Refuse two symbols of one name: what they stand for could not be told apart on paper."""
+    """Refuse two symbols of one name: on paper they could not be told apart."""
     seen: dict[str, str] = {}
     for kind, symbols in kinds.items():
         for symbol in symbols:

@@ -22,7 +22,7 @@ from . import floating
 from .derivation import STATE, Derivation
 from .polynomials import TooLarge
 
-PARTS = {  # what has a name here, and what stands before it in LaTeX
+PARTS = {  # names of parts, with their left-hand sides in LaTeX
     "M": "M(q)",
     "C": "C(q, v)",
     "g": "g(q)",
@@ -151,7 +151,7 @@ class Parts(Derivation):
         return self.of("coriolis_matrix", form=form)
 
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:
-        """What an algorithm computes, in closed form: a scalar, column, matrix or array, or several of them.
+        """The result of an algorithm in closed form: a scalar, column, matrix or array, or several of them.
 
         algorithm  the name of a method of robots, such as "pose", "jacobian", "centroidal_momentum_matrix",
                    or of a part, such as "connection"; or a function f(tree, ...) of NumPy operators and

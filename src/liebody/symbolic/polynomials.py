@@ -2,9 +2,8 @@
 
 The equations of motion of a tree are polynomials in the sines and cosines of its angles, its quaternions,
 velocities and parameters. On polynomials sin^2 + cos^2 = 1 is a rewriting rule, and gives each function one
-normal form, in which what cancels is gone. Quotients are kept in lowest terms: their denominators are
-products of known factors, so that trial division by these tells what cancels. All that is decided by
-arithmetic, and needs no search:
+normal form, without terms that cancel. Quotients are kept in lowest terms: their denominators are products
+of known factors, so that trial division finds common factors. Arithmetic decides all that, without a search:
 
     trace -> normal form (`Ring.evaluate`) -> short expression (`Ring.expression`).
 
@@ -156,7 +155,7 @@ class Quotients:
         for m, p in parts.items():
             missing = {k: e - exponent(m, k) for k, e in powers.items()}
             numerator = add(numerator, self.product(p, self._denominator(missing)))
-        # what divides the numerator cancels: trial division by the known factors
+        # known factors that divide the numerator cancel
         for k in powers:
             while powers[k] and (q := self.quotient(numerator, self.denominators[k])) is not None:
                 numerator = q
@@ -181,8 +180,8 @@ class Quotients:
     def quotient(self, a: Polynomial, b: Polynomial) -> Polynomial | None:
         """a / b if it is a polynomial, of polynomials in normal form; else None.
 
-        (p + q x)(p - q x) is free of an x with a rule, and what divides by such a polynomial does so
-        coefficient by coefficient.
+        (p + q x)(p - q x) is free of an x with a rule, and division by such a polynomial works coefficient by
+        coefficient.
         """
         for k in self.squares:
             if any(exponent(m, k) for m in b):
@@ -237,7 +236,7 @@ class Quotients:
             return x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
 
         def of_sympy(op: str, rule: Callable[..., Any]) -> Callable[..., Any]:
-            """Conditions, which stay SymPy's, and what is no quotient of polynomials: a new generator."""
+            """Conditions stay SymPy's; other functions that are no quotients become new generators."""
             if op in CONDITIONS:
                 return lambda *x: rule(*map(expression, x))
             return lambda *x: self.from_sympy(rule(*map(expression, x)))

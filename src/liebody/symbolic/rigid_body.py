@@ -28,7 +28,7 @@ KINDS = ("principal", "diagonal", "body", "general")
 
 
 class CallableText(str):
-    """A text that is its own result when it is called: what was a property stays one for its callers."""
+    """A text that is its own result when it is called: `x.text` and `x.text()` are the same."""
 
     __slots__ = ()
 
@@ -108,6 +108,7 @@ class RigidBodyEquations:
         """For each equation, coefficients and the products of velocities they stand before."""
         sympy = _sympy()
         columns = self.M * sympy.Matrix(self.rates) + self.C * self.v
+        # each equation as a polynomial in rates and velocities: like products are collected
         symbols = (*self.rates, *self.velocities)
         rows: list[list[tuple[Any, Any]]] = []
         for entry in columns:
@@ -149,16 +150,17 @@ def rigid_body_equations(
                 ... and the first moments m c_x, ... "general": M_11, M_12, ..., any symmetric M.
                 Or a symmetric matrix of SymPy expressions or numbers, (dim, dim), or (6, 6), angular first,
                 for SE3 and its subgroups. Only "general" and a matrix for groups that do not move a body
-    velocities  names; by default p, q, r and u, v, w for what turns about or slides along x, y, z, and
-                v_1, v_2, ... for other groups. Their rates are these with `dot`: LaTeX prints a dot
+    velocities  names; by default p, q, r for rotations about x, y, z, u, v, w for translations along them,
+                and v_1, v_2, ... for other groups. Their rates are these with `dot`: LaTeX prints a dot
     efforts     names; by default tau_ and the name of the velocity
 
-    A helical group's pitch is the symbol h. The equations are those of `mechanisms.RigidBody`.
+    A helical group's pitch is the symbol h. `mechanisms.RigidBody` has the same equations in numbers.
 
     Raises ModelError for names that collide, for an inertia that is not symmetric, is singular whatever its
     symbols are, or is made of numbers and not positive definite, and for a group whose bracket is none;
     ShapeError for wrong shapes.
     """
+    # symbols of velocities, rates, efforts and momenta, by their names
     sympy = _sympy()
     c = structure_constants(group)
     n = group.dim
@@ -184,6 +186,7 @@ def rigid_body_equations(
     )
     if {s.name for s in p} & {s.name for s in (*v, *M.free_symbols)}:
         p = tuple(sympy.Symbol(f"P_{i + 1}", real=True) for i in range(n))
+    # [e_i, e_j] = c_kij e_k: the matrices of v -> ad_v and p -> ad~_p
     ad = sympy.zeros(n, n)
     coad = sympy.zeros(n, n)
     for k, i, j in np.argwhere(c):
@@ -251,6 +254,7 @@ def boltzmann_hamel_equations(
         raise ModelError("S(x) is singular at every x, and v = S(x) dx/dt are no velocities")
     inverse = matrix.inv().applyfunc(tidy)
 
+    # curl of the rows of S, seen in the velocities
     curls = []
     for j in range(n):
         rows = [[matrix[j, a].diff(x[b]) - matrix[j, b].diff(x[a]) for b in range(n)] for a in range(n)]
@@ -293,6 +297,7 @@ def _letter(twist: np.ndarray) -> str | None:
     for part, letters in ((angular, LETTERS[:3]), (linear, LETTERS[3:])):
         if part.any():
             along = np.flatnonzero(part)
+            # along one axis, and not about a line beside the origin
             straight = len(along) == 1 and part[along[0]] == 1 and not np.cross(part, linear).any()
             return letters[along[0]] if straight else None
     return None
@@ -309,6 +314,7 @@ def _twists(sympy: Any, group: LieGroup) -> Any:
         h = sympy.Symbol("h", real=True)
         for j in range(group.dim):
             if any(S[:3, j]):
+                # the pitch is the part of the translation along the axis
                 axis = S[:3, j]
                 S[3:, j] = S[3:, j] + (h - _rational(sympy, group.pitch)) * axis
     return S
@@ -334,6 +340,7 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
         full = _body(sympy, inertia)
     else:
         full = _matrix(sympy, "inertia", inertia)
+    # restricted to the motions of the group
     if full.shape == (6, 6) and S is not None:
         full = S.T * full * S
     if full.shape != (n, n):
@@ -378,6 +385,7 @@ def _check_symbolic_inertia(sympy: Any, M: Any, n: int) -> None:
                     f" {M[i, j]}"
                 )
     symbols = sorted(M.free_symbols, key=str)
+    # fractions of primes in place of symbols: singular there means singular whatever they are
     trial = M.subs({s: sympy.Rational(sympy.prime(k + 5), sympy.prime(k + 3)) for k, s in enumerate(symbols)})
     if n and trial.rank() < n:
         direction = ", ".join(map(str, trial.nullspace()[0]))

@@ -26,7 +26,7 @@ from .polynomials import (
 )
 
 READABLE = 2_000  # terms of an entry; beyond, nobody reads what comes out
-SHARED = 40  # terms of which what they share is taken out
+SHARED = 40  # most terms of sums from which common factors are taken out
 
 
 class Ring(AngleForms):

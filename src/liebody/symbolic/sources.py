@@ -30,7 +30,7 @@ Assignments = list[tuple[Any, Any]]
 OF_PROGRAMS = frozenset(  # words of the templates in programs/
     "field main start t y dy q v M force rate h k n i j k1 k2 k3 k4 x steps NQ NV N".split()
 )
-WORDS = {"g": "gravity"}  # what an output is called in code where g may be a parameter
+WORDS = {"g": "gravity"}  # names of outputs in code, where g may be a parameter
 INDENT = "    "
 WORDS_OF_C = frozenset(
     "auto break case char const continue default do double else enum extern float for goto if inline int long"
@@ -67,7 +67,7 @@ class InitialValueProblem:
 
 
 def symbols_in(expressions: Iterable[Any]) -> set[Any]:
-    """The symbols in expressions and matrices; what they share is looked at once, not wherever it occurs."""
+    """The symbols in expressions and matrices; shared subexpressions are looked at once."""
     seen: set[Any] = set()
     pending = [x for e in expressions for x in (sympy.flatten(e) if hasattr(e, "shape") else (e,))]
     while pending:
@@ -126,7 +126,7 @@ def program(
     formulas  of M, force and rate
     values    of the parameters; None for the time
 
-    One classical Runge-Kutta step after another. The template in programs/ has @words@ in place of what
+    One classical Runge-Kutta step after another. The template in programs/ has @words@ in place of all that
     differs from one program to the next.
     """
     printer = PRINTERS[language]()
@@ -153,7 +153,7 @@ def program(
 
 
 def _function(printer: Any, formulas: Formulas) -> tuple[str, str]:
-    """The text of a function, and what it is called."""
+    """The text of a function, and its name."""
     arguments = formulas.arguments
     parameters = formulas.parameters
     outputs = formulas.outputs
@@ -206,7 +206,7 @@ class Entries:
         self.symmetric = symmetric
 
     def places(self, first: int, word: Callable[[tuple[int, ...]], str]) -> Iterator[tuple[str, str]]:
-        """Each place, counted from `first`, and what stands there: its text, or the place that it repeats."""
+        """Each place, counted from `first`, with its text, or with the place that it repeats."""
         for at, text in zip(itertools.product(*map(range, self.shape)), self.texts, strict=True):
             at = tuple(i + first for i in at)
             repeats = self.symmetric and at[0] > at[1] and text != "0"

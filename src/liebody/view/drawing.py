@@ -53,11 +53,11 @@ RGB = ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
 THIN = 0.045  # radius of links, in their usual length
 ONE = np.eye(4)
-BOX = SpatialInertia.box(1.0, (1.0, 0.6, 0.3))  # what moves on a group that says nothing of its inertia
+BOX = SpatialInertia.box(1.0, (1.0, 0.6, 0.3))  # drawn for a group without an inertia
 
 
 class Solid(NamedTuple):
-    """A mesh on a body at a placement (4, 4), which may scale it; `layer` is what it is shown with."""
+    """A mesh on a body at a placement (4, 4), which may scale it, as part of a layer."""
 
     body: int
     mesh: Mesh
@@ -83,11 +83,11 @@ class Drawing:
 
     name      of the mechanism
     poses     q (..., nq) -> poses of the bodies (..., n, 4, 4), the world not among them
-    points    by name, (body, point (3,)): what may be traced, where forces act
+    points    by name, (body, point (3,)): points that may be traced, or at which forces act
     joints    by name, likewise: their places; bodies  the names of the bodies
     tip       the name of the point that is traced unless others are named; None: none
     inertias  of the bodies, each in its body's frame
-    solids, rods, floor   what is seen; the floor is a height [m], None: below everything
+    solids, rods, floor   the visible parts; the floor is a height [m], None: below everything
     contacts  by the name of an output with forces (..., n, 3), the n points at which they act
     """
 
@@ -190,7 +190,7 @@ def _of_tree(tree: Tree, system: Any) -> Drawing:
 
 
 def _add_contact(found: Drawing, element: Any) -> None:
-    """The points of an element at which forces act, and what they touch, if it is a contact."""
+    """The points of an element at which forces act, and the ground that a contact touches."""
     points = getattr(element, "points", ())
     points = tuple(pair[0] for pair in getattr(element, "pairs", ())) or points  # spheres that meet
     if not points or not found.points.keys() >= set(points):

@@ -135,7 +135,7 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
 def _apart(rows: Array, least: float, first: float, last: float) -> Array:
     """Rows (n,) in their order, moved so that they are at least so far apart, within a picture."""
     for _ in range(100):
-        # neighbours that are too near push each other apart by half of what they overlap
+        # neighbours that are too near push each other apart by half of their overlap
         overlap = np.maximum(0, least - np.diff(rows))
         rows = rows + 0.5 * (np.concatenate([[0], overlap]) - np.concatenate([overlap, [0]]))[: len(rows)]
         rows = rows.clip(first, last)
@@ -230,7 +230,7 @@ class _Painter:
         return np.asarray(image)
 
     def extent(self, k: int) -> tuple[float, float]:
-        """The first and the last column of what is drawn of the first member."""
+        """The first and the last column of the first member in the picture."""
         parts = [self._solids(0, k), *self._rods(0, k)]
         columns = self._seen(np.concatenate([x.vertices for x in parts]))[0][:, 0] / FINE
         return columns.min(initial=np.inf), columns.max(initial=-np.inf)
@@ -240,7 +240,7 @@ class _Painter:
         T = self.scene.poses[m, k, body]
         return self._seen(T[:3, :3] @ point + T[:3, 3])[0] / FINE
 
-    # -- what there is ---------------------------------------------------------------------------------------
+    # -- triangles of a sample -------------------------------------------------------------------------------
 
     def _solids(self, m: int, k: int) -> Painted:
         T = self.scene.poses[m, k]

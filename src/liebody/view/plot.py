@@ -154,7 +154,7 @@ def plot_motion(
 
 
 def _members(run: Run, most: int) -> tuple[int, Callable[[Array, int], Array]]:
-    """How many members are drawn; and what takes theirs, (members, nt, ...), of values with own axes."""
+    """How many members are drawn; and a function that takes them out of values with `own` last axes."""
     count = int(np.prod(run.batch))
     chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
 

@@ -23,7 +23,7 @@ from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of,
 from .meshes import sphere
 
 Array = Any
-# of what is kept of poses
+# of the poses that a page holds
 MOST_SAMPLES = 1500
 MOST_BYTES = 1_400_000
 BYTES = 28  # of a pose
@@ -101,7 +101,7 @@ class Scene:
     def floor(self) -> float | None:
         """The height of the floor: of a contact, of the world's origin if nothing is lower, or below all.
 
-        A body alone has none, nor has what falls far.
+        A body alone has none, nor has a mechanism that falls far.
         """
         if self.drawing.floor is not None or self.drawing.single or np.ptp(self.path[:, 2]):
             return self.drawing.floor
@@ -111,7 +111,7 @@ class Scene:
 
     @cached_property
     def path(self) -> Array:
-        """Where the camera looks at over time (nt, 3): along with what travels far, else at the middle."""
+        """The point that the camera looks at (nt, 3): the middle, or a mechanism that travels far."""
         low, high = self.bounds
         middle = np.broadcast_to((low + high) / 2, (len(self.t), 3))
         travel = np.ptp(self.poses[0, :, -1, :3, 3], axis=0)
@@ -279,7 +279,7 @@ def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
 
 
 def _side_by_side(poses: Array, members: int) -> Array:
-    """The members in a row along x; what is fixed to the world goes with them."""
+    """The members in a row along x, each with the parts that are fixed to the world."""
     width = APART * max(float(np.ptp(poses[..., 1:, 0, 3])), 0.6 * float(np.ptp(poses[..., 1:, 2, 3])), 0.1)
     moved = poses.copy()
     moved[..., 0, 3] += (width * (np.arange(members) - (members - 1) / 2))[:, None, None]

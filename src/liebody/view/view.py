@@ -24,7 +24,7 @@ CELL = 460  # height of a notebook's cell [px]
 
 
 def require_for(path: Path) -> None:
-    """Raise MissingPackage where what writes a picture or a film of this suffix is not installed."""
+    """Raise MissingPackage where the writer of pictures or films of this suffix is not installed."""
     if path.suffix in (".gif", ".png"):
         require("films and pictures", "PIL", extra="view")
     elif path.suffix == ".mp4":
@@ -48,7 +48,7 @@ class View:
 
         progress  whether to show a bar that counts the frames of a film; default: on a terminal, when it
                   takes long
-        options   of films and pictures: width and height [px], layers (what is seen, such as "frames"); of
+        options   of films and pictures: width and height [px], layers (visible parts, such as "frames"); of
                   films: seconds (how long they last), fps; of pictures: at (the time [s])
 
         Raises LiebodyError for other suffixes and layers, and for files that cannot be written.
@@ -87,8 +87,8 @@ class View:
     ) -> Figure:
         """A picture with names, as a figure of matplotlib: for papers and pages.
 
-        names   of what is named: "bodies" (at their centres of mass), "joints", "frames"
-        layers  what is seen beside the mechanism, such as "frames"
+        names   kinds of parts to name: "bodies" (at their centres of mass), "joints", "frames"
+        layers  visible parts beside the mechanism, such as "frames"
         width   and height                                                                            [px]
         at      the time that is shown; the first of a motion if None                                  [s]
 

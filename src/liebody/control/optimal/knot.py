@@ -15,7 +15,7 @@ from ...stepping.riccati import Sizes
 from .model import Cost, HeldStep, SolvedRates
 
 LONG = 60_000  # operations of a knot from which on directions are a loop
-BESIDE = 2  # directions in one turn of the loop, which share what they read
+BESIDE = 2  # directions in one turn of the loop, which share their operands
 
 Packed = tuple[Function | Program, Packing]
 
@@ -41,7 +41,7 @@ class KnotModel:
         """The function, and how a row of models is made of its results.
 
         The acceleration at the start is solved for column by column, in loops; directions of derivatives are
-        a loop over later stages, in which what does not depend on them is computed once. The compiler takes
+        a loop over later stages, and parts that do not depend on them are computed once. The compiler takes
         this program where it is long, a straight line elsewhere.
         """
         program = Program("knot", self._shapes)

@@ -88,7 +88,7 @@ class HeldStep(Sendable):
     ) -> _Point:
         """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`.
 
-        first  what `rates` gives at the start, if it is known: (2 nv, 1 + columns)
+        first  the result of `rates` at the start, if it is known: (2 nv, 1 + columns)
         """
         n = self.mechanism.nv
         nq = self.mechanism.nq
@@ -99,15 +99,17 @@ class HeldStep(Sendable):
         known = [] if first is None else [first]
 
         def velocity(t: Any, at: State) -> Array:
-            if known:
+            if known:  # only at the first stage
                 return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
             return _rates(at[0][nq:], a, at[1][n:], change)
 
         if self.method is None:
+            # semi-implicit Euler: v+ = v + h a first, then q+ = q exp(h v+)
             f = velocity(0.0, start)
             y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
         else:
+            # the stages of the method, on pairs of a state and its tangent
             pull = tangents.pulled if self.method.pulls_back else None
             steps = coefficients(self.method), velocity, tangents.advance, pull
             y, slope = stages(*steps, 0.0, h, start)[1]
@@ -132,7 +134,7 @@ class HeldStep(Sendable):
             return a, *by, factors, free
 
         a, results = solved_by_columns(program, mechanism.tree, equations, {"x": x, "u": u})
-        # each number of the derivatives once; zeros are structural and take no cell of what follows
+        # each number of the derivatives once; structural zeros take no cell
         cells, index = np.unique(results, return_inverse=True)
         used = ~zero_cells(program)[program.positions(cells)]
 
@@ -184,6 +186,7 @@ class HeldStep(Sendable):
         mechanism = self.mechanism
         n = self.mechanism.nv
         q, v, delta, nu = *np.split(at[0], [mechanism.nq]), *np.split(at[1], [n])
+        # chain rule: efforts depend on the state and the input, the acceleration on all three
         tau, slopes = self._acting(q, v, product(self.S, u))
         along = delta, nu, product(self.S, du)
         by_u = sum(product(A, x) for A, x in zip(slopes, along, strict=True))
@@ -191,7 +194,7 @@ class HeldStep(Sendable):
         return a, change(delta, nu, by_u)
 
     def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
-        """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
+        """Efforts with forces and limits applied, and their derivatives by q, v and tau, (nv, nv)."""
         mechanism = self.mechanism
         n = self.mechanism.nv
         none = np.zeros((n, n), int)
@@ -227,6 +230,7 @@ class Cost:
         self._scale = scale
         self._zero = np.zeros(sum(sizes), int)
         self._slopes: list[tuple[Function, ...]] = []
+        # the cost at (q exp(delta), v + nu, u + mu), to be differentiated at s = 0
         both = {**shapes, "s": sum(sizes)}
         for name, function in functions.items():
 
@@ -355,6 +359,7 @@ class Constraints:
 
         first  number of the first knot
         """
+        # a value that is no number breaks its constraint by any amount
         sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
         return [
             Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()

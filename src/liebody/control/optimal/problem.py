@@ -62,7 +62,7 @@ class OptimalControl(Sendable):
         self._sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
         self._bounds = bounds
 
-    # -- what is compiled ---------------------------------------------------------------------------------
+    # -- compiled functions -------------------------------------------------------------------------------
 
     @cached_property
     def shooting(self) -> ShootingPasses:
@@ -213,6 +213,7 @@ class OptimalControl(Sendable):
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""
+        # without gains a forward pass of full length is the motion under the inputs
         w.k[:] = 0
         w.K[:] = 0
         self.shooting.forward(w, np.ones(self.shooting.lanes))
