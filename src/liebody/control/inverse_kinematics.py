@@ -24,8 +24,8 @@ STATIONARY = "closest within reach"
 UNFINISHED = "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
 # Searches that end equally close, for a target beyond the links' lengths and for others (of 4500 poses that
-# can be reached, 3 had 6 of them before one converged, and none had 12); relative differences below SAME count
-# as equal.
+# can be reached, 3 had 6 of them before one converged, and none had 12). Relative differences below SAME
+# count as equal.
 BEYOND = 3
 AGREEING = 12
 SAME = 1e-6

@@ -275,6 +275,7 @@ def bifurcation_curve(
     Each orbit of the result has both parameters. The critical multiplier joins the equations (mu = 1,
     mu = -1, |mu|^2 = 1), with its derivative by central differences of simulations. Kuznetsov (2004), 10.3.
     """
+    # the same equations, with the test function as one more
     if bifurcation.kind not in TESTS:
         raise ConfigurationError(f"a {bifurcation.kind} is not followed; {', '.join(TESTS)} are")
     orbit = bifurcation.orbit
@@ -365,6 +366,7 @@ class _Curve:
         Newton's method solves for the other unknowns, from a guess on the chord, with the parameter kept at
         the bound. Raises GaitError where it finds a piece of the curve that does not lead out there.
         """
+        # the chord to the orbit beyond, cut at the bound
         chord = self.shooting.between(last.orbit.point, beyond.orbit.point)
         share = (bound - self.value(last.orbit)) / (self.value(beyond.orbit) - self.value(last.orbit))
         on, _ = self.correct(last, share * chord, np.eye(len(chord))[-1])

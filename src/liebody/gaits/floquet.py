@@ -51,6 +51,7 @@ def floquet(orbit: PeriodicOrbit) -> Floquet:
     names = list(orbit.trivial)
     U, W = orbit.across
     values, y = np.linalg.eig(orbit.across_trivial)
+    # the largest modulus first
     order = np.argsort(-np.abs(values), kind="stable")
     values = values[order]
     y = y[:, order]

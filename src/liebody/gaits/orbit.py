@@ -249,6 +249,7 @@ def periodic_orbit(
         raise ConfigurationError(
             "an orbit that is driven in time is one segment; segments would start at other times"
         )
+    # unknowns and equations; the period of a driven system is known
     shooting = Shooting(
         system, section=section, segments=segments, symmetries=symmetries, unknowns=unknowns,
         conditions=conditions, known_period=known, scale=scale, simulation=options, difference=difference,

@@ -101,6 +101,7 @@ class Segments:
             raise ConfigurationError(f"scale is {scale!r}, expected positive numbers")
         if self.difference is not None:
             positive("difference", self.difference)
+        # the period is given by the section, by a function, or is an unknown: one of the three
         if self.section and self.known_period:
             raise ConfigurationError("a section gives the period; leave the section or the function out")
         if self.segments > 1 and not self.section and system.memory.size:
@@ -135,6 +136,7 @@ class Segments:
         time = self.period_of(at) / self.segments
         if not time > 0:
             raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
+        # rough motions have no useful derivatives: differences of whole segments
         if self.difference is not None:
             return self._by_differences(at, time, self.difference)
         # derivatives of each end by the start of its segment and the unknown parameters
@@ -195,10 +197,12 @@ class Segments:
         ends = []
         for i, log in enumerate(run.events):
             events, back = self._return(log, time)
+            # returned, ended early, or neither until t_end
             cause = str(run.ends[i])
             if back is not None:  # it has returned
                 ends.append(End(back.q[0], back.v[0], float(back.t[0]), events, back, True, ""))
                 continue
+            # without a section, the end of the time is the end of the segment
             reached = not self.section and not cause
             until = float(run.end_times[i]) if cause else t_end
             ends.append(End(run.final.q[i], run.final.v[i], until, events, None, reached, cause))
@@ -218,6 +222,7 @@ class Segments:
         places = []
         last = 0.0
         for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
+            # a guard may chatter: a return comes after half of the usual time at least
             if self.at_section(*event) and log.t[i] - last > time / 2:
                 places.append(i)
                 last = log.t[i]

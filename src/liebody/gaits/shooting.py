@@ -112,6 +112,7 @@ class Shooting(Segments):
 
     def phases(self, at: Point, shot: Shot) -> Array:
         """Rows (n, size) of changes that only move an orbit along itself or its symmetries."""
+        # unit vectors along the flow and the symmetries, at the first node
         moves = [self.along_symmetries(at.q[0])]
         if self.free_period:
             moves.append(shot.arcs[-1].rate[:, None])
@@ -280,6 +281,7 @@ class Shooting(Segments):
         by = slope(*copies, directions).reshape(-1, len(r)).T
         _, _, shift, p = self.layout.places.values()
         by_period = self._given_period_by(at)
+        # the period is the sum of the times of the segments
         for i, arc in enumerate(arcs):
             by_period[2 * nv * i : 2 * nv * (i + 1)] += arc.late[: 2 * nv]
             by_period[p] += arc.late[2 * nv :]
@@ -351,6 +353,7 @@ class Shooting(Segments):
 
     def _why(self, before: list[Arc], after: list[Arc]) -> str:
         """Why Newton's method cannot go on."""
+        # other events on the way are the usual reason: there the equations are not smooth
         for one, other in zip(before, after, strict=True):
             a = one.end.events
             b = other.end.events

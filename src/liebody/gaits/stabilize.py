@@ -126,6 +126,7 @@ def stabilize(
         K = regulator(A, B, W.T @ q @ W, r)
     else:
         K = _gain(gain, len(unit), len(scale)) / unit[:, None] * scale @ W
+    # the closed return map must contract, also with a gain of the user
     if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
         what = f"{', '.join(inputs)} do not reach all that is unstable; give others, or more"
         raise GaitError(what if gain is None else "the gain does not make all multipliers less than 1")
@@ -137,6 +138,7 @@ def stabilize(
     starts = [orbit.system.group.integrate(orbit.q, x[:nv]) for x in steps]
     held = _changed(orbit, inputs, steps @ gain.T)
     ends = _after(orbit, np.array(starts, float), orbit.v + steps[:, nv:], held)
+    # central differences give the return map with feedback; its eigenvalues are measured multipliers
     x = orbit.coordinates(*ends) / scale @ W
     measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
     within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
@@ -152,6 +154,7 @@ def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:
     """States (n, nq), (n, nv) after one period."""
     shooting = orbit.shooting
+    # all starts in one ensemble, segment after segment
     for _ in range(shooting.segments):
         _, ends = shooting.arrive(shooting.motion, q, v, parameters, orbit.period / shooting.segments)
         q = np.stack([end.q for end in ends])

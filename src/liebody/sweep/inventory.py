@@ -83,6 +83,7 @@ class Inventory:
         """Note the files of an empty store at `path`, with their digests and copies."""
         names = [str(file.relative_to(path)) for file in files_below(path)]
         digests = {}
+        # each file with a copy and a digest; the list of digests carries its own
         for name in sorted(names):
             copy = path / COPY / name
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -198,6 +199,7 @@ class Inventory:
         """The damage of a chunk that was recorded; None if it is whole, or was not recorded."""
         while (record := self._record_of(place)) is not None:
             files = self.files(place)
+            # the record is read before the files: a chunk that is written meanwhile is looked at again
             if record == _chunk_digest(place, map(str, map(_readable, files))):
                 return None
             if record == self._record_of(place):  # and not written anew meanwhile
@@ -251,6 +253,7 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
     """
     path = path_of("store", store, SweepError)
     with access(path, "repair"):
+        # nobody else may write while chunks are removed
         inventory = Inventory(path)
         lock = locked(path)
         if lock is None:

@@ -101,6 +101,7 @@ class Simulation:
         n = len(next(iter(p.values())))
         options = dict(self.options)
         states = {name: _states(entries, p, n) for name, entries in self.given.items()}
+        # as many threads as the worker may use
         options["threads"] = self.threads or os.cpu_count() or 1
         if isinstance(self.system, HybridSystem):
             results = self._hybrid(states, p, options)
@@ -122,6 +123,7 @@ class Simulation:
         values = {"q": run.q, "v": run.v, **run.outputs}
         values |= {f"work_{name}": x for name, x in run.work.items()}
         values |= {f"memory_{name}": x for name, x in run.memory.items()}
+        # axes: members, time, then the axes of each output
         dims = {name: ("time", *numbered(name, x.ndim - 2)) for name, x in values.items()}
         values |= {"end_time": run.end_times, "cause": run.ends}
         return Results(values, dims, {"time": run.t}, {"time": "s", "end_time": "s"})
@@ -154,6 +156,7 @@ class Simulation:
 
 def _check_call(function: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> None:
     """Raise SweepError for options that a function does not take, or lacks, before anything is run."""
+    # wrong options are told before the first chunk runs, perhaps on another machine
     try:
         signature = inspect.signature(function)
     except ValueError:  # of a function that does not tell

@@ -62,6 +62,7 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
             raise ShapeError(f"bounds of {name} are {bounds[name]!r}, expected (lowest, highest)")
     engines = {"sobol": qmc.Sobol, "halton": qmc.Halton, "latin-hypercube": qmc.LatinHypercube}
     rng = np.random.default_rng(seed)
+    # numbers in [0, 1), scaled to the bounds of each parameter
     if method == "random":
         unit = rng.random((n, len(free)))
     elif method in engines:
@@ -90,6 +91,7 @@ class Space:
         for name in values.keys() & set(MADE):
             raise SweepError(f"{name!r} is made by the sweep itself; call the parameter otherwise")
         self.coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
+        # an axis of the grid for each array, or one axis for all members of a sample
         for name, value in values.items():
             inner = numbered(name, value.ndim - 1)
             if isinstance(axes, Sample):
@@ -145,6 +147,7 @@ class Space:
         for name, values in self.parameters(k).items():
             if values.ndim > 1:
                 continue
+            # texts have no order: the first and the last one
             first, last = (
                 (values[0], values[-1]) if values.dtype.kind in "UT" else (values.min(), values.max())
             )

@@ -190,6 +190,7 @@ class Store:
             return Failure(
                 f"the results are {sorted(found.values)}, those of the first chunk {sorted(expected)}"
             )
+        # shapes of members as in the first chunk, and types that fit without loss
         for name in expected:
             array = self.arrays[name]
             value = found.values[name]
@@ -380,6 +381,7 @@ def definition(
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """In words, what differs between two definitions."""
+    # axes and parts by their names, then all other entries
     for name in {**old["axes"], **new["axes"]}:
         was = old["axes"].get(name)
         now = new["axes"].get(name)

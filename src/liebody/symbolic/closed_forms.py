@@ -59,6 +59,7 @@ class Equations(Parts):
         def tex(x: Any) -> str:
             return sympy.latex(x, symbol_names={**names, **self.symbol_names, SYMMETRIC: r"\ast"})
 
+        # definitions first, as later lines use them
         lines = [f"{tex(s)} = {tex(x)}" for s, x in definitions]
         for part, content in contents:
             if part == "equations":
@@ -143,6 +144,7 @@ class Equations(Parts):
         Raises ModelError for a parameter without a number, ShapeError for a start of another shape.
         """
         _check_known(language, sources.PRINTERS, "language {}")
+        # check the start, the steps and the efforts before anything is derived
         q0, v0 = (floats(f"{what} of the start", x) for what, x in zip("qv", start, strict=True))
         for x, symbols, what in zip((q0, v0), (self.q, self.v), "qv", strict=True):
             if x.shape != (len(symbols),):
@@ -212,6 +214,7 @@ class Equations(Parts):
                 parts[name] = self.efforts
             elif name in PARTS:
                 parts[name] = getattr(self, name)
+            # methods of robots that need no options: named results of a tuple, or numbered ones
             elif algorithm and algorithm.is_complete and set(algorithm.arrays) <= set(STATE):
                 results = self.results(name, algorithm.function)
                 numbered = [name, *(f"{name}_{k}" for k in range(1, len(results)))]
@@ -279,6 +282,7 @@ def _listed(part: str, x: Any) -> str:
     """The entries of a matrix or an array, one a line."""
     lines = []
     column = x.shape[1:] == (1,)
+    # a symmetric matrix is listed once, with a line that says so
     symmetric = len(x.shape) == 2 and sources.is_symmetric(x)
     for at in np.ndindex(*x.shape):
         if not (symmetric and at[0] > at[1]):

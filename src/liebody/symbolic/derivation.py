@@ -84,6 +84,7 @@ class Derivation:
         self, name: str, algorithm: Callable[..., Any], **options: Any
     ) -> list[tuple[tuple[int, ...], Any]]:
         """All results of an algorithm, of whose options some may hold symbols: shapes and closed forms."""
+        # options with symbols become inputs of the trace; all others belong to the algorithm
         arrays = {k: np.asarray(x, object) for k, x in options.items() if _holds_symbols(x)}
         rest = {k: x for k, x in options.items() if k not in arrays}
         return self._expressions(self.traced(functools.partial(algorithm, **rest), name, arrays), arrays)
@@ -133,6 +134,7 @@ class Derivation:
         # numbers enter as symbols, so that the graph keeps them exact; constants would become floats
         exact_tree, numbers = self._numbers
         places = {x: k for k, x in enumerate(numbers)}
+        # the algorithm gets only the arguments that it names
         wanted = [k for k in inspect.signature(algorithm).parameters if k in STATE]
 
         def run(q: Array, v: Array, a: Array, tau: Array, parameter: Array, *others: Array) -> Any:

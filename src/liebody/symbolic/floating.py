@@ -38,7 +38,7 @@ def curvature(equations: Derivation) -> Any:
     r = len(_sorted(tree)[0])
     n = tree.nv - base_dofs(tree)[0].stop
     entries = np.full((r, n, n), sympy.Integer(0))
-    if r and n > 1:
+    if r and n > 1:  # antisymmetric: only pairs i < j are computed
         upper = _upper_curvature(equations)
         for column, (i, j) in enumerate(itertools.combinations(range(n), 2)):
             entries[:, i, j] = upper[:, column].flat()

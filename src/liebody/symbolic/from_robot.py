@@ -87,6 +87,7 @@ def _gravity(vector: Any, symbolic: bool) -> tuple[Any, ...]:
     """Free fall with exact numbers, or of size g."""
     if not symbolic or not np.any(vector):
         return tuple(exact(x) for x in vector)
+    # the direction keeps its numbers, only the size becomes a symbol
     g = sympy.Symbol("g", positive=True)
     direction = np.asarray(vector, float) / np.linalg.norm(vector)
     return tuple(g * exact(x, roots=True) for x in direction)
@@ -119,6 +120,7 @@ def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[
             rows[2].append((f"{prefix}d{component}", _tex(component, of, dot=True)))
     families: list[list[Any]] = []
     latex: dict[Any, str] = {}
+    # names of the user, or these; as many as there are coordinates and velocities
     for wanted, row, what in zip(names, rows, "qva", strict=True):
         if wanted is None:
             symbols = [sympy.Symbol(name, real=True) for name, _ in row]

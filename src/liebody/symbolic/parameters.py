@@ -111,6 +111,7 @@ def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree,
         return symbol
 
     symbolic = replaced(tree, of)
+    # each wanted name must have been met
     for name in sorted((wanted or set()) - set(known)):
         raise ModelError(
             f"{tree.name} has no number {name!r} to be a symbol; there are {', '.join(dict.fromkeys(known))} "
@@ -132,6 +133,7 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
             kind, AXES
         )
         for k, x in enumerate(default.flat):
+            # a symbol of the user stays; any other value becomes a symbol named after the parameter
             if name in robot.symbols:
                 symbols.append(robot.symbols[name])
                 values |= {} if np.isnan(x) else {symbols[-1]: float(x)}
@@ -153,6 +155,7 @@ def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
         default = parameter.default
         # float arguments, and sequences of them, are parameters; counts and names are not
         if isinstance(default, float) or (isinstance(default, Sequence) and not isinstance(default, str)):
+            # masses -> m1, m2; zeros stay numbers
             letter = {"inertia": "I", "com": "c"}.get(parameter.name, parameter.name[0])
             numbers = np.atleast_1d(np.asarray(default, float))
             names = (

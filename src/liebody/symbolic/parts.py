@@ -130,6 +130,7 @@ class Parts(Derivation):
                 raise TooLarge(f"{self.tree.name}: the equations in short form would have a long {part}")
         products = self._velocity_products
         rows = []
+        # a row: accelerations, squares and products of velocities, gravity
         for i in range(self.tree.nv):
             terms = [_times(self.M[i, j], self.a[j]) for j in range(self.tree.nv)]
             terms += [_times(products.centrifugal[i, j], self.v[j] ** 2) for j in range(self.tree.nv)]
@@ -165,6 +166,7 @@ class Parts(Derivation):
 
         Raises ModelError for an unknown method or option.
         """
+        # a part by its name, a method of robots, or a function of the user
         if isinstance(algorithm, str):
             if algorithm in PARTS and algorithm not in ALGORITHMS and not options:
                 return getattr(self, algorithm)
@@ -194,6 +196,7 @@ class Parts(Derivation):
         """
         x = sympy.Matrix(x) if isinstance(x, list | tuple) else x
         moved = self.kinematics * self.v
+        # chain rule: dq/dt = E(q) v and dv/dt = a
         state = [*zip(self.q, moved, strict=True), *zip(self.v, self.a, strict=True)]
         return self._each(x, lambda y: sympy.Add(*(sympy.diff(y, s) * rate for s, rate in state)))
 

@@ -364,6 +364,7 @@ def _body(sympy: Any, kind: str) -> Any:
         return sympy.diag(*I, m, m, m)
     if kind == "diagonal":
         return sympy.diag(*I, *(sympy.Symbol(f"m_{a}", positive=True) for a in LETTERS[3:]))
+    # products of inertia and first moments, all about the origin of the frame
     mixed = {
         (i, j): sympy.Symbol(f"I_{AXES[i]}{AXES[j]}", real=True) for i in range(3) for j in range(i + 1, 3)
     }
@@ -429,6 +430,7 @@ def _entry(i: int, j: int, n: int) -> str:
 
 
 def _rational(sympy: Any, x: float) -> Any:
+    # a float that is a short fraction to round-off is meant as this fraction
     near = Fraction(float(x)).limit_denominator(10_000)
     return (
         sympy.Rational(near.numerator, near.denominator) if abs(float(near) - x) < 1e-15 else sympy.Float(x)
@@ -441,6 +443,7 @@ def _sum(terms: list[tuple[Any, Any]], printed: Any, times: str) -> str:
     for coefficient, product in terms:
         negative = coefficient.could_extract_minus_sign()
         size = -coefficient if negative else coefficient
+        # no factor 1, parentheses around sums
         factors = [] if size == 1 else [f"({printed(size)})" if size.is_Add else printed(size)]
         factors.append(printed(product))
         sign = (" - " if negative else " + ") if text else ("-" if negative else "")

@@ -182,6 +182,7 @@ class Ring(AngleForms):
         return self._short[key]
 
     def _group(self, p: Polynomial) -> tuple[int, Any]:
+        # the common factor goes in front; what remains is summed, or factored, whichever is shorter
         content = content_of(p)
         common = common_monomial(p)
         p = {m - common: as_integer(Fraction(x) / content) for m, x in p.items()}
@@ -246,6 +247,7 @@ def times(a: Any, b: Any) -> Any:
     sums = [x for x in sympy.Mul.make_args(b) if x.is_Add]
     if not sums:
         return a * b
+    # a decimal goes into a sum whose terms have numbers anyway
     number, rest = a.as_coeff_Mul()
     if number.is_Float and any(abs(term.as_coeff_Mul()[0]) != 1 for term in sums[0].args):
         inside = sympy.Add(*(_decimal_times(number, term) for term in sums[0].args))

@@ -69,6 +69,7 @@ class InitialValueProblem:
 def symbols_in(expressions: Iterable[Any]) -> set[Any]:
     """The symbols in expressions and matrices; shared subexpressions are looked at once."""
     seen: set[Any] = set()
+    # a stack instead of recursion: expressions may be deep
     pending = [x for e in expressions for x in (sympy.flatten(e) if hasattr(e, "shape") else (e,))]
     while pending:
         x = pending.pop()
@@ -209,6 +210,7 @@ class Entries:
         """Each place, counted from `first`, with its text, or with the place that it repeats."""
         for at, text in zip(itertools.product(*map(range, self.shape)), self.texts, strict=True):
             at = tuple(i + first for i in at)
+            # below the diagonal a symmetric matrix repeats its entries, but for zeros
             repeats = self.symmetric and at[0] > at[1] and text != "0"
             yield word(at), word(at[::-1]) if repeats else text
 
@@ -266,6 +268,7 @@ class _Language(CodePrinter):
             "results": ", ".join(results),
             "sizes": ", ".join(f"{key} {' x '.join(map(str, e.shape)) or '1'}" for key, e in results.items()),
         }
+        # entries of arguments, common subexpressions, results
         body = [line for key, words in arguments.items() for line in self.taken(key, words)]
         body += [self.assignment.format(word, text) for word, text in lines]
         body += [line for key, entries in results.items() for line in self.given(key, entries)]
@@ -303,6 +306,7 @@ class _Language(CodePrinter):
         return repr(float(x))
 
     def _print_Rational(self, x: Any) -> str:
+        # a decimal where it is exact, or where numerator or denominator is no integer of C
         decimal = repr(float(x))
         if Fraction(decimal) == Fraction(int(x.p), int(x.q)) or abs(x.p) > 2**31 or x.q > 2**31:
             return decimal
@@ -331,6 +335,7 @@ class _Python(_Language, PythonCodePrinter):
         )
 
     def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
+        # the array is unpacked whole, or not at all
         if not any(used for _, used in words):
             return []
         names = ", ".join(word for word, _ in words)
@@ -348,6 +353,7 @@ def _python_array(entries: Entries) -> str:
         return entries.texts[0]
     if len(entries.shape) == 1:
         return f"np.array([{', '.join(entries.texts)}], dtype=float)"
+    # nested rows of the last axis, reshaped where there are more axes
     n = entries.shape[-1]
     rows = [f"[{', '.join(entries.texts[k : k + n])}]" for k in range(0, len(entries.texts), n)]
     inside = f",\n{2 * INDENT}".join(rows)
@@ -374,7 +380,7 @@ class _C(_Language, C99CodePrinter):
     assignment = "const double {} = {};"
 
     def _print_Pow(self, x: Any) -> str:
-        if x.exp.is_Integer and 2 <= x.exp <= 4:
+        if x.exp.is_Integer and 2 <= x.exp <= 4:  # products are faster than pow
             base = self.parenthesize(x.base, PRECEDENCE["Mul"] + 1)
             return f"({'*'.join([base] * int(x.exp))})"
         return super()._print_Pow(x)
@@ -388,9 +394,10 @@ class _C(_Language, C99CodePrinter):
 
     def taken(self, key: str, words: Sequence[tuple[str, bool]]) -> list[str]:
         lines = [f"const double {word} = {key}[{k}];" for k, (word, used) in enumerate(words) if used]
-        return lines or [f"(void){key};"]
+        return lines or [f"(void){key};"]  # compilers warn of unused arguments
 
     def given(self, key: str, entries: Entries) -> list[str]:
+        # row-major: the last index runs fastest
         strides = [math.prod(entries.shape[k + 1 :]) for k in range(len(entries.shape))]
 
         def place(at: tuple[int, ...]) -> str:
@@ -428,6 +435,7 @@ class _Arrays(_Language):
         def place(at: tuple[int, ...]) -> str:
             return self.entry(key, (*at, 1)[: max(len(sizes), len(at))])
 
+        # zeros are there already
         filled = [x for x in entries.places(1, place) if x[1] != "0"]
         pairs = [(key, f"zeros({', '.join(map(str, sizes))})"), *filled]
         return [self.assignment.format(*pair) for pair in pairs]

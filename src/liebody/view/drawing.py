@@ -130,6 +130,7 @@ def drawing_of(system: Any) -> Drawing:
 
     Raises ModelError for what has no pose in space.
     """
+    # whatever has a tree is drawn by it
     tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
     if isinstance(tree, Tree):
         return _of_tree(tree, system)
@@ -265,7 +266,7 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
             hinge = cylinder(), x.on_b @ along_axis(x.S[:3, 0]) @ scaled(wide, wide, long)
             ball = sphere(), x.on_b @ scaled(wide)
             found.solids.append(Solid(x.b, *(hinge if dim == 1 else ball), JOINT))
-        if dim == 1:
+        if dim == 1:  # its axis, through the point where the twist only turns
             turn = x.S[:3, 0]
             move = x.S[3:, 0]
             point = np.cross(turn, move) / (turn @ turn) if turns else np.zeros(3)
@@ -368,6 +369,7 @@ def _of_group(group: LieGroup, inertia: SpatialInertia) -> Drawing:
 
 def _place_on(group: LieGroup) -> tuple[Callable[[Array], Array], int]:
     """q -> pose (4, 4), and how many coordinates it takes."""
+    # the first factor of a product moves the body; pure rotations turn it about the origin
     if group == SO3xR3:
         return lambda q: SE3.motion(SO3.element(q[:4]), q[4:]), 7
     if isinstance(group, Product):

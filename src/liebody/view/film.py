@@ -345,6 +345,7 @@ class _Painter:
         for size in range(classes.max(initial=-1) + 1):
             (members,) = np.nonzero(classes == size)
             edge = 2**size
+            # as many triangles at once as fit into memory
             for part in np.array_split(members, max(1, len(members) * edge**2 // CHUNK)):
                 y, x = np.mgrid[:edge, :edge].reshape(2, -1)
                 px = low[part, 0, None] + x
@@ -352,6 +353,7 @@ class _Painter:
                 a, b, c = (at[part, i, None] for i in range(3))
                 u = b - a
                 v = c - a
+                # barycentric coordinates of the middle of each sample; inside, none is negative
                 area = u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
                 dx = px + 0.5 - a[..., 0]
                 dy = py + 0.5 - a[..., 1]
@@ -367,6 +369,7 @@ class _Painter:
     def _put(self, places: Array, depth: Array, colors: Array) -> None:
         """Colour the places where nothing nearer is."""
         nearer = depth > self.depth[places]
+        # far ones first: of several at one place the nearest is written last
         order = np.flatnonzero(nearer)[np.argsort(depth[nearer], kind="stable")]
         self.depth[places[order]] = depth[order]
         self.color[places[order]] = colors[order]
@@ -376,6 +379,7 @@ class _Painter:
         if len(path) < 2:
             return
         at, near = self._seen(path)
+        # dots along each piece, at most a sample apart, a few samples wide
         steps = np.maximum(1, np.ceil(np.abs(np.diff(at, axis=0)).max(axis=1))).astype(int)
         along = np.concatenate([k + np.arange(n) / n for k, n in enumerate(steps)])
         h, w = self.shape

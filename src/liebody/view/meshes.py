@@ -88,6 +88,7 @@ def box() -> Mesh:
 
 def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
     """Heights over a grid from (0, 0) on, to where they repeat themselves."""
+    # the grid repeats itself: one more row and column close the last cells
     z = np.pad(heights, (0, 1), mode="wrap")
     n, m = z.shape
     x, y = np.meshgrid(spacing[0] * np.arange(n), spacing[1] * np.arange(m), indexing="ij")
@@ -170,7 +171,7 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
     scene: Any = trimesh.load_scene(content, file_type=path.suffix[1:].lower())
     meshes = []
     for part in scene.dump():
-        if hasattr(part, "faces"):
+        if hasattr(part, "faces"):  # no lines or points
             material = getattr(part.visual, "material", None)
             color = part.visual.main_color if material is None else material.main_color
             defined = material is not None or part.visual.defined

@@ -48,6 +48,7 @@ def page_of(scene: Scene) -> str:
 
 def _page(scene: Scene, most: int) -> str:
     store = PackedArrays()
+    # equal meshes are stored once; arrays go into one block of bytes, and the data names their places
     solids, total = with_at_most(scene.solids, most)
     used = {id(mesh): mesh for mesh in (cylinder(), arrow(), *(solid.mesh for solid in solids))}
     number = {key: k for k, key in enumerate(used)}
@@ -93,6 +94,7 @@ def _page(scene: Scene, most: int) -> str:
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),
     }
+    # the template with library, script and data in place of {{WORDS}}
     return re.sub("{{(.*?)}}", lambda found: text[found[1]], _resource("page.html"))
 
 

@@ -104,6 +104,7 @@ def plot_motion(
     """
     instants = count("instants", instants)
     run = run.member(*(0,) * len(run.batch))
+    # a member that diverged is drawn up to there
     good = np.isfinite(run.q).all(axis=-1)
     t = run.t[good]
     poses = robot.poses(run.q[good])
@@ -187,6 +188,7 @@ def _headline(run: Run, drawn: int) -> str:
 
 def _styles(n: int) -> Sequence[tuple[Any, Any]]:
     """Colour and dashes of each of n curves: every colour in turn, solid, then dashed; many: a gradient."""
+    # colours first, then dashes; beyond that a gradient, where single curves are not told apart anyway
     if n <= len(PALETTE) * len(DASHES):
         return [(PALETTE[i % len(PALETTE)], DASHES[i // len(PALETTE)]) for i in range(n)]
     from matplotlib import colormaps
@@ -201,6 +203,7 @@ def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "r
     style = {"lw": 1.2} if members == 1 else {"lw": 0.5, "alpha": max(0.25, 0.9 / members**0.3)}
     styles = _styles(n)
     for i in range(n):
+        # one collection for all members of a label: thousands of lines draw fast
         curves = np.stack([np.broadcast_to(t, values.shape[:2]), values[..., i]], axis=-1)
         color, dashes = styles[i]
         axis.add_collection(LineCollection(list(curves), colors=[color], linestyles=[dashes], **style))
@@ -272,6 +275,7 @@ def _trace(scene: Any, path: Array, **style: Any) -> Any:
 
 def _frame(scene: Any, points: Array, labels: list[str]) -> None:
     """Equal scales, around all points."""
+    # a margin around all points, and one scale for all axes
     low = points.min(axis=0)
     high = points.max(axis=0)
     pad = 0.04 * max(np.max(high - low), 1e-9)

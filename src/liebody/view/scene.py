@@ -271,6 +271,7 @@ def _held(q: Array) -> Array:
 def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
     """Poses (..., n, 4, 4) with the world before them and a frame at the centre of mass after them."""
     ones = np.broadcast_to(np.eye(4), (*T.shape[:-3], 1, 4, 4))
+    # without masses, the mean of the bodies
     weights = drawing.masses if drawing.masses.any() else np.ones(T.shape[-3])
     centres = matvec(T[..., :3, :3], drawing.coms) + T[..., :3, 3]
     centre = ones.copy()

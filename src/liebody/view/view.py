@@ -148,6 +148,7 @@ def view(
     (ViewWarning) of meshes that are not shown.
     """
     members = count("members", members)
-    if hasattr(system, "t") and hasattr(system, "view"):  # a run
+    # a run knows its system, and which of its members differ
+    if hasattr(system, "t") and hasattr(system, "view"):
         return system.view(members=members, ghosts=ghosts, trace=trace)
     return View(scene_of(system, motion, members, ghosts, trace))

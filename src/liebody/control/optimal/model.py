@@ -141,6 +141,7 @@ class HeldStep(Sendable):
         def rates(x: Array, u: Array, found: Array) -> Array:
             q, v = np.split(x, [mechanism.nq])
             entries = np.zeros(len(cells), int).astype(object)
+            # cells back into the three matrices: da/dq, da/dv and M^-1
             entries[used] = found[n:]
             by_q, by_v, inverse = entries[index.reshape(results.shape)]
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
@@ -241,6 +242,7 @@ class Cost:
                 return of(group.integrate(q, delta), v + nu, *others)
 
             traced = trace(moved, both, name)
+            # numbers are costs themselves, arrays are residuals
             results = list(traced.outputs.values())
             if len(results) != 1 or results[0].ndim > 1:
                 shown = ", ".join(str(y.shape) for y in results)
@@ -382,6 +384,7 @@ class Constraints:
 
 def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
     """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
+    # bounds broadcast to the array; one array stands for -high and high
     try:
         pair = -np.asarray(high, float) if low is None else low, high
         both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in pair])

@@ -176,6 +176,7 @@ class Controller:
             for x in closed.violations
             if x.amount > self.feasibility
         ]
+        # each constraint along all plans: how many break it, and the worst
         for along in zip(*(plan.violations for plan in plans), strict=True):
             number = sum(x.amount > self.feasibility for x in along)
             if number:

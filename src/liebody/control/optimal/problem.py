@@ -247,6 +247,7 @@ class OptimalControl(Sendable):
             if mu.max() > STIFFEST:
                 outcome = Outcome(False, "constraints stay broken, however stiff", [])
                 break
+        # without a single linearisation the start itself is not finite, or has no minimum
         if not history:
             raise IntegrationError(
                 "no search can begin with this trajectory, because costs, constraints or their slopes along "
@@ -278,6 +279,7 @@ class OptimalControl(Sendable):
         paid = 0.0
         violations: list[Violation] = []
         at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
+        # constraints of stages along all knots but the last, then those of the end
         for kept, kernel, arrays, scale, knot in zip(
             self._constraints, self.violations, at, (self.dt, 1.0), (0, w.knots), strict=True
         ):
@@ -323,6 +325,7 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
     there = mechanism.labels[1].names
     nv = mechanism.nv
+    # S: columns of the identity for joints by name, or the user's matrix
     if given is None:
         bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
         # every joint but a free base, which has all six twists and no parent
@@ -452,6 +455,7 @@ def optimal_control(
         }
         parts |= {"constraints": kept.residuals} if kept.size else {}
         costs.append(Cost(parts, {**shapes, "p": width}, tree.group, hessian == "exact", scale))
+    # one number or array for both sides, or a pair
     pair = isinstance(limits, tuple) and len(limits) == 2
     low, high = (-np.inf, np.inf) if limits is None else limits if pair else (None, limits)
     bounds = bounds_of("limits", low, high, (m,))
