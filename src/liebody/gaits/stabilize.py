@@ -183,6 +183,7 @@ def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
 
     Not finite, or not stable, where B does not reach all that is unstable in A.
     """
+    # F, G and P describe two returns in place of one after each round
     G = B @ np.linalg.solve(R, B.T)
     P = Q
     F = A

@@ -303,6 +303,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self._episodes.observations, {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        # members that ended in the last step begin anew: in this step, in the same step, or by the user
         again = self._done
         if self._mode is AutoresetMode.DISABLED and again.any():
             raise ShapeError(

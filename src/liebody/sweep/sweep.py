@@ -164,6 +164,7 @@ def _collect(
     done = space.size - sum(int(np.prod(space.members(k))) for k in chunks)
     with closing(outcomes), Progress(progress, space.size, initial=done, unit=" runs") as bar:
         for k, outcome in outcomes:
+            # a hopeless failure ends the sweep; the first few others are reported as they come
             if isinstance(outcome, Failure):
                 failed += 1
                 if outcome.hopeless:

@@ -93,6 +93,7 @@ class _Worker:
 
         self.chunk: int | None = None
         self.stage = "starting"  # and then "loading", "ready"
+        # the other end of the pipe goes to the child by its number; here it is closed
         self.pipe, theirs = Pipe()
         code = f"import sys; sys.path[:] = {sys.path!r}; from liebody.sweep.workers import serve; "
         self.process = subprocess.Popen(

@@ -77,6 +77,7 @@ def shortest(expression: Any) -> Any:
 
     from .short_forms import Ring
 
+    # matrices entry by entry
     if hasattr(expression, "applyfunc"):
         return expression.applyfunc(shortest)
     entry = sympy.sympify(expression)

@@ -110,6 +110,7 @@ def _of_a_slider(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
     _same(tree, sympy.diff(numerator, q), 0, numerator)
     a, b, c = (_tidy(sympy.expand(D).coeff(q, k), D) for k in range(3))
     _same(tree, D, a + b * q + c * q**2, D)
+    # the discriminant is positive, as D is the determinant of an inertia
     root = sympy.sqrt(sympy.factor(4 * a * c - b**2))
     return 2 * numerator / root * (sympy.atan((2 * c * q + b) / root) - sympy.atan(b / root))
 

@@ -88,6 +88,7 @@ def common_subexpressions(
     definitions, remaining = sympy.cse(list(expressions), symbols=symbols, order="none")
     used = {s for x in remaining for s in x.free_symbols}
     kept = []
+    # from the last definition back, so that what only an unused one needs goes, too
     for symbol, x in reversed(definitions):  # SymPy leaves some that nobody needs
         if symbol in used:
             kept.append((symbol, x))

@@ -76,6 +76,7 @@ class OptimalControl(Sendable):
         def advanced(x: Array, d: Array) -> Array:
             return state.normalize(state.integrate(x, d))
 
+        # x = (q, v) on the group times R^nv; a step keeps quaternions at unit length
         def following(x: Array, u: Array, p: Array) -> tuple[Array, Array]:
             q = x[:nq]
             v = x[nq:]
@@ -253,6 +254,7 @@ class OptimalControl(Sendable):
                 "no search can begin with this trajectory, because costs, constraints or their slopes along "
                 f"it are not finite or without a minimum ({outcome.reason}); give other u=, q= or v="
             )
+        # the cost without what constraints have paid
         final = history[-1]
         x = w.x.copy()
         return OptimalPlan(
