@@ -239,6 +239,7 @@ def periodic_orbit(
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
+    # the guess, and options that would contradict it
     q0 = vector("q0", q0, system.nq)
     v0 = vector("v0", np.zeros(system.nv) if v0 is None else v0, system.nv)
     for name in ("t_end", "record_every"):

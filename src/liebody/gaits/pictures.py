@@ -30,6 +30,7 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
                 curve.insert(curve.index(bifurcation.sides[0]) + 1, bifurcation.orbit)
         marked = [bifurcation.orbit for bifurcation in branch.bifurcations]
         for a, b in pairwise(curve):
+            # solid where both ends are stable; a bifurcation itself counts as either
             solid = all(orbit.stable or orbit in marked for orbit in (a, b))
             x = [o.parameters[branch.parameter] for o in (a, b)]
             y = [np.sort(np.ravel(of(o))) for o in (a, b)]

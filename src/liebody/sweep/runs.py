@@ -66,6 +66,7 @@ class Simulation:
         self.name = system.name
         self.names = tuple(names)
         self.given = {name: options[name] for name in ("q0", "v0") if options.get(name) is not None}
+        # efforts as a list may name parameters, as states do
         if isinstance(options.get("tau"), list):
             self.given["tau"] = options["tau"]
         self.options = {name: x for name, x in options.items() if name not in self.given}

@@ -123,6 +123,7 @@ class Space:
 
     def region(self, k: int) -> tuple[slice, ...]:
         """Where chunk k is in the array of members."""
+        # chunks at the ends of an axis are shorter
         corner = zip(self.places[k], self.box, self.shape)
         return tuple(slice(i * step, min((i + 1) * step, n)) for i, step, n in corner)
 

@@ -77,6 +77,7 @@ def equations_of(
         "a parameter": parameters,
     }
     _check_distinct(tree.name, kinds)
+    # immutable, so that expressions with them can be keys
     column = sympy.ImmutableMatrix
     return Equations(
         tree, column(q), column(v), column(a), column(tau), parameters, gravity, form, simplify, values, tex

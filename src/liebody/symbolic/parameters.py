@@ -68,6 +68,7 @@ def replaced(
             changed = replace(changed, ratio=turn(b.ratio, f"k{i}"), offset=of(b.offset, f"k{i}"))
         return changed
 
+    # placements of frames are numbers of the tree, too
     bodies = tuple(map(body, tree.bodies))
     frames = {
         key: replace(frame, placement=pose(frame.placement, f"_{key}", f"p_{key}_"))

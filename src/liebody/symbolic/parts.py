@@ -128,6 +128,7 @@ class Parts(Derivation):
         for part in ("M", "g"):
             if id(getattr(self, part)) in self._long:
                 raise TooLarge(f"{self.tree.name}: the equations in short form would have a long {part}")
+        # raises TooLarge where they have no short form
         products = self._velocity_products
         rows = []
         # a row: accelerations, squares and products of velocities, gravity
@@ -296,6 +297,7 @@ def _times(coefficient: Any, x: Any) -> Any:
     """coefficient x, with the number and the sign that all terms of the coefficient share in front."""
     if not coefficient.is_Add:
         return coefficient * x
+    # c (a + b) with c and its sign in front, as one writes it
     number, rest = coefficient.primitive()
     if all(term.could_extract_minus_sign() for term in rest.args):
         number = -number

@@ -278,6 +278,7 @@ def _sympy() -> Any:
 
 def _names(group: LieGroup) -> list[str]:
     """p, q, r, u, v, w where the velocities turn about or slide along x, y, z; else v_1, v_2, ..."""
+    # the letters of marine craft, where each velocity has one
     known = {SE2: "ruv", SO3: "pqr", SO2: "r", SE3: LETTERS, SO3xR3: LETTERS}
     if isinstance(group, MotionSubgroup):
         letters = [_letter(column) for column in group.S.T]

@@ -85,6 +85,7 @@ def common_subexpressions(
     """Definitions of repeated subexpressions, named `prefix` and a number; the expressions by them."""
     taken = set(taken)
     symbols = (s for s in sympy.numbered_symbols(prefix, real=True) if s.name not in taken)
+    # in the order of their use; SymPy's canonical order is slow
     definitions, remaining = sympy.cse(list(expressions), symbols=symbols, order="none")
     used = {s for x in remaining for s in x.free_symbols}
     kept = []

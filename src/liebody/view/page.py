@@ -40,6 +40,7 @@ class PackedArrays:
 
 def page_of(scene: Scene) -> str:
     """The page; meshes are simplified as far as it takes to stay below LARGEST."""
+    # halve the triangles until the page is small enough
     most = MOST_TRIANGLES
     while len(page := _page(scene, most)) > LARGEST:
         most //= 2
@@ -91,6 +92,7 @@ def _page(scene: Scene, most: int) -> str:
         "TITLE": html.escape(scene.title or "liebody"),
         "LIBRARY": _resource("vendor/three.min.js"),
         "SCENE": _resource("scene.js"),
+        # no "</script>" within the data
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),
     }

@@ -56,6 +56,7 @@ def plot_run(
 
     Raises LiebodyError for a file that cannot be written.
     """
+    # members evenly chosen, the same ones in all panels
     chosen, of = _members(run, count("members", members))
     # a panel for each unit of coordinates and velocities, then efforts, energies and their change
     panels: list[tuple[str, Labels, Array]] = []

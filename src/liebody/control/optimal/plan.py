@@ -49,6 +49,7 @@ class OptimalPlan:
         return sum(x.step > 0 for x in self.history)
 
     def __repr__(self) -> str:
+        # the constraint that is broken most, if any is
         worst = largest_violation(self.violations)
         where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
         return (
