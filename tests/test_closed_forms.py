@@ -17,7 +17,7 @@ from liebody.compiler.native.build import find_compiler
 from liebody.dynamics import Task
 from liebody.robot.algorithm import shape
 from liebody.symbolic import shortest
-from liebody.symbolic.closed_forms import ALGORITHMS
+from liebody.symbolic.parts import ALGORITHMS
 
 BIPED = """
 <robot name="biped">

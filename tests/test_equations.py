@@ -33,11 +33,11 @@ from liebody.compiler.native.build import find_compiler
 from liebody.dynamics.coriolis import FORMS
 from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
 from liebody.scalars import cos, exp, sin, where
-from liebody.symbolic import closed_forms, polynomials, shortest
-from liebody.symbolic.closed_forms import LongForm
+from liebody.symbolic import derivation, polynomials, short_forms, shortest
+from liebody.symbolic.derivation import LongForm
 from liebody.symbolic.numbers import exact, exact_rotation, readable, recognized
 from liebody.symbolic.parameters import replaced, with_symbols
-from liebody.symbolic.polynomials import Ring
+from liebody.symbolic.short_forms import Ring
 from liebody.symbolic.sources import symbols_in
 
 OUTPUTS = ("M", "C", "g", "kinetic", "potential", "tau")
@@ -849,7 +849,7 @@ def test_what_has_no_factors_is_not_lifted_in_vain(monkeypatch):
     p = {2 * x: 1, y + z: -1, 2 * w: -1}
     for seed in range(50):
         sp.core.random.seed(seed)
-        assert polynomials._factor_list(p, range(4)) == (1, [(p, 1)])
+        assert polynomials.factor_list(p, range(4)) == (1, [(p, 1)])
     assert not lifted
 
 
@@ -945,7 +945,7 @@ def test_each_part_that_grows_too_long_falls_back_by_itself(readable, monkeypatc
     whole = lb.equations("double_pendulum")
     whole.latex()
     short_rate = whole.rate(whole.M)
-    monkeypatch.setattr(polynomials, "READABLE", readable)
+    monkeypatch.setattr(short_forms, "READABLE", readable)
     eq, space, (q, v, a) = lb.equations("double_pendulum"), {}, np.random.default_rng(2).normal(size=(3, 2))
     with pytest.warns(LongForm, match="it comes as its algorithm makes it") as said:
         text, latex = eq.text(), eq.latex()
@@ -1009,7 +1009,7 @@ def test_what_is_too_long_for_a_short_form_has_intermediates():
 
 
 def test_graphs_beyond_measure_are_refused(monkeypatch):
-    monkeypatch.setattr(closed_forms, "LARGEST_GRAPH", 50)
+    monkeypatch.setattr(derivation, "LARGEST_GRAPH", 50)
     eq = lb.equations("puma560", simplify=False)
     with pytest.raises(ModelError, match=r"operations, and SymPy would need more than minutes.*export_c"):
         eq.coriolis("ploen")

@@ -17,7 +17,7 @@ import liebody as lb
 from liebody.base.errors import ArgumentError, GraphError, IntegrationError, ModelError, ShapeError
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.control.optimal import BrokenConstraints
-from liebody.control.optimal import problem as problem_module
+from liebody.control.optimal import knot as knot_module
 from liebody.scalars import cos, sin, sqrt
 from liebody.stepping.riccati import ShootingPasses
 
@@ -134,7 +134,7 @@ def test_directions_of_a_knot_in_loops_are_those_of_its_straight_line(method, mo
     S = np.eye(robot.nv)[:, -1:] - np.eye(robot.nv)[:, :1]
     options, found = {"dt": 0.05, "method": method, "actuated": S}, []
     for long in (0, 10**9):
-        monkeypatch.setattr(problem_module, "LONG", long)
+        monkeypatch.setattr(knot_module, "LONG", long)
         problem = lb.optimal_control(robot, stage=lambda q, v, u: np.concatenate([u, q, v * v]), **options)
         assert isinstance(problem.knot.function, lb.compiler.Program) == (long == 0)
         found.append(model(problem, q, v, u[:1], robot.integrate(q, 0.1 * v), v + 1))

@@ -36,7 +36,8 @@ from .simulation.clock import DEFAULT_STEP
 from .simulation.setup import method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
-from .view import require_for, view
+from .view import view
+from .view.view import require_for
 
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 UNBROKEN = "\u2011"

@@ -17,12 +17,14 @@ from .graph.graph import Expr, Function, Graph, trace
 from .native.casadi_external import to_casadi_external
 from .native.kernel import Buffer, Guard, Kernel
 from .printers.casadi_source import to_casadi
+from .programs.layout import FlatLayout
 from .programs.program import Program
 from .programs.repeats import repeated, traced
 
 __all__ = [
     "Buffer",
     "Expr",
+    "FlatLayout",
     "Function",
     "Graph",
     "Guard",

@@ -19,17 +19,23 @@ from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
 
-CONVERGED, STATIONARY, UNFINISHED = "converged", "closest within reach", "not finished"
+CONVERGED = "converged"
+STATIONARY = "closest within reach"
+UNFINISHED = "not finished"
 STEEP = 1e-8  # a gradient below it, relative to its factors, is none
 # Searches that end equally close, for a target beyond the links' lengths and for others (of 4500 poses that
-# can be reached, 3 had 6 of them before one converged, and none had 12), and what may lie between, relative.
-BEYOND, AGREEING, SAME = 3, 12, 1e-6
-FIRST_DAMPING, LARGEST_DAMPING = 1e-2, 1e16
+# can be reached, 3 had 6 of them before one converged, and none had 12). Relative differences below SAME
+# count as equal.
+BEYOND = 3
+AGREEING = 12
+SAME = 1e-6
+FIRST_DAMPING = 1e-2
+LARGEST_DAMPING = 1e16
 
 
 @dataclass(frozen=True, repr=False)
 class InverseKinematics:
-    """What `inverse_kinematics` has found, for each member of a batch (...).
+    """The result of `inverse_kinematics`, for each member of a batch (...).
 
     q           configurations, (..., nq)
     residual    |e| of the errors of all targets, (...)                                            [rad and m]
@@ -94,13 +100,16 @@ def inverse_kinematics(
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
     the closest configuration that was found.
 
+    The function is long because it checks, starts, repeats and sorts all searches of a batch in one place.
+
     Raises ShapeError, ConfigurationError, ModelError for targets and starts that cannot be.
 
     Sugihara, "Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt method", IEEE Trans.
     Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
     """
     tolerance = positive("tolerance", tolerance)
-    iterations, restarts = count("iterations", iterations, 0), count("restarts", restarts, 0)
+    iterations = count("iterations", iterations, 0)
+    restarts = count("restarts", restarts, 0)
     wanted = {frame: _target(robot, frame, target) for frame, target in targets.items()}
     if not wanted:
         raise ModelError("there are no targets; give some, as {'tool0': T}")
@@ -112,6 +121,7 @@ def inverse_kinematics(
         batch = np.broadcast_shapes(start.shape[:-1], *leading)
     except ValueError as error:
         raise ShapeError(f"the leading axes of targets and q0 do not broadcast: {error}") from None
+    # all members become rows of one search
     n = math.prod(batch)
     rows = [
         np.broadcast_to(x, (*batch, *x.shape[-sizes[frame] :])).reshape(n, *x.shape[-sizes[frame] :])
@@ -120,10 +130,15 @@ def inverse_kinematics(
     search = _Search(robot, {frame: n == 2 for frame, n in sizes.items()}, limits, tolerance, iterations)
     q = np.broadcast_to(start, (*batch, robot.nq)).reshape(n, robot.nq)
     best = search.run(search.bounds.inside(q), rows)
+
+    # Members that have not converged start again from random configurations, in rounds of 1, 2, 4, ...
+    # starts: easy members cost few searches, and hard ones fill the lanes of a round.
     seed = rng if rng is None or isinstance(rng, np.random.Generator) else count("rng", rng, 0)
     draw = np.random.default_rng(seed)
-    beyond, ends = search.beyond_reach(rows), best.residual[:, None]
+    beyond = search.beyond_reach(rows)
+    ends = best.residual[:, None]  # of all searches so far, a column each
     for copies in _doubling(restarts):
+        # many searches that end equally close tell that nothing nearer exists: the member is given up
         agreeing = (ends <= best.residual[:, None] * (1 + SAME)).sum(axis=1)
         left = np.flatnonzero((best.residual > tolerance) & (agreeing < np.where(beyond, BEYOND, AGREEING)))
         if not len(left):
@@ -133,10 +148,12 @@ def inverse_kinematics(
         ends = np.concatenate([ends, np.full((len(ends), copies), np.inf)], axis=1)
         ends[left, -copies:] = tried.residual.reshape(-1, copies)
         best.iterations[left] += tried.iterations.reshape(-1, copies).sum(axis=1)
+        # keep the best start of the round where it beats all before
         first = np.argmin(tried.residual.reshape(-1, copies), axis=1) + copies * np.arange(len(left))
         better = tried.residual[first] < best.residual[left]
-        for mine, found in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
-            mine[left[better]] = found[first[better]]
+        for kept, new in ((best.q, tried.q), (best.residual, tried.residual), (best.reason, tried.reason)):
+            kept[left[better]] = new[first[better]]
+    # errors without weights, a part for each target
     e, _ = search.kernel(best.q, *rows)
     parts = np.split(e, np.cumsum([3 * n for n in sizes.values()])[:-1], axis=-1)
     return InverseKinematics(
@@ -156,11 +173,12 @@ def _doubling(total: int) -> Iterator[int]:
     n = 1
     while total > 0:
         yield min(n, total)
-        total, n = total - n, 2 * n
+        total = total - n
+        n = 2 * n
 
 
 def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
-    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that is there."""
+    """A pose (..., 4, 4) or position (..., 3) as floats, of a frame that the robot has."""
     if isinstance(frame, str):
         robot.tree.frame(frame)
     x = floats(f"the target of {frame!r}", target)
@@ -198,9 +216,11 @@ class _Bounds:
 
     def __init__(self, robot: Robot, limits: bool) -> None:
         tree = robot.tree
-        self.low, self.high = np.full(tree.nq, -np.inf), np.full(tree.nq, np.inf)
+        self.low = np.full(tree.nq, -np.inf)
+        self.high = np.full(tree.nq, np.inf)
         _, places, (ratio, offset, *ends) = tree.limits
-        at = np.flatnonzero(ratio if limits else 0 * ratio)  # what does not move stays within its limits
+        at = np.flatnonzero(ratio if limits else 0 * ratio)  # a constant joint keeps them
+        # limits of a joint as limits of the coordinate that moves it, also through the ratio of a mimic
         low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
         np.maximum.at(self.low, places[at], low)
         np.minimum.at(self.high, places[at], high)
@@ -222,7 +242,7 @@ class _Bounds:
     def random(self, robot: Robot, rng: np.random.Generator, n: int, units: Array) -> Array:
         """Random configurations (n, nq) within the limits: uniform between limits that are finite.
 
-        units  what the others are multiplied by, (nq,)
+        units  factors of the unlimited coordinates, (nq,)
         """
         q = robot.random(rng, n) * units
         closed = np.isfinite(self.high - self.low)
@@ -256,18 +276,22 @@ class _Search:
     def __init__(
         self, robot: Robot, is_pose: Mapping[Any, bool], limits: bool, tolerance: float, iterations: int
     ) -> None:
-        self.robot, self.tolerance, self.most = robot, tolerance, iterations
+        self.robot = robot
+        self.tolerance = tolerance
+        self.most = iterations
         self.bounds = _Bounds(robot, limits)
         key = ("inverse kinematics", *is_pose.items())
         if key not in robot.kernels:
             robot.kernels[key] = Kernel(_errors(robot, dict(is_pose)))
         self.kernel = robot.kernels[key]
         self.size = _size(robot.tree, is_pose, limits)
+        # weights: angles count as they are, lengths over the size
         shares = [[1.0] * 3 * whole + [1 / self.size] * 3 for whole in is_pose.values()]
         self.weights = np.concatenate(shares)  # W
         slides = _slides(robot.tree)
         self.units = np.where(slides, self.size, 1.0)  # D
         neutral = np.asarray(robot.neutral(), float)
+        # coordinates that a slide moves are lengths
         moved = np.asarray(robot.group.integrate(neutral, slides.astype(float)), float)
         self.coordinate_units = np.where(moved != neutral, self.size, 1.0)  # of coordinates that are lengths
         self.reaches = [_reach(robot.tree, frame, limits) for frame in is_pose]
@@ -290,35 +314,44 @@ class _Search:
     def run(self, q: Array, targets: list[Array]) -> _Found:
         """Searches from q (n, nq), each until it has converged or cannot come nearer."""
         n = len(q)
-        found = _Found(q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object))
+        searches = _Found(
+            q.copy(), np.full(n, np.inf), np.zeros(n, int), np.full(n, UNFINISHED, dtype=object)
+        )
         damping = np.full(n, FIRST_DAMPING)
         e, J = self.errors(q, targets)
-        found.residual[:] = np.linalg.norm(e, axis=-1)
+        searches.residual[:] = np.linalg.norm(e, axis=-1)
         for _ in range(self.most):
+            # the gradient of the residual; a limit that stops a joint takes the joint out of the step
             uphill = (np.swapaxes(J, -1, -2) @ e[..., None])[..., 0]
-            free = self.bounds.free(found.q, uphill)
+            free = self.bounds.free(searches.q, uphill)
             size = np.linalg.norm(J, axis=(-1, -2))
-            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * found.residual
-            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(found.residual)
-            found.reason[stuck] = STATIONARY
-            found.reason[found.residual <= self.tolerance] = CONVERGED
-            going = np.flatnonzero(found.reason == UNFINISHED)
+            # a search ends at a stationary point, at the largest damping, or where it has converged
+            flat = np.linalg.norm(uphill * free, axis=-1) <= STEEP * size * searches.residual
+            stuck = flat | (damping > LARGEST_DAMPING) | ~np.isfinite(searches.residual)
+            searches.reason[stuck] = STATIONARY
+            searches.reason[searches.residual <= self.tolerance] = CONVERGED
+            going = np.flatnonzero(searches.reason == UNFINISHED)
             if not len(going):
                 break
-            found.iterations[going] += 1
-            e_, J_ = e[going], J[going] * free[going, None, :]
-            lam = damping[going] * size[going] ** 2 * np.minimum(1, found.residual[going] ** 2)
+            searches.iterations[going] += 1
+            e_ = e[going]
+            J_ = J[going] * free[going, None, :]
+            # the damping shrinks with the residual: steps become quadratic near a solution (Sugihara 2011)
+            lam = damping[going] * size[going] ** 2 * np.minimum(1, searches.residual[going] ** 2)
             step = _damped(J_, e_, lam) * self.units
-            there = self.bounds.inside(self.robot.integrate(found.q[going], step))
+            there = self.bounds.inside(self.robot.integrate(searches.q[going], step))
             e_, J_ = self.errors(there, [x[going] for x in targets])
             residual = np.linalg.norm(e_, axis=-1)
-            better = residual < found.residual[going]
+            better = residual < searches.residual[going]
+            # only steps that lead nearer are taken; the others are tried again with more damping
             rows = going[better]
-            found.q[rows], found.residual[rows] = there[better], residual[better]
-            e[rows], J[rows] = e_[better], J_[better]
+            searches.q[rows] = there[better]
+            searches.residual[rows] = residual[better]
+            e[rows] = e_[better]
+            J[rows] = J_[better]
             damping[going] *= np.where(better, 0.25, 8.0)
-        found.q = np.array(self.robot.normalize(found.q))
-        return found
+        searches.q = np.array(self.robot.normalize(searches.q))
+        return searches
 
 
 def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
@@ -329,7 +362,7 @@ def _chain(tree: Tree, frame: str | Frame) -> tuple[Frame, list[Body]]:
 
 
 def _links(at: Frame, chain: list[Body]) -> float:
-    """How long the links of a chain are together, from its root to the frame, without what slides."""
+    """Length of all links of a chain, from its root to the frame, without slides."""
     lengths = [float(np.linalg.norm(T[:3, 3])) for T in (*(b.placement for b in chain[1:]), at.placement)]
     for body in chain:
         if isinstance(body.joint.group, Revolute | Spherical):
@@ -347,7 +380,8 @@ def _reach(tree: Tree, frame: str | Frame, limits: bool) -> tuple[Array, float]:
     at, chain = _chain(tree, frame)
     reach = _links(at, chain)
     for body in chain:
-        group, joint = body.joint.group, body.joint
+        group = body.joint.group
+        joint = body.joint
         if isinstance(group, Prismatic) and limits and joint.mimic is None:
             reach += _stroke(joint)
         elif not isinstance(group, Revolute | Spherical | Fixed):
@@ -363,7 +397,8 @@ def _size(tree: Tree, frames: Iterable[str | Frame], limits: bool) -> float:
     it, whichever is longer. Limits of slides are a last resort, as descriptions have 1e3 for no limit. 1 m
     where nothing has a length.
     """
-    lengths, strokes = [0.0], [0.0]
+    lengths = [0.0]
+    strokes = [0.0]
     for frame in frames:
         at, chain = _chain(tree, frame)
         lengths.append(_links(at, chain))
@@ -393,9 +428,11 @@ def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
     """(q, targets) -> e (m,) and J (m, nv), with de = -J dq, traced."""
 
     def errors(q: Array, *targets: Array) -> tuple[Array, Array]:
-        e, J = [], []
+        e = []
+        J = []
         for (frame, whole), target in zip(is_pose.items(), targets, strict=True):
-            T, V = robot.pose(q, frame), robot.jacobian(q, frame)
+            T = robot.pose(q, frame)
+            V = robot.jacobian(q, frame)
             if whole:
                 e.append(SE3.log(SE3.compose(SE3.inverse(T), target)))
                 J.append(SE3.dexp_inverse(e[-1]) @ V)
@@ -410,6 +447,7 @@ def _errors(robot: Robot, is_pose: Mapping[Any, bool]) -> Any:
 
 def _damped(J: Array, e: Array, lam: Array) -> Array:
     """(J^T J + lambda 1)^-1 J^T e of many (n, m, k), (n, m), (n,), by singular values: of any rank."""
+    # singular values below round-off count as zero: no step along them, even without damping
     U, s, Vt = np.linalg.svd(J, full_matrices=False)
     along = (np.swapaxes(U, -1, -2) @ e[..., None])[..., 0]
     least = math.ulp(1.0) * max(J.shape[1:]) * s.max(axis=-1, initial=0)

@@ -1,5 +1,6 @@
-"""Gaits: periodic orbits of hybrid systems on groups, their stability, and what becomes of them.
+"""Gaits: periodic orbits of hybrid systems on groups, their stability, and their branches.
 
+segments      the segments of an orbit, simulated as one ensemble
 shooting      the equations of a periodic orbit, with derivatives through the hybrid flow
 orbit         periodic orbits, also relative to symmetries, by Newton's method
 floquet       Floquet multipliers
@@ -22,7 +23,7 @@ from .continuation import (
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, periodic_orbit
 from .search import improve, search
-from .shooting import GaitError
+from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
 
 __all__ = [

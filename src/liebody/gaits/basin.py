@@ -15,17 +15,19 @@ import numpy as np
 
 from ..base.errors import ConfigurationError
 from ..sweep import sweep
-from .shooting import Array, Shooting
+from .segments import Array
+from .shooting import Shooting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENDED, UNSETTLED = 0, 1  # outcomes; attractors follow
+ENDED = 0  # outcomes; attractors follow
+UNSETTLED = 1
 
 
 @dataclass(frozen=True, eq=False)
 class Attractor:
-    """What motions settle in: states at its returns q (k, nq), v (k, nv), and its period [s].
+    """An orbit in which motions settle: states at its returns q (k, nq), v (k, nv), and its period [s].
 
     `periodic_orbit(system, a.q[0], a.v[0], period=a.period, section=..., segments=len(a.q))` is the orbit.
     """
@@ -40,7 +42,7 @@ class Attractor:
 
 @dataclass(frozen=True, eq=False)
 class Basin:
-    """What becomes of each start of a grid.
+    """The outcome of each start of a grid.
 
     axes        {name: values}, in the order of the axes of the arrays
     outcome     0: it ended early; 1: it had not settled; 2, 3, ...: it settled in attractors[0], [1], ...
@@ -58,7 +60,7 @@ class Basin:
 
     @property
     def shares(self) -> Array:
-        """Of all starts, for each outcome."""
+        """The share of all starts for each outcome."""
         return np.bincount(self.outcome.ravel(), minlength=2 + len(self.attractors)) / self.outcome.size
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
@@ -84,11 +86,11 @@ def basin(
     options: Mapping[str, Any] | None = None,
     **sweeping: Any,
 ) -> Basin:
-    """Simulate from each point of a grid, by `lb.sweep`, and find what attracts which.
+    """Simulate from each point of a grid, by `lb.sweep`, and find the attractor of each.
 
     axes       {name: values}; names of parameters are given to the system
     state      {name: (n,)} -> q0 (n, nq), v0 (n, nv)
-    store      folder of the results; after a kill the same call goes on with what is missing
+    store      folder of the results; after a kill the same call runs the chunks that are missing
     section    guard at whose events motions are compared, or (name, direction), as of `periodic_orbit`
     t_end      how long each start is simulated                                                          [s]
     symmetries, parameters, scale  as of `periodic_orbit`
@@ -96,19 +98,22 @@ def basin(
     longest    of the orbits that are recognised, in returns to the section
     options    of `HybridSystem.simulate`; sweeping: options of `lb.sweep`, as workers and chunk
 
-    Errors: those of `lb.sweep`.
+    Errors as of `lb.sweep`.
     """
     if longest < 1:
         raise ConfigurationError(f"longest is {longest!r}, expected a number of returns, one or more")
+    # only the system's metric is used: how far two states are apart, symmetries left out
     shooting = Shooting(system, section=section, symmetries=symmetries, scale=scale)
     last = {"q": ("back", "coordinate"), "v": ("back", "velocity"), "t": ("back",)}
     last |= {"q_end": ("coordinate",), "v_end": ("velocity",)}
+    # chunks record the last returns; the outcome is sorted out afterwards, in this process
     ds = sweep(
         last_returns, axes, store, outputs=last, system=system, state=state, section=shooting.section,
         number=longest + 1, t_end=t_end, parameters=dict(parameters or {}), simulation=dict(options or {}),
         **sweeping,
     )  # fmt: skip
-    shape, ended = ds["end_time"].shape, (ds["cause"].values != "").ravel()
+    shape = ds["end_time"].shape
+    ended = (ds["cause"].values != "").ravel()
     q, v, t = (ds[name].values.reshape(ended.size, longest + 1, *tail) for name, tail in
                (("q", (system.nq,)), ("v", (system.nv,)), ("t", ())))  # fmt: skip
     outcome, attractors = _sorted_out(shooting, q, v, t, ended, tolerance)
@@ -123,15 +128,18 @@ def last_returns(
 ) -> dict[str, Array]:  # fmt: skip
     """States and times of the last returns to the section, the latest first, or NaN; and how it ended."""
     q0, v0 = state(dict(p))
-    own = {name: x for name, x in p.items() if name in system.parameters.defaults}
+    swept = {name: x for name, x in p.items() if name in system.parameters.defaults}
     run = system.simulate(
-        q0, v0, t_end=t_end, record_every=t_end, parameters={**parameters, **own}, **simulation
+        q0, v0, t_end=t_end, record_every=t_end, parameters={**parameters, **swept}, **simulation
     )
     n = len(run.events)
     q, v, t = (np.full((n, number, *tail), np.nan) for tail in ((system.nq,), (system.nv,), ()))
     for i, log in enumerate(run.events):
+        # the latest first; fewer returns leave NaN
         at = log.of(*section).where(slice(None, None, -1)).where(slice(number))
-        q[i, : len(at)], v[i, : len(at)], t[i, : len(at)] = at.q, at.v, at.t
+        q[i, : len(at)] = at.q
+        v[i, : len(at)] = at.v
+        t[i, : len(at)] = at.t
     end = {"cause": run.ends, "end_time": run.end_times, "q_end": run.final.q, "v_end": run.final.v}
     return {"q": q, "v": v, "t": t, **end}
 
@@ -144,15 +152,17 @@ def _sorted_out(
     def same(*states: Array) -> bool:
         return shooting.apart(*states) < tolerance
 
-    found: list[Attractor] = []
+    attractors: list[Attractor] = []
     outcome = np.where(ended, ENDED, UNSETTLED)
     for i in np.flatnonzero(~ended):
+        # an attractor whose states the last return meets
         known = (
             j
-            for j, a in enumerate(found)
+            for j, a in enumerate(attractors)
             for r, w in zip(a.q, a.v, strict=True)
             if same(r, w, q[i, 0], v[i, 0])
         )
+        # the first earlier return with the same state: the orbit closes after k returns
         back = (
             k
             for k in range(1, q.shape[1])
@@ -163,9 +173,10 @@ def _sorted_out(
             continue
         j = next(known, None)
         if j is None:
-            j = len(found)
-            found.append(Attractor(q[i, k - 1 :: -1], v[i, k - 1 :: -1], float(t[i, 0] - t[i, k])))
+            j = len(attractors)
+            attractors.append(Attractor(q[i, k - 1 :: -1], v[i, k - 1 :: -1], float(t[i, 0] - t[i, k])))
         outcome[i] = 2 + j
-    order = np.argsort([-np.count_nonzero(outcome == 2 + j) for j in range(len(found))], kind="stable")
+    # attractors are numbered by the size of their basins
+    order = np.argsort([-np.count_nonzero(outcome == 2 + j) for j in range(len(attractors))], kind="stable")
     renamed = np.concatenate([[ENDED, UNSETTLED], 2 + np.argsort(order)]).astype(int)
-    return renamed[outcome], [found[j] for j in order]
+    return renamed[outcome], [attractors[j] for j in order]

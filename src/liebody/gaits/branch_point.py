@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .shooting import LONGEST, Array, GaitError, Point, Shooting, Shot
+from .segments import Array, GaitError, Point
+from .shooting import LONGEST, Shooting, Shot
 
 TRIES = 15  # of Newton's method
 ROUND_OFF = 1e-4  # steps, over the unit, that are shorter and no longer shrink are round-off
@@ -39,18 +40,22 @@ def branch_point(
     Raises GaitError where Newton's method finds no such point.
     """
     phases = shooting.phases(*regular)
+    # equations without those that follow from the others, by the left singular vectors at a regular point
     number = shooting.size - 1 - len(phases)
     independent = np.linalg.svd(regular[1].jacobian)[0][:, :number].T
 
     def derivative(shot: Shot) -> Array:
         return np.concatenate([independent @ shot.jacobian, phases])
 
-    point, before = guess, np.inf
+    point = guess
+    before = np.inf
     for _ in range(TRIES):
         shot = shooting.shoot(point)
         A = derivative(shot)
+        # the borders: the left-over part p, and the plane of the two tangents
         left, _, right = np.linalg.svd(A)
-        p, plane = left[:, -1:], right[-2:]
+        p = left[:, -1:]
+        plane = right[-2:]
 
         def bordered(A: Array, p: Array = p, plane: Array = plane) -> Array:
             return np.block([[A, p], [plane, np.zeros((2, 1))]])
@@ -61,10 +66,12 @@ def branch_point(
             return np.linalg.solve(B, np.eye(len(B))[:, -2:])
 
         try:
+            # db/dy is the equation for y; its derivative is a difference quotient along both tangents
             along = slopes(A)
             beside = [shooting.moved(point, DIFFERENCE * x) for x in along[:-1].T]
             curvature = [(slopes(derivative(shooting.shoot(x)))[-1] - along[-1]) / DIFFERENCE for x in beside]
             dy = np.linalg.solve(np.stack(curvature, axis=1), -along[-1])
+            # back to the solutions of the bordered equations, and within them to db/dy = 0
             F = np.concatenate([independent @ shot.residual, np.zeros(len(phases))])
             back = np.linalg.solve(bordered(A), np.concatenate([-F, np.zeros(2)]))
         except np.linalg.LinAlgError:
@@ -74,6 +81,7 @@ def branch_point(
         if not np.isfinite(length):
             break
         point = shooting.moved(point, change / max(1.0, length / LONGEST))
+        # steps that are short and no longer halve are round-off
         if length < precision or ROUND_OFF > length > before / 2:
             return point, shooting.shoot(point), length
         before = length

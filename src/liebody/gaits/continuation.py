@@ -1,4 +1,4 @@
-"""Continuation: a curve of periodic orbits over a parameter, and what happens to them on it.
+"""Continuation: a curve of periodic orbits over a parameter, and the bifurcations on it.
 
 With all unknowns z of the equations r(z) = 0, the parameter among them, the next orbit lies in the plane
 through z + ds t across the tangent t, so that the curve may turn (pseudo-arclength; Doedel 2007).
@@ -28,13 +28,19 @@ from ..base.errors import ConfigurationError, positive, warn
 from .branch_point import branch_point
 from .floquet import floquet
 from .orbit import ENOUGH, PeriodicOrbit, largest_multiplier
-from .shooting import RANK, Array, Events, GaitError, Point, Shooting, Shot, named
+from .segments import Array, Events, GaitError, Point, named
+from .shooting import RANK, Shooting, Shot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FOLD, BRANCH, FLIP, TORUS = "fold", "branch point", "flip", "Neimark-Sacker"
-GRAZING, ORDER, BORDER = "grazing", "change of the order of events", "border collision"
+FOLD = "fold"
+BRANCH = "branch point"
+FLIP = "flip"
+TORUS = "Neimark-Sacker"
+GRAZING = "grazing"
+ORDER = "change of the order of events"
+BORDER = "border collision"
 NEAR = 0.05  # a multiplier further than this from where it should cross has jumped
 SHORTEST = 1e-3  # step along the curve, over the first one
 
@@ -45,13 +51,13 @@ class UnreachedPrecision(UserWarning):
 
 @dataclass(frozen=True)
 class Bifurcation:
-    """What happens to orbits at a value of the parameter.
+    """A change of the orbits at a value of the parameter.
 
     kind         "fold", "branch point", "flip", "Neimark-Sacker"; "grazing" where events come or go, "change
                  of the order of events"; "border collision" where multipliers then jump over the unit circle
     value        of the parameter
     multiplier   the one that crosses; the largest one after a jump
-    orbit        the one nearest to it; sides: those just before and after it on the curve
+    orbit        the nearest orbit; sides: the orbits just before and after it on the curve
     events       which come and which go, in words
     precision    that was reached: how far the multiplier is from the unit circle, or how far apart the sides
                  are along the curve, in steps, whichever is less
@@ -79,7 +85,7 @@ class Bifurcation:
 
 @dataclass(frozen=True)
 class Branch:
-    """Orbits along a parameter in the order of the curve, what happens there, why it ends below and above.
+    """Orbits along a parameter in the order of the curve, bifurcations, why it ends below and above.
 
     Each orbit has the parameter among its `parameters`.
     """
@@ -91,7 +97,7 @@ class Branch:
 
     @property
     def values(self) -> Array:
-        """Of the parameter, (n,)."""
+        """Values of the parameter, (n,)."""
         return np.array([orbit.parameters[self.parameter] for orbit in self.orbits])
 
     @property
@@ -114,7 +120,7 @@ class Branch:
 
         path    file to write, its suffix says how: .png, .pdf, .svg
         others  more branches over the same parameter
-        of      orbit -> a number, or several, as of all its nodes; label: what it is called
+        of      orbit -> a number, or several, as of all its nodes; label: its name on the axis
         """
         from .pictures import branches
 
@@ -133,7 +139,7 @@ def continuation(
     tolerance: float = ENOUGH,
     shortest: float = SHORTEST,
 ) -> Branch:
-    """Follow a periodic orbit over a parameter, both ways along the curve, and name what happens on it.
+    """Follow a periodic orbit over a parameter, both ways along the curve, and name the bifurcations.
 
     orbit      where it starts, from `periodic_orbit`
     parameter  name of a parameter of the system, a number
@@ -143,7 +149,7 @@ def continuation(
     most       how many orbits to follow to either side
     locate     "all" bifurcations and changes of events; "stability": those at which stability changes
     precision  to which a crossing multiplier is brought to the unit circle, or values over the step; where
-               it is not, an UnreachedPrecision warning says what was reached, as `Bifurcation.precision` does
+               it is not, an UnreachedPrecision warning gives the precision, as `Bifurcation.precision` does
     tolerance  of the equations, as of `periodic_orbit`
     shortest   step to be tried before the curve is given up, over the first step
 
@@ -153,9 +159,9 @@ def continuation(
     if locate not in ("all", "stability"):
         raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
     curve = _Curve(orbit, parameter, step, tolerance, shortest)
-    branch, found = _followed(curve, orbit, bounds, most)
+    branch, points = _followed(curve, orbit, bounds, most)
     bifurcations = [
-        event for a, b in pairwise(found) for event in curve.happens(a, b, locate == "all", precision)
+        event for a, b in pairwise(points) for event in curve.happens(a, b, locate == "all", precision)
     ]
     _warn_of_unreached(parameter, bifurcations, precision)
     return replace(branch, bifurcations=bifurcations)
@@ -176,15 +182,18 @@ def _warn_of_unreached(parameter: str, bifurcations: list[Bifurcation], precisio
 def _followed(
     curve: _Curve, orbit: PeriodicOrbit, bounds: tuple[float, float], most: int
 ) -> tuple[Branch, list[_On]]:
-    """The curve to both sides of an orbit, without what happens on it; and its orbits with tangents."""
+    """The curve to both sides of an orbit, without bifurcations; and its orbits with tangents."""
     if not bounds[0] < bounds[1]:
         raise ConfigurationError(f"bounds are {bounds!r}, expected (lower, upper)")
-    first, sides, ends = curve.start(orbit), [], []
+    first = curve.start(orbit)
+    sides = []
+    ends = []
     if not bounds[0] <= curve.value(first.orbit) <= bounds[1]:
         value = f"{curve.parameter} = {curve.value(first.orbit):.9g}"
         raise ConfigurationError(
             f"the orbit has {value}, outside of bounds {bounds!r}; give bounds around it, or an orbit within"
         )
+    # downwards and upwards along the curve; it may turn later
     for sign in (-1.0, 1.0):
         upward = np.sign(first.tangent[-1]) or 1.0
         side, end = curve.go(first._replace(tangent=sign * upward * first.tangent), bounds, most)
@@ -192,9 +201,10 @@ def _followed(
         ends.append(end)
     if not sides[0] and not sides[1]:
         raise GaitError(f"the orbit cannot be followed over {curve.parameter}: {ends[0]}; {ends[1]}")
+    # one curve from below to above, tangents along it
     below = [on._replace(tangent=-on.tangent) for on in reversed(sides[0])]
-    found = [*below, first, *sides[1]]
-    return Branch(curve.parameter, [on.orbit for on in found], [], (ends[0], ends[1])), found
+    points = [*below, first, *sides[1]]
+    return Branch(curve.parameter, [on.orbit for on in points], [], (ends[0], ends[1])), points
 
 
 def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.0) -> PeriodicOrbit:
@@ -210,34 +220,41 @@ def switch_branch(bifurcation: Bifurcation, parameter: str, distance: float = 1.
             f"no branch begins at a {bifurcation.kind}; flips and branch points have one"
         )
     orbit = bifurcation.orbit
-    own = tuple(name for name in orbit.shooting.unknowns if name != parameter)
+    unknowns = tuple(name for name in orbit.shooting.unknowns if name != parameter)
     if bifurcation.kind == FLIP:
-        found, scale, n = floquet(orbit), orbit.shooting.scale, 2 * orbit.system.nv
-        way = found.directions[:, np.argmin(np.abs(found.values + 1))].real
+        # the direction with the multiplier -1, carried to all nodes, with the other sign in the second half
+        multipliers = floquet(orbit)
+        scale = orbit.shooting.scale
+        n = 2 * orbit.system.nv
+        way = multipliers.directions[:, np.argmin(np.abs(multipliers.values + 1))].real
         nodes = [orbit.derivative @ way]  # of a return map: on its section
         for arc in orbit.shot.arcs[:-1]:
             nodes.append(arc.D[:, :n] @ nodes[-1])
         x = np.concatenate(nodes) / np.tile(scale, len(nodes))
         way = np.concatenate([x, -x])
-        shooting, at = orbit.shooting.doubled(), orbit.point
+        shooting = orbit.shooting.doubled()
+        at = orbit.point
         again = [shooting.shifted(x, orbit.shift) for x in at.q]
         at = replace(
             at, q=np.concatenate([at.q, again]), v=np.tile(at.v, (2, 1)), period=2 * at.period,
             shift=2 * at.shift,
         )  # fmt: skip
     else:
-        shooting, at = orbit.shooting, orbit.point
+        # the plane of both tangents, and in it the direction across the curve that is known
+        shooting = orbit.shooting
+        at = orbit.point
         A = np.concatenate([orbit.shot.jacobian, shooting.phases(at, orbit.shot)])
         plane = np.linalg.svd(A)[2][-2:]
         chord = shooting.between(bifurcation.sides[0].point, bifurcation.sides[1].point)
         along = plane @ chord
         way = np.array([-along[1], along[0]]) @ plane
+    # a step along that direction, then Newton's method across it; the parameter is an unknown
     t = np.concatenate([way, np.zeros(shooting.size - len(way))])
     t = t / np.abs(t).max()
     guess = shooting.moved(at, distance * t)
     rows = np.concatenate([shooting.phases(at, shooting.shoot(guess)), t[None] / np.linalg.norm(t)])
     point, _, _ = shooting.solve(guess, ENOUGH, 20, rows)
-    plain = shooting.with_unknowns(own)
+    plain = shooting.with_unknowns(unknowns)
     return PeriodicOrbit(plain, point, plain.shoot(point))
 
 
@@ -258,11 +275,12 @@ def bifurcation_curve(
     Each orbit of the result has both parameters. The critical multiplier joins the equations (mu = 1,
     mu = -1, |mu|^2 = 1), with its derivative by central differences of simulations. Kuznetsov (2004), 10.3.
     """
+    # the same equations, with the test function as one more
     if bifurcation.kind not in TESTS:
         raise ConfigurationError(f"a {bifurcation.kind} is not followed; {', '.join(TESTS)} are")
     orbit = bifurcation.orbit
-    given = {x.name: getattr(orbit.shooting, x.name) for x in fields(Shooting)}
-    equations = _AtBifurcation(**given, kind=bifurcation.kind)
+    arguments = {x.name: getattr(orbit.shooting, x.name) for x in fields(Shooting)}
+    equations = _AtBifurcation(**arguments, kind=bifurcation.kind)
     first = PeriodicOrbit(equations, orbit.point, orbit.shot)
     return _followed(_Curve(first, parameter, step, tolerance), first, bounds, most)[0]
 
@@ -274,10 +292,13 @@ class _AtBifurcation(Shooting):
     kind: str = ""
 
     def shoot(self, at: Point) -> Shot:
-        shot, h = super().shoot(at), 1e-5
+        shot = super().shoot(at)
+        # the derivative of the critical multiplier, by central differences of all unknowns
+        h = 1e-5
         steps = h * np.eye(self.size)
         slope = [(self._test(self.moved(at, x)) - self._test(self.moved(at, -x))) / (2 * h) for x in steps]
-        r, J = np.append(shot.residual, self._test(at)), np.vstack([shot.jacobian, slope])
+        r = np.append(shot.residual, self._test(at))
+        J = np.vstack([shot.jacobian, slope])
         return Shot(r, J, shot.arcs)
 
     def _test(self, at: Point) -> float:
@@ -298,19 +319,24 @@ class _Curve:
     def __init__(
         self, orbit: PeriodicOrbit, parameter: str, step: float, tolerance: float, shortest: float = SHORTEST
     ) -> None:
-        names, size = [x for x in orbit.shooting.unknowns if x != parameter], positive("step", abs(step))
+        names = [x for x in orbit.shooting.unknowns if x != parameter]
+        size = positive("step", abs(step))
         self.shooting: Shooting = orbit.shooting.with_unknowns([*names, parameter], **{parameter: size})
+        # the parameter becomes the last unknown, and its unit the step of the user
         if self.shooting.system.parameters.defaults[parameter].size != 1:
             raise ConfigurationError(f"{parameter} is an array; only a number can be followed")
-        self.parameter, self.tolerance, self.shortest = parameter, tolerance, shortest
+        self.parameter = parameter
+        self.tolerance = tolerance
+        self.shortest = shortest
 
     def start(self, orbit: PeriodicOrbit) -> _On:
         default = self.shooting.system.parameters.defaults[self.parameter]
-        given = {self.parameter: float(np.ravel(default)[0]), **orbit.parameters}
-        at = replace(orbit.point, parameters=given)
+        parameters = {self.parameter: float(np.ravel(default)[0]), **orbit.parameters}
+        at = replace(orbit.point, parameters=parameters)
         return self._on(at, self.shooting.shoot(at), None)
 
     def _on(self, at: Point, shot: Shot, before: Array | None) -> _On:
+        # the tangent is the null vector of the equations across the phases; a second one is a family
         _, sizes, vh = np.linalg.svd(np.concatenate([shot.jacobian, self.shooting.phases(at, shot)]))
         if len(sizes) < self.shooting.size - 1 or (
             before is None and sizes[self.shooting.size - 2] < RANK * sizes[0]
@@ -340,6 +366,7 @@ class _Curve:
         Newton's method solves for the other unknowns, from a guess on the chord, with the parameter kept at
         the bound. Raises GaitError where it finds a piece of the curve that does not lead out there.
         """
+        # the chord to the orbit beyond, cut at the bound
         chord = self.shooting.between(last.orbit.point, beyond.orbit.point)
         share = (bound - self.value(last.orbit)) / (self.value(beyond.orbit) - self.value(last.orbit))
         on, _ = self.correct(last, share * chord, np.eye(len(chord))[-1])
@@ -353,32 +380,37 @@ class _Curve:
 
         A step that leads out of the bounds is made again, to the bound, and is the last one.
         """
-        found, size = [first], 1.0
-        while len(found) <= most:
-            last, ended = found[-1], False
+        points = [first]
+        size = 1.0
+        while len(points) <= most:
+            last = points[-1]
+            ended = False
             try:
+                # predict along the tangent, correct across it
                 on, steps = self.correct(last, size * last.tangent, last.tangent)
                 bound = float(np.clip(self.value(on.orbit), *bounds))
                 if bound != self.value(on.orbit):
                     ended = True
                     if bound == self.value(last.orbit):
-                        return found[1:], "end of the range"
+                        return points[1:], "end of the range"
                     on = self.at_bound(last, on, bound)
                 smooth = on.orbit.events == last.orbit.events  # at other events the curve has corners
                 if smooth and on.tangent @ last.tangent < 0.5 and size > self.shortest:
                     raise GaitError("the curve turns too fast")
             except GaitError as error:
+                # Newton's method fails or the curve turns: a shorter step
                 size /= 2
                 if size < self.shortest:
-                    return found[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
+                    return points[1:], f"no further than {self.value(last.orbit):.6g}: {error}"
                 continue
             if not self.half(first.orbit) and self.half(on.orbit):
-                return found[1:], "orbits of half the period"
-            found.append(on)
+                return points[1:], "orbits of half the period"
+            points.append(on)
             if ended:
-                return found[1:], "end of the range"
+                return points[1:], "end of the range"
+            # few steps of Newton's method let the next step grow
             size = min(2.0, 1.4 * size) if steps < 5 else size
-        return found[1:], f"after {most} orbits, not followed further"
+        return points[1:], f"after {most} orbits, not followed further"
 
     def half(self, orbit: PeriodicOrbit) -> bool:
         """Whether an orbit of several segments closes after half of them."""
@@ -387,10 +419,11 @@ class _Curve:
             return False
         return self.shooting.apart(orbit.q, orbit.v, orbit.point.q[n], orbit.point.v[n]) < 1e-5
 
-    # -- what happens between two orbits --------------------------------------------------------------------
+    # -- bifurcations between two orbits --------------------------------------------------------------------
 
     def happens(self, a: _On, b: _On, everything: bool, precision: float) -> list[Bifurcation]:
-        """All that is seen to happen from a to b."""
+        """All bifurcations and changes of events from a to b."""
+        # which test functions change their sign
         stability = a.orbit.stable != b.orbit.stable
         if not everything and not stability:
             return []
@@ -400,8 +433,8 @@ class _Curve:
         crossing = self.crossing(a, b, precision) if touches else None
         if stability and not tests and not crossing:
             tests = [""]
-        found = [crossing, *(self.locate(a, b, kind, precision) for kind in tests)]
-        known = [x for x in found if x is not None and (everything or x.of_stability)]
+        located = [crossing, *(self.locate(a, b, kind, precision) for kind in tests)]
+        known = [x for x in located if x is not None and (everything or x.of_stability)]
         if everything and a.orbit.events != b.orbit.events and all(x.kind != BORDER for x in known):
             known.append(self.change(a, b, precision))
         return sorted(known, key=lambda x: abs(x.value - self.value(a.orbit)))
@@ -413,16 +446,22 @@ class _Curve:
             return abs(_critical(on.orbit, kind)[1])
 
         crosses = kind == FOLD and a.tangent[-1] * b.tangent[-1] > 0
-        if crosses and (found := self.crossing(a, b, precision)):
-            return found
+        if crosses and (branching := self.crossing(a, b, precision)):
+            return branching
         low, high, width = self._narrowed(
             a, b, lambda orbit: _test(orbit, kind), lambda on: distance(on) < precision, precision
         )
         best = min((low, high), key=distance)
         mu, factor = _critical(best.orbit, kind)
-        if crosses and min(abs(factor), width) > precision and (found := self.crossing(low, high, precision)):
-            return replace(found, sides=(a.orbit, b.orbit))
-        sides, changed = (low.orbit, high.orbit), difference(low.orbit.events, high.orbit.events)
+        if (
+            crosses
+            and min(abs(factor), width) > precision
+            and (branching := self.crossing(low, high, precision))
+        ):
+            return replace(branching, sides=(a.orbit, b.orbit))
+        sides = (low.orbit, high.orbit)
+        changed = difference(low.orbit.events, high.orbit.events)
+        # no multiplier is near the unit circle although the test changed its sign: it has jumped
         if abs(factor) > NEAR:
             worse = max(sides, key=largest_multiplier)
             return Bifurcation(
@@ -446,9 +485,11 @@ class _Curve:
         if a.orbit.events != b.orbit.events:
             return None
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
-        f, g = _test(a.orbit, FOLD), _test(b.orbit, FOLD)
+        f = _test(a.orbit, FOLD)
+        g = _test(b.orbit, FOLD)
         if not f * g < 0:
-            f, g = float(a.tangent[-1]), float(b.tangent[-1])
+            f = float(a.tangent[-1])
+            g = float(b.tangent[-1])
         guess = self.shooting.moved(a.orbit.point, f / (f - g) * chord)
         try:
             regular = a.orbit.point, a.orbit.shot
@@ -459,6 +500,7 @@ class _Curve:
         mu, factor = _critical(orbit, FOLD)
         along = self.shooting.between(a.orbit.point, point)
         length = np.linalg.norm(chord)
+        # only a branch point between the two orbits, near the chord, is theirs
         share = along @ chord / length**2
         beside = np.linalg.norm(along - share * chord) < length
         if not (0 <= share <= 1 and beside and shot.size < self.tolerance and abs(factor) < NEAR):
@@ -475,7 +517,8 @@ class _Curve:
 
         low, high, width = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
-        sides, mu = (low.orbit, high.orbit), complex(high.orbit.multipliers[0])
+        sides = (low.orbit, high.orbit)
+        mu = complex(high.orbit.multipliers[0])
         value = (self.value(low.orbit) + self.value(high.orbit)) / 2
         return Bifurcation(GRAZING if changed else ORDER, value, mu, high.orbit, sides, changed, width)
 
@@ -489,20 +532,30 @@ class _Curve:
         """
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
         across = chord / np.linalg.norm(chord)
-        (s, low), (t, high) = (0.0, a), (1.0, b)
-        f, g = test(a.orbit), test(b.orbit)
+        # s and t: shares of the chord at which the test has its two signs
+        s = 0.0
+        low = a
+        t = 1.0
+        high = b
+        f = test(a.orbit)
+        g = test(b.orbit)
         for k in range(40):
+            # two secants, then a halving, so that a flat side cannot hold the search up
             share = float(np.clip(f / (f - g), 0.05, 0.95)) if k % 3 < 2 else 0.5
             middle = s + (t - s) * share
             try:
                 on, _ = self.correct(a, middle * chord, across)
             except GaitError:
-                break
+                break  # nearer than this no orbit is found
             h = test(on.orbit)
             if h * f > 0:
-                s, low, f = middle, on, h
+                s = middle
+                low = on
+                f = h
             else:
-                t, high, g = middle, on, h
+                t = middle
+                high = on
+                g = h
             if enough(on) or (t - s) * np.linalg.norm(chord) < precision:
                 break
         return low, high, float((t - s) * np.linalg.norm(chord))
@@ -524,7 +577,7 @@ def _factors(orbit: PeriodicOrbit, kind: str) -> list[tuple[complex, complex]]:
 
 
 def _test(orbit: PeriodicOrbit, kind: str) -> float:
-    """A number that changes its sign at what is of this kind; without one, where stability changes."""
+    """A number that changes its sign at a bifurcation of this kind; kind "": where stability changes."""
     factors = np.array([factor for _, factor in _factors(orbit, kind)])
     return float(np.prod(factors).real if kind else factors.max(initial=-1.0))
 
@@ -542,6 +595,7 @@ def _kind(mu: complex) -> str:
 
 def difference(before: Events, after: Events) -> str:
     """Which events come and which go, in words."""
-    a, b = Counter(before), Counter(after)
+    a = Counter(before)
+    b = Counter(after)
     words = [f"{word} {named(sorted(x.elements()))}" for word, x in (("new:", b - a), ("gone:", a - b)) if x]
     return "; ".join(words)

@@ -15,7 +15,8 @@ from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, ShapeError, positive
 from ..hybrid import HybridSystem
 from ..runs import HybridRun
-from .shooting import Array, Events, GaitError, Point, Shooting, Shot
+from .segments import Array, Events, GaitError, Point
+from .shooting import Shooting, Shot
 
 ENOUGH = 1e-9  # of the residual, over the scale
 
@@ -30,8 +31,8 @@ class PeriodicOrbit:
     parameters   all that differ from the defaults of the system, by name
     events       guards and directions on the way, in their order, without the returns to the section
     residual     of the equations, over their scale
-    derivative   of the state after a period by that at its start, (2 nv, 2 nv): of the return map, or at T
-    family       in how many more directions there are orbits beside it: those of a conserved energy
+    derivative   of the state after a period by its start, (2 nv, 2 nv): of the return map, or at T
+    family       number of further directions with orbits beside it, as with a conserved energy
     """
 
     shooting: Shooting
@@ -64,24 +65,26 @@ class PeriodicOrbit:
 
     @cached_property
     def monodromy(self) -> Array:
-        """The derivative of the state at the time T by that at the start, (2 nv, 2 nv)."""
+        """The derivative of the state at the time T by the state at the start, (2 nv, 2 nv)."""
         n = 2 * self.system.nv
+        # at fixed times: the time that a segment takes does not follow the start
         fixed = [arc.D[:, :n] - np.outer(arc.rate, arc.late[:n]) for arc in self.shot.arcs]
         return reduce(lambda M, D: D @ M, fixed, np.eye(n))
 
     @cached_property
     def trivial(self) -> dict[str, Array]:
         """Directions (2 nv,) in which the orbit only moves along itself: the flow, and each symmetry."""
-        found = {}
+        directions = {}
         if self.shooting.known_period is None:
-            found["orbit"] = self.shot.arcs[-1].rate
+            directions["orbit"] = self.shot.arcs[-1].rate
         along = self.shooting.along_symmetries(self.q)
-        return {**found, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
+        return {**directions, **{f"symmetry {j + 1}": x for j, x in enumerate(along.T)}}
 
     @cached_property
     def across(self) -> tuple[Array, Array]:
-        """What is trivial, and an orthonormal basis across it, in columns over the scale."""
-        n, along = 2 * self.system.nv, [x / self.shooting.scale for x in self.trivial.values()]
+        """The trivial directions, and an orthonormal basis across them, in columns over the scale."""
+        n = 2 * self.system.nv
+        along = [x / self.shooting.scale for x in self.trivial.values()]
         U = np.stack(along, axis=1) if along else np.zeros((n, 0))
         return U, _across(U)
 
@@ -92,7 +95,8 @@ class PeriodicOrbit:
 
     @cached_property
     def family(self) -> int:
-        """How many zero singular values of the equations are not explained by what is trivial."""
+        """How many zero singular values the equations have beyond the trivial directions."""
+        # moves along the orbit and its symmetries are null vectors of every orbit
         sizes = np.linalg.svd(self.shot.jacobian, compute_uv=False)
         rank = int(np.count_nonzero(sizes > 1e-6 * sizes[0]))
         moves = self.shooting.free_period + len(self.shift)
@@ -100,8 +104,9 @@ class PeriodicOrbit:
 
     @cached_property
     def across_trivial(self) -> Array:
-        """The monodromy, over the scale, on the quotient by what is trivial: W^T M W."""
-        scale, (_, W) = self.shooting.scale, self.across
+        """The monodromy, over the scale, on the quotient by the trivial directions: W^T M W."""
+        scale = self.shooting.scale
+        _, W = self.across
         return W.T @ (self.monodromy * scale / scale[:, None]) @ W
 
     @cached_property
@@ -123,18 +128,21 @@ class PeriodicOrbit:
     def simulate(self, periods: float = 1.0, **options: Any) -> HybridRun:
         """The motion from its start, over so many periods.
 
-        options  of `HybridSystem.simulate`, where they differ from those of the orbit, also some parameters
+        options  of `HybridSystem.simulate`, where they differ from the orbit's, also some parameters
         """
         parameters = {**self.parameters, **options.pop("parameters", {})}
-        given = self.shooting.options(parameters, self.period / self.shooting.segments)
-        return self.shooting.motion.simulate(self.q, self.v, t_end=periods * self.period, **(given | options))
+        defaults = self.shooting.options(parameters, self.period / self.shooting.segments)
+        return self.shooting.motion.simulate(
+            self.q, self.v, t_end=periods * self.period, **(defaults | options)
+        )
 
     def coordinates(self, q: Array, v: Array) -> Array:
         """How far states (..., nq), (..., nv) are from the start, (..., 2 nv), symmetries left out.
 
         The symmetric state h(s) (q0, v0) nearest to each is found by Newton's method in s.
         """
-        q, v = np.asarray(q, float), np.asarray(v, float)
+        q = np.asarray(q, float)
+        v = np.asarray(v, float)
         if q.ndim > 1:
             return np.stack([self.coordinates(a, b) for a, b in zip(q, v, strict=True)])
         return np.concatenate([self.shooting.nearest_shift(self.q, q)[1], v - self.v])
@@ -150,7 +158,7 @@ class PeriodicOrbit:
 
         Errors: GaitError where there is none near.
         """
-        self.system.parameters.values(values, ())  # refuses what is not known
+        self.system.parameters.values(values, ())  # refuses unknown names
         point = replace(self.point, parameters={**self.point.parameters, **values})
         point = replace(point, period=self.shooting.period_of(point))
         point, shot, _ = self.shooting.solve(point, tolerance, tries)
@@ -175,7 +183,7 @@ def largest_first(values: Array) -> Array:
 
 
 def _across(U: Array) -> Array:
-    """An orthonormal basis of what is orthogonal to the columns of U (n, k)."""
+    """An orthonormal basis of the complement of the columns of U (n, k)."""
     return np.linalg.qr(np.concatenate([U, np.eye(len(U))], axis=1))[0][:, U.shape[1] : len(U)]
 
 
@@ -200,7 +208,7 @@ def periodic_orbit(
 ) -> PeriodicOrbit:
     """The periodic orbit of a hybrid system next to a guess, by Newton's method with exact derivatives.
 
-    system      a HybridSystem, such as that of a robot (`hybrid.robot_system`), with or without events
+    system      a HybridSystem, such as `hybrid.robot_system` makes of a robot, with or without events
     q0, v0      a guess of its start, (nq,), (nv,); v0: at rest
     period      a guess of the period [s]; or a function of the parameters that is the period, for systems
                 that are driven in time: `lambda p: 2 * pi / p.frequency`
@@ -208,27 +216,30 @@ def periodic_orbit(
                 at the next one, after half of the guessed period at least. None: the period is an unknown,
                 and the orbit starts anywhere along itself
     symmetries  algebra vectors xi (k, nv) of rigid motions h = exp(s xi) of the whole, under which the
-                equations do not change, as that of a robot along the ground: g(T) = h g(0), s is unknown
-    shift       a guess of s, (k,); default: what the guess does in one period
+                equations do not change, as a robot's along the ground: g(T) = h g(0), s is unknown
+    shift       a guess of s, (k,); default: the shift of the guess in one period
     segments      into how many segments it is cut: multiple shooting. With a section each ends at a return,
                 so that segments=2 is an orbit that closes at its second return
     parameters  values that differ from the defaults
     unknowns    names of parameters that are unknown, too, as many as there are conditions
     conditions  (q, v, T, s, p) -> numbers that are to be zero, of the start, the period, the shift, the
                 parameters: `lambda q, v, T, s, p: [s[0] / T - 0.5]`
-    scale       what is small, of (q, v), (2 nv,), or a number: residuals and steps are measured by it
+    scale       small changes of (q, v), (2 nv,), or a number: residuals and steps are measured by it
     tolerance   of the residual over the scale; tries: most steps of Newton's method
     difference  None: derivatives through the flow. Else the step of central differences over the scale, for
-                motions that are rough on a small scale, as those of a foot that chatters
+                motions that are rough on a small scale, as with a foot that chatters
     options     of `HybridSystem.simulate`: dt, method, limit, least, ...
 
-    What the system remembers at the start must follow from q and v, as its `start` gives it. Conserved
+    The memory of the system at the start must follow from q and v, as its `start` gives it. Conserved
     quantities, as energy without dissipation, leave a family of orbits: the nearest one is found, unless
     conditions choose.
+
+    The function is long by its arguments and their text.
 
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
+    # the guess, and options that would contradict it
     q0 = vector("q0", q0, system.nq)
     v0 = vector("v0", np.zeros(system.nv) if v0 is None else v0, system.nv)
     for name in ("t_end", "record_every"):
@@ -239,14 +250,16 @@ def periodic_orbit(
         raise ConfigurationError(
             "an orbit that is driven in time is one segment; segments would start at other times"
         )
+    # unknowns and equations; the period of a driven system is known
     shooting = Shooting(
         system, section=section, segments=segments, symmetries=symmetries, unknowns=unknowns,
         conditions=conditions, known_period=known, scale=scale, simulation=options, difference=difference,
     )  # fmt: skip
-    given = _values(system, parameters or {}, unknowns)
+    values = _values(system, parameters or {}, unknowns)
     T = 1.0 if known else positive("period", period, " of seconds")
-    first = Point(q0[None], v0[None], T, np.zeros(len(shooting.symmetries)), given)
+    first = Point(q0[None], v0[None], T, np.zeros(len(shooting.symmetries)), values)
     at = _guess(shooting, replace(first, period=shooting.period_of(first)), shift)
+    # Newton's method from nodes along the simulated guess
     point, shot, _ = shooting.solve(at, tolerance, tries)
     orbit = PeriodicOrbit(shooting, point, shot)
     _closes_again(orbit, max(1e3 * tolerance, 1e-5))
@@ -254,15 +267,17 @@ def periodic_orbit(
 
 
 def _values(system: HybridSystem, given: Mapping[str, Any], unknowns: Sequence[str]) -> dict[str, Any]:
-    system.parameters.values(given, ())  # refuses what is not known
+    system.parameters.values(given, ())  # refuses unknown names
     defaults = {name: x[()] for name, x in system.parameters.defaults.items() if name in unknowns}
     return {**defaults, **given}
 
 
 def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
     """Nodes and shift along the motion from the first one."""
-    time, at = first.period / shooting.segments, (first.q[0], first.v[0])
+    time = first.period / shooting.segments
+    at = (first.q[0], first.v[0])
     nodes = [at]
+    # one segment after the other: each start is the end of the segment before
     for _ in range(shooting.segments):
         q, v = (x[None] for x in at)
         _, (end,) = shooting.arrive(shooting.flow, q, v, first.parameters, time)
@@ -281,17 +296,22 @@ def _closes_again(orbit: PeriodicOrbit, allowed: float) -> None:
     The second period, simulated after the first without a break, must end where the first does.
     """
     shooting = orbit.shooting
-    T, m = orbit.period, orbit.shooting.segments
+    T = orbit.period
+    m = orbit.shooting.segments
+    # a little longer than two periods, so that the return is not missed
     periods = 2.3 if shooting.section else 2.0
-    given = shooting.options(orbit.parameters, T / m)
+    arguments = shooting.options(orbit.parameters, T / m)
     run = shooting.flow.simulate(
-        orbit.q, orbit.v, t_end=periods * T, **{**given, "record_every": periods * T}
+        orbit.q, orbit.v, t_end=periods * T, **{**arguments, "record_every": periods * T}
     )
-    q, v = run.final.q, run.final.v
+    q = run.final.q
+    v = run.final.v
+    # with a section: the state at the last return of the second period
     returns = shooting.returns(run.events, T / m)
     if len(returns) >= 2 * m:
         last = returns[2 * m - 1]
-        q, v = run.events.q[last], run.events.v[last]
+        q = run.events.q[last]
+        v = run.events.v[last]
     away = np.abs(orbit.coordinates(q, v) / shooting.scale).max()
     if not away < allowed * (1 + np.abs(orbit.derivative).max()) ** 2:
         raise GaitError(

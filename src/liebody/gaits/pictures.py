@@ -24,22 +24,23 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
     axis = figure.subplots()
     for color, branch in zip(np.resize(COLORS, len(several)), several, strict=True):
         curve = [*branch.orbits]
-        for found in branch.bifurcations:
-            if found.sides[0] in curve:  # the curve changes at the bifurcation itself
-                curve.insert(curve.index(found.sides[0]) + 1, found.orbit)
-        marked = [found.orbit for found in branch.bifurcations]
+        for bifurcation in branch.bifurcations:
+            # the curve changes its stability at the bifurcation itself, not at an orbit beside it
+            if bifurcation.sides[0] in curve:
+                curve.insert(curve.index(bifurcation.sides[0]) + 1, bifurcation.orbit)
+        marked = [bifurcation.orbit for bifurcation in branch.bifurcations]
         for a, b in pairwise(curve):
+            # solid where both ends are stable; a bifurcation itself counts as either
             solid = all(orbit.stable or orbit in marked for orbit in (a, b))
-            x, y = (
-                [o.parameters[branch.parameter] for o in (a, b)],
-                [np.sort(np.ravel(of(o))) for o in (a, b)],
-            )
+            x = [o.parameters[branch.parameter] for o in (a, b)]
+            y = [np.sort(np.ravel(of(o))) for o in (a, b)]
             axis.plot(x, y, "-" if solid else "--", color=color, lw=1.6 if solid else 1.0)
-        for found in branch.bifurcations:
-            mark = MARKS.get(found.kind, "x")
-            for k, y in enumerate(np.ravel(of(found.orbit))):
-                name = found.kind if k == 0 else "_"
-                axis.plot(found.value, y, mark, color=color, ms=6, label=name, mfc="white")
+        for bifurcation in branch.bifurcations:
+            mark = MARKS.get(bifurcation.kind, "x")
+            for k, y in enumerate(np.ravel(of(bifurcation.orbit))):
+                name = bifurcation.kind if k == 0 else "_"
+                axis.plot(bifurcation.value, y, mark, color=color, ms=6, label=name, mfc="white")
+    # one entry of the legend for each kind, however often it is marked
     shown = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
     if shown:
         axis.legend(shown.values(), shown.keys(), frameon=False, fontsize=8)
@@ -50,7 +51,7 @@ def branches(several: Sequence[Any], path: Any, of: Callable[[Any], Any], label:
 
 
 def basin(found: Any, path: Any) -> Figure:
-    """Outcomes over the first two axes; of further ones, their first values."""
+    """Outcomes over the first two axes, at the first values of further axes."""
     names = list(found.axes)
     if len(names) < 2:
         raise ConfigurationError(f"a basin over {names} has no picture; give it two axes")
@@ -58,12 +59,14 @@ def basin(found: Any, path: Any) -> Figure:
     shown = found.outcome[(..., *[0] * (len(names) - 2))]
     figure = Picture(figsize=(6.4, 5), layout="constrained")
     axis = figure.subplots()
-    x, y = found.axes[names[1]], found.axes[names[0]]
+    x = found.axes[names[1]]
+    y = found.axes[names[0]]
     axis.pcolormesh(
         x, y, shown, cmap=ListedColormap(colors), vmin=-0.5, vmax=len(colors) - 0.5, shading="nearest"
     )
     words = ["ended early", "not settled", *[f"period {a.period:.4g} s" for a in found.attractors]]
     for color, word, share in zip(colors, words, found.shares, strict=True):
+        # empty curves stand for the colours in the legend
         if share > 0:
             axis.plot([], [], "s", color=color, mec="#999999", label=f"{word}: {100 * share:.1f} %")
     axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)

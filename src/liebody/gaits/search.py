@@ -14,7 +14,8 @@ import numpy as np
 from ..base.arguments import count
 from ..base.errors import ConfigurationError
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
-from .shooting import Array, GaitError, Shooting
+from .segments import Array, GaitError
+from .shooting import Shooting
 
 SAME = 1e-5  # states nearer than this over the scale, with the same parameters, are of one orbit
 
@@ -48,33 +49,36 @@ def search(
 
     Orbits found twice are given once. Starts that do not return, or lead to none, are left out.
     """
-    given = {name: np.asarray(x, float) for name, x in starts.items()}
-    if len({len(x) for x in given.values()}) != 1:
+    samples = {name: np.asarray(x, float) for name, x in starts.items()}
+    if len({len(x) for x in samples.values()}) != 1:
         raise ConfigurationError("starts must be arrays of one length, {name: (n, ...)}")
-    q, v = (np.asarray(x, float) for x in state(dict(given)))
-    own = {name: x for name, x in given.items() if name in system.parameters.defaults}
-    options, fixed = dict(options or {}), dict(parameters or {})
+    q, v = (np.asarray(x, float) for x in state(dict(samples)))
+    drawn = {name: x for name, x in samples.items() if name in system.parameters.defaults}
+    options = dict(options or {})
+    fixed = dict(parameters or {})
     shooting = Shooting(system, section, symmetries=symmetries, scale=scale, simulation=options)
-    _, ends = shooting.reach(shooting.motion, q, v, {**fixed, **own}, period)
+    # all starts in one ensemble, for one return: how far each comes back from where it began
+    _, ends = shooting.reach(shooting.motion, q, v, {**fixed, **drawn}, period)
     far = np.full(len(q), np.inf)
     for i, end in enumerate(ends):
         if end.reached and np.isfinite(end.q).all():
             far[i] = shooting.apart(q[i], v[i], end.q, end.v)
-    found: list[PeriodicOrbit] = []
+    orbits: list[PeriodicOrbit] = []
+    # Newton's method from the nearest ones; starts that do not converge are left out
     for i in np.argsort(far, kind="stable")[:keep]:
         if not np.isfinite(far[i]):
             break
         try:
             orbit = periodic_orbit(
                 system, q[i], v[i], period=ends[i].time, section=section, symmetries=symmetries,
-                parameters={**fixed, **{name: x[i] for name, x in own.items()}}, scale=scale, tries=tries,
+                parameters={**fixed, **{name: x[i] for name, x in drawn.items()}}, scale=scale, tries=tries,
                 **newton, **options,
             )  # fmt: skip
         except GaitError:
             continue
-        if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in found):
-            found.append(orbit)
-    return sorted(found, key=objective or largest_multiplier)
+        if (accept is None or accept(orbit)) and not any(_same(orbit, other) for other in orbits):
+            orbits.append(orbit)
+    return sorted(orbits, key=objective or largest_multiplier)
 
 
 def improve(
@@ -101,22 +105,25 @@ def improve(
     if not orbits:
         raise ConfigurationError("there are no orbits to improve; `search` finds some")
     rng = np.random.default_rng(seed)
-    best, parents = itemgetter(0), count("parents", parents)
+    best = itemgetter(0)
+    parents = count("parents", parents)
     pool = sorted(((objective(orbit), orbit) for orbit in orbits), key=best)[:parents]
     for generation in range(generations):
-        found = []
+        offspring = []
         for k in range(children):
             orbit = pool[k % len(pool)][1]
-            own = dict(orbit.parameters)
+            parameters = dict(orbit.parameters)
+            # normal changes that shrink, kept within the bounds
             for name, size in spread.items():
-                value = np.asarray(own.get(name, orbit.system.parameters.defaults[name]))
+                value = np.asarray(parameters.get(name, orbit.system.parameters.defaults[name]))
                 value = value + 0.97**generation * np.asarray(size) * rng.normal(size=value.shape)
-                own[name] = np.clip(value, *(bounds or {}).get(name, (-np.inf, np.inf)))[()]
+                parameters[name] = np.clip(value, *(bounds or {}).get(name, (-np.inf, np.inf)))[()]
             try:
-                found.append(orbit.with_parameters(**newton, **own))
+                offspring.append(orbit.with_parameters(**newton, **parameters))
             except GaitError:
                 continue
-        pool += [(objective(orbit), orbit) for orbit in found if accept is None or accept(orbit)]
+        # parents stay in the pool: the best never becomes worse
+        pool += [(objective(orbit), orbit) for orbit in offspring if accept is None or accept(orbit)]
         pool = sorted(pool, key=best)[:parents]
     return [orbit for _, orbit in pool]
 

@@ -13,7 +13,11 @@ from ..hybrid.in_place import InPlaceOf, changed
 from ..scalars import where
 
 QUIET = "quiet_at_start"
-HELD, LAST, GAIN, AIM_Q, AIM_V = "held", "last_return", "feedback_gain", "feedback_q", "feedback_v"
+HELD = "held"
+LAST = "last_return"
+GAIN = "feedback_gain"
+AIM_Q = "feedback_q"
+AIM_V = "feedback_v"
 
 
 class FromSection(InPlaceOf):
@@ -44,10 +48,12 @@ class FedBack(InPlaceOf):
     def __init__(
         self, system: HybridSystem, section: tuple[str, int], inputs: Sequence[str], away: Callable[..., Any]
     ) -> None:
-        self._section, self._away = section, away
+        self._section = section
+        self._away = away
         self._inputs = [system.parameters.fields[name] for name in inputs]
         size = sum(system.parameters.defaults[name].size for name in inputs)
-        nv, neutral = system.nv, system.group.neutral()
+        nv = system.nv
+        neutral = system.group.neutral()
         gain = {GAIN: np.zeros((size, 2 * nv)), AIM_Q: neutral, AIM_V: np.zeros(nv)}
         super().__init__(
             system, parameters={**gain, QUIET: 0.0}, memory={HELD: np.zeros(size), LAST: 0.0},
@@ -61,6 +67,7 @@ class FedBack(InPlaceOf):
         return getattr(p, GAIN) @ self._away(getattr(p, AIM_Q), getattr(p, AIM_V), q, v)
 
     def _started(self, t: Any, q: Any, v: Any, z: Any, p: Any) -> Any:
+        # the feedback acts from the start on, before the system's own start sees its parameters
         z = z._replace(**{HELD: self._fed_back(q, v, p)})
         if self.system.start is None:
             return z
@@ -68,17 +75,19 @@ class FedBack(InPlaceOf):
 
     def _updated(self, t: Any, q: Any, v: Any, z: Any, p: Any, events: Any) -> Any:
         guard, direction = self._section
+        # an event just after the last return may be the same one, moved by the changed parameters
         heard = _without(events, guard, t - getattr(z, LAST) < getattr(p, QUIET))
         q, v, z = self.after_original_update((t, q, v, z, p), heard)
         happened = getattr(heard, guard)
         back = (happened * happened if direction == 0 else happened * direction) > 0.5
+        # sample at the return and hold until the next one
         new = zip(self._fed_back(q, v, p), getattr(z, HELD), strict=True)
         held = np.array([where(back, a, b) for a, b in new])
         return q, v, z._replace(**{HELD: held, LAST: where(back, t, getattr(z, LAST))})
 
 
 def _without(events: Any, guard: str, quiet: Any) -> Any:
-    """The events, but for those of a guard where it is quiet."""
+    """The events, with no event of a guard while it is quiet."""
     return events._replace(**{guard: where(quiet, 0.0, getattr(events, guard))})
 
 

@@ -6,9 +6,9 @@ unknowns are the nodes, the period T, the shift s along symmetries, and paramete
     q: log((q_i+1)^-1 phi_q(y_i)) = 0,    v: phi_v(y_i) - v_i+1 = 0,     y_m = h(s) y_0,  h(s) = exp(s_j xi_j)
 
 A segment ends at its part of the period, or where it returns to a section, whose time follows from the start.
-Derivatives are those of the flow, saltation at events included (`hybrid.VariedSystem`), or differences.
-Newton's method takes the smallest change that solves the linear equations, so that neither the place along
-the orbit nor that along a symmetry has to be fixed by a condition (Deuflhard 1984).
+The flow is differentiated with saltation at events (`hybrid.VariedSystem`), or by differences.
+Newton's method takes the smallest change that solves the linear equations, so that no condition has to fix
+the place along the orbit or along a symmetry (Deuflhard 1984).
 
 Stoer, Bulirsch (2002), section 7.3.5; Marsden, Montgomery, Ratiu (1990), relative equilibria and orbits;
 Leine, Nijmeijer (2004), chapter 7.
@@ -16,75 +16,23 @@ Leine, Nijmeijer (2004), chapter 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..base.arguments import count
 from ..base.concurrency import cached_property
-from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
-from ..compiler import Kernel, trace
-from ..compiler.programs.layout import FlatLayout
-from ..hybrid import HybridSystem, VariedSystem
+from ..compiler import FlatLayout, Kernel, trace
 from ..hybrid.in_place import changed, changes
 from ..hybrid.variations import along_direction
-from ..runs import EventLog, HybridRun
 from ..scalars.linear import solve
-from .section import QUIET, from_section, varied
+from .segments import Arc, Array, GaitError, Point, Segments, named
 
-Array = Any
-Events = tuple[tuple[str, int], ...]
 RANK = 1e-9  # singular values below this share of the largest one count as zero
-AT_START = 1e-2  # events of the section before this share of the time belong to the start
 LONGEST = 2.0  # step, over the unit, next to a known orbit
 PATIENCE = 3  # how often the residual may grow, as where an event comes or goes
 TRIALS = (1.0, 0.5, 0.25, 0.1, 0.03)  # parts of Newton's step that are tried
-
-
-class GaitError(IntegrationError):
-    """A periodic orbit that is not found: the message says what happens instead."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """Values of the unknowns: nodes q (m, nq), v (m, nv), period, shift (k,), all parameters by name."""
-
-    q: Array
-    v: Array
-    period: float
-    shift: Array
-    parameters: dict[str, Any]
-
-
-class End(NamedTuple):
-    """Where a motion ends: state, time, events on the way, the event of the section.
-
-    cause   why it ended before; "" where it only did not return
-    """
-
-    q: Array
-    v: Array
-    time: float
-    events: Events
-    log: EventLog | None
-    reached: bool
-    cause: str
-
-
-class Arc(NamedTuple):
-    """Where a segment leads, and the derivatives of its end by its node and the unknown parameters.
-
-    D     of (q, v), (2 nv, 2 nv + p): on the section, or at a fixed time
-    late  of the time that it takes, (2 nv + p,); zero at a fixed time
-    rate  of the state there, (2 nv,)
-    """
-
-    end: End
-    D: Array
-    late: Array
-    rate: Array
 
 
 @dataclass(frozen=True)
@@ -100,51 +48,14 @@ class Shot:
         return float(np.abs(self.residual).max(initial=0.0))
 
 
-@dataclass(eq=False)
-class Shooting:
-    """The equations of a periodic orbit of a system; most fields are arguments of `periodic_orbit`.
+class Shooting(Segments):
+    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method.
 
-    sizes       what is small, of unknown parameters by name, where it is not a tenth of them
-    simulation  options of `HybridSystem.simulate`, such as dt and method
+    The class is long because residuals, derivatives and steps share the layout of the unknowns.
     """
 
-    system: HybridSystem
-    section: Any = None
-    segments: int = 1
-    symmetries: Any = ()
-    unknowns: Sequence[str] = ()
-    conditions: Callable[..., Any] | None = None
-    known_period: Callable[..., Any] | None = None
-    scale: Any = 1.0
-    sizes: Mapping[str, float] = field(default_factory=dict)
-    simulation: Mapping[str, Any] = field(default_factory=dict)
-    difference: float | None = None
-
-    def __post_init__(self) -> None:
-        system, nv, scale = self.system, self.system.nv, self.scale
-        self.segments, self.unknowns = count("segments", self.segments), tuple(self.unknowns)
-        self.section = _section(system, self.section)
-        self.symmetries = _symmetries(system, self.symmetries)
-        try:
-            self.scale = np.broadcast_to(np.asarray(scale, float), (2 * nv,)).copy()
-        except ValueError:
-            raise ShapeError(f"scale is {scale!r}, expected a number or ({2 * nv},), for (q, v)") from None
-        if not (self.scale > 0).all():
-            raise ConfigurationError(f"scale is {scale!r}, expected positive numbers")
-        if self.difference is not None:
-            positive("difference", self.difference)
-        if self.section and self.known_period:
-            raise ConfigurationError("a section gives the period; leave the section or the function out")
-        if self.segments > 1 and not self.section and system.memory.size:
-            raise ConfigurationError(
-                f"{system.name} has memory: what it remembers within a stride is not known to a segment that "
-                "starts there. Give a section, at which segments end, or segments=1"
-            )
-        system.parameters.check(dict.fromkeys(self.unknowns))
-        self.columns = 2 * nv + sum(system.parameters.defaults[name].size for name in self.unknowns)
-
     def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
-        """The same equations, with these parameters as unknowns; sizes: what is small, of some of them."""
+        """The same equations, with these parameters as unknowns; sizes: small changes of some of them."""
         return replace(self, unknowns=names, sizes={**self.sizes, **sizes})
 
     def doubled(self) -> Shooting:
@@ -152,152 +63,6 @@ class Shooting:
         period = self.known_period
         twice = None if period is None else lambda p: 2 * period(p)
         return replace(self, segments=2 * self.segments, known_period=twice)
-
-    # -- one simulation of all segments ---------------------------------------------------------------------
-
-    @cached_property
-    def motion(self) -> HybridSystem:
-        """The system, in which events of the section do nothing just after the start."""
-        return from_section(self.system, self.section[0]) if self.section else self.system
-
-    @cached_property
-    def _varied(self) -> VariedSystem:
-        return varied(self.motion, self.unknowns)
-
-    @property
-    def flow(self) -> HybridSystem:
-        """The system that shooting simulates: a motion of it needs nothing else to be compiled."""
-        return self._varied if self.difference is None else self.motion
-
-    def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
-        """Of simulations of `motion` from the section, to which it returns after some time."""
-        quiet = {QUIET: AT_START * time} if self.section else {}
-        return {**self.simulation, "parameters": {**parameters, **quiet}}
-
-    def simulate(self, at: Point) -> list[Arc]:
-        """All segments, as one ensemble; GaitError where one does not get to its end."""
-        time = self.period_of(at) / self.segments
-        if not time > 0:
-            raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
-        if self.difference is not None:
-            return self._by_differences(at, time, self.difference)
-        flow, arcs = self._varied, []
-        run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
-        for i, end in enumerate(ends):
-            if end.log is None:
-                D, late = flow.derivatives(run)[i, -1], np.zeros(self.columns)
-                rate = flow.state_rates(run.final, at.parameters)[i]
-            else:
-                D, late = flow.on_section(end.log, at.parameters)[0], flow.delays(end.log)[0]
-                rate = flow.state_rates(end.log, at.parameters)[0]
-            arcs.append(Arc(end, D, late, rate))
-        return arcs
-
-    def arrive(
-        self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
-    ) -> tuple[HybridRun, list[End]]:
-        """Motions from several starts to where each returns to the section, or for this time.
-
-        GaitError where one of them does not.
-        """
-        run, ends = self.reach(system, q, v, parameters, time)
-        for i, end in enumerate(ends):
-            if not end.reached:
-                raise GaitError(self._lost(i, end))
-        return run, ends
-
-    def reach(
-        self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
-    ) -> tuple[HybridRun, list[End]]:
-        """The same, whether they get there or not.
-
-        Those that are late, and go on, are simulated once more, for longer.
-        """
-        defaults = system.parameters.defaults
-
-        def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
-            given = {
-                name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
-                for name, x in parameters.items()
-            }
-            options = {"t_end": t_end, "record_every": t_end, **self.options(given, time)}
-            run = system.simulate(np.asarray(q)[which], np.asarray(v)[which], **options)
-            return run, self._ends(run, t_end, time)
-
-        run, ends = simulated(slice(None), (1.3 if self.section else 1.0) * time)
-        late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
-        for i, end in zip(late, simulated(late, 4.0 * time)[1] if late else (), strict=True):
-            ends[i] = end
-        return run, ends
-
-    def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:
-        ends = []
-        for i, log in enumerate(run.events):
-            events, back = self._return(log, time)
-            cause = str(run.ends[i])
-            if back is not None:
-                ends.append(End(back.q[0], back.v[0], float(back.t[0]), events, back, True, ""))
-                continue
-            reached, until = not self.section and not cause, float(run.end_times[i]) if cause else t_end
-            ends.append(End(run.final.q[i], run.final.v[i], until, events, None, reached, cause))
-        return ends
-
-    def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
-        """Events until the section is met again; a start on the section is not a return."""
-        found = self.returns(log, time)
-        until, back = (found[0], log.where(slice(found[0], found[0] + 1))) if found else (len(log), None)
-        names = zip(log.guard[:until], log.direction[:until].tolist(), log.t[:until], strict=True)
-        start = AT_START * time
-        return tuple((x, k) for x, k, t in names if t > start or not self.at_section(x, k)), back
-
-    def returns(self, log: EventLog, time: float) -> list[int]:
-        """Which events are returns to the section, each half of this time after the last one at least."""
-        found, last = [], 0.0
-        for i, event in enumerate(zip(log.guard, log.direction.tolist(), strict=True)):
-            if self.at_section(*event) and log.t[i] - last > time / 2:
-                found.append(i)
-                last = log.t[i]
-        return found
-
-    def at_section(self, guard: str, direction: int) -> bool:
-        """Whether an event is one of the section."""
-        return self.section is not None and guard == self.section[0] and self.section[1] in (0, direction)
-
-    def _lost(self, i: int, end: End) -> str:
-        where = f"segment {i + 1} of {self.segments}: " if self.segments > 1 else ""
-        if end.cause:
-            what = f"the motion ended at t = {end.time:.6g} s, before it closed: {end.cause}"
-        else:
-            section = named([self.section] if self.section else [])
-            what = f"it does not return to {section} within {end.time:.4g} s"
-        return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
-
-    def _by_differences(self, at: Point, time: float, h: float) -> list[Arc]:
-        """Derivatives of segments as central differences, all starts in one run."""
-        group, nv = self.system.group, self.system.nv
-        steps = h * np.concatenate([self.scale, self._sizes(at)])
-        moves = np.kron(np.diag(steps), [[1], [-1]])
-        starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
-        given = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
-        arcs = []
-        for q0, v0 in zip(at.q, at.v, strict=True):
-            q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])
-            run, ends = self.arrive(self.motion, q, v0 + starts[:, nv : 2 * nv], given, time)
-            end = ends[0]
-            y = np.stack(
-                [np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]]) for x in ends]
-            )
-            slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
-            states = run.final if end.log is None else end.log
-            rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            arcs.append(Arc(end, slopes[:-1], slopes[-1], rate))
-        return arcs
-
-    def period_of(self, at: Point) -> float:
-        if self.known_period is None:
-            return at.period
-        p = self.system.parameters
-        return float(self.known_period(p.read(p.values(at.parameters, ()))))
 
     # -- unknowns -------------------------------------------------------------------------------------------
 
@@ -319,28 +84,22 @@ class Shooting:
         return self.layout.size
 
     def unit(self, at: Point) -> Array:
-        """By what unknowns are scaled: `scale`, the period, one, the sizes of the parameters."""
+        """The scales of the unknowns: `scale`, the period, one, the sizes of the parameters."""
         T = [at.period] if self.free_period else []
         nodes = np.tile(self.scale, self.segments)
         return np.concatenate([nodes, T, np.ones(len(self.symmetries)), self._sizes(at)])
 
-    def _sizes(self, at: Point) -> Array:
-        """Of the unknown parameters: what is given, or a tenth of them, or of one for those that are zero."""
-        found = [np.zeros(0)]
-        for name in self.unknowns:
-            p = np.abs(np.ravel(at.parameters[name]))
-            usual = np.where(p > 0, p, 1) / 10
-            found.append(np.full(p.shape, self.sizes[name]) if name in self.sizes else usual)
-        return np.concatenate(found)
-
     def moved(self, at: Point, x: Array) -> Point:
         """The point, moved by x times the unit."""
-        nv, group, change = self.system.nv, self.system.group, x * self.unit(at)
+        nv = self.system.nv
+        group = self.system.group
+        change = x * self.unit(at)
         nodes, period, shift, p = (change[place] for place in self.layout.places.values())
         nodes = nodes.reshape(self.segments, 2 * nv)
         q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
         parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
-        v, T = at.v + nodes[:, nv:], at.period + float(period.sum())
+        v = at.v + nodes[:, nv:]
+        T = at.period + float(period.sum())
         return Point(np.stack(q), v, T, at.shift + shift, parameters)
 
     def between(self, a: Point, b: Point) -> Array:
@@ -353,6 +112,7 @@ class Shooting:
 
     def phases(self, at: Point, shot: Shot) -> Array:
         """Rows (n, size) of changes that only move an orbit along itself or its symmetries."""
+        # unit vectors along the flow and the symmetries, at the first node
         moves = [self.along_symmetries(at.q[0])]
         if self.free_period:
             moves.append(shot.arcs[-1].rate[:, None])
@@ -381,7 +141,9 @@ class Shooting:
 
     def _nearer(self, q0: Array, q: Array, s: Array) -> tuple[Array, Array, Array]:
         """A step of Newton's method towards the nearest shift: s after it, the logarithm before it, ds."""
-        group, xi = self.system.group, self.symmetries.T
+        # least squares: the logarithm becomes orthogonal to the symmetries
+        group = self.system.group
+        xi = self.symmetries.T
         e = np.asarray(group.difference(self.shifted(q0, s), q))
         if not len(s):
             return s, e, s
@@ -411,35 +173,48 @@ class Shooting:
 
     def along_symmetries(self, q: Array) -> Array:
         """How a state moves along each symmetry: Ad(q^-1) xi_j, (2 nv, k)."""
-        group, nv = self.system.group, self.system.nv
+        group = self.system.group
+        nv = self.system.nv
         eta = np.asarray(group.Ad(group.inverse(group.element(q))), float) @ self.symmetries.T
         return np.concatenate([eta, np.zeros((nv, len(self.symmetries)))])
 
     def shoot(self, at: Point) -> Shot:
         """The equations at a point."""
-        group, nv, m, arcs = self.system.group, self.system.nv, self.segments, self.simulate(at)
+        group = self.system.group
+        nv = self.system.nv
+        m = self.segments
+        arcs = self.simulate(at)
         _, _, shift, p = self.layout.places.values()
-        r, J, by_time = np.zeros((m, 2 * nv)), np.zeros((m, 2 * nv, self.size)), self._given_period_by(at)
+        r = np.zeros((m, 2 * nv))
+        J = np.zeros((m, 2 * nv, self.size))
+        by_time = self._given_period_by(at)
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
+        # row i: the end of segment i against the next node, or for the last one the shifted first node
         for i, (arc, (q, v)) in enumerate(zip(arcs, targets, strict=True)):
             node, following = (slice(2 * nv * k, 2 * nv * (k + 1)) for k in (i, (i + 1) % m))
             e = np.asarray(group.difference(q, arc.end.q), float)
             r[i] = np.concatenate([e, arc.end.v - v])
-            end, target = np.eye(2 * nv), np.eye(2 * nv)  # d log(a^-1 b), by b and by a
-            end[:nv, :nv], target[:nv, :nv] = group.dexp_inverse(-e), group.dexp_inverse(e)
+            # d log(a^-1 b), by b and by a
+            end = np.eye(2 * nv)
+            target = np.eye(2 * nv)
+            end[:nv, :nv] = group.dexp_inverse(-e)
+            target[:nv, :nv] = group.dexp_inverse(e)
+            # by the node, by the node that follows, by parameters, and by the time of the segment
             J[i, :, node] += end @ arc.D[:, : 2 * nv]
             J[i, :, following] -= target
             J[i, :, p] += end @ arc.D[:, 2 * nv :]
             J[i] += np.outer(end @ arc.rate / m, by_time)
-        if len(self.symmetries):
+        if len(self.symmetries):  # the shift moves the last target
             inverse = group.Ad(group.inverse(group.element(at.q[0])))
             turn = group.dexp(-(at.shift @ self.symmetries)) @ self.symmetries.T
             J[-1, :, shift] -= target[:, :nv] @ inverse @ turn
+        # residuals and unknowns over their sizes, so that one tolerance fits all
         residual = (r / self.scale).ravel()
         J = (J / self.scale[:, None]).reshape(-1, self.size)
         if self.conditions is not None:
             more, slopes = self._conditions(at, arcs)
-            residual, J = np.concatenate([residual, more]), np.concatenate([J, slopes])
+            residual = np.concatenate([residual, more])
+            J = np.concatenate([J, slopes])
         return Shot(residual, J * self.unit(at), arcs)
 
     def _flat(self, at: Point) -> Array:
@@ -447,12 +222,13 @@ class Shooting:
 
     def _given_period_by(self, at: Point) -> Array:
         """The derivative of the period by the unknowns, (size,), where it does not follow from a section."""
-        found, (_, period, _, p) = np.zeros(self.size), self.layout.places.values()
-        found[period] = 1.0
+        slope = np.zeros(self.size)
+        _, period, _, p = self.layout.places.values()
+        slope[period] = 1.0
         if self.known_period:
             directions = np.eye(self.columns)[2 * self.system.nv :]
-            found[p] = self._known_period_by(self._flat(at), directions).reshape(-1)
-        return found
+            slope[p] = self._known_period_by(self._flat(at), directions).reshape(-1)
+        return slope
 
     def _parameters(self, u: Array, x: Array) -> Any:
         """Flat parameters u, of which the unknown ones are changed by x, by their names."""
@@ -461,7 +237,8 @@ class Shooting:
 
     @cached_property
     def _known_period_by(self) -> Kernel:
-        known, nv = self.known_period, self.system.nv
+        known = self.known_period
+        nv = self.system.nv
         assert known is not None
 
         def period(u: Array, s: Array) -> Array:
@@ -473,16 +250,20 @@ class Shooting:
     @cached_property
     def _condition_kernels(self) -> tuple[Kernel, Kernel]:
         """The user's conditions, and their derivatives along (q, v, T, s, p)."""
-        system, k, conditions = self.system, len(self.symmetries), self.conditions
-        nv, size = system.nv, self.columns + 1 + k
+        system = self.system
+        k = len(self.symmetries)
+        conditions = self.conditions
+        nv = system.nv
+        size = self.columns + 1 + k
         assert conditions is not None
         shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "shift": k, "u": system.parameters.size}
 
         def of(q: Array, v: Array, T: Any, shift: Array, u: Array, s: Array) -> Array:
             p = self._parameters(u, s[2 * nv + 1 + k :])
-            q, v = system.group.integrate(q, s[:nv]), v + s[nv : 2 * nv]
-            found = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
-            return np.reshape(np.asarray(found), -1)
+            q = system.group.integrate(q, s[:nv])
+            v = v + s[nv : 2 * nv]
+            residuals = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
+            return np.reshape(np.asarray(residuals), -1)
 
         moved = trace(of, {**shapes, "s": size}, "conditions")
         return Kernel(trace(lambda *at: moved(*at, np.zeros(size)), shapes, "conditions")), Kernel(
@@ -492,16 +273,19 @@ class Shooting:
     def _conditions(self, at: Point, arcs: list[Arc]) -> tuple[Array, Array]:
         """The conditions, and their derivatives by the unknowns."""
         value, slope = self._condition_kernels
-        nv, directions = self.system.nv, np.eye(self.columns + 1 + len(self.symmetries))
-        given = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
-        r = np.atleast_1d(value(*given))
-        copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in given)
+        nv = self.system.nv
+        directions = np.eye(self.columns + 1 + len(self.symmetries))
+        arguments = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
+        r = np.atleast_1d(value(*arguments))
+        copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in arguments)
         by = slope(*copies, directions).reshape(-1, len(r)).T
         _, _, shift, p = self.layout.places.values()
         by_period = self._given_period_by(at)
+        # the period is the sum of the times of the segments
         for i, arc in enumerate(arcs):
             by_period[2 * nv * i : 2 * nv * (i + 1)] += arc.late[: 2 * nv]
             by_period[p] += arc.late[2 * nv :]
+        # the period depends on all nodes, through the time that each segment takes
         J = np.outer(by[:, 2 * nv], by_period)
         J[:, : 2 * nv] += by[:, : 2 * nv]
         J[:, shift.start :] += by[:, 2 * nv + 1 :]
@@ -519,22 +303,28 @@ class Shooting:
         shot = first = self.shoot(at)
         patience = PATIENCE
         for step in range(tries):
+            # with a section the period is the time that the segments took
             at = self._with_period(at, shot)
             if shot.size < tolerance:
                 return at, shot, step
-            A, b = shot.jacobian, -shot.residual
-            if rows is not None:
-                A, b = np.concatenate([A, rows]), np.concatenate([b, np.zeros(len(rows))])
+            A = shot.jacobian
+            b = -shot.residual
+            if rows is not None:  # changes stay across the given rows
+                A = np.concatenate([A, rows])
+                b = np.concatenate([b, np.zeros(len(rows))])
+            # the smallest change: free of moves along the orbit and its symmetries
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
             if rows is not None:  # next to a known orbit: also over corners, where residuals grow
                 at = self.moved(at, change / max(1.0, np.abs(change).max() / LONGEST))
                 shot = self.shoot(at)
                 continue
-            new, found = self._tried(at, shot, change, tolerance)
-            if found.size > shot.size and (patience := patience - 1) < 0:
-                why = self._why(shot.arcs, found.arcs)
+            new, next_shot = self._tried(at, shot, change, tolerance)
+            # a few steps may make it worse, as where an event comes or goes on the way
+            if next_shot.size > shot.size and (patience := patience - 1) < 0:
+                why = self._why(shot.arcs, next_shot.arcs)
                 raise GaitError(f"no orbit: the residual stays at {shot.size:.1e}. {why}")
-            at, shot = new, found
+            at = new
+            shot = next_shot
         if shot.size < tolerance:
             return self._with_period(at, shot), shot, tries
         raise GaitError(
@@ -544,25 +334,29 @@ class Shooting:
 
     def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
         """The point after as much of a change as makes the residual smaller, or else the best one tried."""
-        problem, tried = None, []
+        problem = None
+        tried = []
+        # shorter and shorter parts of the step, until the residual falls
         for part in TRIALS:
             try:
                 new = self.moved(at, part * change)
-                found = self.shoot(new)
+                trial = self.shoot(new)
             except GaitError as error:
                 problem = error
                 continue
-            if found.size < max((1 - part / 4) * shot.size, tolerance):
-                return new, found
-            tried.append((new, found))
+            if trial.size < max((1 - part / 4) * shot.size, tolerance):
+                return new, trial
+            tried.append((new, trial))
         if not tried:
             raise GaitError(f"no orbit: {problem}")
         return min(tried, key=lambda x: x[1].size)
 
     def _why(self, before: list[Arc], after: list[Arc]) -> str:
         """Why Newton's method cannot go on."""
+        # other events on the way are the usual reason: there the equations are not smooth
         for one, other in zip(before, after, strict=True):
-            a, b = one.end.events, other.end.events
+            a = one.end.events
+            b = other.end.events
             if a != b:
                 return (
                     f"The events change: {named(a)} against {named(b)}. There the equations have a corner, "
@@ -572,42 +366,3 @@ class Shooting:
 
     def _with_period(self, at: Point, shot: Shot) -> Point:
         return at if self.free_period else replace(at, period=sum(arc.end.time for arc in shot.arcs))
-
-
-def named(events: Sequence[tuple[str, int]]) -> str:
-    """Events in words: a sign says in which direction a guard changed."""
-    signs = {1: "+", -1: "-", 0: ""}
-    shown = [f"{name}{signs[sign]}" for name, sign in events]
-    if len(shown) > 12:
-        shown = [*shown[:6], f"... {len(shown) - 12} more ...", *shown[-6:]]
-    return ", ".join(shown) or "none"
-
-
-def _section(system: HybridSystem, section: Any) -> tuple[str, int] | None:
-    if section is None:
-        return None
-    guard, direction = section if isinstance(section, tuple | list) and len(section) == 2 else (section, None)
-    if guard not in system.guard_names:
-        raise ModelError(f"section: there is no guard {guard!r}; {known(system.guard_names, guard)}")
-    if direction is None:
-        direction = system.directions[system.guard_names.index(guard)]
-    return guard, int(direction)
-
-
-def _symmetries(system: HybridSystem, given: Any) -> np.ndarray:
-    """The algebra vectors (k, nv), which must span a subalgebra."""
-    xi, nv = np.asarray(given, float), system.nv
-    xi = xi.reshape(0, nv) if xi.size == 0 else np.atleast_2d(xi)
-    if xi.ndim != 2 or xi.shape[1] != nv:
-        raise ShapeError(f"symmetries have shape {xi.shape}, expected algebra vectors (k, {nv})")
-    rank = np.linalg.matrix_rank(xi) if len(xi) else 0
-    if rank < len(xi):
-        raise ModelError("symmetries: one follows from the others; leave it out")
-    for a in xi:
-        for b in xi:
-            bracket = np.asarray(system.group.ad(a) @ b, float)
-            if np.linalg.matrix_rank(np.vstack([xi, bracket]), tol=1e-9) > rank:
-                raise ModelError(
-                    f"symmetries are no subgroup: the bracket of {a} and {b} is {bracket}; add it"
-                )
-    return xi

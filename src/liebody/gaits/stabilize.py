@@ -6,7 +6,7 @@ gain dp = K x minimises the sum over all returns of x^T Q x + dp^T R dp (discret
     K = -(R + B^T P B)^-1 B^T P A,       P = Q + A^T P (1 + B R^-1 B^T P)^-1 A
 
 where P comes from the doubling algorithm of Chu, Fan, Lin and Wang (2004), which squares its error in each
-step. What lies along the orbit and its symmetries is left alone.
+step. The feedback does not act along the orbit and its symmetries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..hybrid.in_place import changes
 from ..runs import HybridRun
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
-from .shooting import Array, GaitError
+from .segments import Array, GaitError
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class StabilizedOrbit:
         return bool(np.all(np.abs(self.measured) < 1))
 
     def __repr__(self) -> str:
-        size, free = largest_multiplier(self), largest_multiplier(self.orbit)
+        size = largest_multiplier(self)
+        free = largest_multiplier(self.orbit)
         return f"StabilizedOrbit({', '.join(self.inputs)}; largest multiplier {free:.4g} becomes {size:.4g})"
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:
@@ -61,16 +62,17 @@ class StabilizedOrbit:
 
         Errors: GaitError where one of them does not return.
         """
-        q, v = np.atleast_2d(np.asarray(q, float)), np.atleast_2d(np.asarray(v, float))
-        found = []
+        q = np.atleast_2d(np.asarray(q, float))
+        v = np.atleast_2d(np.asarray(v, float))
+        states = []
         for _ in range(number):
             q, v = _after(self.orbit, q, v, self.parameters(q, v))
-            found.append((q, v))
-        return np.stack([q for q, _ in found]), np.stack([v for _, v in found])
+            states.append((q, v))
+        return np.stack([q for q, _ in states]), np.stack([v for _, v in states])
 
     @cached_property
     def system(self) -> HybridSystem:
-        """The closed loop: the system with this feedback at its section, as parameters of its own.
+        """The closed loop: the system with this feedback at its section, whose gain is a parameter.
 
         Errors: ConfigurationError for orbits without a section, or that close at a later return.
         """
@@ -85,13 +87,13 @@ class StabilizedOrbit:
         """The motion with feedback, from states at the section (..., nq), (..., nv).
 
         gain     another one, (p, 2 nv), as zero for none
-        options  of `HybridSystem.simulate`, where they differ from those of the orbit
+        options  of `HybridSystem.simulate`, where they differ from the orbit's
         """
         K = self.gain if gain is None else np.broadcast_to(np.asarray(gain, float), self.gain.shape)
         fed_back = {**self.orbit.parameters, GAIN: K, AIM_Q: self.orbit.q, AIM_V: self.orbit.v}
-        given = self.orbit.shooting.options(fed_back, self.orbit.period)
-        parameters = {**given["parameters"], **options.pop("parameters", {})}
-        return self.system.simulate(q, v, t_end=t_end, **{**given, **options, "parameters": parameters})
+        defaults = self.orbit.shooting.options(fed_back, self.orbit.period)
+        parameters = {**defaults["parameters"], **options.pop("parameters", {})}
+        return self.system.simulate(q, v, t_end=t_end, **{**defaults, **options, "parameters": parameters})
 
 
 def stabilize(
@@ -111,49 +113,57 @@ def stabilize(
         raise ConfigurationError("there is no section at which parameters could be set; give the orbit one")
     if not inputs:
         raise ConfigurationError("inputs is empty; name parameters of the system")
-    orbit, scale = orbit.with_unknowns(*inputs), orbit.shooting.scale
+    scale = orbit.shooting.scale
+    orbit = orbit.with_unknowns(*inputs)
+    # the return map across the symmetries: x+ = A x + B dp, over the scales of states and parameters
     unit = orbit.shooting.unit(orbit.point)[orbit.shooting.size - orbit.by_unknowns.shape[1] :]
     W = orbit.across_symmetries
     A = W.T @ (orbit.derivative * scale / scale[:, None]) @ W
     B = W.T @ (orbit.by_unknowns * unit / scale[:, None])
     if gain is None:
-        q, r = _weights("Q", Q, scale), _weights("R", R, unit)
+        q = _weights("Q", Q, scale)
+        r = _weights("R", R, unit)
         K = regulator(A, B, W.T @ q @ W, r)
     else:
         K = _gain(gain, len(unit), len(scale)) / unit[:, None] * scale @ W
+    # the closed return map must contract, also with a gain of the user
     if not np.isfinite(K).all() or np.abs(np.linalg.eigvals(A + B @ K)).max() >= 1:
         what = f"{', '.join(inputs)} do not reach all that is unstable; give others, or more"
         raise GaitError(what if gain is None else "the gain does not make all multipliers less than 1")
-    gain = unit[:, None] * K @ W.T / scale  # without what lies along the symmetries
+    gain = unit[:, None] * K @ W.T / scale  # zero along the symmetries
+    # measure: simulated returns from both sides along each direction, with the feedback applied
     h = 1e-5
     steps = np.kron(scale * W.T, [[h], [-h]])
     nv = orbit.system.nv
     starts = [orbit.system.group.integrate(orbit.q, x[:nv]) for x in steps]
     held = _changed(orbit, inputs, steps @ gain.T)
     ends = _after(orbit, np.array(starts, float), orbit.v + steps[:, nv:], held)
+    # central differences give the return map with feedback; its eigenvalues are measured multipliers
     x = orbit.coordinates(*ends) / scale @ W
     measured = np.linalg.eigvals(((x[::2] - x[1::2]) / (2 * h)).T)
     within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
-    found = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
-    return StabilizedOrbit(orbit, tuple(inputs), gain, *found)
+    multipliers = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
+    return StabilizedOrbit(orbit, tuple(inputs), gain, *multipliers)
 
 
 def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
-    """All parameters, those of the inputs changed by rows (..., p)."""
+    """All parameters, with the inputs changed by rows (..., p)."""
     return {**orbit.parameters, **changes(orbit.parameters, inputs, change)}
 
 
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:
     """States (n, nq), (n, nv) after one period."""
     shooting = orbit.shooting
+    # all starts in one ensemble, segment after segment
     for _ in range(shooting.segments):
         _, ends = shooting.arrive(shooting.motion, q, v, parameters, orbit.period / shooting.segments)
-        q, v = np.stack([end.q for end in ends]), np.stack([end.v for end in ends])
+        q = np.stack([end.q for end in ends])
+        v = np.stack([end.v for end in ends])
     return q, v
 
 
 def _weights(name: str, given: Any, scale: Array) -> Array:
-    """Over the scale."""
+    """Weights as a matrix, over the scale."""
     n = len(scale)
     x = 1 / scale**2 if given is None else np.asarray(given, float)
     if x.shape not in ((n,), (n, n)):
@@ -173,12 +183,20 @@ def regulator(A: Array, B: Array, Q: Array, R: Array) -> Array:
 
     Not finite, or not stable, where B does not reach all that is unstable in A.
     """
-    G, P, F, one = B @ np.linalg.solve(R, B.T), Q, A, np.eye(len(A))
+    # F, G and P describe two returns in place of one after each round
+    G = B @ np.linalg.solve(R, B.T)
+    P = Q
+    F = A
+    one = np.eye(len(A))
     for _ in range(60):
+        # doubling: after k rounds P is the cost of 2^k returns (Chu et al. 2004)
         left = np.linalg.solve(one + G @ P, np.concatenate([F, G], axis=1))
-        forward, through = left[:, : len(A)], left[:, len(A) :]
+        forward = left[:, : len(A)]
+        through = left[:, len(A) :]
         change = F.T @ P @ forward
-        G, P, F = G + F @ through @ F.T, P + change, F @ forward
+        G = G + F @ through @ F.T
+        P = P + change
+        F = F @ forward
         if not np.isfinite(P).all() or np.abs(change).max() <= 1e-15 * np.abs(P).max():
             break
     return -np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)

@@ -7,7 +7,7 @@
 
 or by name: `gymnasium.make("liebody.interop.gym:liebody/Hopper-v0")`, `gymnasium.make_vec(..., num_envs=9)`;
 a `Walker` is "liebody.interop.gym:liebody/Walker-v0", with its arguments after the name. The members of a
-vector are lanes of one compiled loop; each does what a single environment does with its seed.
+vector are lanes of one compiled loop; each behaves like a single environment with its seed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from gymnasium.vector.utils import batch_space  # noqa: E402
 
 
 class DecisionProcess:
-    """What is to be done with a hybrid system. A subclass sets and overrides what follows; `...` are members.
+    """A task with a hybrid system: a subclass sets these attributes and overrides the methods.
+
+    The leading axes `...` of arrays are members.
 
     system        the HybridSystem
     dt            time for which an action is held                                                       [s]
@@ -84,8 +86,14 @@ class Hopper(DecisionProcess):
     The floor has a stiffness of 5 kN/m, a damping of 20 N s/m and the friction 1.
     """
 
-    RANGE, K, D, MOST = np.array([0.5, 0.6]), 12.0, 0.15, 4.0  # rad, N m/rad, N m s/rad, N m
-    LOWEST, STEEPEST = 0.12, 1.0  # m, rad
+    # rad, N m/rad, N m s/rad, N m
+    RANGE = np.array([0.5, 0.6])
+    K = 12.0
+    D = 0.15
+    MOST = 4.0
+    # m, rad
+    LOWEST = 0.12
+    STEEPEST = 1.0
     CROUCH = np.array([-0.35, 0.7])  # the foot is under the hip
 
     def __init__(self, horizon: int = 1000) -> None:
@@ -97,7 +105,8 @@ class Hopper(DecisionProcess):
         floor = Contact("foot", stiffness=5e3, damping=20.0, friction=1.0)
         steps: dict[str, Any] = {"step": 1e-3, "stance_step": 5e-4, "landing_step": 2e-4}
         self.system = robot_system(models.two_joint_hopper(), drive, floor, ledger=False, **steps)
-        self.dt, self.horizon = 0.01, horizon
+        self.dt = 0.01
+        self.horizon = horizon
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self.observation_space = Box(-1e4, 1e4, (9,), np.float64)
 
@@ -109,9 +118,11 @@ class Hopper(DecisionProcess):
         return {"target": self.CROUCH + self.RANGE * np.clip(np.asarray(action, float), -1, 1)}
 
     def observe(self, q: Array, v: Array) -> Array:
-        s, c = np.sin(q[..., 0]), np.cos(q[..., 0])
+        s = np.sin(q[..., 0])
+        c = np.cos(q[..., 0])
         speed = c * v[..., 1] - s * v[..., 2], s * v[..., 1] + c * v[..., 2]
-        angles, rates = q[..., [0, 3, 4]], v[..., [0, 3, 4]]
+        angles = q[..., [0, 3, 4]]
+        rates = v[..., [0, 3, 4]]
         return np.concatenate([q[..., 2:3], angles, np.stack(speed, axis=-1), rates], axis=-1)
 
     def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
@@ -143,21 +154,27 @@ class Walker(DecisionProcess):
         self, robot: Any, feet: Sequence[str], pose: Array, *, K: Any, D: Any, reach: float = 0.3,
         ground: Ground | None = None, dt: float = 0.02, horizon: int = 500, **floor: Any,
     ) -> None:  # fmt: skip
-        self.pose, self.reach, self.dt, self.horizon = np.asarray(pose, float), reach, dt, horizon
+        self.pose = np.asarray(pose, float)
+        self.reach = reach
+        self.dt = dt
+        self.horizon = horizon
         self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
+        # the base stands so high that the lowest foot touches the ground
         lowest = min(frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet)
         self.height = floor.get("radius", 0.0) - lowest
         top, self.spread = (0.0, 0.0) if ground is None else (ground.top, 2.0)  # m
         self.q0[6] = self.height + top
-        given = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
+        contact = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
         drives = JointPD(K, self.pose, D, gravity_compensation=False)
-        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **given), ledger=False)
+        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **contact), ledger=False)
         n = len(self.pose)
         self.action_space = Box(-1.0, 1.0, (n,), np.float32)
         self.observation_space = Box(-1e4, 1e4, (10 + 2 * n,), np.float64)
 
     def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        q, v = self.q0.copy(), rng.uniform(-0.05, 0.05, len(self.pose) + 6)
+        # anywhere on the ground, with small changes of the pose
+        q = self.q0.copy()
+        v = rng.uniform(-0.05, 0.05, len(self.pose) + 6)
         q[4:6] = self.spread * rng.uniform(-1, 1, 2)
         q[7:] += rng.uniform(-0.05, 0.05, len(self.pose))
         return q, v
@@ -193,6 +210,7 @@ class _Episodes:
 
     def begin(self, generators: Sequence[np.random.Generator], members: Array) -> None:
         """Begin anew, with a generator for each of these members (a mask)."""
+        # each member draws its start from its generator: its episodes depend on its seed alone
         starts = [self.task.begin(rng) for rng, chosen in zip(generators, members, strict=True) if chosen]
         q, v = (np.array(x) for x in zip(*starts, strict=True))
         if self.state is None or members.all():  # at t = 0, so that equal seeds give equal bits
@@ -202,8 +220,10 @@ class _Episodes:
         self.age[members] = 0
 
     def step(self, action: Array) -> tuple[Array, Array, Array, Array]:
-        before, self.state = self.state, self.sim.step(self.state, self.task.parameters(action))
+        before = self.state
+        self.state = self.sim.step(self.state, self.task.parameters(action))
         self.age += 1
+        # a member is lost by the system or by the task; at the horizon it is only cut
         lost = self.state.ended | self.task.is_lost(self.state.q, self.state.v)
         reward = self.task.reward(before, action, self.state)
         return self.observations, reward, lost, ~lost & (self.age >= self.task.horizon)
@@ -220,8 +240,10 @@ class Env(gymnasium.Env):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(self, task: DecisionProcess) -> None:
-        self.task, self._episodes = task, _Episodes(task, 1)
-        self.action_space, self.observation_space = task.action_space, task.observation_space
+        self.task = task
+        self._episodes = _Episodes(task, 1)
+        self.action_space = task.action_space
+        self.observation_space = task.observation_space
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
@@ -229,8 +251,8 @@ class Env(gymnasium.Env):
         return self._episodes.observations[0], {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        found, reward, lost, cut = self._episodes.step(np.asarray(action)[None])
-        return found[0], float(reward[0]), bool(lost[0]), bool(cut[0]), {}
+        observations, reward, lost, cut = self._episodes.step(np.asarray(action)[None])
+        return observations[0], float(reward[0]), bool(lost[0]), bool(cut[0]), {}
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
@@ -239,7 +261,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     autoreset_mode  of `gymnasium.vector.AutoresetMode`: NEXT_STEP, SAME_STEP or DISABLED
     threads         that share the members
 
-    Member i with the seed s of `reset` does what `Env` does with the seed s + i.
+    Member i with the seed s of `reset` behaves like `Env` with the seed s + i.
     """
 
     def __init__(
@@ -249,12 +271,16 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         threads: int = 1,
     ) -> None:
-        self.task, self.num_envs, self._mode = task, num_envs, AutoresetMode(autoreset_mode)
+        self.task = task
+        self.num_envs = num_envs
+        self._mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self._mode}
-        self.single_action_space, self.single_observation_space = task.action_space, task.observation_space
+        self.single_action_space = task.action_space
+        self.single_observation_space = task.observation_space
         self.action_space = batch_space(task.action_space, num_envs)
         self.observation_space = batch_space(task.observation_space, num_envs)
-        self._episodes, self._done = _Episodes(task, num_envs, threads), np.zeros(num_envs, bool)
+        self._episodes = _Episodes(task, num_envs, threads)
+        self._done = np.zeros(num_envs, bool)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
 
     def reset(
@@ -262,12 +288,13 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     ) -> tuple[Array, dict[str, Any]]:
         """Begin anew: all members, or those of the mask `options["reset_mask"]`."""
         members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        given = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
-        seeds = [None] * self.num_envs if given is None else list(given)
+        wanted = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
+        seeds = [None] * self.num_envs if wanted is None else list(wanted)
         if members.shape != (self.num_envs,) or members.dtype != bool:
             raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
         if len(seeds) != self.num_envs:
             raise ShapeError(f"there are {len(seeds)} seeds for {self.num_envs} environments")
+        # only members of the mask get their seeds
         for i, chosen in enumerate(seeds):
             if members[i] and chosen is not None:
                 self._generators[i] = seeding.np_random(chosen)[0]
@@ -276,29 +303,31 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return self._episodes.observations, {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+        # members that ended in the last step begin anew: in this step, in the same step, or by the user
         again = self._done
         if self._mode is AutoresetMode.DISABLED and again.any():
             raise ShapeError(
                 f"members {np.flatnonzero(again)} have ended; begin them anew by "
                 'reset(options={"reset_mask": terminations | truncations})'
             )
-        found, reward, lost, cut = self._episodes.step(np.asarray(actions))
+        observations, reward, lost, cut = self._episodes.step(np.asarray(actions))
         infos: dict[str, Any] = {}
         if self._mode is AutoresetMode.NEXT_STEP and again.any():  # their actions are ignored
             reward, lost, cut = (np.where(again, 0, x).astype(x.dtype) for x in (reward, lost, cut))
             self._begin(again)
-            found = self._episodes.observations
+            observations = self._episodes.observations
         done = lost | cut
         self._done = done
         if self._mode is AutoresetMode.SAME_STEP and done.any():
+            # the last observations are kept apart, as those returned belong to the new episodes
             last = np.full(self.num_envs, None, object)
             for i in np.flatnonzero(done):
-                last[i] = found[i]
+                last[i] = observations[i]
             infos = {"final_obs": last, "final_info": {}}
             infos |= {f"_{name}": done.copy() for name in infos}
             self._begin(done)
-            found = self._episodes.observations
-        return found, reward, lost, cut, infos
+            observations = self._episodes.observations
+        return observations, reward, lost, cut, infos
 
     def _begin(self, members: Array) -> None:
         self._episodes.begin(self._generators, members)
@@ -314,5 +343,6 @@ def _envs(task: type[DecisionProcess], num_envs: int, threads: int = 1, **option
 
 
 for _task in (Hopper, Walker):
-    _made, _many = partial(_env, _task), partial(_envs, _task)
+    _made = partial(_env, _task)
+    _many = partial(_envs, _task)
     gymnasium.register(f"liebody/{_task.__name__}-v0", entry_point=_made, vector_entry_point=_many)

@@ -8,7 +8,7 @@
 
 Each function is a primitive of JAX on the CPU: XLA hands its buffers to the kernel, without copies.
 Derivatives are kernels that `compiler.jvp` and `compiler.vjp` make, compiled when they are first needed, and
-functions of this kind again: there are derivatives of any order, forward and reverse. `vmap` makes batches.
+functions of this kind again: derivatives exist to any order, forward and reverse. `vmap` makes batches.
 
 Numbers are float64 where an argument is, which takes `jax.config.update("jax_enable_x64", True)` first, and
 otherwise float32. Nothing is checked of the values: NaN gives NaN, as in all of JAX.
@@ -82,7 +82,11 @@ class Compiled(Shaped):
     def __init__(
         self, name: str, inputs: Shapes, outputs: Shapes, made: Callable[[], Any], recipe: str
     ) -> None:
-        self.name, self.inputs, self.outputs, self._made, self.recipe = name, inputs, outputs, made, recipe
+        self.name = name
+        self.inputs = inputs
+        self.outputs = outputs
+        self._made = made
+        self.recipe = recipe
         self.base: Any = None
         self.wrt: tuple[int, ...] = ()
         self.product: Any = None
@@ -92,7 +96,7 @@ class Compiled(Shaped):
 
     @classmethod
     def of(cls, given: Kernel | Function | Program) -> Compiled:
-        """That of a kernel, without its guard, or of a traced function."""
+        """The JAX function of a kernel, without its guard, or of a traced function."""
         kernel = given if isinstance(given, Kernel) else Kernel(given)
         shapes = tuple(kernel.inputs.values()), tuple(kernel.outputs.values())
         return cls(kernel.name, *shapes, lambda: kernel.function, kernel.recipe or uuid.uuid4().hex)
@@ -107,18 +111,25 @@ class Compiled(Shaped):
         if (product, wrt) not in self._derivatives:
 
             def made() -> Function:
-                f, level = self.function, self.level  # names of directions occur once in a graph
+                # names of directions occur once in a graph
+                f = self.function
+                level = self.level
                 inputs = {f"x{level}_{k}": x for k, x in enumerate(f.inputs.values())}
                 outputs = {f"y{level}_{k}": y for k, y in enumerate(f.outputs.values())}
                 derived: Function = product(Function(f.name, inputs, outputs), [f"x{level}_{k}" for k in wrt])
                 return derived
 
-            chosen, word = tuple(self.inputs[k] for k in wrt), product.__name__
+            # jvp: directions of the chosen inputs join the inputs; vjp: weights of the outputs do
+            chosen = tuple(self.inputs[k] for k in wrt)
+            word = product.__name__
             forward = product is jvp
             inputs = self.inputs + (chosen if forward else self.outputs)
             outputs = self.outputs if forward else chosen
             new = Compiled(f"{self.name}_{word}", inputs, outputs, made, f"{self.recipe}|{word}{wrt}")
-            new.base, new.wrt, new.product, new.level = self, wrt, product, self.level + 1
+            new.base = self
+            new.wrt = wrt
+            new.product = product
+            new.level = self.level + 1
             self._derivatives[product, wrt] = new
         return self._derivatives[product, wrt]
 
@@ -126,12 +137,14 @@ class Compiled(Shaped):
         """The name by which XLA knows the kernel that computes so many rows."""
         name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), _header())}"
         with lock_of(TARGETS, name):
+            # XLA keeps a target for the life of the process: one for each function and type
             if name not in TARGETS:
                 library = handler(name, self.inputs, self.outputs)
                 library.handle.restype = ctypes.c_void_p
                 jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
                 TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), library
             kernel, library = TARGETS[name]
+            # more rows may need the loop over many lanes, which is then compiled
             library.use_loops(*entry.addresses(kernel.loops(rows)))
             unlock(TARGETS, name)
         return name
@@ -158,7 +171,8 @@ def _advice() -> str:
 
 
 def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
-    """A library of runtime/xla.h for arrays of these shapes; each name has one of its own."""
+    """A library of runtime/xla.h for arrays of these shapes, one for each name."""
+    # sizes as tables, then the text of the runtime that reads them
     lines = [
         f"/* {name} */",
         "#include <stdint.h>",
@@ -177,7 +191,7 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     return library
 
 
-# -- the primitive, and what JAX asks of it -----------------------------------------------------------------
+# -- the primitive, and its rules for JAX -------------------------------------------------------------------
 
 PRIMITIVE = Primitive("liebody")
 PRIMITIVE.multiple_results = True
@@ -194,12 +208,13 @@ def _shapes(*arrays: Any, f: Shaped) -> Any:
 
 
 def _lower(context: Any, *arrays: Any, f: Compiled) -> Any:
-    given = context.avals_in
-    name = f.target(np.dtype(given[0].dtype), math.prod(f.lead(given)))
+    avals = context.avals_in
+    name = f.target(np.dtype(avals[0].dtype), math.prod(f.lead(avals)))
     return jax.ffi.ffi_lowering(name)(context, *arrays)
 
 
 def _push(arrays: Any, tangents: Any, *, f: Compiled) -> Any:
+    # only inputs that have tangents take part
     active = tuple(k for k, x in enumerate(tangents) if type(x) is not ad.Zero)
     along = PRIMITIVE.bind(*arrays, *(tangents[k] for k in active), f=f.derivative(jvp, active))
     return PRIMITIVE.bind(*arrays, f=f), along
@@ -207,38 +222,41 @@ def _push(arrays: Any, tangents: Any, *, f: Compiled) -> Any:
 
 def _pull(weights: Any, *arrays: Any, f: Compiled) -> Any:
     """The transpose of a derivative in its directions, or in its weights."""
+    # a derivative is linear in its last inputs; the transpose of a jvp is a vjp, and the other way round
     first = len(f.base.inputs)
     wanted = [k for k, x in enumerate(arrays) if ad.is_undefined_primal(x)]
     places = [k - first for k in wanted]
-    given = *arrays[:first], *map(ad.instantiate_zeros, weights)
+    operands = *arrays[:first], *map(ad.instantiate_zeros, weights)
     if f.product is jvp:
-        found = PRIMITIVE.bind(*given, f=f.base.derivative(vjp, tuple(f.wrt[k] for k in places)))
+        cotangents = PRIMITIVE.bind(*operands, f=f.base.derivative(vjp, tuple(f.wrt[k] for k in places)))
     else:
-        every = PRIMITIVE.bind(*given, f=f.base.derivative(jvp, f.wrt))
-        found = [every[k] for k in places]
+        every = PRIMITIVE.bind(*operands, f=f.base.derivative(jvp, f.wrt))
+        cotangents = [every[k] for k in places]
     results: list[Any] = [None] * len(arrays)
-    for k, x in zip(wanted, found, strict=True):  # one row that the whole batch shares has the sum
+    for k, x in zip(wanted, cotangents, strict=True):  # one row that the whole batch shares has the sum
         results[k] = x.sum(axis=tuple(range(x.ndim - arrays[k].aval.ndim)))
     return results
 
 
 def _map(arrays: Any, axes: Any, *, f: Shaped, primitive: Primitive = PRIMITIVE) -> Any:
+    # the mapped axis first; arrays that are not mapped stay one row where they are one
     front = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(arrays, axes, strict=True)]
     n = next(x.shape[0] for x, axis in zip(front, axes, strict=True) if axis is not None)
-    given = zip(front, axes, f.inputs, strict=True)
-    inner = max((x.shape[axis is not None : x.ndim - len(shape)] for x, axis, shape in given), key=len)
+    layouts = zip(front, axes, f.inputs, strict=True)
+    inner = max((x.shape[axis is not None : x.ndim - len(shape)] for x, axis, shape in layouts), key=len)
     results = []
     for x, axis, shape in zip(front, axes, f.inputs, strict=True):
-        own = x.shape[axis is not None : x.ndim - len(shape)]
-        if axis is not None and own != inner:
+        lead = x.shape[axis is not None : x.ndim - len(shape)]
+        if axis is not None and lead != inner:
             x = x.reshape(n, *(1 for _ in inner), *shape)
-        if axis is not None or own:  # one row stays one row
+        if axis is not None or lead:  # one row stays one row
             x = jnp.broadcast_to(x, (n, *inner, *shape))
         results.append(x)
-    found = primitive.bind(*results, f=f)
-    return found, [0] * len(found)
+    outputs = primitive.bind(*results, f=f)
+    return outputs, [0] * len(outputs)
 
 
+# XLA on the CPU, forward and reverse derivatives, vmap
 PRIMITIVE.def_abstract_eval(_shapes)
 mlir.register_lowering(PRIMITIVE, _lower, platform="cpu")
 ad.primitive_jvps[PRIMITIVE] = _push
@@ -246,19 +264,21 @@ ad.primitive_transposes[PRIMITIVE] = _pull
 batching.primitive_batchers[PRIMITIVE] = _map
 
 
-# -- what is called on NumPy arrays: simulations ------------------------------------------------------------
+# -- functions on NumPy arrays: simulations -----------------------------------------------------------------
 
 
 class Called(Shaped):
-    """A function of arrays that is called, with what differentiates it, found in the same way.
+    """A Python function of arrays, with its tangents and adjoints, which JAX calls back.
 
     call      (*arrays) -> arrays, with leading axes that all of them have
-    tangents  of the arrays, and of their directions; linear in these, which are the last ones
-    adjoints  of a linear one: of the arrays, and of weights of its results
+    tangents  (*arrays, *directions) -> tangents of the results, linear in the directions
+    adjoints  of a linear function: (*arrays, *weights of its results) -> adjoints of the directions
     """
 
     def __init__(self, inputs: Shapes, outputs: Shapes, call: Callable[..., Any]) -> None:
-        self.inputs, self.outputs, self.call = inputs, outputs, call
+        self.inputs = inputs
+        self.outputs = outputs
+        self.call = call
         self.tangents: Called | None = None
         self.adjoints: Called | None = None
 
@@ -289,17 +309,17 @@ def _along(arrays: Any, tangents: Any, *, f: Called) -> Any:
             "liebody.interop.jax.simulate has first derivatives only; StepFunction(...).simulate has those "
             "of any order, such as jax.hessian needs, by explicit methods"
         )
-    given = *arrays, *map(ad.instantiate_zeros, tangents)
-    return CALLED.bind(*arrays, f=f), CALLED.bind(*given, f=f.tangents)
+    operands = *arrays, *map(ad.instantiate_zeros, tangents)
+    return CALLED.bind(*arrays, f=f), CALLED.bind(*operands, f=f.tangents)
 
 
 def _back(weights: Any, *arrays: Any, f: Called) -> Any:
     assert f.adjoints
     fixed = len(f.inputs) - len(f.adjoints.outputs)
-    found = CALLED.bind(*arrays[:fixed], *map(ad.instantiate_zeros, weights), f=f.adjoints)
+    cotangents = CALLED.bind(*arrays[:fixed], *map(ad.instantiate_zeros, weights), f=f.adjoints)
     summed = [
         x.sum(axis=tuple(range(x.ndim - a.aval.ndim))) if ad.is_undefined_primal(a) else None
-        for x, a in zip(found, arrays[fixed:], strict=True)
+        for x, a in zip(cotangents, arrays[fixed:], strict=True)
     ]
     return [None] * fixed + summed
 
@@ -310,7 +330,7 @@ ad.primitive_transposes[CALLED] = _back
 batching.primitive_batchers[CALLED] = functools.partial(_map, primitive=CALLED)
 
 
-# -- what users hold ----------------------------------------------------------------------------------------
+# -- for users ----------------------------------------------------------------------------------------------
 
 
 def function(kernel: Kernel | Function | Program) -> Callable[..., Any]:
@@ -322,11 +342,12 @@ def function(kernel: Kernel | Function | Program) -> Callable[..., Any]:
     Arguments are single states or batches, with leading axes that broadcast; there is one result, or a tuple
     of them. Raises ShapeError for other shapes, CompilerError without a compiler of C.
     """
-    f, names = Compiled.of(kernel), [*kernel.inputs]
+    f = Compiled.of(kernel)
+    names = [*kernel.inputs]
 
     def call(*arrays: Any) -> Any:
-        found = _bound(f, names, arrays)
-        return found[0] if len(found) == 1 else tuple(found)
+        outputs = _bound(f, names, arrays)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     call.__name__ = call.__qualname__ = f.name
     return call
@@ -340,12 +361,13 @@ def _joined(called: str, names: list[str], arrays: Any, shapes: Shapes) -> list[
     """Arrays that are checked: of one type, each with all leading axes or none."""
     if len(arrays) != len(names):
         raise ShapeError(f"{called} takes {len(names)} arrays ({', '.join(names)}), got {len(arrays)}")
-    given = [jnp.asarray(x) for x in arrays]
-    dtype = jnp.promote_types(jnp.result_type(float, *given), jnp.float32)
+    converted = [jnp.asarray(x) for x in arrays]
+    # one type for all: float64 where an argument is, else float32
+    dtype = jnp.promote_types(jnp.result_type(float, *converted), jnp.float32)
     if dtype not in (jnp.float32, jnp.float64):
         raise ShapeError(f"{called}: the arrays are of {dtype}; kernels compute in float32 or float64")
     leads = []
-    for name, x, shape in zip(names, given, shapes, strict=True):
+    for name, x, shape in zip(names, converted, shapes, strict=True):
         if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
             raise ShapeError(f"{called}: {name} has shape {x.shape}, expected {shape} or a batch of such")
         leads.append(x.shape[: x.ndim - len(shape)])
@@ -356,8 +378,8 @@ def _joined(called: str, names: list[str], arrays: Any, shapes: Shapes) -> list[
             f"{called}: the leading axes do not broadcast: {dict(zip(names, leads, strict=True))}"
         ) from None
     return [
-        jnp.broadcast_to(x, (*lead, *shape)).astype(dtype) if own else x.astype(dtype)
-        for x, own, shape in zip(given, leads, shapes, strict=True)
+        jnp.broadcast_to(x, (*lead, *shape)).astype(dtype) if x_lead else x.astype(dtype)
+        for x, x_lead, shape in zip(converted, leads, shapes, strict=True)
     ]
 
 
@@ -369,16 +391,18 @@ class RobotFunctions:
         by_mass = jax.grad(lambda m: arm.kinetic_energy(q, v, parameters={"link2.mass": m}))(17.4)
 
     `parameters` are {name: values}, or one array (..., np) of a robot with free ones; their values are not
-    checked. There is no `out` and there are no `threads`. `arm.model` is the robot.
+    checked. Methods have no `out` and no `threads`. `arm.model` is the robot.
     """
 
     @checked
     def __init__(self, robot: Robot) -> None:
-        self.model, self.nq, self.nv = robot, robot.nq, robot.nv
+        self.model = robot
+        self.nq = robot.nq
+        self.nv = robot.nv
         self._functions: dict[Any, tuple[Compiled, list[str]]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies, also in other processes, are those of the robot: what is compiled stays where it is."""
+        """A copy, also in another process, is made of the robot again; compiled code is not copied."""
         return type(self), (self.model,)
 
     def __repr__(self) -> str:
@@ -402,27 +426,30 @@ class RobotFunctions:
         return method
 
     def _method(self, algorithm: Algorithm) -> Callable[..., Any]:
-        own = inspect.Parameter(PARAMETERS, inspect.Parameter.KEYWORD_ONLY, default=None)
-        signature = inspect.Signature([*algorithm.parameters.values(), own])
+        keyword = inspect.Parameter(PARAMETERS, inspect.Parameter.KEYWORD_ONLY, default=None)
+        signature = inspect.Signature([*algorithm.parameters.values(), keyword])
 
         def method(*arguments: Any, **options: Any) -> Any:
             bound = signature.bind(*arguments, **options)
             bound.apply_defaults()
             said = bound.arguments
             robot = self.model.freed(said[PARAMETERS])
-            given = tuple(k for k in algorithm.optional if said[k] is not None)
+            optional = tuple(k for k in algorithm.optional if said[k] is not None)
             values = algorithm.values({k: said[k] for k in algorithm.options})
-            key = algorithm, given, values, tuple(robot.layout.defaults)
+            key = algorithm, optional, values, tuple(robot.layout.defaults)
             if key not in self._functions:
-                kernel = algorithm.kernel(robot, given, values)
+                kernel = algorithm.kernel(robot, optional, values)
                 self._functions[key] = Compiled.of(kernel), [*kernel.inputs]
+            # free parameters are the last input of a kernel
             last = [_packed(robot, said[PARAMETERS])] if robot.layout.size else []
-            found = _bound(*self._functions[key], [*(said[k] for k in algorithm.arrays + given), *last])
+            outputs = _bound(*self._functions[key], [*(said[k] for k in algorithm.arrays + optional), *last])
             if algorithm.tuple_of:
-                return algorithm.tuple_of(*found)
-            return found[0] if len(found) == 1 else tuple(found)
+                return algorithm.tuple_of(*outputs)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-        method.__name__, method.__doc__, method.__signature__ = algorithm.name, algorithm.text, signature  # type: ignore[attr-defined]
+        method.__name__ = algorithm.name
+        method.__doc__ = algorithm.text
+        method.__signature__ = signature  # type: ignore[attr-defined]
         return method
 
 
@@ -433,8 +460,9 @@ def _packed(robot: Robot, parameters: Any) -> Any:
     if not isinstance(parameters, Mapping):
         return parameters
     robot.layout.check(parameters)
-    parts, own = [], robot.layout.defaults
-    for name, default in own.items():
+    parts = []
+    defaults = robot.layout.defaults
+    for name, default in defaults.items():
         x = jnp.asarray(parameters.get(name, default))
         parts.append(x.reshape(*x.shape[: x.ndim - default.ndim], default.size))
     lead = jnp.broadcast_shapes(*(x.shape[:-1] for x in parts))
@@ -449,15 +477,17 @@ class StepFunction:
         q, v = step.simulate(q0, v0, tau, steps=100)        # (101, ..., nq), (101, ..., nv)
 
     robot    a robot; values of its free parameters, {name: values} or (np,), are an argument
-    options  those of `liebody.stepper` for explicit methods: `method`, `forces`, `joints`
+    options  options of `liebody.stepper` for explicit methods: `method`, `forces`, `joints`
 
-    Efforts (..., nv) are held for a step. Derivatives are those of the discrete method, exact to round-off.
+    Efforts (..., nv) are held for a step. Derivatives of the discrete method are exact to round-off.
     """
 
     def __init__(self, robot: Robot, *, dt: float, **options: Any) -> None:
-        made = stepper(robot, dt=dt, **options).function()
-        self.model, self.dt, self.nv = robot, dt, robot.nv
-        self._step = function(made)
+        step = stepper(robot, dt=dt, **options).function()
+        self.model = robot
+        self.dt = dt
+        self.nv = robot.nv
+        self._step = function(step)
 
     def __call__(self, q: Any, v: Any, tau: Any = None, t: Any = 0.0, parameters: Any = None) -> Any:
         """(q, v) after a step from the time t."""
@@ -485,6 +515,7 @@ class StepFunction:
             new = tuple(x.astype(dtype) for x in new)
             return new, new
 
+        # shapes of a step tell the leading axes of the whole motion
         row = None if held is None else jax.ShapeDtypeStruct(held.shape[1:], held.dtype)
         ends, _ = jax.eval_shape(advance, start, (0, row))  # with all leading axes
         first = tuple(jnp.broadcast_to(x, y.shape).astype(dtype) for x, y in zip(start, ends, strict=True))
@@ -512,41 +543,45 @@ def simulate(
         q, v = simulate(robot, q0, v0, (times, values), t_end=1.0, dt=1e-3, record_every=0.1)
         q, v, work = simulate(..., running=lambda t, q, v, u: u @ v)      # and the integral
 
-    The march through time is compiled; tangents and adjoints are those of `liebody.sensitivities`, exact ones
-    of the discrete method, explicit or implicit. There are first derivatives, forward and reverse; second
-    ones raise NotImplementedError, and are had from `StepFunction(...).simulate`.
+    The march through time is compiled; `liebody.sensitivities` gives tangents and adjoints, exact ones of the
+    discrete method, explicit or implicit. First derivatives exist, forward and reverse; second ones raise
+    NotImplementedError, and `StepFunction(...).simulate` has them.
 
     q0, v0      initial state, (..., nq) and (..., nv); leading axes broadcast
     tau         None; constant efforts (..., nv); or a pair of fixed times and samples (..., times, nv)
     running     a cost rate, as in `sensitivities`, whose integral (..., times) is the third result
     parameters  {name: values (..., *shape)} of the robot
-    options     those of `sensitivities`: `method`, `hold`, `forces`, `joints`
+    options     options of `sensitivities`: `method`, `hold`, `forces`, `joints`
 
-    Derivatives by coordinates q are those of the states that they stand for: quaternions are normalised. What
-    `simulate` raises for states and efforts comes as an error of XLA's callback.
+    Derivatives by coordinates q normalise quaternions first. Errors that `simulate` raises for states and
+    efforts come as errors of XLA's callback. The function is long because its five inner functions share the
+    names and shapes of the arguments.
     """
     times, values = tau if is_sampled(tau) else (None, tau)
-    names, layout = tuple(parameters or {}), robot.freed(parameters or None).layout
+    names = tuple(parameters or {})
+    layout = robot.freed(parameters or None).layout
     named = {name: layout.defaults[name].shape for name in names}
-    given: dict[str, tuple[Any, tuple[int, ...]]] = {"q0": (q0, (robot.nq,)), "v0": (v0, (robot.nv,))}
+    arguments: dict[str, tuple[Any, tuple[int, ...]]] = {"q0": (q0, (robot.nq,)), "v0": (v0, (robot.nv,))}
     if values is not None:
-        given["tau"] = values, (robot.nv,) if times is None else (len(times), robot.nv)
-    given |= {name: ((parameters or {})[name], shape) for name, shape in named.items()}
+        arguments["tau"] = values, (robot.nv,) if times is None else (len(times), robot.nv)
+    arguments |= {name: ((parameters or {})[name], shape) for name, shape in named.items()}
     options |= {"t_end": t_end, "dt": dt, "record_every": record_every, "running": running}
     rows = len(Clock(t_end, dt, record_every).times)
-    inputs = tuple(shape for _, shape in given.values())
+    inputs = tuple(shape for _, shape in arguments.values())
     outputs = (rows, robot.nq), (rows, robot.nv), *([(rows,)] if running else [])
-    keys, group = tuple(given), robot.group
+    keys = tuple(arguments)
+    group = robot.group
 
     def rates(q: Any) -> Any:  # by u of q exp(u)
         return np.stack([group.coordinate_rate(q, e) for e in np.eye(robot.nv, dtype=int)], axis=-1)
 
+    # JAX differentiates by q, the library by u: this matrix leads from one to the other
     turning = Kernel(trace(rates, {"q": robot.nq}, "rates"))
 
     def by_name(arrays: Any) -> dict[str, Any]:
-        found = dict(zip(keys, arrays, strict=True))
-        own = {name: found.pop(name) for name in names}
-        return {**found, "parameters": own}
+        by_key = dict(zip(keys, arrays, strict=True))
+        parameters = {name: by_key.pop(name) for name in names}
+        return {**by_key, "parameters": parameters}
 
     def motion(*arrays: Any) -> Sensitivities:
         said = by_name(arrays)
@@ -556,22 +591,34 @@ def simulate(
         return sensitivities(robot, **said, **options)
 
     def run(*arrays: Any) -> Any:
-        made = motion(*arrays)
-        return made.run.q, made.run.v, *([made.integral] if running else [])
+        derived = motion(*arrays)
+        return derived.run.q, derived.run.v, *([derived.integral] if running else [])
 
     def push(*arrays: Any) -> Any:
-        made, along = motion(*arrays[: len(keys)]), by_name(arrays[len(keys) :])
+        derived = motion(*arrays[: len(keys)])
+        along = by_name(arrays[len(keys) :])
+        # dq -> u at the start, tangents of the run by u, u -> dq at each time
         along["q0"] = matvec(np.linalg.pinv(turning(arrays[0])), along["q0"])
-        D = made.jvp(**along)
-        return matvec(turning(made.run.q), D.q), D.v, *([D.integral] if running else [])
+        D = derived.jvp(**along)
+        return matvec(turning(derived.run.q), D.q), D.v, *([D.integral] if running else [])
 
     def pull(*arrays: Any) -> Any:
-        made, (q, *others) = motion(*arrays[: len(keys)]), arrays[len(keys) :]
-        found = made.vjp(matvec(np.swapaxes(turning(made.run.q), -1, -2), q), *others)
-        by_q = matvec(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), found.q0)
-        return by_q, found.v0, *([found.tau] if "tau" in keys else []), *(found.parameters[x] for x in names)
+        derived = motion(*arrays[: len(keys)])
+        # the same the other way round, transposed
+        q, *others = arrays[len(keys) :]
+        adjoint = derived.vjp(matvec(np.swapaxes(turning(derived.run.q), -1, -2), q), *others)
+        by_q = matvec(np.swapaxes(np.linalg.pinv(turning(arrays[0])), -1, -2), adjoint.q0)
+        return (
+            by_q,
+            adjoint.v0,
+            *([adjoint.tau] if "tau" in keys else []),
+            *(adjoint.parameters[x] for x in names),
+        )
 
-    f, tangents = Called(inputs, outputs, run), Called(inputs * 2, outputs, push)
-    f.tangents, tangents.adjoints = tangents, Called(inputs + outputs, inputs, pull)
+    f = Called(inputs, outputs, run)
+    # tangents are linear in their directions: their transpose has tangents as transpose again
+    tangents = Called(inputs * 2, outputs, push)
+    f.tangents = tangents
+    tangents.adjoints = Called(inputs + outputs, inputs, pull)
     tangents.adjoints.adjoints = tangents
-    return tuple(CALLED.bind(*_joined("simulate", [*keys], [x for x, _ in given.values()], inputs), f=f))
+    return tuple(CALLED.bind(*_joined("simulate", [*keys], [x for x, _ in arguments.values()], inputs), f=f))

@@ -1,4 +1,4 @@
-"""Whether a function is the one that began a sweep: digests of what its results depend on."""
+"""Digests of all that a function's results depend on, to tell whether it began a sweep."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ class _Walk:
 
     def digest(self, x: Any) -> str:
         if id(x) not in self.known:
+            # an object that contains itself is met again while its digest is made
             self.known[id(x)] = x, "itself"
             self.known[id(x)] = x, _hash(type(x).__name__, *self.contents(x))
         return self.known[id(x)][1]
 
     def contents(self, x: Any) -> list[str]:
-        """Texts that say what x is."""
+        """Texts that identify x."""
+        # values are known by what they hold ...
         if x is None or isinstance(x, (bool, int, float, complex, str, bytes)):
             return [repr(x)]
         if isinstance(x, (np.ndarray, np.generic)) and x.dtype != object:
@@ -65,6 +67,7 @@ class _Walk:
             return [self.digest(x.func), self.digest(x.args), self.digest(x.keywords)]
         if isinstance(x, types.MethodType):
             return [self.digest(x.__func__), self.digest(x.__self__)]
+        # ... functions by their code and by the names they use ...
         if isinstance(x, types.FunctionType):
             return self.function(x)
         if isinstance(x, types.CodeType):
@@ -78,12 +81,14 @@ class _Walk:
         name = getattr(x, "__qualname__", None)
         if callable(x) and isinstance(name, str):  # built in, and known by its name
             return [name]
+        # ... other objects by their type and attributes
         return [*self.type(type(x)), *self.state(x)]
 
     def function(self, x: types.FunctionType) -> list[str]:
         enclosed = [self.digest(x.__defaults__), self.digest(x.__kwdefaults__), self.digest(x.__closure__)]
         if _of_library(x.__code__.co_filename):
             return [x.__module__ or "", x.__qualname__, *enclosed]
+        # globals that the code looks up are parts of the identity, under their names
         names = _names(x.__code__)
         for name in names:
             if name in x.__globals__:
@@ -101,10 +106,13 @@ class _Walk:
             self.note(name, x)
 
     def note(self, name: str, x: Any) -> None:
-        known, found = self.parts.get(name), self.digest(x)
-        self.parts[name] = found if known in (None, found) else _hash(known or "", found)
+        # two modules may use one name: the digest of both then
+        known = self.parts.get(name)
+        digest = self.digest(x)
+        self.parts[name] = digest if known in (None, digest) else _hash(known or "", digest)
 
     def code(self, x: types.CodeType, doc: str | None = None) -> list[str]:
+        # the docstring is the first constant of the code; it has no influence on results
         constants = (None, *x.co_consts[1:]) if doc and x.co_consts[:1] == (doc,) else x.co_consts
         return [
             x.co_code.hex(),
@@ -128,9 +136,9 @@ class _Walk:
             return []
         if not isinstance(state, dict):
             return [self.digest(state)]
-        made = functools.cached_property
+        cached = functools.cached_property
         return [
-            self.digest({n: y for n, y in state.items() if not isinstance(getattr(type(x), n, None), made)})
+            self.digest({n: y for n, y in state.items() if not isinstance(getattr(type(x), n, None), cached)})
         ]
 
 
@@ -158,14 +166,14 @@ def _of_library(file: str) -> bool:
 
 @functools.cache
 def _in_library(file: str, path: tuple[str, ...]) -> bool:
-    """Whether a file is of this package, of Python, or of what was installed, wherever `path` finds that."""
+    """Whether a file belongs to this package, to Python, or to a package installed on `path`."""
     place = os.path.realpath(file)
     return place.startswith(_libraries(path)) or any(f"{os.sep}{x}{os.sep}" in place for x in INSTALLED)
 
 
 @functools.cache
 def _libraries(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Folders of libraries; those on the path hold the records of what was installed into them."""
+    """Folders of libraries; on the path, those with records of installed packages."""
     installed = (x for x in path if x and any(Path(x).glob("*.dist-info")))
     return tuple(os.path.realpath(x) + os.sep for x in (PACKAGE, *STANDARD, *installed))
 

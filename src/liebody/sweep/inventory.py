@@ -1,9 +1,9 @@
-"""What a store of a sweep should hold: digests of its files, by which damage is found and undone.
+"""Digests of the files that a store of a sweep should hold, by which damage is found and undone.
 
 Two kinds of files are known here. Those of the empty store (descriptions of arrays, values along axes) are
-kept twice, in the store and below `status/copy`, with their digests in `status/copy.json`. Those of a chunk
-have a digest together, in a file of `status/recorded`, which is written when they are on disk: a chunk is
-recorded if its digest is there, and whole if its files have it. Zarr looks for none of these files.
+kept twice, in the store and below `status/copy`, with their digests in `status/copy.json`. The files of a
+chunk have one digest, in a file of `status/recorded`, which is written when they are on disk: a chunk is
+recorded if its digest exists, and whole if its files have it. Zarr looks for none of these files.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ from ..base.arguments import checked
 from ..base.errors import SweepError, pass_on_signals
 from ..base.texts import check_name, digest, path_of, shown
 
-DIGESTS, COPY, RECORDED = "status/copy.json", "status/copy", "status/recorded"
+DIGESTS = "status/copy.json"
+COPY = "status/copy"
+RECORDED = "status/recorded"
 PLACE = re.compile(r"\d+(\.\d+)*", re.ASCII).fullmatch  # of a chunk: the name of its record
-FORMAT, FORMAT_VERSION = "liebody sweep", 3
+FORMAT = "liebody sweep"
+FORMAT_VERSION = 3
 
 
 class Damage(NamedTuple):
     """Something in a store that is not as it was written.
 
     what   in words: which file, or the files of which chunk
-    place  of the chunk in the array of chunks; None for what belongs to the whole store
+    place  of the chunk in the array of chunks; None for files of the whole store
     """
 
     what: str
@@ -52,7 +55,7 @@ class Inventory:
         self.path = path
         self.digests = self._digests()
         about = self._json("zarr.json")
-        try:  # what is written there may be anything: the store may be anybody's
+        try:  # nothing in the file can be trusted: the store may be anybody's
             about = about["attributes"]
             if about["format_version"] != FORMAT_VERSION:
                 raise SweepError(_foreign(path))
@@ -62,6 +65,7 @@ class Inventory:
                 check_name("a result", name, SweepError)
                 if "/" in name or "\\" in name or name in ("", ".", ".."):
                     raise SweepError(_foreign(path))
+            # shapes in chunks and in members tell the grid of chunks
             self._arrays = {name: self._json(f"{name}/zarr.json") for name in self.variables}
             status = self._arrays["status"]
             box = status["chunk_grid"]["configuration"]["chunk_shape"]
@@ -76,9 +80,10 @@ class Inventory:
 
     @staticmethod
     def begin(path: Path) -> None:
-        """Note what an empty store at `path` holds."""
+        """Note the files of an empty store at `path`, with their digests and copies."""
         names = [str(file.relative_to(path)) for file in files_below(path)]
         digests = {}
+        # each file with a copy and a digest; the list of digests carries its own
         for name in sorted(names):
             copy = path / COPY / name
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -88,9 +93,10 @@ class Inventory:
         _write(path / DIGESTS, _signed(digests))
 
     def places(self) -> list[tuple[int, ...]]:
-        """Of all chunks that are recorded, in their array."""
+        """Places of all recorded chunks in the array of chunks."""
         names = os.listdir(self.path / RECORDED) if (self.path / RECORDED).is_dir() else []
         numbered = [tuple(map(int, name.split("."))) for name in names if PLACE(name)]
+        # records of other shapes are somebody else's files
         fitting = (x for x in numbered if len(x) == len(self.grid) and all(map(int.__lt__, x, self.grid)))
         return sorted(fitting)
 
@@ -98,36 +104,38 @@ class Inventory:
 
     def damaged_files(self) -> list[Damage]:
         """Which files of the empty store are not as they were."""
-        found = []
+        damaged = []
         if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
-            found.append(DIGESTS)
+            damaged.append(DIGESTS)
         for name, known in self.digests.items():
-            found += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != known]
-        states = ("damaged" if (self.path / name).is_file() else "missing" for name in found)
-        return [Damage(f"{name} is {state}") for name, state in zip(found, states)]
+            damaged += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != known]
+        states = ("damaged" if (self.path / name).is_file() else "missing" for name in damaged)
+        return [Damage(f"{name} is {state}") for name, state in zip(damaged, states)]
 
     def restore(self) -> list[Damage]:
         """Make the damaged files of the empty store again, each from the other one; which they were.
 
         Raises SweepError where both are damaged.
         """
-        found = self.damaged_files()
-        for name, known in self.digests.items() if found else ():
+        damages = self.damaged_files()
+        for name, known in self.digests.items() if damages else ():
+            # one of the two is whole, and is copied over the other
             whole = self._whole(name)
             for file in (self.path / name, self.path / COPY / name):
                 if _readable(file) != known:
                     remove(file, self.path)
                     _write(file, whole.read_bytes())
-        if found:
+        if damages:
+            # last, so that a kill before leaves the damage visible
             remove(self.path / DIGESTS, self.path)
             _write(self.path / DIGESTS, _signed(self.digests))
-        return found
+        return damages
 
     def _digests(self) -> dict[str, str]:
         try:
-            given = (self.path / DIGESTS).read_bytes()
-            digests = json.loads(given)["digests"]
-            if given == _signed(digests) and all(map(_is_inside, digests)):
+            content = (self.path / DIGESTS).read_bytes()
+            digests = json.loads(content)["digests"]
+            if content == _signed(digests) and all(map(_is_inside, digests)):
                 return digests
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass
@@ -167,11 +175,12 @@ class Inventory:
         return self.path.joinpath(name, "c", *map(str, (*place, *(0,) * self._inner[name])))
 
     def files(self, place: tuple[int, ...]) -> list[Path]:
-        """Those of a chunk of the sweep: one for each result."""
+        """The files of a chunk of the sweep, one for each result."""
         return [self.file(name, place) for name in self.variables]
 
     def record(self, place: tuple[int, ...]) -> None:
         """Note the files of a chunk as they are now, when they are on the disk."""
+        # first the files, then the record: after a loss of power a recorded chunk is whole
         files = self.files(place)
         to_disk(files)
         _write(self._recorded(place), _chunk_digest(place, map(_digest, files)).encode())
@@ -187,12 +196,13 @@ class Inventory:
             remove(file, self.path)
 
     def damage_of(self, place: tuple[int, ...]) -> Damage | None:
-        """What is wrong with a chunk that was recorded; None if nothing is, or if it was not recorded."""
-        while (given := self._record_of(place)) is not None:
+        """The damage of a chunk that was recorded; None if it is whole, or was not recorded."""
+        while (record := self._record_of(place)) is not None:
             files = self.files(place)
-            if given == _chunk_digest(place, map(str, map(_readable, files))):
+            # the record is read before the files: a chunk that is written meanwhile is looked at again
+            if record == _chunk_digest(place, map(str, map(_readable, files))):
                 return None
-            if given == self._record_of(place):  # and not written anew meanwhile
+            if record == self._record_of(place):  # and not written anew meanwhile
                 where = ", ".join(f"{dim} {i}" for dim, i in zip(self.dims, place, strict=True))
                 missing = [str(file.relative_to(self.path)) for file in files if not file.is_file()]
                 how = f"{missing[0]} is missing" if missing else "its files were changed"
@@ -216,7 +226,7 @@ class Inventory:
 
 @checked
 def verify(store: str | os.PathLike[str]) -> list[Damage]:
-    """What is damaged in the store of a sweep: files that were changed, exchanged or removed; [] if nothing.
+    """Damages in the store of a sweep: files that were changed, exchanged or removed; [] if there are none.
 
         lb.sweep.verify("p.zarr")
 
@@ -243,19 +253,20 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
     """
     path = path_of("store", store, SweepError)
     with access(path, "repair"):
+        # nobody else may write while chunks are removed
         inventory = Inventory(path)
         lock = locked(path)
         if lock is None:
             raise SweepError(f"another process sweeps into {path}; wait for its end")
         try:
-            found = verify(path)
+            damages = verify(path)
             inventory.restore()
-            for damage in found:
+            for damage in damages:
                 if damage.place is not None:
                     inventory.clear(damage.place)
         finally:
             os.close(lock)
-    return found
+    return damages
 
 
 @contextlib.contextmanager
@@ -292,6 +303,7 @@ def locked(folder: Path) -> int | None:
         pass_on_signals(error)
         return None
     try:
+        # the lock belongs to the open folder; a folder that was renamed or removed meanwhile is another one
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(handle).st_ino == os.stat(folder).st_ino:
             return handle
@@ -316,8 +328,9 @@ def to_disk(files: Iterable[Path]) -> None:
 
 
 def remove(path: Path, store: Path) -> None:
-    """Remove what is at a path within a store, or a file that is in place of one of its folders."""
+    """Remove a file or folder within a store, or a file that stands in place of one of its folders."""
     _check_inside(path, store)
+    # a file may stand where a folder of the store should be: remove that file
     while not path.parent.is_dir() and path.parent != store:
         path = path.parent
     if path.is_dir() and not path.is_symlink():
@@ -327,7 +340,7 @@ def remove(path: Path, store: Path) -> None:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name is that of a file below a folder, which no path to elsewhere is."""
+    """Whether a name leads to a file below a folder, and not elsewhere."""
     parts = name.split("/")
     return name.isprintable() and "\\" not in name and not {"", ".", ".."} & {*parts}
 
@@ -340,7 +353,7 @@ def _check_inside(path: Path, store: Path) -> None:
 
 
 def _check_definition(definition: dict[str, Any]) -> None:
-    """Raise an error for a definition of a sweep that lacks what is compared with another one's."""
+    """Raise an error for a definition of a sweep that lacks entries needed for a comparison."""
     for axis in definition["axes"].values():
         math.prod(axis["shape"]), axis["range"][0], axis["range"][1], axis["digest"][:1]
     definition["parts"].items()
@@ -349,14 +362,15 @@ def _check_definition(definition: dict[str, Any]) -> None:
 def _write(path: Path, content: bytes) -> None:
     """Write a file, whole or not at all, to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
     try:
-        made.write_bytes(content)
-        to_disk([made])
-        os.replace(made, path)
+        # a rename replaces a file at once: readers see the old or the new content
+        partial.write_bytes(content)
+        to_disk([partial])
+        os.replace(partial, path)
     except OSError as error:
         pass_on_signals(error)
-        made.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
 
 

@@ -1,4 +1,4 @@
-"""What a chunk is: a call of a function, or an ensemble of a system or a robot."""
+"""A chunk as a call of a function, or as an ensemble of a system or a robot."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ class UserFunction:
     """A function (parameters, **options) -> {name: array (n, ...)} of the user."""
 
     def __init__(self, run: Callable[..., Any], outputs: Outputs, coords: Any, options: Any) -> None:
-        self.run, self.outputs, self.coords, self.options = run, outputs, dict(coords or {}), dict(options)
+        self.run = run
+        self.outputs = outputs
+        self.coords = dict(coords or {})
+        self.options = dict(options)
         self.name = getattr(run, "__qualname__", type(run).__qualname__)
         _check_call(run, self.name, {}, **self.options)
 
     def __call__(self, parameters: Mapping[str, np.ndarray]) -> Results:
         n = len(next(iter(parameters.values())))
-        found = self.run(dict(parameters), **self.options)
-        if not isinstance(found, Mapping):
+        results = self.run(dict(parameters), **self.options)
+        if not isinstance(results, Mapping):
             raise WrongResults(
-                f"{self.name} returned {found!r:.60}, expected a dictionary of names and arrays"
+                f"{self.name} returned {results!r:.60}, expected a dictionary of names and arrays"
             )
-        values = {str(name): _results(str(name), value, n) for name, value in found.items()}
+        values = {str(name): _results(str(name), value, n) for name, value in results.items()}
         coords = {name: np.asarray(value) for name, value in self.coords.items()}
         return _wanted(Results(values, coords=coords), self.outputs, self.name)
 
@@ -46,7 +49,7 @@ class Simulation:
     """An ensemble of a HybridSystem, a Robot or a Mechanism, whose parameters and states at the start vary.
 
     q0, v0, tau  entries are numbers, or names of parameters; or a function (parameters) -> (n, size)
-    options      those of `simulate`
+    options      options of `simulate`
     """
 
     def __init__(
@@ -57,18 +60,25 @@ class Simulation:
         options: Mapping[str, Any],
         threads: int | None,
     ) -> None:
-        self.system, self.outputs, self.threads = system, outputs, threads
-        self.name, self.names = system.name, tuple(names)
+        self.system = system
+        self.outputs = outputs
+        self.threads = threads
+        self.name = system.name
+        self.names = tuple(names)
         self.given = {name: options[name] for name in ("q0", "v0") if options.get(name) is not None}
+        # efforts as a list may name parameters, as states do
         if isinstance(options.get("tau"), list):
             self.given["tau"] = options["tau"]
         self.options = {name: x for name, x in options.items() if name not in self.given}
-        used = {x for given in self.given.values() if _is_list(given) for x in given if isinstance(x, str)}
-        if any(callable(given) for given in self.given.values()):
+        used = {
+            x for entries in self.given.values() if _is_list(entries) for x in entries if isinstance(x, str)
+        }
+        if any(callable(entries) for entries in self.given.values()):
             used |= set(self.names)
         if isinstance(system, HybridSystem):
             used |= {*system.parameters.defaults, *system.memory.defaults}
         known = system.parameters if isinstance(system, Parametric) else {}
+        # names left over are gains, if a function takes parameters
         functions = (options.get("tau"), *(options.get("events") or {}).values())
         gains = [name for name in self.names if name not in used and any(map(takes_parameters, functions))]
         self.free = [name for name in self.names if name in known or name in gains]
@@ -79,8 +89,8 @@ class Simulation:
                     f"nothing depends on {name!r}: it is no parameter or memory of {self.name}, and no entry "
                     f"of q0 or v0 is called so. There are: {', '.join(sorted(used)) or 'none'}"
                 )
-        for name, given in self.given.items():
-            for x in given if _is_list(given) else ():
+        for name, entries in self.given.items():
+            for x in entries if _is_list(entries) else ():
                 if isinstance(x, str) and x not in self.names:
                     raise SweepError(f"{name} depends on {x!r}, which is not swept over")
         if isinstance(system, HybridSystem):
@@ -89,28 +99,32 @@ class Simulation:
             _check_call(simulate, self.name, system, **options)
 
     def __call__(self, p: Mapping[str, np.ndarray]) -> Results:
-        n, options = len(next(iter(p.values()))), dict(self.options)
-        states = {name: _states(given, p, n) for name, given in self.given.items()}
+        n = len(next(iter(p.values())))
+        options = dict(self.options)
+        states = {name: _states(entries, p, n) for name, entries in self.given.items()}
+        # as many threads as the worker may use
         options["threads"] = self.threads or os.cpu_count() or 1
         if isinstance(self.system, HybridSystem):
-            found = self._hybrid(states, p, options)
+            results = self._hybrid(states, p, options)
         else:
             if self.free:
-                given = {name: p[name] for name in self.free}
-                options["parameters"] = {**(options.get("parameters") or {}), **given}
-            found = self._robot(states, n, options)
-        return _wanted(found, self.outputs, self.name)
+                entries = {name: p[name] for name in self.free}
+                options["parameters"] = {**(options.get("parameters") or {}), **entries}
+            results = self._robot(states, n, options)
+        return _wanted(results, self.outputs, self.name)
 
     def _hybrid(self, states: dict[str, Any], p: Mapping[str, Any], options: dict[str, Any]) -> Results:
         system = self.system
         for kind, layout in (("parameters", system.parameters), ("memory", system.memory)):
-            given = options.get(kind) or {}
-            options[kind] = {**given, **{name: p[name] for name in p if name in layout.defaults}}
+            fixed = options.get(kind) or {}
+            options[kind] = {**fixed, **{name: p[name] for name in p if name in layout.defaults}}
+        # one start for each member, the neutral one by default
         states.setdefault("q0", np.tile(system.group.neutral(), (len(next(iter(p.values()))), 1)))
         run = system.simulate(**states, **{"events": 0, **options})
         values = {"q": run.q, "v": run.v, **run.outputs}
         values |= {f"work_{name}": x for name, x in run.work.items()}
         values |= {f"memory_{name}": x for name, x in run.memory.items()}
+        # axes: members, time, then the axes of each output
         dims = {name: ("time", *numbered(name, x.ndim - 2)) for name, x in values.items()}
         values |= {"end_time": run.end_times, "cause": run.ends}
         return Results(values, dims, {"time": run.t}, {"time": "s", "end_time": "s"})
@@ -121,6 +135,7 @@ class Simulation:
             warnings.simplefilter("ignore", DivergedMembers)  # the store tells which, and when
             run = simulate(self.system, **states, **options, progress=False)
         values = {"q": run.q, "v": run.v, "kinetic": run.kinetic, "potential": run.potential}
+        # a member that diverged ends at its last finite record
         finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)
         lasting = finite.all(axis=1)
         last = np.where(lasting, len(run.t), np.argmin(finite, axis=1)) - 1
@@ -142,6 +157,7 @@ class Simulation:
 
 def _check_call(function: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> None:
     """Raise SweepError for options that a function does not take, or lacks, before anything is run."""
+    # wrong options are told before the first chunk runs, perhaps on another machine
     try:
         signature = inspect.signature(function)
     except ValueError:  # of a function that does not tell
@@ -165,8 +181,9 @@ def _wanted(found: Results, outputs: Outputs, name: str) -> Results:
     for output in outputs:
         if output not in found.values:
             raise WrongResults(f"{name} has no output {output!r}; there are {', '.join(found.values)}")
+    # end times and causes stay with any choice of outputs: they tell which members ended early
     kept = {x: value for x, value in found.values.items() if x in (*outputs, "cause", "end_time")}
-    named = {output: tuple(own) for output, own in outputs.items() if own}
+    named = {output: tuple(axes) for output, axes in outputs.items() if axes}
     return replace(found, values=kept, dims={**found.dims, **named})
 
 
@@ -181,6 +198,7 @@ def _states(given: Any, p: Mapping[str, np.ndarray], n: int) -> np.ndarray:
 
 
 def _results(name: str, value: Any, n: int) -> np.ndarray:
+    # objects may be texts; the store keeps strings of any length
     array = np.asarray(value)
     texts = array.dtype.kind != "O" or all(isinstance(x, str) for x in array.ravel())
     if array.dtype.kind not in "biufcUTO" or not texts:

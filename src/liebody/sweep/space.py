@@ -1,4 +1,4 @@
-"""What is swept over: grids and samples of parameters, cut into chunks."""
+"""Grids and samples of parameters, cut into chunks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
     require("samples", "scipy", extra="sweep")
     from scipy.stats import qmc
 
-    n, seed = count("n", n), count("seed", seed, 0)
+    n = count("n", n)
+    seed = count("seed", seed, 0)
     limits = {name: floats(f"bounds of {name}", value) for name, value in bounds.items()}
     free = [name for name, limit in limits.items() if limit.ndim]
     for name in free:
@@ -61,6 +62,7 @@ def sample(bounds: Mapping[str, Any], n: int, method: str = "sobol", seed: int =
             raise ShapeError(f"bounds of {name} are {bounds[name]!r}, expected (lowest, highest)")
     engines = {"sobol": qmc.Sobol, "halton": qmc.Halton, "latin-hypercube": qmc.LatinHypercube}
     rng = np.random.default_rng(seed)
+    # numbers in [0, 1), scaled to the bounds of each parameter
     if method == "random":
         unit = rng.random((n, len(free)))
     elif method in engines:
@@ -85,14 +87,15 @@ class Space:
     """
 
     def __init__(self, axes: Mapping[str, Any], most: int | None = None) -> None:
-        given = {name: _values(name, value) for name, value in axes.items()}
-        for name in given.keys() & set(MADE):
+        values = {name: _values(name, value) for name, value in axes.items()}
+        for name in values.keys() & set(MADE):
             raise SweepError(f"{name!r} is made by the sweep itself; call the parameter otherwise")
         self.coordinates: dict[str, tuple[tuple[str, ...], np.ndarray]] = {}
-        for name, value in given.items():
-            own = numbered(name, value.ndim - 1)
+        # an axis of the grid for each array, or one axis for all members of a sample
+        for name, value in values.items():
+            inner = numbered(name, value.ndim - 1)
             if isinstance(axes, Sample):
-                self.coordinates[name] = (("sample", *own) if value.ndim else (), value)
+                self.coordinates[name] = (("sample", *inner) if value.ndim else (), value)
             elif value.ndim > 1:
                 raise ShapeError(
                     f"axis {name} has shape {value.shape}, expected (n,) or a number; arrays for each member "
@@ -103,8 +106,10 @@ class Space:
         lengths = {dims[0]: len(value) for dims, value in self.coordinates.values() if dims}
         if not lengths:
             raise ShapeError("there is nothing to sweep over; give one axis (an array of values) or more")
-        self.dims, self.shape = tuple(lengths), tuple(lengths.values())
+        self.dims = tuple(lengths)
+        self.shape = tuple(lengths.values())
         self.size = math.prod(self.shape)
+        # enough chunks for all workers, and none too large to be repeated after a kill
         if most is None:
             most = min(MOST_IN_A_CHUNK, math.ceil(self.size / FEWEST_CHUNKS))
         if not isinstance(most, (int, np.integer)) or most < 1:
@@ -118,6 +123,7 @@ class Space:
 
     def region(self, k: int) -> tuple[slice, ...]:
         """Where chunk k is in the array of members."""
+        # chunks at the ends of an axis are shorter
         corner = zip(self.places[k], self.box, self.shape)
         return tuple(slice(i * step, min((i + 1) * step, n)) for i, step, n in corner)
 
@@ -127,6 +133,7 @@ class Space:
 
     def parameters(self, k: int) -> dict[str, np.ndarray]:
         """The parameters of the members of chunk k, each (n, ...), where the last axis runs fastest."""
+        # places of the members in the array; each parameter is looked up along the axis it depends on
         corner = [part.start for part in self.region(k)]
         places = np.indices(self.members(k)).reshape(len(corner), -1)  # of each member along the axes
         index = {dim: start + i for dim, start, i in zip(self.dims, corner, places)}
@@ -137,25 +144,27 @@ class Space:
 
     def words(self, k: int) -> str:
         """The parameters of chunk k, in words."""
-        found = []
+        phrases = []
         for name, values in self.parameters(k).items():
             if values.ndim > 1:
                 continue
+            # texts have no order: the first and the last one
             first, last = (
                 (values[0], values[-1]) if values.dtype.kind in "UT" else (values.min(), values.max())
             )
-            found.append(f"{name} = {first!s}" + ("" if first == last else f" ... {last!s}"))
-        return ", ".join(found)
+            phrases.append(f"{name} = {first!s}" + ("" if first == last else f" ... {last!s}"))
+        return ", ".join(phrases)
 
 
 def numbered(name: str, n: int) -> tuple[str, ...]:
-    """What n axes of a parameter's or result's own are called: name_1, name_2, ..."""
+    """Names for the n axes that a parameter or result has itself: name_1, name_2, ..."""
     return tuple(f"{name}_{k + 1}" for k in range(n))
 
 
 def _box(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
     """The lengths of a box of at most so many members: whole last axes, and a part of the one before them."""
     box: list[int] = []
+    # from the last axis on, as many whole axes as fit: members of a chunk are neighbours on disk
     for n in reversed(shape):
         box.append(min(n, max(1, most // math.prod(box))))
     return tuple(reversed(box))

@@ -41,11 +41,11 @@ ABOUT: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Results:
-    """What the members of a chunk give.
+    """Results of the members of a chunk.
 
     values  for each name (n, ...), where "cause" (text, "" if nothing happened) and "end_time" tell which
             members ended early, why and when
-    dims    for each name the names of its own axes, if they have any
+    dims    for each name the names of the axes within a member, if it has any
     coords  the values along these axes
     units   of values
     """
@@ -70,14 +70,14 @@ class DamagedStore(UserWarning):
 
 
 class WrongResults(SweepError):
-    """Results of which one chunk is enough to know that they are not what was asked for."""
+    """Results that do not have the outputs asked for: no other chunk can have them either."""
 
 
 Outcome = Results | Failure
 
 
 class Store:
-    """A store of a sweep at `path`, and what of it is done; held against other processes until it is closed.
+    """A store of a sweep at `path`, and which chunks are done; locked against other processes until `close`.
 
     It is made, whole and empty, when the first chunk has told names and shapes of the results. From then on a
     chunk that is recorded is on disk: its results first, and then its entries of `status`. A process that is
@@ -87,7 +87,9 @@ class Store:
     """
 
     def __init__(self, path: Path, space: Space, definition: Mapping[str, Any], units: Mapping[str, str]):
-        self.path, self.space, self.units = path, space, units
+        self.path = path
+        self.space = space
+        self.units = units
         self.definition = json.loads(json.dumps(definition))
         self.waiting: dict[int, Outcome] = {}
         self.arrays: dict[str, Any] = {}
@@ -146,9 +148,10 @@ class Store:
     def failures(self) -> dict[int, str]:
         """The chunks that failed, and why."""
         if not self.arrays:
-            return {k: found.cause for k, found in self.waiting.items() if isinstance(found, Failure)}
+            return {k: outcome.cause for k, outcome in self.waiting.items() if isinstance(outcome, Failure)}
         with access(self.path, "read"):
-            status, cause = self.arrays["status"][...], self.arrays["cause"]
+            status = self.arrays["status"][...]
+            cause = self.arrays["cause"]
             regions = {k: self.space.region(k) for k in range(len(self.space))}
             failed = {k: region for k, region in regions.items() if (status[region] == FAILED).any()}
             return {k: shown(np.ravel(cause[region])[0], breaks=True) for k, region in failed.items()}
@@ -157,11 +160,15 @@ class Store:
 
     def _write(self, k: int, outcome: Outcome) -> None:
         assert self.inventory is not None
-        place, region, shape = self.space.places[k], self.space.region(k), self.space.members(k)
+        place = self.space.places[k]
+        region = self.space.region(k)
+        shape = self.space.members(k)
         if isinstance(outcome, Results):
             outcome = self._misfit(outcome) or outcome
+        # a failed chunk holds fill values, so that every recorded chunk has all files
         if isinstance(outcome, Failure):
-            cause, status = np.full(shape, outcome.cause), np.full(shape, FAILED)
+            cause = np.full(shape, outcome.cause)
+            status = np.full(shape, FAILED)
             values = {name: array.fill_value for name, array in self.arrays.items()}
         else:
             cause = np.reshape(outcome.values.get("cause", np.full(shape, "")), shape)
@@ -170,6 +177,7 @@ class Store:
                 name: np.reshape(x, (*shape, *self.arrays[name].shape[len(shape) :]))
                 for name, x in outcome.values.items()
             }
+        # no record while the files change: a kill leaves the chunk as not run
         self.inventory.forget(place)
         for name, block in {**values, "cause": cause, "status": status.astype(np.uint8)}.items():
             self.arrays[name][region] = block
@@ -182,12 +190,14 @@ class Store:
             return Failure(
                 f"the results are {sorted(found.values)}, those of the first chunk {sorted(expected)}"
             )
+        # shapes of members as in the first chunk, and types that fit without loss
         for name in expected:
-            array, value = self.arrays[name], found.values[name]
-            own = array.shape[len(self.space.dims) :]
-            if value.shape[1:] != own:
+            array = self.arrays[name]
+            value = found.values[name]
+            inner = array.shape[len(self.space.dims) :]
+            if value.shape[1:] != inner:
                 return Failure(
-                    f"{name} has shape {value.shape[1:]} for each member, and in the first chunk {own}"
+                    f"{name} has shape {value.shape[1:]} for each member, and in the first chunk {inner}"
                 )
             if not np.can_cast(value.dtype, array.dtype, "safe"):
                 return Failure(f"{name} is of type {value.dtype}, and in the first chunk of {array.dtype}")
@@ -205,18 +215,19 @@ class Store:
         for name in {*first.values, *coordinates, *self.space.dims}:
             _check_name(name)
         self._check_units([*coordinates, *first.values])
+        # complete under another name, on the disk, then renamed: no other process sees half a store
         while self._lock is None:  # another process may remove it before it is locked
-            made = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
-            made.mkdir()
-            self._lock = locked(made)
-        self._make(made, first, coordinates)
-        Inventory.begin(made)
-        to_disk(files_below(made))
+            fresh = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.new")
+            fresh.mkdir()
+            self._lock = locked(fresh)
+        self._make(fresh, first, coordinates)
+        Inventory.begin(fresh)
+        to_disk(files_below(fresh))
         try:
-            os.rename(made, self.path)
+            os.rename(fresh, self.path)
         except OSError as error:
             pass_on_signals(error)
-            shutil.rmtree(made)
+            shutil.rmtree(fresh)
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"
             ) from None
@@ -237,11 +248,12 @@ class Store:
             "coordinates": " ".join(name for name in coordinates if name not in self.space.dims),
         }
         group = zarr.create_group(str(path), zarr_format=3, attributes=about)
+        # parameters are one chunk each, results are cut into the boxes of the sweep
         arrays = {name: (dims, x.shape, x.shape, x) for name, (dims, x) in coordinates.items()}
         for name, values in variables.items():
-            own = values.shape[1:]
-            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(own))))
-            arrays[name] = dims, (*self.space.shape, *own), (*self.space.box, *own), values
+            inner = values.shape[1:]
+            dims = (*self.space.dims, *first.dims.get(name, numbered(name, len(inner))))
+            arrays[name] = dims, (*self.space.shape, *inner), (*self.space.box, *inner), values
         for name, (dims, shape, chunk, values) in arrays.items():
             kind: Any = "string" if values.dtype.kind in "UTO" else values.dtype
             unit = self.units.get(name, first.units.get(name))
@@ -259,7 +271,7 @@ class Store:
                 array[...] = values
 
     def _check_units(self, names: Sequence[str]) -> None:
-        """Raise SweepError for units of what is neither a parameter nor a result."""
+        """Raise SweepError for units of names that are neither a parameter nor a result."""
         names = [name for name in names if name not in ABOUT]
         for name in self.units:
             if name not in names:
@@ -267,6 +279,7 @@ class Store:
 
     def _open(self) -> None:
         inventory = Inventory(self.path)
+        # the same sweep, and nobody else at it
         changes = list(_changes(inventory.definition, self.definition))
         if changes:
             raise SweepError(
@@ -279,7 +292,9 @@ class Store:
             raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         for remains in self.path.rglob("*.partial"):  # of a write that was killed
             remains.unlink()
+        # files of the whole store come from their copies, damaged and half-written chunks are removed
         damages = inventory.restore()
+        # chunks are compared with their records, one after the other
         for k, place in enumerate(self.space.places):
             damage = inventory.damage_of(place)
             if damage:
@@ -310,7 +325,7 @@ class Store:
                 raise SweepError(f"{self.path} cannot be read as a store: {words_of(error)}") from error
 
     def _remove_unfinished(self) -> None:
-        """Remove what processes left that were killed when they made the store."""
+        """Remove unfinished stores of processes that were killed while they made them."""
         ours = re.compile(rf"\.{re.escape(self.path.name)}\.[0-9a-f]{{12}}\.new").fullmatch
         for folder in [
             folder for folder in self.path.parent.iterdir() if ours(folder.name) and not folder.is_symlink()
@@ -326,24 +341,25 @@ def open_store(path: Path) -> xarray.Dataset:
     import xarray
 
     with access(path, "read"):
-        found = xarray.open_zarr(path, consolidated=False, chunks=None)
-        parts = dict(found.variables)
-        for name, variable in found.variables.items():
+        stored = xarray.open_zarr(path, consolidated=False, chunks=None)
+        parts = dict(stored.variables)
+        for name, variable in stored.variables.items():
             if variable.dtype.kind in "TO":
                 # Texts as objects: `Dataset.where` and `to_netcdf` know no strings of NumPy. Versions of
                 # xarray differ in where they say that values are such strings: in type or encoding.
                 texts = np.asarray(variable.values).astype(object)
                 parts[name] = xarray.Variable(variable.dims, texts, variable.attrs)
-    variables = {name: parts[name] for name in json.loads(found.attrs["variables"])}
-    return xarray.Dataset(variables, {name: parts[name] for name in found.coords}, found.attrs)
+    variables = {name: parts[name] for name in json.loads(stored.attrs["variables"])}
+    return xarray.Dataset(variables, {name: parts[name] for name in stored.coords}, stored.attrs)
 
 
 def definition(
     run: str, parts: Mapping[str, str], space: Space, outputs: Mapping[str, Any] | None, **rest: Any
 ) -> dict[str, Any]:
-    """What makes a sweep the same sweep."""
+    """The definition of a sweep: two sweeps with one definition are the same."""
     axes = {}
     for name, (dims, values) in space.coordinates.items():
+        # values enter by their bits: a sweep over other values is another sweep
         data = values.tolist() if values.dtype.kind == "U" else [str(values.dtype), values.tobytes().hex()]
         axes[name] = {
             "dims": list(dims),
@@ -365,15 +381,18 @@ def definition(
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     """In words, what differs between two definitions."""
+    # axes and parts by their names, then all other entries
     for name in {**old["axes"], **new["axes"]}:
-        was, now = old["axes"].get(name), new["axes"].get(name)
+        was = old["axes"].get(name)
+        now = new["axes"].get(name)
         name = shown(name)
         if was is None or now is None:
             yield f"parameter {name} {'is new' if was is None else 'is missing'}"
         elif was != now:
             yield f"parameter {name} was {_range(was)}, now {_range(now)}"
     for name in {**old["parts"], **new["parts"]}:
-        was, now = old["parts"].get(name), new["parts"].get(name)
+        was = old["parts"].get(name)
+        now = new["parts"].get(name)
         if was != now:
             what = "is new" if was is None else "is missing" if now is None else "has changed"
             yield f"{shown(name) if name != 'run' else new['run']} {what}"

@@ -41,8 +41,8 @@ def attempt(
 ) -> Outcome:
     """The results of a chunk, or the error; but not of a handler of a signal that was there before.
 
-    caught  what the function may raise. In a worker that is everything: whatever a function raises there is
-            its own, because Ctrl-C is for the parent, and nobody else would hear of it
+    caught  errors that count as the function's. In a worker these are all: Ctrl-C is for the parent, and
+            nobody else would report an error there
     """
     handlers = {_code_of(_signal.getsignal(number)) for number in _signal.valid_signals()}
     try:
@@ -73,7 +73,7 @@ def _code_of(handler: Any) -> Any:
 def in_this_process(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters
 ) -> Generator[tuple[int, Outcome]]:
-    """One chunk after the other. Ctrl-C and what else is no error of the function end the sweep."""
+    """Run one chunk after the other. Ctrl-C, and anything that is no error of the function, ends it."""
     for k in chunks:
         yield k, attempt(run, parameters(k), (Exception, SystemExit))
 
@@ -93,6 +93,7 @@ class _Worker:
 
         self.chunk: int | None = None
         self.stage = "starting"  # and then "loading", "ready"
+        # the other end of the pipe goes to the child by its number; here it is closed
         self.pipe, theirs = Pipe()
         code = f"import sys; sys.path[:] = {sys.path!r}; from liebody.sweep.workers import serve; "
         self.process = subprocess.Popen(
@@ -129,10 +130,16 @@ class _Worker:
 def on_this_machine(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, workers: int
 ) -> Generator[tuple[int, Outcome]]:
-    """By a pool of processes, which are replaced when they die."""
+    """Run chunks by a pool of processes, which are replaced when they die.
+
+    The loop is long because it answers each stage of a worker's life: starting, loading, ready, dead.
+    """
     from multiprocessing.connection import wait
 
-    payload, todo, deaths, stillborn = pickled(run), deque(chunks), Counter[int](), 0
+    payload = pickled(run)
+    todo = deque(chunks)
+    deaths = Counter[int]()
+    stillborn = 0
     threads = max(1, (os.cpu_count() or 1) // workers)
     pool: list[_Worker] = []
 
@@ -143,9 +150,11 @@ def on_this_machine(
 
     try:
         while todo or any(worker.chunk is not None for worker in pool):
+            # chunks that came back from dead workers go to those that wait
             for worker in pool:
                 if worker.stage == "ready" and worker.chunk is None:
                     give(worker)
+            # no more workers than chunks that are left
             busy = sum(worker.chunk is not None for worker in pool)
             while len(pool) < min(workers, busy + len(todo)):
                 pool.append(_Worker(threads))
@@ -153,13 +162,16 @@ def on_this_machine(
             for worker in list(pool):
                 if worker.pipe not in heard and worker.process.poll() is None:
                     continue
+                # a dead worker may have sent its result before; only an empty pipe means that it is lost
                 try:
                     if worker.process.poll() is not None and not worker.pipe.poll():
                         raise EOFError
                     message = worker.hear()
                 except EOFError:
                     pool.remove(worker)
-                    how, k = worker.end(), worker.chunk
+                    how = worker.end()
+                    k = worker.chunk
+                    # workers that never become ready have no chunk to blame: give up after a few
                     stillborn = 0 if worker.stage == "ready" else stillborn + 1
                     if stillborn > DEATHS:
                         raise SweepError(f"workers die when they start, the last one by {how}") from None
@@ -176,7 +188,9 @@ def on_this_machine(
                     continue
                 if worker.stage == "loading" and message:
                     raise SweepError(f"a worker cannot load the function: {message}")
-                k, worker.stage = worker.chunk, "ready"
+                # the next chunk first, so that the worker computes while this process records
+                k = worker.chunk
+                worker.stage = "ready"
                 give(worker)
                 if k is not None:
                     yield k, message
@@ -186,7 +200,7 @@ def on_this_machine(
 
 
 def serve(handle: int, threads: int) -> None:
-    """What a worker does."""
+    """Run chunks as a worker: the whole life of its process."""
     from multiprocessing.connection import Connection
 
     os.set_inheritable(handle, False)
@@ -224,10 +238,11 @@ def _end_with_parent() -> None:
 def on_a_cluster(
     run: Callable[[Any], Results], chunks: Sequence[int], parameters: Parameters, client: Client
 ) -> Generator[tuple[int, Outcome]]:
-    """By the workers of a Dask cluster; what they lose is run again."""
+    """Run chunks by the workers of a Dask cluster; chunks that they lose are run again."""
     from distributed import as_completed
 
-    payload, deaths = pickled(run), Counter[int]()
+    payload = pickled(run)
+    deaths = Counter[int]()
 
     def submit(k: int) -> Any:
         return client.submit(run_pickled, payload, parameters(k), pure=False)
@@ -259,7 +274,7 @@ def run_pickled(payload: bytes, parameters: dict[str, Any]) -> Outcome:
 
 
 def pickled(run: Callable[[Any], Results]) -> bytes:
-    """The function with what it encloses, also if it is of a notebook or a script."""
+    """The function with all that it encloses, also from a notebook or a script."""
     import cloudpickle
 
     try:

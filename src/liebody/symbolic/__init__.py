@@ -1,92 +1,22 @@
 """Closed forms: the equations of motion of a mechanism in SymPy, to read, to print and to generate code.
 
-SymPy is imported with the first call of `equations`: pip install sympy.
+equations     the calls: `equations` of a robot, `shortest` form of an expression
+from_robot    numbers of a robot become symbols, its coordinates get names
+derivation    an algorithm is traced, and its graph becomes expressions
+parts         M, C, g, energies and results of other algorithms, when they are asked for
+closed_forms  `Equations`: the parts, and how they are written
+floating      curvature of the mechanical connection, angle of the locked frame
+rigid_body    one body: equations of Lagrange and of Boltzmann and Hamel in symbols
+polynomials   the normal form: quotients of polynomials in sines, cosines and parameters
+angle_forms   short expressions of functions of the angles
+short_forms   `Ring`: short expressions of all quotients
+parameters    symbols in place of numbers of a tree
+numbers       decimals as exact numbers, and back to readable ones
+sources       code in Python, C, MATLAB and Julia
+
+SymPy is imported by the first call of `equations`: pip install sympy.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from ..base.arguments import checked, short
-from ..base.errors import ArgumentError, require
-from ..bodies import Tree
-from ..robot import Robot
-
-if TYPE_CHECKING:
-    from .closed_forms import Equations
+from .equations import equations, shortest
 
 __all__ = ["equations", "shortest"]
-
-
-@partial(checked, but=("robot", "gravity", "q", "v", "a"))
-def equations(
-    robot: Robot | Tree | str,
-    form: str = "christoffel",
-    simplify: bool = True,
-    *,
-    symbols: bool | Iterable[str] = False,
-    gravity: Sequence[Any] | None = None,
-    q: Sequence[Any] | None = None,
-    v: Sequence[Any] | None = None,
-    a: Sequence[Any] | None = None,
-    floating: bool = False,
-) -> Equations:
-    """The equations of motion M(q) dv/dt + C(q, v) v + g(q) = tau in closed form, as SymPy expressions.
-
-    robot     a Robot, a Tree, the name of a bundled model, or a URDF file. The masses, centres of mass,
-              inertias, armatures and placements of a tree may be SymPy symbols and expressions
-              The free parameters of a Robot are symbols: arm_mass, arm_center_x for "arm.mass", "arm.center"
-    form      of the Coriolis matrix, a key of `dynamics.coriolis.FORMS`
-    simplify  True: bring every entry to a short form. Measured, with all forms: planar arms of three links in
-              symbols 1 s, PUMA 560 and UR5 10 s, a floating quadruped of 18 degrees of freedom minutes. What
-              becomes too long to be read comes as with False, and warns (LongForm)
-              False: the expressions as the algorithms make them, in seconds for all of these; everything that
-              is printed then has common subexpressions
-    symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1),
-              or mass m1, centre of mass c1x, c1y, c1z, inertia about it I1xx, ..., placement p1x, ... and
-              armature J1 of each body, and placement p_foot_x, ... of a frame "foot". Zeros stay zero. Names
-              of some of these instead of True: only they become symbols. Their numbers are in
-              `Equations.values`
-    gravity   acceleration of free fall, (3,), numbers or symbols; by default the robot's, which has the size
-              g (a symbol) where the robot has symbols                                        [m/s2]
-    q, v, a   names or symbols for coordinates, velocities and accelerations. By default q1, v1, a1 for joints
-              of one degree of freedom, with the number of the degree of freedom; the components of others
-              (qw, wx, dwx), after the name of the joint where there are several of them (base_qw)
-    floating  for a URDF file: whether the root moves freely
-
-        eq = lb.equations("double_pendulum", symbols=True)
-        eq.M, eq.C, eq.g                      # SymPy matrices
-        eq.of("pose", frame="foot")           # closed forms of all that robots compute
-        print(eq.text())                      # or latex(), python(), c(), matlab(), julia(), program()
-
-    Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
-    simplified; MissingPackage without SymPy.
-    """
-    require("closed forms", "sympy", extra="sympy")
-    from .closed_forms import make
-
-    return make(robot, form, simplify, symbols, gravity, (q, v, a), floating)
-
-
-def shortest(expression: Any) -> Any:
-    """A SymPy expression in sines and cosines in its shortest form; 0 exactly where it vanishes identically.
-
-    expression  an expression, or a matrix of them, of which every entry is shortened
-
-    Raises MissingPackage without SymPy, ModelError for what is too large.
-    """
-    require("closed forms", "sympy", extra="sympy")
-    import sympy
-
-    from .polynomials import Ring
-
-    if hasattr(expression, "applyfunc"):
-        return expression.applyfunc(shortest)
-    found = sympy.sympify(expression)
-    if not isinstance(found, sympy.Expr):
-        raise ArgumentError(
-            f"expression is {short(expression)}, expected an expression of SymPy, or a matrix of them"
-        )
-    return Ring().shortest(found)

@@ -15,7 +15,7 @@ N and D are polynomials in sines, cosines and parameters, so that zero is decide
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy
@@ -29,17 +29,16 @@ from ..dynamics.recursions import composites, transformations
 from ..groups import Prismatic, Revolute
 from ..scalars import Array
 from ..scalars.linear import cross
-
-if TYPE_CHECKING:
-    from .closed_forms import Equations
+from .derivation import Derivation
 
 
-def curvature(equations: Equations) -> Any:
+def curvature(equations: Derivation) -> Any:
     """B(q), angular part, (r, n, n)."""
     tree = equations.tree
-    r, n = len(_sorted(tree)[0]), tree.nv - base_dofs(tree)[0].stop
+    r = len(_sorted(tree)[0])
+    n = tree.nv - base_dofs(tree)[0].stop
     entries = np.full((r, n, n), sympy.Integer(0))
-    if r and n > 1:
+    if r and n > 1:  # antisymmetric: only pairs i < j are computed
         upper = _upper_curvature(equations)
         for column, (i, j) in enumerate(itertools.combinations(range(n), 2)):
             entries[:, i, j] = upper[:, column].flat()
@@ -47,7 +46,7 @@ def curvature(equations: Equations) -> Any:
     return sympy.ImmutableDenseNDimArray(entries.ravel().tolist(), (r, n, n))
 
 
-def locked_angle(equations: Equations) -> Any:
+def locked_angle(equations: Derivation) -> Any:
     """theta_bc(q) of a base that turns about one axis, with one joint: an integral by its antiderivative.
 
     revolute joint    w = 1/2 + (n - a/2) / (a + b cos q + c sin q)
@@ -62,7 +61,7 @@ def locked_angle(equations: Equations) -> Any:
             "numerically"
         )
     q = equations.q[tree.nq - 1]
-    (_, (numerator,)), (_, D) = equations._found("locked_angle", _parts)
+    (_, (numerator,)), (_, D) = equations.closed_forms("locked_angle", _parts)
     group = joints[0].joint.group
     if isinstance(group, Prismatic):
         return _of_a_slider(tree, q, numerator, D)
@@ -82,15 +81,18 @@ def _of_a_hinge(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
     half = sympy.pi / 2
 
     def wave(x: Any) -> tuple[Any, Any, Any]:
+        # three values of the wave tell its three coefficients
         at = [x.subs(q, angle) for angle in (0, half, 2 * half)]
         a = (at[0] + at[2]) / 2
         return a, (at[0] - at[2]) / 2, at[1] - a
 
-    (a, b, c), (n, n_b, n_c) = wave(D), wave(numerator)
+    a, b, c = wave(D)
+    n, n_b, n_c = wave(numerator)
     for x, (x_0, x_b, x_c) in ((D, (a, b, c)), (numerator, (n, n_b, n_c))):
         _same(tree, x, x_0 + x_b * sympy.cos(q) + x_c * sympy.sin(q), D)
     _same(tree, 2 * n_b, b, D)
     _same(tree, 2 * n_c, c, D)
+    # the integrand is 1/2 + (n - a/2) / D, with an antiderivative that is continuous for all q
     a, b, c, n = (_tidy(x, D) for x in (a, b, c, n))
     e = sympy.sqrt(sympy.factor(sympy.expand(a**2 - b**2 - c**2)))
 
@@ -108,12 +110,14 @@ def _of_a_slider(tree: Tree, q: Any, numerator: Any, D: Any) -> Any:
     _same(tree, sympy.diff(numerator, q), 0, numerator)
     a, b, c = (_tidy(sympy.expand(D).coeff(q, k), D) for k in range(3))
     _same(tree, D, a + b * q + c * q**2, D)
+    # the discriminant is positive, as D is the determinant of an inertia
     root = sympy.sqrt(sympy.factor(4 * a * c - b**2))
     return 2 * numerator / root * (sympy.atan((2 * c * q + b) / root) - sympy.atan(b / root))
 
 
 def _same(tree: Tree, x: Any, expected: Any, like: Any) -> None:
     """Decimals are rounded to the size of those in `like`, symbols are exact."""
+    # decimals leave round-off, so zero is told by size first and by SymPy where symbols remain
     left = sympy.expand(sympy.expand_trig(x - expected))
     if _tidy(left, like) != 0 and sympy.simplify(left) != 0:
         raise ModelError(
@@ -147,16 +151,22 @@ def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
     """N, (r, n), and D."""
     turning, sliding = _sorted(tree)
     S = floating_base(tree).joint.S
+    # momenta of unit velocities: of the base, then of the joints, in the frame of the base
     T = transformations(tree, q)
     composite = composites(tree, T)
     columns = [composite[1].times(s[:3], s[3:]) for s in S.T]
     columns += columns_in_base(tree, T, composite)[S.shape[1] :]
     h = np.stack([S[:3].T @ n + S[3:].T @ f for n, f in columns], axis=1)
-    r, k = len(turning), S.shape[1]
+    r = len(turning)
+    k = S.shape[1]
+    # rows and columns that turn before those that translate, then joints: blocks A, B, h_w, h_v
     order = [*turning, *sliding, *range(k, tree.nv)]
     h = np.stack([h[row][order] for row in (*turning, *sliding)])
     mass = tree.mass if sliding else 1
-    A, B, h_w, h_v = h[:r, :r], h[:r, r:k], h[:r, k:], h[r:, k:]
+    A = h[:r, :r]
+    B = h[:r, r:k]
+    h_w = h[:r, k:]
+    h_v = h[r:, k:]
     J = mass * A - B @ B.T if sliding else A
     adjoint, D = _adjugate(J)
     N = adjoint @ (mass * h_w - B @ h_v if sliding else h_w)
@@ -171,30 +181,38 @@ def _adjugate(J: Array) -> tuple[Array, Any]:
     return np.eye(len(J), dtype=int), J[0, 0] if len(J) else 1
 
 
-def _upper_curvature(equations: Equations) -> Any:
+def _upper_curvature(equations: Derivation) -> Any:
     """The columns of pairs i < j, (r, n (n - 1) / 2); N and D are differentiated as graphs."""
     tree = equations.tree
-    k, r = base_dofs(tree)[0].stop, len(_sorted(tree)[0])
+    k = base_dofs(tree)[0].stop
+    r = len(_sorted(tree)[0])
     n = tree.nv - k
 
     def moved(tree: Tree, q: Array, v: Array) -> Array:
         N, D = _parts(tree, tree.group.integrate(q, np.concatenate([np.zeros(k, int), v[k:]])))
         return np.concatenate([np.reshape(N, -1), [D]])
 
-    function = equations._traced(moved, "curvature")
-    by_v, still = jacobian(function, "v"), np.zeros(tree.nv).astype(object)
+    function = equations.traced(moved, "curvature")
+    by_v = jacobian(function, "v")
+    still = np.zeros(tree.nv).astype(object)
 
     def pairs(q: Array, v: Array, *others: Array) -> Array:
-        value, rate = function(q, still, *others), by_v(q, still, *others)[:, k:]
-        N, D = np.reshape(value[:-1], (r, n)), value[-1]
-        dN, dD = np.reshape(rate[:-1], (r, n, n)), rate[-1]
+        # N, D and their derivatives along the joints, at the same graph
+        value = function(q, still, *others)
+        rate = by_v(q, still, *others)[:, k:]
+        N = np.reshape(value[:-1], (r, n))
+        D = value[-1]
+        dN = np.reshape(rate[:-1], (r, n, n))
+        dD = rate[-1]
         columns = []
         for i in range(n):
+            # joints with several degrees of freedom: their fields do not commute
             bracket = tree.group.ad(np.eye(tree.nv)[k + i])[k:, k:]
             for j in range(i + 1, n):
                 change = dN[:, i, j] - dN[:, j, i] + N @ bracket[:, j]
+                # the numerator of the head's equation; w x w is zero about one axis
                 column = change * D - N[:, i] * dD[j] + N[:, j] * dD[i]
                 columns.append(column + cross(N[:, i], N[:, j]) if r == 3 else column)
         return np.stack(columns, axis=1) / D / D
 
-    return equations._retraced("curvature", pairs)
+    return equations.closed_form("curvature", pairs)

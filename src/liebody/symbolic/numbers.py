@@ -46,37 +46,40 @@ def _near(x: float, denominator: int) -> Fraction | None:
 def exact_rotation(R: Array) -> Array:
     """The rotation (3, 3) without round-off: numbers that are meant, or close fractions, with R^T R = 1.
 
-    Its entries as decimals are not orthogonal, and leave noise wherever squares of them cancel. They become
-    those of Rz(y) Ry(p) Rx(r) with rational sines and cosines, after rows and columns have taken turns until
-    the smallest entry is -sin p: what is zero stays zero. What is no rotation to round-off, or holds symbols,
-    stays as it is.
+    Decimal entries are not orthogonal, and leave noise wherever squares of them cancel. The rotation becomes
+    Rz(y) Ry(p) Rx(r) with rational sines and cosines, after rows and columns have taken turns until the
+    smallest entry is -sin p: zeros stay zero. A matrix that is no rotation to round-off, or holds symbols,
+    stays unchanged.
     """
     if any(isinstance(x, sympy.Basic) for x in R.flat):
         return R
     meant = sympy.Matrix(3, 3, [recognized(x, roots=True) for x in R.flat])
     if sympy.expand(meant.T * meant) == sympy.eye(3):
         return np.array(meant.tolist())
-    given = R.astype(float)
-    row, column = np.unravel_index(np.argmin(np.abs(given)), R.shape)
-    T = np.roll(given, (2 - row, -column), axis=(0, 1))
-    (cy, sy), (cr, sr) = _exact_turn(*T[:2, 0]), _exact_turn(T[2, 2], T[2, 1])
+    decimals = R.astype(float)
+    row, column = np.unravel_index(np.argmin(np.abs(decimals)), R.shape)
+    T = np.roll(decimals, (2 - row, -column), axis=(0, 1))
+    cy, sy = _exact_turn(*T[:2, 0])
+    cr, sr = _exact_turn(T[2, 2], T[2, 1])
     cp, sp = _exact_turn(math.hypot(*T[:2, 0]), -T[2, 0])
     turned = [
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
         [-sp, cp * sr, cp * cr],
     ]
-    found = np.roll(np.array(turned), (row - 2, column), axis=(0, 1))
-    same = np.abs(found.astype(float) - given) <= np.where(given == 0, 0, SLACK)
-    return np.vectorize(_rational, otypes=[object])(found) if same.all() else R
+    rotation = np.roll(np.array(turned), (row - 2, column), axis=(0, 1))
+    same = np.abs(rotation.astype(float) - decimals) <= np.where(decimals == 0, 0, SLACK)
+    return np.vectorize(_rational, otypes=[object])(rotation) if same.all() else R
 
 
 def _exact_turn(c: float, s: float) -> tuple[Fraction, Fraction]:
     """The cosine and the sine of the direction of (c, s), rational, of squares that add to one."""
     small, large = sorted((abs(c), abs(s)))
+    # rational t gives rational sine and cosine with squares that add to one
     half = small / (math.hypot(c, s) + large)  # the tangent of half the angle from the closer axis
     t = next(x for k in range(9, 20) if (x := _near(half, 10**k)) is not None)
-    less, more = 2 * t / (1 + t * t), (1 - t * t) / (1 + t * t)
+    less = 2 * t / (1 + t * t)
+    more = (1 - t * t) / (1 + t * t)
     cosine, sine = (less, more) if abs(c) < abs(s) else (more, less)
     return -cosine if c < 0 else cosine, -sine if s < 0 else sine
 

@@ -28,8 +28,8 @@ def replaced(
     """The tree with value(x, name) for each of its numbers x but 0, and 1 and -1 in rotations.
 
     Numbers are called m1, c1x, I1xx, p1x, J1 (mass, centre of mass, inertia about it, placement and armature
-    of body 1), p_foot_x (placement of the frame "foot" on its body), and those that have no name of their own
-    R1, k1: entries of rotations, and ratio and offset of mimics. Axes and pitches of joints stay.
+    of body 1), p_foot_x (placement of the frame "foot" on its body). Entries of rotations share the name R1,
+    ratio and offset of a mimic k1. Axes and pitches of joints stay.
     `rotation` comes before, for each rotation (3, 3).
     """
 
@@ -51,7 +51,9 @@ def replaced(
         return placed
 
     def body(b: Body) -> Body:
-        i, I = b.index, b.inertia.rotational
+        i = b.index
+        I = b.inertia.rotational
+        # one value for both entries of the symmetric matrix
         upper = {(j, k): of(I[j, k], f"I{i}{AXES[j]}{AXES[k]}") for j in range(3) for k in range(j, 3)}
         rotational = np.array([[upper[min(j, k), max(j, k)] for k in range(3)] for j in range(3)])
         inertia = SpatialInertia(of(b.inertia.mass, f"m{i}"), entries(b.inertia.com, f"c{i}"), rotational)
@@ -66,6 +68,7 @@ def replaced(
             changed = replace(changed, ratio=turn(b.ratio, f"k{i}"), offset=of(b.offset, f"k{i}"))
         return changed
 
+    # placements of frames are numbers of the tree, too
     bodies = tuple(map(body, tree.bodies))
     frames = {
         key: replace(frame, placement=pose(frame.placement, f"_{key}", f"p_{key}_"))
@@ -76,14 +79,14 @@ def replaced(
 
 def exact_numbers(tree: Tree) -> tuple[Tree, list[Any]]:
     """The tree with exact SymPy numbers and expressions, and the different ones among them."""
-    found: dict[Any, None] = {}
+    numbers: dict[Any, None] = {}
 
     def of(x: Any, name: str) -> Any:
         number = exact(x, roots=name.startswith("R"))
-        found.setdefault(number)
+        numbers.setdefault(number)
         return number
 
-    return replaced(tree, of, exact_rotation), list(found)
+    return replaced(tree, of, exact_rotation), list(numbers)
 
 
 def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree, dict[Any, float]]:
@@ -98,6 +101,7 @@ def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree,
     known: list[str] = []
 
     def of(x: Any, name: str) -> Any:
+        # rotations and mimics are structure; symbols stay
         if name[0] in "Rk" or hasattr(x, "free_symbols"):
             return x
         known.append(name)
@@ -107,13 +111,14 @@ def with_symbols(tree: Tree, chosen: bool | Iterable[str] = True) -> tuple[Tree,
         values[symbol] = float(x)
         return symbol
 
-    found = replaced(tree, of)
+    symbolic = replaced(tree, of)
+    # each wanted name must have been met
     for name in sorted((wanted or set()) - set(known)):
         raise ModelError(
             f"{tree.name} has no number {name!r} to be a symbol; there are {', '.join(dict.fromkeys(known))} "
             "(what is zero stays zero)"
         )
-    return found, values
+    return symbolic, values
 
 
 def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
@@ -124,10 +129,12 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
         kind = name.rpartition(".")[2]
         if kind == "axis":
             raise ModelError(f"{name} is free, and axes of closed forms are numbers; leave it out")
+        # components are called as in descriptions: xx, xy, ... of inertias, w, x, y, z of orientations
         endings = {"inertia": ("xx", "xy", "xz", "yy", "yz", "zz"), "orientation": ("w", *AXES)}.get(
             kind, AXES
         )
         for k, x in enumerate(default.flat):
+            # a symbol of the user stays; any other value becomes a symbol named after the parameter
             if name in robot.symbols:
                 symbols.append(robot.symbols[name])
                 values |= {} if np.isnan(x) else {symbols[-1]: float(x)}
@@ -143,10 +150,13 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
 def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
     """A bundled model with symbols for its parameters, masses=(1, 1) being m1, m2; None if it has none."""
     make = getattr(models, name)
-    given, values = {}, {}
+    arguments = {}
+    values = {}
     for parameter in inspect.signature(make).parameters.values():
         default = parameter.default
+        # float arguments, and sequences of them, are parameters; counts and names are not
         if isinstance(default, float) or (isinstance(default, Sequence) and not isinstance(default, str)):
+            # masses -> m1, m2; zeros stay numbers
             letter = {"inertia": "I", "com": "c"}.get(parameter.name, parameter.name[0])
             numbers = np.atleast_1d(np.asarray(default, float))
             names = (
@@ -155,9 +165,9 @@ def model_with_symbols(name: str) -> tuple[Tree, dict[Any, float]] | None:
             symbols = [
                 sympy.Symbol(word, positive=True) if x else 0 for word, x in zip(names, numbers, strict=True)
             ]
-            given[parameter.name] = symbols if np.ndim(default) else symbols[0]
+            arguments[parameter.name] = symbols if np.ndim(default) else symbols[0]
             values.update({s: float(x) for s, x in zip(symbols, numbers, strict=True) if x})
-    return (make(**given).tree, values) if given else None
+    return (make(**arguments).tree, values) if arguments else None
 
 
 def parameters_of(expressions: Sequence[Any]) -> tuple[Any, ...]:

@@ -28,7 +28,7 @@ KINDS = ("principal", "diagonal", "body", "general")
 
 
 class CallableText(str):
-    """A text that is its own result when it is called: what was a property stays one for its callers."""
+    """A text that is its own result when it is called: `x.text` and `x.text()` are the same."""
 
     __slots__ = ()
 
@@ -108,6 +108,7 @@ class RigidBodyEquations:
         """For each equation, coefficients and the products of velocities they stand before."""
         sympy = _sympy()
         columns = self.M * sympy.Matrix(self.rates) + self.C * self.v
+        # each equation as a polynomial in rates and velocities: like products are collected
         symbols = (*self.rates, *self.velocities)
         rows: list[list[tuple[Any, Any]]] = []
         for entry in columns:
@@ -149,25 +150,26 @@ def rigid_body_equations(
                 ... and the first moments m c_x, ... "general": M_11, M_12, ..., any symmetric M.
                 Or a symmetric matrix of SymPy expressions or numbers, (dim, dim), or (6, 6), angular first,
                 for SE3 and its subgroups. Only "general" and a matrix for groups that do not move a body
-    velocities  names; by default p, q, r and u, v, w for what turns about or slides along x, y, z, and
-                v_1, v_2, ... for other groups. Their rates are these with `dot`: LaTeX prints a dot
-    efforts     names; by default tau_ and that of the velocity
+    velocities  names; by default p, q, r for rotations about x, y, z, u, v, w for translations along them,
+                and v_1, v_2, ... for other groups. Their rates are these with `dot`: LaTeX prints a dot
+    efforts     names; by default tau_ and the name of the velocity
 
-    A helical group's pitch is the symbol h. The equations are those of `mechanisms.RigidBody`.
+    A helical group's pitch is the symbol h. `mechanisms.RigidBody` has the same equations in numbers.
 
     Raises ModelError for names that collide, for an inertia that is not symmetric, is singular whatever its
     symbols are, or is made of numbers and not positive definite, and for a group whose bracket is none;
     ShapeError for wrong shapes.
     """
+    # symbols of velocities, rates, efforts and momenta, by their names
     sympy = _sympy()
     c = structure_constants(group)
     n = group.dim
     names = _names(group) if velocities is None else list(velocities)
     tau_names = [f"tau_{name.replace('_', '')}" for name in names] if efforts is None else list(efforts)
-    for what, given in (("velocities", names), ("efforts", tau_names)):
-        if len(given) != n:
+    for what, words in (("velocities", names), ("efforts", tau_names)):
+        if len(words) != n:
             raise ShapeError(
-                f"{len(given)} names of {what} ({', '.join(given)}) for {group} of dimension {n}"
+                f"{len(words)} names of {what} ({', '.join(words)}) for {group} of dimension {n}"
             )
     v, rates, tau, p = (
         tuple(sympy.Symbol(name, real=True) for name in family)
@@ -184,6 +186,7 @@ def rigid_body_equations(
     )
     if {s.name for s in p} & {s.name for s in (*v, *M.free_symbols)}:
         p = tuple(sympy.Symbol(f"P_{i + 1}", real=True) for i in range(n))
+    # [e_i, e_j] = c_kij e_k: the matrices of v -> ad_v and p -> ad~_p
     ad = sympy.zeros(n, n)
     coad = sympy.zeros(n, n)
     for k, i, j in np.argwhere(c):
@@ -251,6 +254,7 @@ def boltzmann_hamel_equations(
         raise ModelError("S(x) is singular at every x, and v = S(x) dx/dt are no velocities")
     inverse = matrix.inv().applyfunc(tidy)
 
+    # curl of the rows of S, seen in the velocities
     curls = []
     for j in range(n):
         rows = [[matrix[j, a].diff(x[b]) - matrix[j, b].diff(x[a]) for b in range(n)] for a in range(n)]
@@ -274,6 +278,7 @@ def _sympy() -> Any:
 
 def _names(group: LieGroup) -> list[str]:
     """p, q, r, u, v, w where the velocities turn about or slide along x, y, z; else v_1, v_2, ..."""
+    # the letters of marine craft, where each velocity has one
     known = {SE2: "ruv", SO3: "pqr", SO2: "r", SE3: LETTERS, SO3xR3: LETTERS}
     if isinstance(group, MotionSubgroup):
         letters = [_letter(column) for column in group.S.T]
@@ -287,11 +292,13 @@ def _names(group: LieGroup) -> list[str]:
 
 
 def _letter(twist: np.ndarray) -> str | None:
-    """The letter of a twist along a coordinate axis; that of its rotation for a helical one."""
-    angular, linear = twist[:3], twist[3:]
+    """The letter of a twist along a coordinate axis; of its rotation if it is helical."""
+    angular = twist[:3]
+    linear = twist[3:]
     for part, letters in ((angular, LETTERS[:3]), (linear, LETTERS[3:])):
         if part.any():
             along = np.flatnonzero(part)
+            # along one axis, and not about a line beside the origin
             straight = len(along) == 1 and part[along[0]] == 1 and not np.cross(part, linear).any()
             return letters[along[0]] if straight else None
     return None
@@ -308,6 +315,7 @@ def _twists(sympy: Any, group: LieGroup) -> Any:
         h = sympy.Symbol("h", real=True)
         for j in range(group.dim):
             if any(S[:3, j]):
+                # the pitch is the part of the translation along the axis
                 axis = S[:3, j]
                 S[3:, j] = S[3:, j] + (h - _rational(sympy, group.pitch)) * axis
     return S
@@ -333,6 +341,7 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
         full = _body(sympy, inertia)
     else:
         full = _matrix(sympy, "inertia", inertia)
+    # restricted to the motions of the group
     if full.shape == (6, 6) and S is not None:
         full = S.T * full * S
     if full.shape != (n, n):
@@ -356,6 +365,7 @@ def _body(sympy: Any, kind: str) -> Any:
         return sympy.diag(*I, m, m, m)
     if kind == "diagonal":
         return sympy.diag(*I, *(sympy.Symbol(f"m_{a}", positive=True) for a in LETTERS[3:]))
+    # products of inertia and first moments, all about the origin of the frame
     mixed = {
         (i, j): sympy.Symbol(f"I_{AXES[i]}{AXES[j]}", real=True) for i in range(3) for j in range(i + 1, 3)
     }
@@ -377,6 +387,7 @@ def _check_symbolic_inertia(sympy: Any, M: Any, n: int) -> None:
                     f" {M[i, j]}"
                 )
     symbols = sorted(M.free_symbols, key=str)
+    # fractions of primes in place of symbols: singular there means singular whatever they are
     trial = M.subs({s: sympy.Rational(sympy.prime(k + 5), sympy.prime(k + 3)) for k, s in enumerate(symbols)})
     if n and trial.rank() < n:
         direction = ", ".join(map(str, trial.nullspace()[0]))
@@ -403,10 +414,10 @@ def _refuse_collisions(families: dict[str, list[str]]) -> None:
 
 
 def _symbols(sympy: Any, names: Any, letter: str, n: int) -> tuple[Any, ...]:
-    given = [f"{letter}_{i + 1}" for i in range(n)] if names is None else list(names)
-    if len(given) != n:
-        raise ShapeError(f"{len(given)} names for {n} symbols: {', '.join(map(str, given))}")
-    return tuple(sympy.Symbol(s, real=True) if isinstance(s, str) else s for s in given)
+    words = [f"{letter}_{i + 1}" for i in range(n)] if names is None else list(names)
+    if len(words) != n:
+        raise ShapeError(f"{len(words)} names for {n} symbols: {', '.join(map(str, words))}")
+    return tuple(sympy.Symbol(s, real=True) if isinstance(s, str) else s for s in words)
 
 
 def _dotted(name: str) -> str:
@@ -420,6 +431,7 @@ def _entry(i: int, j: int, n: int) -> str:
 
 
 def _rational(sympy: Any, x: float) -> Any:
+    # a float that is a short fraction to round-off is meant as this fraction
     near = Fraction(float(x)).limit_denominator(10_000)
     return (
         sympy.Rational(near.numerator, near.denominator) if abs(float(near) - x) < 1e-15 else sympy.Float(x)
@@ -432,6 +444,7 @@ def _sum(terms: list[tuple[Any, Any]], printed: Any, times: str) -> str:
     for coefficient, product in terms:
         negative = coefficient.could_extract_minus_sign()
         size = -coefficient if negative else coefficient
+        # no factor 1, parentheses around sums
         factors = [] if size == 1 else [f"({printed(size)})" if size.is_Add else printed(size)]
         factors.append(printed(product))
         sign = (" - " if negative else " + ") if text else ("-" if negative else "")

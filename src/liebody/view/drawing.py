@@ -1,7 +1,7 @@
-"""What is drawn of a mechanism: meshes on its bodies, rods between points of two, and where the bodies are.
+"""The drawing of a mechanism: meshes on its bodies, rods between points of two, and the poses of the bodies.
 
-Bodies are numbered from 1, as in trees; 0 is the world. What a description shows is drawn, meshes and
-primitive shapes; bodies without shapes are drawn as solids of uniform density that have their inertia, with
+Bodies are numbered from 1, as in trees; 0 is the world. Meshes and primitive shapes of a description are
+drawn; bodies without shapes are drawn as solids of uniform density that have their inertia, with
 links from joint to joint.
 """
 
@@ -39,19 +39,25 @@ from .meshes import (
 )
 
 Array = Any
-BODIES, JOINTS, FRAMES, CENTRE, INERTIAS = "bodies", "joint axes", "frames", "centre of mass", "inertias"
+BODIES = "bodies"
+JOINTS = "joint axes"
+FRAMES = "frames"
+CENTRE = "centre of mass"
+INERTIAS = "inertias"
 GROUND = "ground"  # which pictures are not made to fit
 LAYERS = BODIES, JOINTS, FRAMES, CENTRE, INERTIAS, GROUND
 PALETTE = ("#3f7fbf", "#e08a3c", "#4fa36c", "#b6659a", "#55aecb", "#c7a12b", "#7b6bb5", "#c45b52")
-JOINT, GREY, RGB = "#454d58", "#c3c7cc", ("#d23c3c", "#3fa34d", "#3c6fd2")
+JOINT = "#454d58"
+GREY = "#c3c7cc"
+RGB = ("#d23c3c", "#3fa34d", "#3c6fd2")
 MOST_TRIANGLES = 110_000  # of all meshes of a mechanism; more are simplified
 THIN = 0.045  # radius of links, in their usual length
 ONE = np.eye(4)
-BOX = SpatialInertia.box(1.0, (1.0, 0.6, 0.3))  # what moves on a group that says nothing of its inertia
+BOX = SpatialInertia.box(1.0, (1.0, 0.6, 0.3))  # drawn for a group without an inertia
 
 
 class Solid(NamedTuple):
-    """A mesh on a body at a placement (4, 4), which may scale it; `layer` is what it is shown with."""
+    """A mesh on a body at a placement (4, 4), which may scale it, as part of a layer."""
 
     body: int
     mesh: Mesh
@@ -73,15 +79,15 @@ class Rod(NamedTuple):
 
 @dataclass
 class Drawing:
-    """A mechanism as it is drawn.
+    """The parts of a mechanism to draw, and where they are.
 
     name      of the mechanism
     poses     q (..., nq) -> poses of the bodies (..., n, 4, 4), the world not among them
-    points    by name, (body, point (3,)): what may be traced, where forces act
-    joints    by name, likewise: where they are; bodies  their names
+    points    by name, (body, point (3,)): points that may be traced, or at which forces act
+    joints    by name, likewise: their places; bodies  the names of the bodies
     tip       the name of the point that is traced unless others are named; None: none
     inertias  of the bodies, each in its body's frame
-    solids, rods, floor   what is seen; the floor is a height [m], None: below everything
+    solids, rods, floor   the visible parts; the floor is a height [m], None: below everything
     contacts  by the name of an output with forces (..., n, 3), the n points at which they act
     """
 
@@ -124,6 +130,7 @@ def drawing_of(system: Any) -> Drawing:
 
     Raises ModelError for what has no pose in space.
     """
+    # whatever has a tree is drawn by it
     tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
     if isinstance(tree, Tree):
         return _of_tree(tree, system)
@@ -155,40 +162,47 @@ class Joined(NamedTuple):
 
 
 def _of_tree(tree: Tree, system: Any) -> Drawing:
-    own = getattr(system, "poses", None) or Kernel(
+    poses = getattr(system, "poses", None) or Kernel(
         partial(traced, partial(body_poses, tree), {"q": tree.nq}, "poses")
     )
-    found = Drawing(tree.name, own, [body.inertia for body in tree.bodies])
+    drawing = Drawing(tree.name, poses, [body.inertia for body in tree.bodies])
+    # frames and bodies may be traced; joints connect bodies where their frames are
     places = {name: (f.body, _floats(f.placement)) for name, f in tree.frames.items()}
     places |= {body.name: (body.index, ONE) for body in tree.bodies}
-    found.points = {name: (body, T[:3, 3]) for name, (body, T) in places.items()}
-    found.bodies = tuple(body.name for body in tree.bodies)
+    drawing.points = {name: (body, T[:3, 3]) for name, (body, T) in places.items()}
+    drawing.bodies = tuple(body.name for body in tree.bodies)
     joined = [
         Joined(x.joint.name, x.parent, _floats(x.placement), x.index, ONE, _floats(x.joint.S))
         for x in tree.bodies
     ]
     if isinstance(system, ClosedTree):
         joined += _joined(system.constraints, np.zeros((len(tree.bodies), 3)))
-    inner, shown = {x.a for x in joined}, _described(found, tree, places)
-    leaves = [x for x in found.points.values() if x[0] not in inner and np.any(x[1])]
-    _add_skeleton(found, joined, leaves, JOINTS if shown else BODIES)
+    # frames on bodies without children are tips: links lead there
+    inner = {x.a for x in joined}
+    shown = _described(drawing, tree, places)
+    leaves = [x for x in drawing.points.values() if x[0] not in inner and np.any(x[1])]
+    _add_skeleton(drawing, joined, leaves, JOINTS if shown else BODIES)
     for element in getattr(system, "elements", ()):
-        _add_contact(found, element)
-    depth = {name: len(tree.ancestors(body)) for name, (body, _) in found.points.items()}
-    found.tip = None if shown else max(depth, key=lambda name: depth[name], default=None)
-    return found
+        _add_contact(drawing, element)
+    # without a description the path of the outermost point is drawn
+    depth = {name: len(tree.ancestors(body)) for name, (body, _) in drawing.points.items()}
+    drawing.tip = None if shown else max(depth, key=lambda name: depth[name], default=None)
+    return drawing
 
 
 def _add_contact(found: Drawing, element: Any) -> None:
-    """The points of an element at which forces act, and what they touch, if it is a contact."""
+    """The points of an element at which forces act, and the ground that a contact touches."""
     points = getattr(element, "points", ())
     points = tuple(pair[0] for pair in getattr(element, "pairs", ())) or points  # spheres that meet
     if not points or not found.points.keys() >= set(points):
         return
     found.contacts[f"{element.name}_force"] = points
     contact = getattr(element, "contact", element)  # time stepping holds it
-    ground, height = getattr(contact, "ground", None), contact.parameters.get("height")
-    boxes, heights = getattr(ground, "boxes", None), getattr(ground, "parameters", {}).get("heights")
+    # boxes and height fields are solids of the ground; a horizontal plane is the floor of the scene
+    ground = getattr(contact, "ground", None)
+    height = contact.parameters.get("height")
+    boxes = getattr(ground, "boxes", None)
+    heights = getattr(ground, "parameters", {}).get("heights")
     if ground and boxes:
         found.floor = 0.0
         found.solids += [Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in boxes]
@@ -200,24 +214,26 @@ def _add_contact(found: Drawing, element: Any) -> None:
 
 
 def _of_system(system: System) -> Drawing:
-    found = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
-    found.bodies = tuple(body.name for body in system.bodies)
-    found.points = {name: (i, np.zeros(3)) for i, name in enumerate(found.bodies, start=1)}
-    _add_skeleton(found, _joined(system.constraints, found.coms), [], BODIES)
-    found.tip, found.single = system.bodies[-1].name, len(system.bodies) == 1
-    return found
+    drawing = Drawing(system.name, system.poses, [b.inertia for b in system.bodies])
+    drawing.bodies = tuple(body.name for body in system.bodies)
+    drawing.points = {name: (i, np.zeros(3)) for i, name in enumerate(drawing.bodies, start=1)}
+    _add_skeleton(drawing, _joined(system.constraints, drawing.coms), [], BODIES)
+    drawing.tip = system.bodies[-1].name
+    drawing.single = len(system.bodies) == 1
+    return drawing
 
 
 def _joined(constraints: Iterable[Constraint], origins: Array) -> list[Joined]:
     """Joints and distances among constraints, whose frames are given from these origins of the bodies."""
-    places, found = [ONE, *(moved(x) for x in origins)], []
+    places = [ONE, *(moved(x) for x in origins)]
+    joints = []
     for c in constraints:
         if c.joint or isinstance(c.kind, Distance):
             at = (c.joint.on_parent, c.joint.on_child) if c.joint else [moved(x) for x in c.constants[:2]]
             a, b = (body + 1 for body in c.bodies)
             S = _floats(c.joint.group.S) if c.joint else None
-            found.append(Joined(c.name, a, places[a] @ at[0], b, places[b] @ at[1], S))
-    return found
+            joints.append(Joined(c.name, a, places[a] @ at[0], b, places[b] @ at[1], S))
+    return joints
 
 
 def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Array]], layer: str) -> None:
@@ -232,23 +248,27 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
         points[body].append(point)
     for i, com in enumerate(found.coms, start=1):
         points[i] += [com] if len(points[i]) == 1 else []
+    # links start at the first point of a body, where its own joint is; their usual length gives the radius
     links = [(i, x[0], end) for i, x in points.items() if i for end in x[1:] if np.any(end != x[0])]
     lengths = [np.linalg.norm(end - start) for _, start, end in links]
     radius = THIN * float(np.median(lengths)) if links else 0.02
     if layer == BODIES:
         found.rods += [Rod(i, start, i, end, radius, color_of(i)) for i, start, end in links]
     for x in joined:
+        # a distance or a slide is a rod between the bodies, a hinge a cylinder, a ball joint a ball
         turns, slides = (x.S is not None and bool(x.S[k : k + 3].any()) for k in (0, 3))
         dim = 0 if x.S is None else x.S.shape[1]
         if layer == BODIES and (x.S is None or (slides and dim < 6 and (x.a or dim == 1))):
             found.rods.append(Rod(x.a, x.on_a[:3, 3], x.b, x.on_b[:3, 3], 0.7 * radius, JOINT))
         if layer == BODIES and turns and not slides:
-            wide, long = 1.5 * radius, 3.6 * radius
+            wide = 1.5 * radius
+            long = 3.6 * radius
             hinge = cylinder(), x.on_b @ along_axis(x.S[:3, 0]) @ scaled(wide, wide, long)
             ball = sphere(), x.on_b @ scaled(wide)
             found.solids.append(Solid(x.b, *(hinge if dim == 1 else ball), JOINT))
-        if dim == 1:
-            turn, move = x.S[:3, 0], x.S[3:, 0]
+        if dim == 1:  # its axis, through the point where the twist only turns
+            turn = x.S[:3, 0]
+            move = x.S[3:, 0]
             point = np.cross(turn, move) / (turn @ turn) if turns else np.zeros(3)
             line = along_axis(turn if turns else move) @ scaled(*np.array([0.2, 0.2, 12]) * radius)
             found.solids.append(Solid(x.b, cylinder(), x.on_b @ moved(point) @ line, RGB[2], JOINTS))
@@ -260,7 +280,7 @@ def _add_skeleton(found: Drawing, joined: list[Joined], tips: list[tuple[int, Ar
 
 
 def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]]) -> bool:
-    """Add the visual shapes of a description, else those of its collisions; whether there are any.
+    """Add the visual shapes of a description, else its collision shapes; returns whether it has any.
 
     places  bodies and frames by name: the body, and their pose on it
     """
@@ -268,7 +288,8 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
     visual = [shape for shape in shapes if shape.role == "visual"] or shapes
     visual = [shape for shape in visual if shape.kind != "plane"]  # the floor of the scene stands for them
     files: dict[Any, list[tuple[Mesh, str | None]]] = {}
-    missing, drawn = [], []
+    missing = []
+    drawn = []
     for shape in visual:
         body, placement = places.get(shape.link, (0, ONE))
         placement = placement @ shape.placement
@@ -279,6 +300,7 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
         if shape.path is None:
             missing.append(str(shape.filename))
             continue
+        # a mesh that cannot be read is named in a warning; a missing reader draws inertias instead
         try:
             parts = files[shape.path] if shape.path in files else of_file(shape.path)
         except MissingPackage as error:
@@ -290,7 +312,7 @@ def _described(found: Drawing, tree: Tree, places: dict[str, tuple[int, Array]])
             continue
         files[shape.path] = parts
         placed = placement @ scaled(*shape.size)
-        drawn += [Solid(body, mesh, placed, own or color or GREY) for mesh, own in parts]
+        drawn += [Solid(body, mesh, placed, tint or color or GREY) for mesh, tint in parts]
     if missing:
         not_shown(f"{tree.name}: meshes that could not be read are not shown: {few(missing, 4)}")
     found.solids += drawn
@@ -314,11 +336,12 @@ def with_at_most(solids: list[Solid], most: int) -> tuple[list[Solid], int]:
     total = sum(counts.values())
     if total <= most:
         return solids, total
+    # small meshes stay as they are; larger ones share the triangles that are left
     small = {key: min(count, 500) for key, count in counts.items()}
     share = max(0.0, most - sum(small.values())) / max(1, total - sum(small.values()))
     allowed = {key: int(small[key] + share * (counts[key] - small[key])) for key in counts}
-    made = {key: simplified(mesh, allowed[key]) for key, mesh in meshes.items()}
-    return [solid._replace(mesh=made[id(solid.mesh)]) for solid in solids], total
+    simpler = {key: simplified(mesh, allowed[key]) for key, mesh in meshes.items()}
+    return [solid._replace(mesh=simpler[id(solid.mesh)]) for solid in solids], total
 
 
 # -- single bodies -------------------------------------------------------------------------------------------
@@ -332,18 +355,21 @@ def _of_group(group: LieGroup, inertia: SpatialInertia) -> Drawing:
         rows = np.asarray(q, float)[..., :nq].reshape(-1, nq)
         return np.array([_floats(place(row)) for row in rows]).reshape(*np.shape(q)[:-1], 1, 4, 4)
 
-    found = Drawing(repr(group), poses, [inertia], {"body": (1, np.zeros(3))}, bodies=("body",), single=True)
-    size = _add_inertias(found, 0.05, BODIES)
-    _add_frames(found, ["body"], 1.6 * size)
+    drawing = Drawing(
+        repr(group), poses, [inertia], {"body": (1, np.zeros(3))}, bodies=("body",), single=True
+    )
+    size = _add_inertias(drawing, 0.05, BODIES)
+    _add_frames(drawing, ["body"], 1.6 * size)
     tip = np.zeros(3)
     tip[0] = 1.6 * size
-    found.points["x"] = (1, tip)
-    found.tip = "x"
-    return found
+    drawing.points["x"] = (1, tip)
+    drawing.tip = "x"
+    return drawing
 
 
 def _place_on(group: LieGroup) -> tuple[Callable[[Array], Array], int]:
     """q -> pose (4, 4), and how many coordinates it takes."""
+    # the first factor of a product moves the body; pure rotations turn it about the origin
     if group == SO3xR3:
         return lambda q: SE3.motion(SO3.element(q[:4]), q[4:]), 7
     if isinstance(group, Product):
@@ -361,7 +387,7 @@ def _place_on(group: LieGroup) -> tuple[Callable[[Array], Array], int]:
 
 
 def _inertia_of(body: RigidBody) -> SpatialInertia:
-    """The inertia that a body on a group shows: all of it on SE3, that of rotations on SO3."""
+    """The inertia that a body on a group shows: the whole on SE3, the rotational part on SO3."""
     M = _floats(body.mass_matrix)
     if body.group == SE3:
         return SpatialInertia.from_matrix(M)
@@ -374,22 +400,26 @@ def _inertia_of(body: RigidBody) -> SpatialInertia:
 
 
 def _add_inertias(found: Drawing, radius: float, layer: str) -> float:
-    """Each body as the uniform solid of its inertia about its centre of mass; the largest semi-axis.
+    """Each body as the uniform solid of its inertia about its centre of mass; returns the largest semi-axis.
 
     Ellipsoids, with semi-axes sqrt(5 P_i / m) for the second moments P = tr(I)/2 - I of the mass. A body that
     is not wider than a link is a ball on its link; without links it is a rod, of length sqrt(12 P_1 / m).
     """
     linked = {i for rod in found.rods for i in (rod.a, rod.b)}
-    heaviest, largest = max([*found.masses, 1e-300]), 0.0
+    heaviest = max([*found.masses, 1e-300])
+    largest = 0.0
     for i, inertia in enumerate(found.inertias, start=1):
-        mass, I = float(inertia.mass), _floats(inertia.rotational)
+        mass = float(inertia.mass)
+        I = _floats(inertia.rotational)
         if mass <= 0:
             continue
+        # second moments of the mass along its principal axes, turned to the right hand
         moments, axes = np.linalg.eigh(np.eye(3) * np.trace(I) / 2 - I)
         axes = axes * np.sign(np.linalg.det(axes))
         semi = np.sqrt(5 * np.maximum(moments, 0) / mass)
         at = np.eye(4)
-        at[:3, :3], at[:3, 3] = axes, _floats(inertia.com)
+        at[:3, :3] = axes
+        at[:3, 3] = _floats(inertia.com)
         if semi[1] > 1.2 * radius:
             shape = sphere(), at @ scaled(*np.maximum(semi, radius))
         elif semi[2] > 1.2 * radius and i not in linked:

@@ -22,10 +22,13 @@ MOST_FACES = 40_000  # of all meshes together
 CHUNK = 1_000_000  # samples at once
 SHORT = 0.12  # edges of triangles, in the size of a mechanism
 SUN = np.array([0.3, -0.45, 0.84])
-BACKGROUND, LINES = np.array([244, 246, 248.0]), np.array([223, 228, 233.0])
+BACKGROUND = np.array([244, 246, 248.0])
+LINES = np.array([223, 228, 233.0])
 LASTS = 2.0, 6.0  # a film, unless it is told [s]
 COLORS = 96  # of a GIF
-PER_INCH, ROOM = 100, 1.25  # pixels of figures, and how much farther they are seen from, for their names
+# pixels of figures, and how much farther they are seen from, for their names
+PER_INCH = 100
+ROOM = 1.25
 
 
 class Painted(NamedTuple):
@@ -59,7 +62,8 @@ def film(
     **looks: Any,
 ) -> None:
     """Write a film; arguments as in `View.save`."""
-    t, moving = scene.t, path.suffix == ".gif"
+    t = scene.t
+    moving = path.suffix == ".gif"
     if len(t) < 2:
         raise LiebodyError(f"{path.name}: a film needs a motion; a mechanism at rest is saved as .png")
     span = float(t[-1] - t[0])
@@ -92,12 +96,14 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
 
     painter = _Painter(scene, **looks)
     painter.away *= ROOM
-    (width, height), k = painter.size, _sample(scene, at)
-    made = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
-    axis = made.add_axes((0, 0, 1, 1))
+    width, height = painter.size
+    k = _sample(scene, at)
+    canvas = Picture(figsize=(width / PER_INCH, height / PER_INCH), dpi=PER_INCH)
+    axis = canvas.add_axes((0, 0, 1, 1))
     axis.imshow(painter.frame(k))
     axis.set_axis_off()
-    named, names = scene.drawing.named, listed(names)
+    named = scene.drawing.named
+    names = listed(names)
     for kind in names:
         if kind not in named:
             raise LiebodyError(f"there are no names of {kind!r}; there are {', '.join(named)}")
@@ -107,6 +113,7 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
         for name, body, point, color in named[kind]
     ]
     low, high = painter.extent(k)
+    # names in two columns, left and right of the middle of the marked points
     middle = np.mean([place[0] for *_, place in marked]) if marked else 0.0
     for right, edge in ((False, low - 0.04 * width), (True, high + 0.04 * width)):
         column = sorted((x for x in marked if (x[2][0] >= middle) == right), key=lambda x: x[2][1])
@@ -122,12 +129,13 @@ def figure(scene: Scene, names: Sequence[str], at: float | None, **looks: Any) -
             axis.annotate(name, place, (np.clip(edge, 0.12 * width, 0.88 * width), row), color=color, **style)
             axis.plot(*place, "o", ms=3.5, mfc=color, mec="white", mew=0.6)
     axis.set(xlim=(0, width), ylim=(height, 0))
-    return made
+    return canvas
 
 
 def _apart(rows: Array, least: float, first: float, last: float) -> Array:
     """Rows (n,) in their order, moved so that they are at least so far apart, within a picture."""
     for _ in range(100):
+        # neighbours that are too near push each other apart by half of their overlap
         overlap = np.maximum(0, least - np.diff(rows))
         rows = rows + 0.5 * (np.concatenate([[0], overlap]) - np.concatenate([overlap, [0]]))[: len(rows)]
         rows = rows.clip(first, last)
@@ -137,6 +145,7 @@ def _apart(rows: Array, least: float, first: float, last: float) -> Array:
 def _gif(path: Path, frames: list[Array], fps: float) -> None:
     from PIL import Image
 
+    # one palette for the film, from a dozen frames: colours do not flicker
     some = np.concatenate(frames[:: max(1, len(frames) // 12)])
     palette = Image.fromarray(some).quantize(COLORS, Image.Quantize.MEDIANCUT)
     first, *rest = [Image.fromarray(f).quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
@@ -161,7 +170,9 @@ class _Painter:
     ) -> None:
         width = count("width", width, 2)
         height = max(2, round(width * 9 / 16 / 2) * 2) if height is None else count("height", height, 2)
-        self.scene, self.size, self.shape = scene, (width, height), (FINE * height, FINE * width)
+        self.scene = scene
+        self.size = (width, height)
+        self.shape = (FINE * height, FINE * width)
         shown = {*scene.shown, *listed(layers)}
         for name in shown:
             if name not in LAYERS:
@@ -178,6 +189,7 @@ class _Painter:
             scene.poses[:, :, body, :3, :3] @ point + scene.poses[:, :, body, :3, 3]
             for body, point in scene.traces
         ]
+        # axes of the camera in the world, and its focal length in samples
         back = scene.camera / np.linalg.norm(scene.camera)
         right = np.cross([0, 0, 1.0], back)
         right /= np.linalg.norm(right)
@@ -190,9 +202,11 @@ class _Painter:
         from PIL import Image, ImageDraw, ImageFont
 
         self.eye = self.scene.path[k] + self.away
+        # the floor is drawn again only where the camera moves
         if not np.array_equal(self.ground[0], self.eye):
             self.ground = self.eye, self._floor().astype(np.float32)
-        self.color, self.depth = self.ground[1].copy(), np.zeros(self.shape[0] * self.shape[1])
+        self.color = self.ground[1].copy()
+        self.depth = np.zeros(self.shape[0] * self.shape[1])
         members = range(len(self.scene.poses))
         drawn = [_joined([self._solids(m, k), *self._rods(m, k), *self._forces(m, k)]) for m in members]
         if self.scene.floor is not None:
@@ -202,18 +216,21 @@ class _Painter:
             self._paint(painted, faint=self.scene.faint and m > 0)
             for path in self.paths:
                 self._trace(path[m, : k + 1], self.scene.faint and m > 0)
-        h, image = self.shape[0] // FINE, self.color.reshape(*self.shape, 3)
+        h = self.shape[0] // FINE
+        image = self.color.reshape(*self.shape, 3)
+        # each pixel is the mean of its samples
         total = sum(image[i::FINE, j::FINE] for i in range(FINE) for j in range(FINE))
         smooth = (total / FINE**2).clip(0, 255).astype(np.uint8)
         if len(self.scene.t) == 1:
             return smooth
         image = Image.fromarray(smooth)
-        text, font = f"{self.scene.t[k]:.2f} s", ImageFont.load_default(max(12, h // 28))
+        text = f"{self.scene.t[k]:.2f} s"
+        font = ImageFont.load_default(max(12, h // 28))
         ImageDraw.Draw(image).text((h // 30, h // 36), text, "#5b6470", font)
         return np.asarray(image)
 
     def extent(self, k: int) -> tuple[float, float]:
-        """The first and the last column of what is drawn of the first member."""
+        """The first and the last column of the first member in the picture."""
         parts = [self._solids(0, k), *self._rods(0, k)]
         columns = self._seen(np.concatenate([x.vertices for x in parts]))[0][:, 0] / FINE
         return columns.min(initial=np.inf), columns.max(initial=-np.inf)
@@ -223,11 +240,13 @@ class _Painter:
         T = self.scene.poses[m, k, body]
         return self._seen(T[:3, :3] @ point + T[:3, 3])[0] / FINE
 
-    # -- what there is ---------------------------------------------------------------------------------------
+    # -- triangles of a sample -------------------------------------------------------------------------------
 
     def _solids(self, m: int, k: int) -> Painted:
-        T, still = self.scene.poses[m, k], self.still
-        R, p = T[still.bodies, :3, :3], T[still.bodies, :3, 3]
+        T = self.scene.poses[m, k]
+        still = self.still
+        R = T[still.bodies, :3, :3]
+        p = T[still.bodies, :3, 3]
         turned = np.einsum("mij,mkj->mki", T[still.bodies[still.faces[:, 0]], :3, :3], still.normals)
         return still._replace(vertices=np.einsum("nij,nj->ni", R, still.vertices) + p, normals=turned)
 
@@ -242,7 +261,8 @@ class _Painter:
     def _forces(self, m: int, k: int) -> Iterator[Painted]:
         T = self.scene.poses[m, k]
         for body, point, forces in self.scene.forces:
-            F, at = forces[m, k], T[body, :3, :3] @ point + T[body, :3, 3]
+            F = forces[m, k]
+            at = T[body, :3, :3] @ point + T[body, :3, 3]
             length = min(self.scene.arrow_scale * float(np.linalg.norm(F)), self.scene.size)
             if length > 1e-3 * self.scene.size:
                 yield _placed(self.arrow, at, F, np.full(3, length), "#d2341f")
@@ -261,13 +281,14 @@ class _Painter:
     def _floor(self) -> Array:
         """The background with a grid on the floor, (rows * columns, 3)."""
         h, w = self.shape
-        found = np.tile(BACKGROUND, (h * w, 1))
+        image = np.tile(BACKGROUND, (h * w, 1))
         if self.scene.floor is None:
-            return found
+            return image
         y, x = np.mgrid[:h, :w] + 0.5
         rays = (
             np.stack([(x - w / 2) / self.focus, (h / 2 - y) / self.focus, -np.ones((h, w))], -1) @ self.axes
         )
+        # where the ray of each sample meets the floor; lines are as wide as a pixel there, and fade far away
         down = (self.scene.floor - self.eye[2]) / np.where(rays[..., 2] < -1e-6, rays[..., 2], np.inf)
         at = self.eye[:2] + down[..., None] * rays[..., :2]
         cell = self.scene.cell
@@ -275,12 +296,13 @@ class _Painter:
         off = np.abs(at / cell - np.round(at / cell)).min(axis=-1)
         fade = np.exp(-(((at - self.scene.path[0, :2]) / (7 * self.scene.size)) ** 2).sum(-1))
         shown = (down > 0) * (off < wide) * np.clip(0.25 / np.maximum(wide, 1e-9), 0, 1) * fade
-        return found + shown.reshape(-1, 1) * (LINES - BACKGROUND)
+        return image + shown.reshape(-1, 1) * (LINES - BACKGROUND)
 
     def _shadow(self, painted: Painted) -> None:
         """Darken the floor where triangles are between it and the sun."""
         floor = self.scene.floor or 0.0
         x = painted.vertices
+        # vertices move along the rays of the sun down to the floor
         fallen = x - (np.maximum(x[:, 2] - floor, 0) / SUN[2])[:, None] * SUN
         fallen[:, 2] = floor
         at, near = self._seen(fallen)
@@ -293,9 +315,11 @@ class _Painter:
         corners = painted.vertices[painted.faces]
         to_eye = self.eye - corners
         to_eye /= np.linalg.norm(to_eye, axis=-1, keepdims=True)
+        # normals towards the eye: meshes may be open, or turned inside out
         n = painted.normals * np.where((painted.normals * to_eye).sum(-1) < 0, -1.0, 1.0)[..., None]
         half = to_eye + SUN
         half /= np.linalg.norm(half, axis=-1, keepdims=True)
+        # ambient and diffuse light, and a shine where the sun is mirrored (Blinn)
         light = 0.62 + 0.14 * n[..., 2] + 0.42 * np.maximum(n @ SUN, 0)
         shine = 45 * np.maximum((n * half).sum(-1), 0) ** 40
         shades = painted.colors[:, None] * light[..., None] + shine[..., None]
@@ -312,6 +336,7 @@ class _Painter:
         Triangles of about one size go together: each with a square of samples around it.
         """
         h, w = self.shape
+        # the square of samples around a triangle; those behind the camera are left out
         low = np.floor(at.min(axis=1)).clip(-1, [w, h])
         high = np.ceil(at.max(axis=1)).clip(-1, [w, h])
         extent = (high - low).max(axis=1)
@@ -320,13 +345,18 @@ class _Painter:
         for size in range(classes.max(initial=-1) + 1):
             (members,) = np.nonzero(classes == size)
             edge = 2**size
+            # as many triangles at once as fit into memory
             for part in np.array_split(members, max(1, len(members) * edge**2 // CHUNK)):
                 y, x = np.mgrid[:edge, :edge].reshape(2, -1)
-                px, py = low[part, 0, None] + x, low[part, 1, None] + y
+                px = low[part, 0, None] + x
+                py = low[part, 1, None] + y
                 a, b, c = (at[part, i, None] for i in range(3))
-                u, v = b - a, c - a
+                u = b - a
+                v = c - a
+                # barycentric coordinates of the middle of each sample; inside, none is negative
                 area = u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0]
-                dx, dy = px + 0.5 - a[..., 0], py + 0.5 - a[..., 1]
+                dx = px + 0.5 - a[..., 0]
+                dy = py + 0.5 - a[..., 1]
                 safe = np.where(area == 0, 1.0, area)
                 second = (dx * v[..., 1] - dy * v[..., 0]) / safe
                 third = (u[..., 0] * dy - u[..., 1] * dx) / safe
@@ -339,18 +369,22 @@ class _Painter:
     def _put(self, places: Array, depth: Array, colors: Array) -> None:
         """Colour the places where nothing nearer is."""
         nearer = depth > self.depth[places]
+        # far ones first: of several at one place the nearest is written last
         order = np.flatnonzero(nearer)[np.argsort(depth[nearer], kind="stable")]
-        self.depth[places[order]], self.color[places[order]] = depth[order], colors[order]
+        self.depth[places[order]] = depth[order]
+        self.color[places[order]] = colors[order]
 
     def _trace(self, path: Array, faint: bool) -> None:
         """A path (nt, 3) as a line."""
         if len(path) < 2:
             return
         at, near = self._seen(path)
+        # dots along each piece, at most a sample apart, a few samples wide
         steps = np.maximum(1, np.ceil(np.abs(np.diff(at, axis=0)).max(axis=1))).astype(int)
         along = np.concatenate([k + np.arange(n) / n for k, n in enumerate(steps)])
         h, w = self.shape
-        k, s = along.astype(int), (along % 1)[:, None]
+        k = along.astype(int)
+        s = (along % 1)[:, None]
         dots = at[k] + s * (at[k + 1] - at[k])
         depth = near[k] + s[:, 0] * (near[k + 1] - near[k])
         for off in np.array(np.meshgrid(range(FINE + 1), range(FINE + 1))).reshape(2, -1).T - FINE / 2:
@@ -362,6 +396,7 @@ class _Painter:
 
 def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float = np.inf) -> Painted:
     placed = Mesh(mesh.vertices @ placement[:3, :3].T + placement[:3, 3], mesh.faces)
+    # short edges: light and depth are interpolated between corners
     if np.isfinite(longest):
         placed = welded(divided(placed, longest), 10 * WELD * longest)
     tint = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
@@ -372,13 +407,14 @@ def _painted(mesh: Mesh, placement: Array, body: int, color: str, longest: float
 def _placed(shape: Painted, at: Array, along: Array, size: Array, color: str) -> Painted:
     """A body of revolution with z along a direction."""
     R = along_axis(along)[:3, :3]
-    found = _painted(Mesh(shape.vertices * size @ R.T + at, shape.faces), np.eye(4), 0, color)
-    return found._replace(normals=shape.normals @ R.T)
+    body = _painted(Mesh(shape.vertices * size @ R.T + at, shape.faces), np.eye(4), 0, color)
+    return body._replace(normals=shape.normals @ R.T)
 
 
 def _joined(parts: list[Painted]) -> Painted:
     none = np.zeros((0, 3))
     parts = [Painted(none, np.zeros(0, int), none.astype(int), np.zeros((0, 3, 3)), none), *parts]
+    # faces count vertices from the first part on
     shifts = np.cumsum([0, *(len(part.vertices) for part in parts)])
     faces = [part.faces + shift for part, shift in zip(parts, shifts, strict=False)]
     vertices, bodies, _, corners, colors = (np.concatenate(x) for x in zip(*parts, strict=True))

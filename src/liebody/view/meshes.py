@@ -17,7 +17,9 @@ from ..base.errors import LiebodyError, require
 Array = Any
 AROUND = 28  # facets of a body of revolution
 WELD = 1e-5  # of a mesh's size: vertices closer than this are one
-FINEST, COARSER = 400, 1.4  # cells along a mesh when it is simplified first, and how they grow
+# cells along a mesh when it is simplified first, and how they grow
+FINEST = 400
+COARSER = 1.4
 
 
 class ViewWarning(UserWarning):
@@ -39,8 +41,10 @@ def lathe(profile: Sequence[tuple[float, float]]) -> Mesh:
     rings = np.concatenate(
         [r[:, None, None] * circle, np.broadcast_to(z[:, None, None], (len(r), AROUND, 1))], 2
     )
+    # two triangles between neighbouring points of neighbouring rings
     i, j = np.mgrid[: len(r) - 1, :AROUND]
-    a, b = i * AROUND + j, i * AROUND + (j + 1) % AROUND
+    a = i * AROUND + j
+    b = i * AROUND + (j + 1) % AROUND
     quads = [np.stack(x, axis=-1).reshape(-1, 3) for x in ((a, b, b + AROUND), (a, b + AROUND, a + AROUND))]
     return welded(Mesh(rings.reshape(-1, 3), np.concatenate(quads)), WELD)
 
@@ -56,7 +60,8 @@ def sphere() -> Mesh:
 def capsule(slenderness: float) -> Mesh:
     """A cylinder along z of radius 1 between half balls, its length without them in radii."""
     turn = np.linspace(0, np.pi / 2, AROUND // 4 + 1)
-    r, z = np.cos(turn), np.sin(turn) + slenderness / 2
+    r = np.cos(turn)
+    z = np.sin(turn) + slenderness / 2
     return lathe([*zip(r[::-1], -z[::-1], strict=True), *zip(r, z, strict=True)])
 
 
@@ -76,12 +81,14 @@ def arrow() -> Mesh:
 def box() -> Mesh:
     """Edges 1, with its centre at the origin."""
     corners = np.array(np.meshgrid(*[(-0.5, 0.5)] * 3, indexing="ij")).reshape(3, -1).T
+    # corners of each side counterclockwise, seen from outside
     sides = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     return Mesh(corners, np.array([half for a, b, c, d in sides for half in ((a, b, c), (a, c, d))]))
 
 
 def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
     """Heights over a grid from (0, 0) on, to where they repeat themselves."""
+    # the grid repeats itself: one more row and column close the last cells
     z = np.pad(heights, (0, 1), mode="wrap")
     n, m = z.shape
     x, y = np.meshgrid(spacing[0] * np.arange(n), spacing[1] * np.arange(m), indexing="ij")
@@ -94,6 +101,7 @@ def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
 def welded(mesh: Mesh, cell: float) -> Mesh:
     """The mesh with all vertices in a cube of this edge as one, in their middle; faces without area go."""
     v = mesh.vertices
+    # the cube of each vertex as one integer, 21 bits an axis
     x, y, z = np.round((v - v.min(axis=0, initial=np.inf)) / cell).astype(np.int64).T  # below 2^21 each
     _, where, count = np.unique((x << 42) + (y << 21) + z, return_inverse=True, return_counts=True)
     middle = np.stack([np.bincount(where, x) for x in v.T], axis=-1) / count[:, None]
@@ -104,10 +112,13 @@ def welded(mesh: Mesh, cell: float) -> Mesh:
 def simplified(mesh: Mesh, most: int) -> Mesh:
     """The mesh with at most so many faces: vertices are clustered in cubes that grow until it is."""
     size = float(np.ptp(mesh.vertices, axis=0).max()) if len(mesh.vertices) else 1.0
-    found, cell = welded(mesh, WELD * size), size / FINEST
-    while len(found.faces) > most:
-        found, cell = welded(mesh, cell), cell * COARSER
-    return found
+    # vertices that coincide first; then coarser and coarser, until few enough faces keep an area
+    coarse = welded(mesh, WELD * size)
+    cell = size / FINEST
+    while len(coarse.faces) > most:
+        coarse = welded(mesh, cell)
+        cell = cell * COARSER
+    return coarse
 
 
 def divided(mesh: Mesh, longest: float) -> Mesh:
@@ -118,11 +129,13 @@ def divided(mesh: Mesh, longest: float) -> Mesh:
         (long,) = np.nonzero(edges.max(axis=1) > longest)
         if not len(long):
             break
+        # each long triangle becomes two, on both sides of the middle of its longest edge
         order = (edges[long].argmax(axis=1)[:, None] + np.arange(3)) % 3
         a, b, c = np.take_along_axis(f[long], order, axis=1).T
         middle = len(v) + np.arange(len(long))
         halves = np.stack([a, middle, c], axis=-1), np.stack([middle, b, c], axis=-1)
-        v, f = np.concatenate([v, (v[a] + v[b]) / 2]), np.concatenate([np.delete(f, long, axis=0), *halves])
+        v = np.concatenate([v, (v[a] + v[b]) / 2])
+        f = np.concatenate([np.delete(f, long, axis=0), *halves])
     return Mesh(v, f)
 
 
@@ -131,11 +144,13 @@ def normals(mesh: Mesh) -> Array:
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     area = np.cross(b - a, c - a)
     at = np.zeros_like(mesh.vertices)
+    # the normal at a vertex is the mean of its faces, by area; at sharp edges each face keeps its normal
     for k in range(3):
         np.add.at(at, mesh.faces[:, k], area)
-    own, smooth = _unit(area)[:, None], _unit(at)[mesh.faces]
-    near = (own * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
-    return np.where(near, smooth, own)
+    flat = _unit(area)[:, None]
+    smooth = _unit(at)[mesh.faces]
+    near = (flat * smooth).sum(axis=-1, keepdims=True) > np.cos(0.6)
+    return np.where(near, smooth, flat)
 
 
 def _unit(x: Array) -> Array:
@@ -151,21 +166,22 @@ def of_file(path: Path) -> list[tuple[Mesh, str | None]]:
     require("meshes", "trimesh", *(["collada"] if dae else []), extra="view")
     import trimesh
 
-    given = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
-    scene: Any = trimesh.load_scene(given, file_type=path.suffix[1:].lower())
-    found = []
+    content = io.BytesIO(_without_textures(path.read_bytes())) if dae else path
+    # parts stand in the scene of the file with placements; `dump` applies them
+    scene: Any = trimesh.load_scene(content, file_type=path.suffix[1:].lower())
+    meshes = []
     for part in scene.dump():
-        if hasattr(part, "faces"):
+        if hasattr(part, "faces"):  # no lines or points
             material = getattr(part.visual, "material", None)
             color = part.visual.main_color if material is None else material.main_color
             defined = material is not None or part.visual.defined
             vertices = np.asarray(part.vertices, float)
-            found.append(
+            meshes.append(
                 (Mesh(vertices, np.asarray(part.faces)), hexadecimal(color / 255) if defined else None)
             )
-    if not found:
+    if not meshes:
         raise LiebodyError("there are no triangles in it")
-    return found
+    return meshes
 
 
 def _without_textures(dae: bytes) -> bytes:
@@ -177,11 +193,9 @@ def _without_textures(dae: bytes) -> bytes:
             if kind in ("newparam", "library_images"):
                 parent.remove(child)
             elif kind == "texture":
-                child.tag, child.attrib, child.text = (
-                    child.tag.replace("texture", "color"),
-                    {},
-                    "0.7 0.7 0.7 1",
-                )
+                child.tag = child.tag.replace("texture", "color")
+                child.attrib = {}
+                child.text = "0.7 0.7 0.7 1"
                 child[:] = []
     return ElementTree.tostring(root)
 

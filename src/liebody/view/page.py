@@ -40,6 +40,7 @@ class PackedArrays:
 
 def page_of(scene: Scene) -> str:
     """The page; meshes are simplified as far as it takes to stay below LARGEST."""
+    # halve the triangles until the page is small enough
     most = MOST_TRIANGLES
     while len(page := _page(scene, most)) > LARGEST:
         most //= 2
@@ -48,6 +49,7 @@ def page_of(scene: Scene) -> str:
 
 def _page(scene: Scene, most: int) -> str:
     store = PackedArrays()
+    # equal meshes are stored once; arrays go into one block of bytes, and the data names their places
     solids, total = with_at_most(scene.solids, most)
     used = {id(mesh): mesh for mesh in (cylinder(), arrow(), *(solid.mesh for solid in solids))}
     number = {key: k for k, key in enumerate(used)}
@@ -90,9 +92,11 @@ def _page(scene: Scene, most: int) -> str:
         "TITLE": html.escape(scene.title or "liebody"),
         "LIBRARY": _resource("vendor/three.min.js"),
         "SCENE": _resource("scene.js"),
+        # no "</script>" within the data
         "DATA": json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         "BYTES": store.text(),
     }
+    # the template with library, script and data in place of {{WORDS}}
     return re.sub("{{(.*?)}}", lambda found: text[found[1]], _resource("page.html"))
 
 

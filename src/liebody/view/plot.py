@@ -56,7 +56,9 @@ def plot_run(
 
     Raises LiebodyError for a file that cannot be written.
     """
+    # members evenly chosen, the same ones in all panels
     chosen, of = _members(run, count("members", members))
+    # a panel for each unit of coordinates and velocities, then efforts, energies and their change
     panels: list[tuple[str, Labels, Array]] = []
     for labels, values in ((run.coordinates, of(run.q, 2)), (run.dofs, of(run.v, 2))):
         for unit in dict.fromkeys(labels.units):
@@ -99,12 +101,15 @@ def plot_motion(
     window    time that they span, up to the end of the run; all of it if None                       [s]
 
     Links are drawn from joint to joint, and from the last joint of a branch to its named frame or its centre
-    of mass; dots are centres of mass. Of a batch, the first member is drawn.
+    of mass; dots are centres of mass. The first member of a batch is drawn. The function is long because it
+    lays out three panels one after the other.
     """
     instants = count("instants", instants)
     run = run.member(*(0,) * len(run.batch))
+    # a member that diverged is drawn up to there
     good = np.isfinite(run.q).all(axis=-1)
-    t, poses = run.t[good], robot.poses(run.q[good])
+    t = run.t[good]
+    poses = robot.poses(run.q[good])
     first = 0 if window is None else int(np.searchsorted(t, t[-1] - positive("window", window, SECONDS)))
     shown = np.unique(np.linspace(first, len(t) - 1, instants).round().astype(int))
     segments, masses, tip = _skeleton(robot.tree, poses)
@@ -117,11 +122,13 @@ def plot_motion(
     scene = figure.add_subplot(grid[:, 0], **({} if flat else {"projection": "3d", "computed_zorder": False}))
     colors = ScalarMappable(Normalize(t[first], t[-1]), "viridis_r")
 
+    # the path before the window is grey, within it coloured by time
     _trace(scene, tip[: first + 1, view], color="#c8c8c8", linewidths=0.6)
     pieces = _trace(scene, tip[first:, view], linewidths=1.1)
     pieces.set(color=colors.to_rgba(t[first:-1]))
     size = 9 / (1 + 0.05 * len(masses)) * np.cbrt(masses / max(masses))
     for rank, k in enumerate(shown, start=1):
+        # later pictures of the mechanism stand out from earlier ones
         style: dict[str, Any] = {
             "color": colors.to_rgba(t[k]),
             "alpha": 0.4 + 0.6 * (rank / len(shown)) ** 2,
@@ -136,7 +143,8 @@ def plot_motion(
     bar.set_label("time [s]", fontsize=8)
     bar.ax.tick_params(labelsize=8)
 
-    energies, change = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+    energies = figure.add_subplot(grid[0, 1])
+    change = figure.add_subplot(grid[1, 1])
     table = np.stack([run.kinetic, run.potential, run.energy], axis=-1)[None]
     _curves(energies, run.t, Labels(("kinetic", "potential", "total"), ("J",) * 3), table, legend="above")
     energies.set_ylabel("energy [J]")
@@ -149,7 +157,7 @@ def plot_motion(
 
 
 def _members(run: Run, most: int) -> tuple[int, Callable[[Array, int], Array]]:
-    """How many members are drawn; and what takes theirs, (members, nt, ...), of values with own axes."""
+    """How many members are drawn; and a function that takes them out of values with `own` last axes."""
     count = int(np.prod(run.batch))
     chosen = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
 
@@ -182,6 +190,7 @@ def _headline(run: Run, drawn: int) -> str:
 
 def _styles(n: int) -> Sequence[tuple[Any, Any]]:
     """Colour and dashes of each of n curves: every colour in turn, solid, then dashed; many: a gradient."""
+    # colours first, then dashes; beyond that a gradient, where single curves are not told apart anyway
     if n <= len(PALETTE) * len(DASHES):
         return [(PALETTE[i % len(PALETTE)], DASHES[i // len(PALETTE)]) for i in range(n)]
     from matplotlib import colormaps
@@ -191,15 +200,18 @@ def _styles(n: int) -> Sequence[tuple[Any, Any]]:
 
 def _curves(axis: Any, t: Array, labels: Labels, values: Array, legend: str = "right") -> None:
     """A curve for each label and member, values (members, nt, labels); at most LONGEST_LEGEND are named."""
-    n, members = len(labels), len(values)
+    n = len(labels)
+    members = len(values)
     style = {"lw": 1.2} if members == 1 else {"lw": 0.5, "alpha": max(0.25, 0.9 / members**0.3)}
     styles = _styles(n)
     for i in range(n):
+        # one collection for all members of a label: thousands of lines draw fast
         curves = np.stack([np.broadcast_to(t, values.shape[:2]), values[..., i]], axis=-1)
         color, dashes = styles[i]
         axis.add_collection(LineCollection(list(curves), colors=[color], linestyles=[dashes], **style))
     axis.autoscale_view()
     axis.margins(x=0)
+    # a long legend names some curves, evenly chosen
     named = range(n) if n <= LONGEST_LEGEND else np.linspace(0, n - 1, LONGEST_LEGEND - 1).round().astype(int)
     for i in named:
         color, dashes = styles[i]
@@ -226,6 +238,7 @@ def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
     links = [body for body in tree.bodies if body.parent or body.joint.dim < 6]
     pairs = [(origins[:, body.parent], origins[:, body.index]) for body in links]
     parents = {body.parent for body in tree.bodies}
+    # a body without children has a tip: its last frame, or else its centre of mass
     tips = {}
     for body in tree.bodies:
         if body.index not in parents:
@@ -247,6 +260,7 @@ def _centers(tree: Tree, poses: Array) -> Array:
 
 def _plane_of(points: Array) -> tuple[int, int] | None:
     """The two axes of the coordinate plane that all points lie in, if there is one."""
+    # points that do not leave a plane are drawn in it, others in space
     spread = np.ptp(points, axis=0)
     thin = int(np.argmin(spread))
     if spread[thin] > 1e-6 * spread.max():
@@ -263,7 +277,9 @@ def _trace(scene: Any, path: Array, **style: Any) -> Any:
 
 def _frame(scene: Any, points: Array, labels: list[str]) -> None:
     """Equal scales, around all points."""
-    low, high = points.min(axis=0), points.max(axis=0)
+    # a margin around all points, and one scale for all axes
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     pad = 0.04 * max(np.max(high - low), 1e-9)
     for i, name in enumerate("xyz"[: points.shape[1]]):
         getattr(scene, f"set_{name}lim")(low[i] - pad, high[i] + pad)

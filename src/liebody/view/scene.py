@@ -16,15 +16,16 @@ from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError
 from ..bodies import Parametric, Tree, parameters_of, with_values
 from ..bodies.labels import labels_of
-from ..compiler import Kernel, traced
-from ..compiler.programs.layout import FlatLayout
+from ..compiler import FlatLayout, Kernel, traced
 from ..dynamics import body_poses
 from ..scalars.linear import matvec
 from .drawing import BODIES, CENTRE, FRAMES, GROUND, Drawing, Solid, drawing_of, scaled
 from .meshes import sphere
 
 Array = Any
-MOST_SAMPLES, MOST_BYTES = 1500, 1_400_000  # of what is kept of poses
+# of the poses that a page holds
+MOST_SAMPLES = 1500
+MOST_BYTES = 1_400_000
 BYTES = 28  # of a pose
 VIEW = (0.75, -1.55, 0.55)  # from where the camera looks
 OPENING = 32.0  # of the camera, from below to above [deg]
@@ -35,7 +36,9 @@ DIRECTIONS = np.array([x for x in np.ndindex(3, 3, 3) if x != (1, 1, 1)]).T - 1.
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What is seen over time; bodies count from 0, the world, and end with the centre of mass.
+    """A drawing with the poses of its bodies over time.
+
+    Bodies count from 0, the world, and end with the centre of mass.
 
     t          times (nt,)                                                                       [s]
     poses      (members, nt, n + 2, 4, 4)
@@ -43,8 +46,8 @@ class Scene:
     energies   by name, (members, nt) [J]
     forces     (body, point (3,), forces (members, nt, 3) in the world's axes [N])
     traces     (body, point (3,)) whose paths are drawn
-    floor      height [m]; None: there is none
-    note       what is not shown as it is
+    floor      height [m]; None: no floor
+    note       remarks for the title, such as members that are left out
     """
 
     title: str
@@ -60,7 +63,7 @@ class Scene:
 
     @property
     def solids(self) -> list[Solid]:
-        """Those of the drawing, and the centre of mass."""
+        """The solids of the drawing, and a mark at the centre of mass."""
         mark = Solid(self.poses.shape[2] - 1, sphere(), scaled(0.025 * self.size), "#d11a4a", CENTRE)
         return [*self.drawing.solids, mark]
 
@@ -72,14 +75,16 @@ class Scene:
     @cached_property
     def outline(self) -> Array:
         """The outermost points of solids at some times, (members, times, points, 3)."""
-        found, some = [], self._some
+        clouds = []
+        some = self._some
         for solid in self.drawing.solids:
             if solid.layer in self.shown and solid.layer != GROUND:
                 v = solid.mesh.vertices @ solid.placement[:3, :3].T + solid.placement[:3, 3]
+                # the outermost vertices along 26 directions stand for the mesh
                 v = v[np.unique((v @ DIRECTIONS).argmax(axis=0))]
                 T = self.poses[:, some, solid.body]
-                found.append(np.einsum("...ij,pj->...pi", T[..., :3, :3], v) + T[..., None, :3, 3])
-        return np.concatenate(found, axis=2) if found else self.poses[:, some, 1:, :3, 3]
+                clouds.append(np.einsum("...ij,pj->...pi", T[..., :3, :3], v) + T[..., None, :3, 3])
+        return np.concatenate(clouds, axis=2) if clouds else self.poses[:, some, 1:, :3, 3]
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -96,16 +101,17 @@ class Scene:
     def floor(self) -> float | None:
         """The height of the floor: of a contact, of the world's origin if nothing is lower, or below all.
 
-        A body alone has none, nor has what falls far.
+        A body alone has none, nor has a mechanism that falls far.
         """
         if self.drawing.floor is not None or self.drawing.single or np.ptp(self.path[:, 2]):
             return self.drawing.floor
+        # a little below the lowest point, unless that is near the world's origin
         lowest = float(self.bounds[0][2])
         return 0.0 if lowest > -0.03 * self.size else lowest - 0.02 * self.size
 
     @cached_property
     def path(self) -> Array:
-        """Where the camera looks at over time (nt, 3): along with what travels far, else at the middle."""
+        """The point that the camera looks at (nt, 3): the middle, or a mechanism that travels far."""
         low, high = self.bounds
         middle = np.broadcast_to((low + high) / 2, (len(self.t), 3))
         travel = np.ptp(self.poses[0, :, -1, :3, 3], axis=0)
@@ -115,6 +121,7 @@ class Scene:
     @cached_property
     def camera(self) -> Array:
         """From where the camera looks at the path, (3,): across the plane of planar motions, or aside."""
+        # a planar motion is seen from aside of its plane, any other from a corner
         spread = np.ptp(self.poses[..., 1:, :3, 3].reshape(-1, 3), axis=0)
         thin = int(np.argmin(spread))
         flat = len(self.t) > 1 and spread[thin] < 1e-6 * spread.max() and thin < 2
@@ -122,9 +129,12 @@ class Scene:
         view /= np.linalg.norm(view)
         across = np.cross(view, [0, 0, 1.0])
         across /= np.linalg.norm(across)
+        # so far away that all points are within the opening, in width and in height
         off = self.outline - self.path[self._some, None]
-        slope, near = np.tan(np.radians(OPENING) / 2), off @ view
-        wide, high = np.abs(off @ across), np.abs(off @ np.cross(across, view))
+        slope = np.tan(np.radians(OPENING) / 2)
+        near = off @ view
+        wide = np.abs(off @ across)
+        high = np.abs(off @ np.cross(across, view))
         distance = max(float((w / (slope * k) + near).max()) for w, k in ((wide, 1.5), (high, 0.85)))
         return 1.1 * max(distance, self.size) * view
 
@@ -145,7 +155,7 @@ class Scene:
 
 
 def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequence[str] | None) -> Scene:
-    """The scene of a system in a motion; arguments are those of `view`."""
+    """The scene of a system in a motion; arguments as in `view`."""
     drawing = drawing_of(system)
     t, q = _motion(system, motion)
     rows = q.reshape(math.prod(q.shape[:-2]), *q.shape[-2:])
@@ -153,6 +163,7 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
     drawings = _drawings(system, motion, chosen) or [drawing]
     drawing = drawings[0]
     n = len(drawing.inertias) + 2
+    # a page holds so many bytes of poses: fewer samples for more bodies and members
     most = min(MOST_SAMPLES, max(2, MOST_BYTES // (BYTES * n * len(chosen))))
     kept = np.arange(len(t))
     if len(t) > most:
@@ -161,8 +172,8 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
     if len(drawings) == 1:
         poses = _with_world_and_centre(drawing, np.asarray(drawing.poses(rows), float))
     else:
-        own = zip(drawings, rows, strict=True)
-        poses = np.stack([_with_world_and_centre(x, np.asarray(x.poses(y), float)) for x, y in own])
+        pairs = zip(drawings, rows, strict=True)
+        poses = np.stack([_with_world_and_centre(x, np.asarray(x.poses(y), float)) for x, y in pairs])
     if not ghosts and len(chosen) > 1:
         poses = _side_by_side(poses, rows.shape[0])
     batch = len(q.shape) - 2
@@ -183,6 +194,7 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
         if name in outputs
         for k, point in enumerate(points)
     ]
+    # paths of the named points, or of the tip
     tip = [drawing.tip] if drawing.tip and len(t) > 1 else []
     named = tip if trace is None else names(trace)
     metadata = getattr(motion, "metadata", {})
@@ -197,13 +209,13 @@ def scene_of(system: Any, motion: Any, members: int, ghosts: bool, trace: Sequen
 
 
 def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
-    """The drawing of each of these members of a run, where they have numbers of their own."""
-    given = getattr(motion, "parameters", None) or {}
+    """The drawing of each of these members of a run, where members differ in parameters."""
+    parameters = getattr(motion, "parameters", None) or {}
     tree = system if isinstance(system, Tree) else getattr(system, "tree", None)
     known = parameters_of(tree) if tree is not None else getattr(system, "parameters", {})
     flat = {
         name: np.reshape(x, (-1, *np.shape(x)[np.ndim(motion.q) - 2 :]))
-        for name, x in given.items()
+        for name, x in parameters.items()
         if name in known
     }
     if not flat or (tree is None and not isinstance(system, Parametric)):
@@ -217,15 +229,17 @@ def _drawings(system: Any, motion: Any, chosen: Array) -> list[Drawing]:
         return body_poses(with_values(tree, layout.named(p)), q)
 
     shapes = {"parameters": layout.size, "q": tree.nq}
-    kernel, found = Kernel(partial(traced, poses, shapes, "poses")), []  # one for all of them
+    # members differ in numbers only: one kernel, which takes them as an input
+    kernel = Kernel(partial(traced, poses, shapes, "poses"))
+    drawings = []
     for values in members:
-        own = with_values(tree, values)
+        member_tree = with_values(tree, values)
         if system is not tree:
             system = copy.copy(system)
-            system.tree = own
+            system.tree = member_tree
         at = partial(kernel, layout.values(values, ()))
-        found.append(replace(drawing_of(own if system is tree else system), poses=at))
-    return found
+        drawings.append(replace(drawing_of(member_tree if system is tree else system), poses=at))
+    return drawings
 
 
 def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
@@ -246,7 +260,7 @@ def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
 
 
 def _held(q: Array) -> Array:
-    """q (members, nt, nq) with the last state that was finite in place of those that are not."""
+    """q (members, nt, nq), where the last finite state replaces states that are not finite."""
     good = np.isfinite(q).all(axis=-1)
     if not good[:, 0].all():
         raise ModelError("a motion without a finite state at its start cannot be drawn")
@@ -255,8 +269,9 @@ def _held(q: Array) -> Array:
 
 
 def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
-    """Poses (..., n, 4, 4) between those of the world and of a frame at the centre of mass."""
+    """Poses (..., n, 4, 4) with the world before them and a frame at the centre of mass after them."""
     ones = np.broadcast_to(np.eye(4), (*T.shape[:-3], 1, 4, 4))
+    # without masses, the mean of the bodies
     weights = drawing.masses if drawing.masses.any() else np.ones(T.shape[-3])
     centres = matvec(T[..., :3, :3], drawing.coms) + T[..., :3, 3]
     centre = ones.copy()
@@ -265,7 +280,7 @@ def _with_world_and_centre(drawing: Drawing, T: Array) -> Array:
 
 
 def _side_by_side(poses: Array, members: int) -> Array:
-    """The members in a row along x; what is fixed to the world goes with them."""
+    """The members in a row along x, each with the parts that are fixed to the world."""
     width = APART * max(float(np.ptp(poses[..., 1:, 0, 3])), 0.6 * float(np.ptp(poses[..., 1:, 2, 3])), 0.1)
     moved = poses.copy()
     moved[..., 0, 3] += (width * (np.arange(members) - (members - 1) / 2))[:, None, None]

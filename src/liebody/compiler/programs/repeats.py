@@ -49,6 +49,7 @@ from .program import Program
 
 LONGEST = 20_000  # nodes of a straight line that are worth a try, before steps are looked at
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+Made = TypeVar("Made")
 
 
 def repeated(function: AnyFunction) -> AnyFunction:
@@ -89,6 +90,16 @@ def traced(
         program = plan.program() if large else None
         graph.clear()
         return program or straight or run_on_symbols(Graph(), function, shapes, name)
+
+
+def looped_where_long(
+    program: Program, looped: Callable[[], Made], straight: Callable[[], Made], least: int
+) -> Made:
+    """One of two ways to the same results: with the loops of a program that is long, else a straight line.
+
+    least  operations of the program from which on it is long
+    """
+    return looped() if sum(program.operations.values()) > least else straight()
 
 
 class _TooLong(Exception):

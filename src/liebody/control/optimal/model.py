@@ -1,4 +1,4 @@
-"""What is optimised, on symbols: a step of the equations of motion and a cost, with their derivatives.
+"""Steps of the equations of motion, costs and constraints of optimal control, with derivatives, on symbols.
 
 Derivatives are along the group: by s = (delta, nu, mu) at (q exp(delta), v + nu, u + mu), s = 0.
 """
@@ -40,7 +40,7 @@ class _Point(NamedTuple):
     nu: Array
 
 
-class _Solved(NamedTuple):
+class SolvedRates(NamedTuple):
     """Cells of numbers, and a function (x, u, numbers) -> rates of the state, with their derivatives by s."""
 
     cells: Cells
@@ -60,58 +60,72 @@ class HeldStep(Sendable):
     """
 
     def __init__(self, mechanism: OpenTree, S: Array, h: float, method: Method | None) -> None:
-        self.mechanism, self.S, self.h, self.method = mechanism, S, h, method
-        self.group, n = mechanism.group, mechanism.nv
+        self.mechanism = mechanism
+        self.S = S
+        self.h = h
+        self.method = method
+        self.group = mechanism.group
+        n = mechanism.nv
         self.state = Product(self.group, R(n))
 
     def next(self, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
         """q and v at the end of the step."""
-        tau, h, made = product(self.S, u), self.h, self.mechanism
+        tau = product(self.S, u)
+        h = self.h
+        mechanism = self.mechanism
         if self.method is None:
-            v = v + h * made.acceleration(0.0, q, v, tau)
+            v = v + h * mechanism.acceleration(0.0, q, v, tau)
             return self.group.normalize(self.group.integrate(q, h * v)), v
 
         def field(t: Any, y: Array) -> Array:
-            return np.concatenate(made.rates(t, y[: made.nq], y[made.nq :], tau))
+            return np.concatenate(mechanism.rates(t, y[: mechanism.nq], y[mechanism.nq :], tau))
 
         y = advance(self.state, self.method, field, 0.0, np.concatenate([q, v]), h).q
-        return y[: made.nq], y[made.nq :]
+        return y[: mechanism.nq], y[mechanism.nq :]
 
     def derivative(
         self, q: Array, v: Array, u: Array, unit: Array | None = None, first: Array | None = None
     ) -> _Point:
         """q and v at the end of the step, and their derivatives by s, or along the columns of `unit`.
 
-        first  what `rates` gives at the start, if it is known: (2 nv, 1 + columns)
+        first  the result of `rates` at the start, if it is known: (2 nv, 1 + columns)
         """
-        n, nq, h, tangents = self.mechanism.nv, self.mechanism.nq, self.h, self._tangents
+        n = self.mechanism.nv
+        nq = self.mechanism.nq
+        h = self.h
+        tangents = self._tangents
         unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
         start = np.concatenate([q, v]), unit[: 2 * n]
         known = [] if first is None else [first]
 
         def velocity(t: Any, at: State) -> Array:
-            if known:
+            if known:  # only at the first stage
                 return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
             return _rates(at[0][nq:], a, at[1][n:], change)
 
         if self.method is None:
+            # semi-implicit Euler: v+ = v + h a first, then q+ = q exp(h v+)
             f = velocity(0.0, start)
             y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
         else:
+            # the stages of the method, on pairs of a state and its tangent
             pull = tangents.pulled if self.method.pulls_back else None
             steps = coefficients(self.method), velocity, tangents.advance, pull
             y, slope = stages(*steps, 0.0, h, start)[1]
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
-    def in_columns(self, program: Program, x: Cells, u: Cells) -> _Solved:
-        """The rates at the start of a step by passes of a program, which solve for their columns in loops."""
-        made, S, n, m = self.mechanism, self.S, self.mechanism.nv, self.S.shape[1]
+    def in_columns(self, program: Program, x: Cells, u: Cells) -> SolvedRates:
+        """The rates at the start of a step; passes of a program solve for their derivatives by columns."""
+        mechanism = self.mechanism
+        S = self.S
+        n = self.mechanism.nv
+        m = self.S.shape[1]
 
         def equations(x: Array, u: Array) -> Any:
-            q, v = np.split(x, [made.nq])
+            q, v = np.split(x, [mechanism.nq])
             tau, (*acting, _) = self._acting(q, v, product(S, u))
-            a, *by, factors, known = forward_equations(made.tree, q, v, tau, tuple(made.gravity))
+            a, *by, factors, known = forward_equations(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
             by = [x - A for x, A in zip(by, acting, strict=True)]
             free = [  # columns that no force changes
                 {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
@@ -119,18 +133,21 @@ class HeldStep(Sendable):
             ]
             return a, *by, factors, free
 
-        a, results = solved_by_columns(program, made.tree, equations, {"x": x, "u": u})
+        a, results = solved_by_columns(program, mechanism.tree, equations, {"x": x, "u": u})
+        # each number of the derivatives once; structural zeros take no cell
         cells, index = np.unique(results, return_inverse=True)
         used = ~zero_cells(program)[program.positions(cells)]
 
         def rates(x: Array, u: Array, found: Array) -> Array:
-            (q, v), entries = np.split(x, [made.nq]), np.zeros(len(cells), int).astype(object)
+            q, v = np.split(x, [mechanism.nq])
+            entries = np.zeros(len(cells), int).astype(object)
+            # cells back into the three matrices: da/dq, da/dv and M^-1
             entries[used] = found[n:]
             by_q, by_v, inverse = entries[index.reshape(results.shape)]
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
             return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
 
-        return _Solved(np.concatenate([a, cells[used]]), rates)
+        return SolvedRates(np.concatenate([a, cells[used]]), rates)
 
     @property
     def stage_count(self) -> int:
@@ -145,13 +162,16 @@ class HeldStep(Sendable):
     @cached_property
     def curvature(self) -> Function:
         """(q, v, u, slope) -> second derivative by s of slope^T d, d from the step's end to that at s."""
-        made, n, m = self.mechanism, self.mechanism.nv, self.S.shape[1]
+        mechanism = self.mechanism
+        n = self.mechanism.nv
+        m = self.S.shape[1]
 
         def seen(q: Array, v: Array, u: Array, slope: Array, q1: Array) -> Any:
             end, rate = self.next(q, v, u)
             return slope[:n] @ self.group.difference(q1, end) + slope[n:] @ rate
 
-        shapes = {"q": made.nq, "v": n, "u": m, "slope": 2 * n, "q1": made.nq}
+        shapes = {"q": mechanism.nq, "v": n, "u": m, "slope": 2 * n, "q1": mechanism.nq}
+        # twice the derivative of the weighted distance from the end of the step, at s = 0
         moved = along_group(seen, shapes, {"q": self.group, "v": None, "u": None}, name="seen")
         _, hessian = moved.gradient_and_hessian()
 
@@ -163,28 +183,32 @@ class HeldStep(Sendable):
 
     def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivatives, (nv, columns)."""
-        made, n = self.mechanism, self.mechanism.nv
-        q, v, delta, nu = *np.split(at[0], [made.nq]), *np.split(at[1], [n])
+        mechanism = self.mechanism
+        n = self.mechanism.nv
+        q, v, delta, nu = *np.split(at[0], [mechanism.nq]), *np.split(at[1], [n])
+        # chain rule: efforts depend on the state and the input, the acceleration on all three
         tau, slopes = self._acting(q, v, product(self.S, u))
         along = delta, nu, product(self.S, du)
         by_u = sum(product(A, x) for A, x in zip(slopes, along, strict=True))
-        a, change = acceleration_along(made.tree, q, v, tau, tuple(made.gravity))
+        a, change = acceleration_along(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
         return a, change(delta, nu, by_u)
 
     def _acting(self, q: Array, v: Array, tau: Array) -> tuple[Array, list[Array]]:
-        """Efforts with what forces add and limits take, and their derivatives by q, v and tau, (nv, nv)."""
-        made, n = self.mechanism, self.mechanism.nv
+        """Efforts with forces and limits applied, and their derivatives by q, v and tau, (nv, nv)."""
+        mechanism = self.mechanism
+        n = self.mechanism.nv
         none = np.zeros((n, n), int)
-        if not made.forces and not made.clipped:
+        # without forces and limits the efforts act as they are
+        if not mechanism.forces and not mechanism.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
         moved = along_group(
-            lambda q, v, tau: made.efforts(0.0, q, v, tau),
-            {"q": made.nq, "v": n, "tau": n},
+            lambda q, v, tau: mechanism.efforts(0.0, q, v, tau),
+            {"q": mechanism.nq, "v": n, "tau": n},
             {"q": self.group, "v": None, "tau": None},
             name="acting",
         )
         slopes = [moved.jacobian(x)(q, v, tau) for x in ("q", "v", "tau")]
-        return made.efforts(0.0, q, v, tau), slopes
+        return mechanism.efforts(0.0, q, v, tau), slopes
 
 
 class Cost:
@@ -206,20 +230,22 @@ class Cost:
         self._scale = scale
         self._size = 2 * shapes["v"] + shapes.get("u", 0)
         self._slopes: list[tuple[Callable[..., Array], ...]] = []
+        # derivatives of the cost at (q exp(delta), v + nu, u + mu) by (delta, nu, mu), at 0
         groups = {"q": group, **{name: None for name in ("v", "u") if name in shapes}}
         for name, function in functions.items():
-            made = trace(function, shapes, name)
-            results = list(made.outputs.values())
+            traced = trace(function, shapes, name)
+            # numbers are costs themselves, arrays are residuals
+            results = list(traced.outputs.values())
             if len(results) != 1 or results[0].ndim > 1:
-                found = ", ".join(str(y.shape) for y in results)
+                shown = ", ".join(str(y.shape) for y in results)
                 raise GraphError(
-                    f"{name} returns arrays of shapes {found}, expected a cost () or residuals (k,); join "
+                    f"{name} returns arrays of shapes {shown}, expected a cost () or residuals (k,); join "
                     "residuals with numpy.concatenate"
                 )
             if results[0].ndim and not exact:
-                self._slopes.append((along_group(made, shapes, groups, name=name).jacobian(),))
+                self._slopes.append((along_group(traced, shapes, groups, name=name).jacobian(),))
             else:
-                moved = along_group(lambda *x, of=made: _cost_of(of(*x)), shapes, groups, name=name)
+                moved = along_group(lambda *x, of=traced: _cost_of(of(*x)), shapes, groups, name=name)
                 self._slopes.append(moved.gradient_and_hessian())
 
     def __call__(self, *at: Array) -> Array:
@@ -228,12 +254,16 @@ class Cost:
 
     def derivatives(self, *at: Array) -> tuple[Array, Array, Array]:
         """The cost (1,), its gradient, and its Hessian."""
-        gradient, hessian = np.zeros(self._size, int), np.zeros((self._size, self._size), int)
+        gradient = np.zeros(self._size, int)
+        hessian = np.zeros((self._size, self._size), int)
         for function, slopes in zip(self._functions, self._slopes, strict=True):
             g, *H = (f(*at) for f in slopes)
-            if not H:
-                g, H = product(g.T, np.asarray(function(*at))), [product(g.T, g)]
-            gradient, hessian = gradient + self._scale * g, hessian + self._scale * H[0]
+            if not H:  # g is the Jacobian of residuals r: the gradient is J^T r, the Hessian J^T J
+                jacobian_of_residuals = g
+                g = product(jacobian_of_residuals.T, np.asarray(function(*at)))
+                H = [product(jacobian_of_residuals.T, jacobian_of_residuals)]
+            gradient = gradient + self._scale * g
+            hessian = hessian + self._scale * H[0]
         return self(*at), gradient, hessian
 
 
@@ -244,7 +274,7 @@ def _cost_of(found: Any) -> Any:
 
 @dataclass(frozen=True)
 class Violation:
-    """By how much a constraint low <= c <= high is broken along a trajectory.
+    """The violation of a constraint low <= c <= high along a trajectory.
 
     constraint  its place in the problem and the name of its function: "stage_constraints[0] (wall)"
     along       largest violation of its entries at each knot, (N,), of a terminal constraint at the last one,
@@ -279,7 +309,7 @@ def largest_violation(of: Iterable[Violation]) -> Violation | None:
 class Constraints:
     """low <= c <= high, [(c, low, high), ...], with functions c of arrays of these shapes, the last p.
 
-    They are kept by residuals, those of the augmented Lagrangian
+    The residuals of the augmented Lagrangian keep them:
 
         mu/2 |z - clip(z, low, high)|^2,    z = c + lambda/mu,    then lambda = mu (z - clip(z, low, high))
 
@@ -288,45 +318,55 @@ class Constraints:
     """
 
     def __init__(self, argument: str, given: Iterable[Any], shapes: Shapes, first: int) -> None:
-        self._parts, self._first = [], first
+        self._parts = []
+        self._first = first
         self._places: dict[str, slice] = {}
         bounds: list[tuple[float, float]] = []
+        # constraints stand one after the other in a vector; `places` says where each is
         for i, one in enumerate(given):
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
             self._parts.append(one[0])
-            start, name = len(bounds), getattr(one[0], "__name__", "<>")
+            start = len(bounds)
+            name = getattr(one[0], "__name__", "<>")
             bounds += zip(
                 *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
             )
             shown = f"{argument}[{i}]" + ("" if name.startswith("<") else f" ({name})")
             self._places[shown] = slice(start, len(bounds))
-        self._bounds, self.size = bounds, len(bounds)
+        self._bounds = bounds
+        self.size = len(bounds)
 
     def residuals(self, *at: Array) -> Array:
-        """Of the augmented Lagrangian, (size,)."""
+        """Residuals of the augmented Lagrangian, (size,)."""
         mu, shift = self._shift(at)
         return sqrt(mu) * self._outside(at, shift)
 
     def violations(self, *at: Array) -> Array:
-        """By how much each is broken, and its next multiplier, (2 size,)."""
+        """Distance of each entry to its bounds, and its next multiplier, (2 size,)."""
         mu, shift = self._shift(at)
         return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
 
     def broken(self, distances: Array, first: int) -> list[Violation]:
-        """Of each constraint, from distances (N, size) to the bounds; first: number of the first knot."""
+        """The violation of each constraint, from distances (N, size) to the bounds.
+
+        first  number of the first knot
+        """
+        # a value that is no number breaks its constraint by any amount
         sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
         return [
             Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()
         ]
 
     def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
-        mu, multipliers = at[-1][self._first], at[-1][self._first + 1 :][: self.size]
+        mu = at[-1][self._first]
+        multipliers = at[-1][self._first + 1 :][: self.size]
         return mu, multipliers / mu
 
     def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:
         z = shift + np.concatenate([np.reshape(c(*at), -1) for c in self._parts])
+        # clip to the bounds; an infinite one leaves no operation in the graph
         within = []
         for x, (low, high) in zip(z, self._bounds, strict=True):
             x = maximum(x, low) if np.isfinite(low) else x
@@ -336,9 +376,10 @@ class Constraints:
 
 def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:
     """Bounds of an array of this shape, (2, size); low None: -high. Raises ShapeError, ModelError."""
+    # bounds broadcast to the array; one array stands for -high and high
     try:
-        given = -np.asarray(high, float) if low is None else low, high
-        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in given])
+        pair = -np.asarray(high, float) if low is None else low, high
+        both = np.array([np.broadcast_to(np.asarray(x, float), shape).ravel() for x in pair])
     except (TypeError, ValueError):
         told = short(high if low is None else (low, high))
         raise ShapeError(f"{what} are {told}, expected (low, high) of numbers or arrays {shape}") from None

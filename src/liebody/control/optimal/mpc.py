@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,7 @@ from ...integrators import Method
 from ...scalars import Array
 from ...simulation.stepper import stepper
 from .model import Violation
-
-if TYPE_CHECKING:
-    from .problem import OptimalControl, OptimalPlan
+from .plan import OptimalPlan, Planner
 
 
 class BrokenConstraints(UserWarning):
@@ -28,7 +27,7 @@ class Closed(NamedTuple):
     """A motion under a controller: t (k + 1,), q (k + 1, nq), v (k + 1, nv), and u (k, m) between them.
 
     violations  by how much the motion breaks each stage constraint, at all times but the last: a `Violation`
-    planned     by which each plan breaks constraints, at most, (k,)
+    planned     largest violation of each plan, (k,)
     """
 
     t: Array
@@ -61,17 +60,19 @@ class Controller:
     controller each; they may share the problem.
     """
 
-    @checked
+    @partial(checked, but=("problem",))
     def __init__(
         self,
-        problem: OptimalControl,
+        problem: Planner,
         knots: int,
         iterations: int = 2,
         tolerance: float = 1e-6,
         feasibility: float = 1e-6,
     ) -> None:
-        self.problem, self.knots = problem, count("knots", knots)
-        self.iterations, self.tolerance = count("iterations", iterations), positive("tolerance", tolerance)
+        self.problem = problem
+        self.knots = count("knots", knots)
+        self.iterations = count("iterations", iterations)
+        self.tolerance = positive("tolerance", tolerance)
         self.feasibility = positive("feasibility", feasibility)
         self.reset()
 
@@ -83,6 +84,7 @@ class Controller:
     def __call__(self, q: Array, v: Array = None, parameters: Mapping[str, Any] | None = None) -> Array:
         """The inputs (m,) for the next dt, in the state (q, v); parameters as in `OptimalControl.solve`."""
         plan = self._planned(q, v, parameters)
+        # warn again only where a violation has doubled: a controller runs at every step
         worse = [
             x
             for x in plan.violations
@@ -109,6 +111,7 @@ class Controller:
             if self.plan is None:
                 options |= {"knots": self.knots}
             else:
+                # shifted by a knot; the last one stays, and the search closes the gap at the start
                 last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
                 options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
                 options["iterations"] = self.iterations
@@ -135,6 +138,7 @@ class Controller:
         break them.
         """
         problem = self.problem
+        # one plan for each dt of the problem, with the inputs of its first knot held
         rounds = round(positive("t_end", t_end, SECONDS) / problem.dt)
         if abs(rounds * problem.dt - t_end) > 1e-9 * t_end:
             raise IntegrationError(
@@ -144,15 +148,17 @@ class Controller:
         state = sim.start(q0, v0)
         plans = []
         states = [state]
-        own = copy.copy(self)
-        own.reset()
+        # a copy plans from scratch, so that this controller keeps its plan until the motion has ended
+        controller = copy.copy(self)
+        controller.reset()
         for _ in range(rounds):
-            plans.append(own._planned(state.q, state.v, parameters))
+            plans.append(controller._planned(state.q, state.v, parameters))
             state = sim.step(state, problem.efforts(plans[-1].u[0]), substeps)
             states.append(state)
-        self.plan = own.plan
+        self.plan = controller.plan
         q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
-        times, inputs = problem.dt * np.arange(rounds + 1), np.array([plan.u[0] for plan in plans])
+        times = problem.dt * np.arange(rounds + 1)
+        inputs = np.array([plan.u[0] for plan in plans])
         # the first knot of a plan is the motion itself: its state now and the inputs that are applied
         broken = tuple(
             Violation(along[0].constraint, np.array([x.along[0] for x in along]))
@@ -170,6 +176,7 @@ class Controller:
             for x in closed.violations
             if x.amount > self.feasibility
         ]
+        # each constraint along all plans: how many break it, and the worst
         for along in zip(*(plan.violations for plan in plans), strict=True):
             number = sum(x.amount > self.feasibility for x in along)
             if number:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,10 +11,9 @@ import numpy as np
 from ...base.arguments import checked, count, floats, names, short
 from ...base.concurrency import Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
-from ...compiler import Function, Kernel, Program, trace, traced
-from ...compiler.programs.hoisting import apply_hoisted
-from ...compiler.programs.layout import FlatLayout, Sendable
-from ...compiler.programs.packing import Packing, packed, passed
+from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
+from ...compiler.programs.layout import Sendable
+from ...compiler.programs.packing import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
 from ...mechanisms import Force, OpenTree
@@ -25,61 +23,18 @@ from ...simulation.setup import mechanism_of
 from ...simulation.states import states_of
 from ...stepping.riccati import ShootingFunctions, ShootingPasses, Sizes, Workspace
 from .fddp import Iteration, Outcome, search
-from .model import Constraints, Cost, HeldStep, Violation, bounds_of, largest_violation
+from .knot import KnotModel
+from .model import Constraints, Cost, HeldStep, Violation, bounds_of
 from .mpc import Controller
+from .plan import OptimalPlan
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
-LONG = 60_000  # operations of a knot from which on directions are a loop
-BESIDE = 2  # directions in one turn of the loop, which share what they read
-PENALTY, STIFFER, STIFFEST = 10.0, 10.0, 1e9  # of constraints
+# of constraints
+PENALTY = 10.0
+STIFFER = 10.0
+STIFFEST = 1e9
 SLOW = 0.25  # of the violation before: penalties grow where more is left
-
-
-@dataclass(frozen=True)
-class OptimalPlan:
-    """A trajectory of least cost, or as far as the search for it came.
-
-    t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
-    u            inputs between them, (N, m)
-    cost         of all of it
-    gains        K (N, m, 2 nv): near the states, the best inputs are u + K (difference(q_k, q), v - v_k)
-    converged    whether the predicted decrease is below the tolerance
-    reason       why the search ended
-    gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
-    violation    by which constraints are broken, at most; 0 without constraints
-    violations   of each constraint, a `Violation`, those of stages first
-    gradient     largest slope of the cost by an input that its bounds leave
-    history      an `Iteration` for each linearisation
-    """
-
-    t: Array
-    q: Array
-    v: Array
-    u: Array
-    cost: float
-    gains: Array
-    converged: bool
-    reason: str
-    gap: float
-    violation: float
-    gradient: float
-    history: tuple[Iteration, ...]
-    violations: tuple[Violation, ...] = ()
-
-    @property
-    def iterations(self) -> int:
-        """Number of steps that were taken."""
-        return sum(x.step > 0 for x in self.history)
-
-    def __repr__(self) -> str:
-        worst = largest_violation(self.violations)
-        where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
-        return (
-            f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
-            f"{'' if self.converged else 'not '}converged: {self.reason}; "
-            f"gap {self.gap:.1e}, violation {self.violation:.1e}{where}, gradient {self.gradient:.1e}"
-        )
 
 
 class OptimalControl(Sendable):
@@ -96,26 +51,36 @@ class OptimalControl(Sendable):
         exact: bool,
     ) -> None:
         self._is_exact = exact
-        self.mechanism, self.layout, self.dt = step.mechanism, layout, step.h
-        self._step, (self._stage, self._terminal), self._constraints = step, costs, constraints
-        self.nq, self.nv, self.nu = self.mechanism.nq, self.mechanism.nv, step.S.shape[1]
-        self._sizes, self._bounds = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width), bounds
+        self.mechanism = step.mechanism
+        self.layout = layout
+        self.dt = step.h
+        self._step = step
+        self._stage, self._terminal = costs
+        self._constraints = constraints
+        self.nq = self.mechanism.nq
+        self.nv = self.mechanism.nv
+        self.nu = step.S.shape[1]
+        self._sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
+        self._bounds = bounds
 
-    # -- what is compiled ---------------------------------------------------------------------------------
+    # -- compiled functions -------------------------------------------------------------------------------
 
     @cached_property
     def shooting(self) -> ShootingPasses:
         return ShootingPasses(self._functions, self._sizes, None, *self._bounds)
 
     def _functions(self) -> ShootingFunctions:
-        state, nq = Product(self.mechanism.group, R(self.nv)), self.nq
+        state = Product(self.mechanism.group, R(self.nv))
+        nq = self.nq
         x, d, u, p = self._sizes
 
         def advanced(x: Array, d: Array) -> Array:
             return state.normalize(state.integrate(x, d))
 
+        # x = (q, v) on the group times R^nv; a step keeps quaternions at unit length
         def following(x: Array, u: Array, p: Array) -> tuple[Array, Array]:
-            q, v = x[:nq], x[nq:]
+            q = x[:nq]
+            v = x[nq:]
             return np.concatenate(self._step.next(q, v, u)), self._stage(q, v, u, p)
 
         def end(x: Array, p: Array) -> Array:
@@ -135,77 +100,14 @@ class OptimalControl(Sendable):
 
     @cached_property
     def _knot(self) -> tuple[Function | Program, Packing]:
-        """The function, and how models are made of its rows.
-
-        Where it is long, the acceleration at the start is solved for column by column, in loops; directions
-        of derivatives are a loop over later stages, in which what does not depend on them is computed once.
-        """
-        nq, n, (x, d, u, p) = self.nq, self.nv, self._sizes
-        directions, step = d + self.nu, self._step
-
-        def end(x: Array, u: Array, unit: Array, first: Array | None = None) -> tuple[Array, Array]:
-            point = step.derivative(x[:nq], x[nq:], u, unit, first)
-            return np.concatenate([point.q, point.v]), np.concatenate([point.delta, point.nu])
-
-        def model(x: Array, u: Array, following: Array, p: Array, *rest: Array) -> tuple[Array, Array]:
-            *slope, end = rest
-            gap = self.mechanism.group.difference(following[:nq], end[:nq]), end[nq:] - following[nq:]
-            cost, g, H = self._stage.derivatives(x[:nq], x[nq:], u, p)
-            for weights in slope:
-                H = H + step.curvature(x[:nq], x[nq:], u, weights)
-            return np.concatenate([*gap, cost]), np.concatenate([g, H.ravel()])
-
-        def knot(x: Array, u: Array, *rest: Array, first: Array | None = None) -> Array:
-            reached, columns = end(x, u, np.eye(directions, dtype=int), first)
-            begin, last = model(x, u, *rest, reached)
-            return np.concatenate([begin, columns.ravel(), last])
-
-        shapes = {"x": x, "u": u, "following": x, "p": p, **({"slope": d} if self._is_exact else {})}
-        program = Program("knot", shapes)
-        state, inputs, *_ = given = program.inputs.values()
-        found = step.in_columns(program, state, inputs)
-        if step.stage_count == 1:
-
-            def ended(x: Array, u: Array, *rest: Array) -> Array:
-                return knot(x, u, *rest[:-1], first=found.rates(x, u, rest[-1]))
-
-            made = trace(ended, {**shapes, "found": len(found.cells)}, "knot")
-            line, packing = packed(made, directions, d + 1)
-            assert isinstance(line, Function)
-            program.output("knot", passed(program, line, *given, found.cells))
-            if sum(program.operations.values()) > LONG:
-                return program, packing
-        else:
-            both = {"x": x, "u": u, "found": len(found.cells)}
-            flat = trace(lambda x, u, numbers: found.rates(x, u, numbers).ravel(), both, "rates")
-            first = passed(program, flat, state, inputs, found.cells).reshape(d, 1 + directions)
-
-            def along(x: Array, u: Array, f: Array, unit: Array, change: Array) -> tuple[Array, Array]:
-                return end(x, u, unit, np.hstack([f[:, None], np.vstack([unit[n:d], change])]))
-
-            def in_turns(columns: Array, none: Array) -> Array:
-                columns = np.hstack([columns, none])
-                return columns.reshape(len(columns), -1, BESIDE).swapaxes(0, 1)
-
-            left = -directions % BESIDE
-            by = {
-                "unit": in_turns(np.eye(directions), np.zeros((directions, left))),
-                "change": in_turns(first[n:, 1:], program.zeros((n, left))),
-            }
-            sizes: Any = {"x": x, "u": u, "f": d, **{key: values.shape[1:] for key, values in by.items()}}
-            rates = state, inputs, first[:, 0]
-            reached, columns = apply_hoisted(program, trace(along, sizes, "end"), by, rates)
-            columns = np.concatenate([*columns.swapaxes(1, 2)])[:directions].T
-            begin, last = program.apply(trace(model, {**shapes, "end": x}, "model"), *given, reached)
-            program.output("knot", np.concatenate([begin, columns.ravel(), last]))
-            if sum(program.operations.values()) > LONG:
-                return packed(program, directions, d + 1)
-        return packed(traced(knot, shapes, "knot"), directions, d + 1)
+        """The function, and how models are made of its rows."""
+        return KnotModel(self._step, self._stage, self._sizes, self._is_exact).compact()
 
     @cached_property
     def last(self) -> Kernel:
         """(x, p) -> `stepping.riccati.Workspace.end`, compiled."""
-        nq, (x, _, _, p) = self.nq, self._sizes
+        nq = self.nq
+        x, _, _, p = self._sizes
 
         def last(x: Array, p: Array) -> Array:
             cost, g, H = self._terminal.derivatives(x[:nq], x[nq:], p)
@@ -247,7 +149,7 @@ class OptimalControl(Sendable):
         """The trajectory from (q0, v0) of least cost, near where the search begins.
 
         q0, v0      initial state, as in `simulate`
-        knots       number N of steps; None: that of u or q
+        knots       number N of steps; None: as many as u or q have rows
         u           inputs to begin with, (N, m), or (m,) for all; zero if None
         q, v        states to begin with, (N + 1, nq) and (N + 1, nv), or one for all; they need not be a
                     motion, and gaps close as the search goes on. None: the motion that u makes
@@ -257,17 +159,20 @@ class OptimalControl(Sendable):
         tolerance   predicted decrease of the cost, in units of the cost, at which the search ends
         feasibility  by which constraints may be broken
 
+        The method is long because it checks all guesses against each other.
+
         Raises ShapeError, ModelError for unknown parameters, IntegrationError where u makes a motion that
         is not finite.
         """
         arrays = {"u": (u, self.nu, 0), "q": (q, self.nq, 1), "v": (v, self.nv, 1)}
-        given = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
-        for name, x in given.items():
+        guesses = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
+        for name, x in guesses.items():
             if x.ndim not in (1, 2) or x.shape[-1] != arrays[name][1]:
                 raise ShapeError(
                     f"{name} has shape {x.shape}, expected ({arrays[name][1]},) or a row per knot"
                 )
-        rows = {name: len(x) - arrays[name][2] for name, x in given.items() if x.ndim == 2}
+        # all arrays with a row per knot, and knots=, must agree on the number of steps
+        rows = {name: len(x) - arrays[name][2] for name, x in guesses.items() if x.ndim == 2}
         if knots is not None:
             rows["knots"] = count("knots", knots)
         if len(set(rows.values())) != 1 or min(rows.values()) < 1:
@@ -278,15 +183,17 @@ class OptimalControl(Sendable):
         first, rate, batch = states_of(self.mechanism, q0, v0)
         if batch:
             raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
-        w.p[:], w.slopes[:] = 0, 0
+        w.p[:] = 0
+        w.slopes[:] = 0
         w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
         start = np.concatenate([first[0], rate[0]])
-        w.u[:] = np.clip(given.get("u", 0.0), w.low, w.high)
-        w.gapped = "q" in given or "v" in given
+        w.u[:] = np.clip(guesses.get("u", 0.0), w.low, w.high)
+        # guesses of states may leave gaps between knots; without them the inputs make a motion
+        w.gapped = "q" in guesses or "v" in guesses
         w.x[:] = start
         if w.gapped:
             w.x[:, : self.nq], w.x[:, self.nq :], _ = states_of(
-                self.mechanism, given.get("q", first[0]), given.get("v")
+                self.mechanism, guesses.get("q", first[0]), guesses.get("v")
             )
             w.x[0] = start
         else:
@@ -298,17 +205,19 @@ class OptimalControl(Sendable):
 
     @cached_property
     def _workspaces(self) -> dict[int, Spare[Workspace]]:
-        """Those that no solution uses now, by their number of knots."""
+        """Workspaces that no solution uses now, by their number of knots."""
         return {}
 
     def _workspace(self, knots: int) -> Workspace:
-        """One for one solution: others may be sought at the same time."""
+        """A workspace for one solution; other threads may search at the same time."""
         spare = self._workspaces.setdefault(knots, Spare())
         return spare.take() or self.shooting.workspace(knots, self._knot[1])
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""
-        w.k[:], w.K[:] = 0, 0
+        # without gains a forward pass of full length is the motion under the inputs
+        w.k[:] = 0
+        w.K[:] = 0
         self.shooting.forward(w, np.ones(self.shooting.lanes))
         if not np.isfinite(w.states[:, :, 0]).all():
             raise IntegrationError(
@@ -320,27 +229,35 @@ class OptimalControl(Sendable):
     def _found(self, w: Workspace, iterations: int, tolerance: float, feasibility: float) -> OptimalPlan:
         """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
         history: list[Iteration] = []
-        violation, mu = np.inf, w.p[:, self.layout.size :][:, :1]  # without constraints there may be none
+        # without constraints there may be none
+        violation = np.inf
+        mu = w.p[:, self.layout.size :][:, :1]
         mu[:] = PENALTY
         while True:
+            # a search for the trajectory at fixed multipliers; steps of all searches count together
             left = iterations - sum(x.step > 0 for x in history)
             outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
             history += outcome.history
-            before, (violations, paid) = violation, self._broken(w, update=outcome.converged)
+            before = violation
+            violations, paid = self._broken(w, update=outcome.converged)
             violation = max((x.amount for x in violations), default=0.0)
             if violation <= feasibility or not outcome.converged:
                 break
+            # penalties grow where a search with new multipliers has not helped enough
             if violation > SLOW * before:
                 mu *= STIFFER
             if mu.max() > STIFFEST:
                 outcome = Outcome(False, "constraints stay broken, however stiff", [])
                 break
+        # without a single linearisation the start itself is not finite, or has no minimum
         if not history:
             raise IntegrationError(
                 "no search can begin with this trajectory, because costs, constraints or their slopes along "
                 f"it are not finite or without a minimum ({outcome.reason}); give other u=, q= or v="
             )
-        final, x = history[-1], w.x.copy()
+        # the cost without what constraints have paid
+        final = history[-1]
+        x = w.x.copy()
         return OptimalPlan(
             t=self.dt * np.arange(w.knots + 1),
             q=x[:, : self.nq],
@@ -358,24 +275,28 @@ class OptimalControl(Sendable):
         )
 
     def _broken(self, w: Workspace, update: bool) -> tuple[list[Violation], float]:
-        """By how much each constraint is broken, and their cost; multipliers are renewed if `update`."""
-        q, v, first, paid = w.x[:, : self.nq], w.x[:, self.nq :], self.layout.size, 0.0
-        found: list[Violation] = []
+        """The violation of each constraint, and the cost of all; multipliers are renewed if `update`."""
+        q = w.x[:, : self.nq]
+        v = w.x[:, self.nq :]
+        first = self.layout.size
+        paid = 0.0
+        violations: list[Violation] = []
         at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
+        # constraints of stages along all knots but the last, then those of the end
         for kept, kernel, arrays, scale, knot in zip(
             self._constraints, self.violations, at, (self.dt, 1.0), (0, w.knots), strict=True
         ):
             if kernel:
                 broken, multipliers = np.split(kernel(*arrays), 2, axis=-1)
-                found += kept.broken(broken, knot)
+                violations += kept.broken(broken, knot)
                 paid += scale * float((multipliers**2).sum()) / (2 * w.p[0, first])
                 if update:
                     arrays[-1][:, first + 1 :][:, : kept.size] = multipliers
-        return found, paid
+        return violations, paid
 
     @cached_property
     def violations(self) -> tuple[Any, ...]:
-        """By how much constraints are broken, and their next multipliers; compiled."""
+        """Distances of constraints to their bounds, and the next multipliers; compiled."""
         sizes = {"q": self.nq, "v": self.nv, "u": self.nu, "p": self._sizes.parameters}
         last = {name: n for name, n in sizes.items() if name != "u"}
         return tuple(
@@ -390,7 +311,8 @@ class _UserFunction:
     def __init__(self, function: Any, layout: FlatLayout) -> None:
         if not callable(function):
             raise GraphError(f"{short(function)} is no function; give one of (q, v, u), at the end of (q, v)")
-        self.function, self.layout = function, layout
+        self.function = function
+        self.layout = layout
         self.__name__ = str(getattr(function, "__name__", "<>"))
 
     def __call__(self, *at: Any) -> Any:
@@ -398,16 +320,18 @@ class _UserFunction:
 
 
 def _nothing(q: Array, v: Array, *p: Any) -> float:
-    """What the end costs by default."""
+    """The cost of the end by default."""
     return 0.0
 
 
 def _actuation(mechanism: OpenTree, given: Any) -> Array:
     """S (nv, m)."""
-    there, nv = mechanism.labels[1].names, mechanism.nv
+    there = mechanism.labels[1].names
+    nv = mechanism.nv
+    # S: columns of the identity for joints by name, or the user's matrix
     if given is None:
         bodies = [body for body in mechanism.tree.bodies if body.joint.dim]
-        # all but a free base
+        # every joint but a free base, which has all six twists and no parent
         driven = [b for b in bodies if b.parent or not np.array_equal(b.joint.S, np.eye(6))]
         dofs = [i for body in driven for i in range(body.dofs.start, body.dofs.stop)]
         S = np.eye(nv)[:, sorted(set(dofs))]
@@ -485,23 +409,27 @@ def optimal_control(
     Mansard and Todorov (2014), "Control-limited differential dynamic programming", for limits; Mastalli et
     al. (2020), "Crocoddyl", for states that are no motion yet.
 
+    The function is long by its argument table and text; it only assembles the problem.
+
     Raises ModelError for mechanisms with constraints, GraphError for costs that cannot be traced,
     IntegrationError for methods that are not explicit, ShapeError.
     """
+    # the mechanism, and the step that holds inputs for h
     h = positive("dt", dt, SECONDS)
-    made = mechanism_of(mechanism, tuple(forces), joints, dt)
-    if not isinstance(made, OpenTree):
-        raise ModelError(f"{made.name} has constraints, and optimal_control takes a Robot or an OpenTree")
-    if made.layout.size:
+    tree = mechanism_of(mechanism, tuple(forces), joints, dt)
+    if not isinstance(tree, OpenTree):
+        raise ModelError(f"{tree.name} has constraints, and optimal_control takes a Robot or an OpenTree")
+    if tree.layout.size:
         raise ModelError(
-            f"{made.name} has free parameters, and optimal_control takes parameters of costs only"
+            f"{tree.name} has free parameters, and optimal_control takes parameters of costs only"
         )
     if hessian not in HESSIANS:
         raise ModelError(f"hessian is {hessian!r}, expected one of {', '.join(HESSIANS)}")
-    step = HeldStep(made, _actuation(made, actuated), h, None if method == EULER else method_named(method))
-    layout, m = FlatLayout("parameter", parameters or {}), step.S.shape[1]
+    step = HeldStep(tree, _actuation(tree, actuated), h, None if method == EULER else method_named(method))
+    layout = FlatLayout("parameter", parameters or {})
+    m = step.S.shape[1]
     functions = stage, terminal or _nothing
-    sizes: Any = {"q": made.nq, "v": made.nv, "u": m}, {"q": made.nq, "v": made.nv}
+    sizes: Any = {"q": tree.nq, "v": tree.nv, "u": m}, {"q": tree.nq, "v": tree.nv}
     constraints = [
         Constraints(
             argument,
@@ -519,15 +447,18 @@ def optimal_control(
             strict=True,
         )
     ]
+    # parameters of a knot: the user's, then mu and the multipliers of its constraints
     most = max(x.size for x in constraints)
     width = max(layout.size + (1 + most if most else 0), 1)
+    # residuals of the augmented Lagrangian join the cost of the stage, or of the end
     costs = []
     for function, kept, shapes, scale in zip(functions, constraints, sizes, (h, 1.0), strict=True):
         parts: dict[str, Any] = {
             str(getattr(function, "__name__", "cost")).strip("<>"): _UserFunction(function, layout)
         }
         parts |= {"constraints": kept.residuals} if kept.size else {}
-        costs.append(Cost(parts, {**shapes, "p": width}, made.group, hessian == "exact", scale))
+        costs.append(Cost(parts, {**shapes, "p": width}, tree.group, hessian == "exact", scale))
+    # one number or array for both sides, or a pair
     pair = isinstance(limits, tuple) and len(limits) == 2
     low, high = (-np.inf, np.inf) if limits is None else limits if pair else (None, limits)
     bounds = bounds_of("limits", low, high, (m,))

@@ -1,0 +1,73 @@
+"""A planned trajectory, and the contract of those who plan it with those who follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...mechanisms import OpenTree
+from ...scalars import Array
+from .fddp import Iteration
+from .model import Violation, largest_violation
+
+
+@dataclass(frozen=True)
+class OptimalPlan:
+    """A trajectory of least cost, or as far as the search for it came.
+
+    t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
+    u            inputs between them, (N, m)
+    cost         of all of it
+    gains        K (N, m, 2 nv): near the states, the best inputs are u + K (difference(q_k, q), v - v_k)
+    converged    whether the predicted decrease is below the tolerance
+    reason       why the search ended
+    gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
+    violation    by which constraints are broken, at most; 0 without constraints
+    violations   a `Violation` for each constraint, stage constraints first
+    gradient     largest slope of the cost by an input that its bounds leave
+    history      an `Iteration` for each linearisation
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    u: Array
+    cost: float
+    gains: Array
+    converged: bool
+    reason: str
+    gap: float
+    violation: float
+    gradient: float
+    history: tuple[Iteration, ...]
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def iterations(self) -> int:
+        """Number of steps that were taken."""
+        return sum(x.step > 0 for x in self.history)
+
+    def __repr__(self) -> str:
+        # the constraint that is broken most, if any is
+        worst = largest_violation(self.violations)
+        where = f" of {worst.constraint} at knot {worst.knot}" if worst and worst.amount else ""
+        return (
+            f"OptimalPlan: cost {self.cost:.9g} after {self.iterations} iterations, "
+            f"{'' if self.converged else 'not '}converged: {self.reason}; "
+            f"gap {self.gap:.1e}, violation {self.violation:.1e}{where}, gradient {self.gradient:.1e}"
+        )
+
+
+class Planner(Protocol):
+    """A problem of optimal control as a `Controller` uses it: it plans, and turns inputs into efforts."""
+
+    mechanism: OpenTree
+    dt: float
+
+    @property
+    def solve(self) -> Callable[..., OptimalPlan]:
+        """(q0, v0, **options) -> the plan of least cost from this state, as `OptimalControl.solve`."""
+
+    def efforts(self, u: Array) -> Array:
+        """tau (..., nv) of inputs u (..., m)."""
