@@ -443,8 +443,6 @@ class Function:
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
-    evaluate = __call__
-
     def unroll(self) -> Function:
         """The function as straight lines, which it is: see `Program.unroll`."""
         return self

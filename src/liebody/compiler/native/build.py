@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ...base.errors import CompilerError, pass_on_signals, suppress
 from ...base.interrupts import in_threads
 from ...base.texts import digest as digest_of
+from ..runtime import runtime
 from . import cache
 from .cache import NoPlace
 
@@ -338,11 +339,6 @@ def fields(declared: str) -> list[tuple[str, Any]]:
     """Fields of a ctypes.Structure: "int64 rows limit, double rtol" has two of a type and one of another."""
     words = [line.split() for line in declared.split(",")]
     return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
-
-
-def runtime(name: str) -> str:
-    """A text of the folder runtime/."""
-    return (Path(__file__).parents[1] / "runtime" / name).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from ..graph.derivatives import jacobian, vjp
 from ..graph.graph import Expr, Function
 from ..printers.c import c99, c99_names, constant_table, enumeration, identifier
 from ..printers.casadi_source import rows_columns
+from ..runtime import runtime
 from . import build
 
 
@@ -130,7 +131,7 @@ class External:
         return "\n".join(
             [
                 *lines,
-                build.runtime("casadi.h"),
+                runtime("casadi.h"),
                 values,
                 f"int {self.name}(const double **arg, double **res, casadi_int *iw, double *w, int k) {{",
                 "    const double *in[INPUTS + 1];",

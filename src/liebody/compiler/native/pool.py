@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime import runtime
 from . import build
 
 LARGE = 1 << 16  # bytes of an array above which its memory is the pool's
@@ -40,7 +41,7 @@ def library(compiler: build.Compiler) -> ctypes.CDLL:
 
     It stays loaded: arrays may give their memory back when the interpreter ends.
     """
-    texts = [build.runtime("pool.h"), build.runtime("call.h")]
+    texts = [runtime("pool.h"), runtime("call.h")]
     return _immortal(build.library(build.Source(["\n".join(texts)]), compiler))
 
 

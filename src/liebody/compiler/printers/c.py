@@ -23,7 +23,7 @@ import numpy as np
 from ...base.arguments import OFF_UNIT
 from ...base.errors import GraphError
 from ..graph.graph import CONDITIONS, FUNCTIONS, Expr, Function
-from ..native.build import runtime
+from ..runtime import runtime
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many

@@ -14,7 +14,7 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,8 @@ from ...base.arguments import free_base, refuse_text
 from ...base.errors import ShapeError, pass_on_signals
 from ...base.texts import message_of
 from ..graph.graph import Expr, Function, Scalar
+from ..programs.program import Program
 from .c import identifier
-
-if TYPE_CHECKING:
-    from ..programs.program import Program
 
 PIECE = 500  # operations in one Python function
 FLOAT = np.dtype(float)
@@ -117,7 +115,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     Raises ShapeError where an array does not end in the shape of its input, or batches do not broadcast.
     """
     if not isinstance(function, Function):
-        return function.evaluate
+        return _compile_program(function)
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
@@ -149,6 +147,46 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     call.__name__ = call.__qualname__ = function.name
+    return call
+
+
+def _compile_program(program: Program) -> Callable[..., Any]:
+    """`program` as a call on NumPy arrays, pass by pass: the reference for what is printed as C.
+
+    Places that do not wait for each other are computed at once. Kernels use it where there is no compiler.
+    """
+    compiled: dict[Function, Callable[..., Any]] = {}  # the functions of passes, when they are first needed
+    shapes = {key: cells.shape for key, cells in program.inputs.items()}
+
+    def call(*arrays: Any) -> Any:
+        rows, batch = rows_of(program.name, shapes, arrays)
+        memory = program.memory(*batch)
+        for cells, row in zip(program.inputs.values(), rows, strict=True):
+            memory[..., program.positions(cells).ravel()] = row
+        for part, places in program.runs():
+            if part.function not in compiled:
+                compiled[part.function] = compile_numpy(part.function)
+            run = compiled[part.function]
+            count = places.stop - places.start
+            # Places become one more axis of the batch, the last one. A single place needs no axis, so that
+            # its state may be computed by Python's floats, which is faster.
+            lead = (count,) if count > 1 else ()
+            arguments = []
+            for a, symbols in zip(part.arguments, part.function.inputs.values(), strict=True):
+                values = memory[..., a[places]] if a.dtype.kind == "i" else a[places]
+                arguments.append(values.reshape((*values.shape[:-2], *lead, *symbols.shape)))
+            results = run(*arguments)
+            if len(part.function.outputs) == 1:
+                results = (results,)
+            for cells, value in zip(part.results, results, strict=True):
+                shape = cells[places].shape
+                if arguments:
+                    memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
+                else:  # a function without arguments has the same value at all places
+                    memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
+        outputs = [memory[..., program.positions(cells)][()] for cells in program.outputs.values()]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
     return call
 
 

@@ -20,7 +20,7 @@ import copy
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ from ...base.arguments import shape_of
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ShapeError
 from ..graph.graph import Function, Graph, signature, trace
-from ..printers.numpy_source import compile_numpy, rows_of
 
 Cells = NDArray[np.int64]
 """Numbers of cells of the memory, in any shape."""
@@ -132,7 +131,6 @@ class Program:
         self.starts: list[tuple[int, Any]] = []  # positions from which on cells begin with values
         self.blocks: list[tuple[int, int, int]] = []  # first position, rows, width of cells made at once
         self._known = np.empty(0, bool)  # whether a cell has a value after the passes so far
-        self._callables: dict[Function, Callable[..., Any]] = {}
         self.inputs: dict[str, Cells] = {key: self._new(shape, True) for key, shape in inputs.items()}
         self.blocks.clear()
 
@@ -338,21 +336,22 @@ class Program:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
 
-    def _runs(self) -> Iterator[tuple[Application, slice]]:
+    def runs(self) -> Iterator[tuple[Application, slice]]:
+        """The runs of all passes, in order: an application, and places that do not wait for each other."""
         return (run for step in self.passes for run in step.runs)
 
-    def _memory(self, *batch: int) -> Any:
-        """The cells at the start of a run, NaN where nothing is said."""
+    def memory(self, *batch: int) -> Any:
+        """The cells at the start, (*batch, size): their constants, and NaN for cells without a value."""
         memory = np.full((*batch, self.size), np.nan)
         for first, values in self.starts:
             memory[..., first : first + len(values)] = values
         return memory
 
     def _on_symbols(self, *arrays: Any) -> dict[str, Any]:
-        memory = self._memory().astype(object)
+        memory = self.memory().astype(object)
         for cells, array in zip(self.inputs.values(), arrays, strict=True):
             memory[self.positions(cells)] = array
-        for part, places in self._runs():
+        for part, places in self.runs():
             inputs = [x.shape for x in part.function.inputs.values()]
             for i in range(places.start, places.stop):
                 values = [memory[a[i]] if a.dtype.kind == "i" else a[i] for a in part.arguments]
@@ -361,37 +360,6 @@ class Program:
                 for cells, value in zip(part.results, computed, strict=True):
                     memory[cells[i]] = np.reshape(value, -1)
         return {key: memory[self.positions(cells)] for key, cells in self.outputs.items()}
-
-    def evaluate(self, *arrays: Any) -> Any:
-        """Run the program in NumPy, on float arrays of the shapes of its inputs or on batches of them.
-
-        Places that do not wait for each other are computed at once. This is the reference for what is
-        printed, and what runs where there is no compiler.
-        """
-        rows, batch = rows_of(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
-        memory = self._memory(*batch)
-        for cells, row in zip(self.inputs.values(), rows, strict=True):
-            memory[..., self.positions(cells).ravel()] = row
-        for part, places in self._runs():
-            if part.function not in self._callables:
-                self._callables[part.function] = compile_numpy(part.function)
-            run = self._callables[part.function]
-            inputs, outputs = (x.values() for x in (part.function.inputs, part.function.outputs))
-            lead = (places.stop - places.start,) if places.stop - places.start > 1 else ()
-            values = [memory[..., a[places]] if a.dtype.kind == "i" else a[places] for a in part.arguments]
-            values = [
-                x.reshape((*x.shape[:-2], *lead, *symbols.shape))
-                for x, symbols in zip(values, inputs, strict=True)
-            ]
-            computed = run(*values) if len(outputs) > 1 else (run(*values),)
-            for cells, value in zip(part.results, computed, strict=True):
-                shape = cells[places].shape
-                if values:
-                    memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
-                else:  # the same everywhere
-                    memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
-        results = [memory[..., self.positions(cells)][()] for cells in self.outputs.values()]
-        return results[0] if len(results) == 1 else tuple(results)
 
     def interface(self, cells: bool = True) -> Function:
         """A function with the same inputs and outputs, for loops around the program: its nodes are cells.
