@@ -52,7 +52,8 @@ else:
         def __get__(self, owner, kind=None):
             if owner is None:
                 return self
-            values, name = owner.__dict__, self.attrname
+            values = owner.__dict__
+            name = self.attrname
             with lock_of(owner, name):
                 try:
                     if name not in values:

@@ -87,7 +87,8 @@ def handlers_of(error: BaseException) -> set[types.CodeType]:
     handlers: set[types.CodeType] = set()
     trace = error.__traceback__
     while trace is not None:
-        code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
+        code = trace.tb_frame.f_code
+        values = trace.tb_frame.f_locals
         given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
         if code.co_flags & inspect.CO_VARARGS:
             given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
@@ -129,10 +130,12 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
 
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line outside of this library from which it was called."""
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
+    level = 2
     ours = "liebody.", "functools"  # which calls cached properties
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level += 1
     warnings.warn(text, category, stacklevel=level)
 
 

@@ -95,7 +95,8 @@ def in_threads(
     errors: list[BaseException] = []
     left = iter(range(len(given)))  # no other thread comes between its steps
     number = min(threads, len(given))
-    over, ends = [False] * number, [_thread.allocate_lock() for _ in range(number)]
+    over = [False] * number
+    ends = [_thread.allocate_lock() for _ in range(number)]
 
     def work(worker: int) -> None:
         try:
@@ -145,9 +146,11 @@ class _Outside:
     codes: Set[CodeType]
 
     def __call__(self, number: int, frame: Any) -> None:
-        inside, at = None, frame
+        inside = None
+        at = frame
         while at is not None:
-            inside, at = at if at.f_code in self.codes else inside, at.f_back
+            inside = at if at.f_code in self.codes else inside
+            at = at.f_back
         if inside is None:
             self.handler(number, frame)
         elif inside.f_back is None or sys.gettrace() is not None:

@@ -17,7 +17,8 @@ class Progress:
     """
 
     def __init__(self, wanted: bool | None, total: float, **style: Any) -> None:
-        self.total, self.bar = total, None
+        self.total = total
+        self.bar = None
         terminal = sys.stderr is not None and sys.stderr.isatty()
         if terminal if wanted is None else wanted:
             from tqdm import tqdm

@@ -108,12 +108,14 @@ def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
 
 def jvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
     """The directional derivative: the inputs of `function` and directions `d_<wrt>`; outputs d(output)."""
-    names, graph = _names(function, wrt), _graph(function)
+    names = _names(function, wrt)
+    graph = _graph(function)
     inputs = dict(function.inputs)
     seeds: dict[Expr, dict[int, Scalar]] = {}
     for name in names:
         _refuse_again(function, f"d_{name}")
-        symbols, E = inputs[name], along.get(name)
+        symbols = inputs[name]
+        E = along.get(name)
         direction = graph.symbols(f"d_{name}", symbols.shape if E is None else E.shape[-1:])
         change = np.asarray(direction if E is None else E @ direction, dtype=object)
         seeds.update((x, {0: d}) for x, d in zip(symbols.flat, change.flat, strict=True) if not is_zero(d))
@@ -125,7 +127,8 @@ def jvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProx
 
 def vjp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
     """The gradients of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
-    names, graph = _names(function, wrt), _graph(function)
+    names = _names(function, wrt)
+    graph = _graph(function)
     for key in function.outputs:
         _refuse_again(function, f"w_{key}")
     weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
@@ -156,11 +159,15 @@ def jacobian(
     entries = sum(y.size for y in function.outputs.values())
     if mode not in (None, "forward", "reverse"):
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
-    shapes, seeds, first = {}, {}, {}
+    shapes = {}
+    seeds = {}
+    first = {}
     count = 0
     for name in names:
-        symbols, E = function.inputs[name], along.get(name)
-        shapes[name], first[name] = symbols.shape if E is None else E.shape[-1:], count
+        symbols = function.inputs[name]
+        E = along.get(name)
+        shapes[name] = symbols.shape if E is None else E.shape[-1:]
+        first[name] = count
         rows = np.eye(symbols.size).astype(object) if E is None else E.reshape(symbols.size, -1)
         for x, row in zip(symbols.flat, rows, strict=True):
             seeds[x] = {count + k: d for k, d in enumerate(row) if not is_zero(d)}
@@ -177,7 +184,8 @@ def jacobian(
         for key, y in function.outputs.items():
             adjoints = [reverse(live([x]), {x: 1.0}) if type(x) is Expr else {} for x in y.flat]
             for name, shape in shapes.items():
-                symbols, E = function.inputs[name], along.get(name)
+                symbols = function.inputs[name]
+                E = along.get(name)
                 values = [_gradient(adjoint, symbols, E).reshape(-1) for adjoint in adjoints]
                 found[key, name] = np.array(values, dtype=object).reshape(y.shape + shape)
     outputs = {f"d_{key}_d_{name}": y for (key, name), y in found.items()}
@@ -189,7 +197,8 @@ def hessian(function: Function, wrt: str | Sequence[str], along: Along = Mapping
 
     Directions E_i that are fields, such as those of a group, need not commute: E_j (E_i f) stands at [i, j].
     """
-    names, outputs = _names(function, wrt), {}
+    names = _names(function, wrt)
+    outputs = {}
     first = jacobian(function, names, None, along)
     for number, (key, y) in enumerate(first.outputs.items()):
         own = Function(first.name, first.inputs, {key: y})

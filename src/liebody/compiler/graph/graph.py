@@ -92,14 +92,20 @@ class Graph:
     def new(self, op: str, args: tuple[Scalar, ...]) -> Expr:
         """The node `op(*args)`, known not to exist yet."""
         node = self.tables[op][args] = object.__new__(Expr)  # calling the class would cost a tenth of a trace
-        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        node.graph = self
+        node.op = op
+        node.args = args
+        node.index = self.size
         self.size += 1
         return node
 
     def fresh(self, op: str, args: tuple[Scalar, ...]) -> Expr:
         """A node that nothing else will find: it is in no table."""
         node = object.__new__(Expr)
-        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        node.graph = self
+        node.op = op
+        node.args = args
+        node.index = self.size
         self.size += 1
         return node
 
@@ -124,7 +130,9 @@ def _commuting(op: str, reduced: Callable[[Expr, Scalar], Scalar]) -> Callable[[
     """The method of a sum or product. Two plain nodes, the common case, come first; others are `reduced`."""
 
     def method(self: Expr, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
+        a = self
+        b = other
+        graph = self.graph
         if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
             args = (a, b) if a.index <= b.index else (b, a)
             found = graph.tables[op].get(args)
@@ -188,7 +196,9 @@ class Expr:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
+        a = self
+        b = other
+        graph = self.graph
         if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
             if a is b:
                 return 0.0
@@ -204,7 +214,8 @@ class Expr:
     def __rsub__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(other), self._number(self)
+        a = self._number(other)
+        b = self._number(self)
         if a == 0.0:
             return -b
         return b.args[0] + a if b.op == "neg" else self.graph.node("sub", a, b)
@@ -230,7 +241,8 @@ class Expr:
     def __truediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(self), self._number(other)
+        a = self._number(self)
+        b = self._number(other)
         if type(b) is float:
             if b == 0.0:
                 raise GraphError(f"the symbol {self!r} is divided by the constant zero")
@@ -246,7 +258,8 @@ class Expr:
     def __rtruediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(other), self._number(self)
+        a = self._number(other)
+        b = self._number(self)
         if a == 0.0:
             return 0.0
         return -(a / b.args[0]) if b.op == "neg" else self.graph.node("div", a, b)
@@ -266,10 +279,13 @@ class Expr:
         if exponent < 0:
             return 1.0 / self**-exponent
         n, half = divmod(exponent, 1)
-        square, power, n = self, self.sqrt() if half else 1.0, int(n)
+        square = self
+        power = self.sqrt() if half else 1.0
+        n = int(n)
         while n:  # binary powers
             power = square * power if n & 1 else power
-            square, n = square * square if n > 1 else square, n >> 1
+            square = square * square if n > 1 else square
+            n >>= 1
         return power
 
     # -- functions, so that both numpy.sin and liebody.scalars.sin find them -----------------------------
@@ -278,7 +294,8 @@ class Expr:
         """The function `name` of `operands`, this symbol among them."""
         if name == "where":
             condition = self._condition(operands[0])
-            a, b = self._number(operands[1]), self._number(operands[2])
+            a = self._number(operands[1])
+            b = self._number(operands[2])
             if type(condition) is not Expr:
                 return a if condition else b
             same = a is b or (type(a) is type(b) is float and a == b)
@@ -338,7 +355,8 @@ class Expr:
     def _compare(self, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return NotImplemented
-        a, b = self._number(a), self._number(b)
+        a = self._number(a)
+        b = self._number(b)
         if a is b:
             return op != "lt"
         return self.graph.node(op, *(sorted((a, b), key=_position) if op == "eq" else (a, b)))
@@ -353,7 +371,8 @@ class Expr:
         """This condition `op` another one, which decides alone where it is known to be `decisive`."""
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._condition(self), self._condition(other)
+        a = self._condition(self)
+        b = self._condition(other)
         if type(b) is bool or a is b:
             return b if b is decisive else a
         return self.graph.node(op, *sorted((a, b), key=_position))
@@ -361,10 +380,13 @@ class Expr:
     def __xor__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._condition(self), self._condition(other)
+        a = self._condition(self)
+        b = self._condition(other)
         return (a & ~b) | (~a & b) if type(b) is Expr else (~a if b else a)
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
 
     def __invert__(self) -> Any:
         return self.args[0] if self.op == "not" else self.graph.node("not", self._condition(self))
@@ -638,7 +660,8 @@ def undisturbed() -> Iterator[None]:
 
     Handlers of signals run between operators of symbols alone (`outside_of`).
     """
-    collecting, thread = gc.isenabled(), threading.get_ident()
+    collecting = gc.isenabled()
+    thread = threading.get_ident()
     try:
         if collecting:
             _undisturbed.add(thread)

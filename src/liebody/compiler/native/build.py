@@ -183,7 +183,8 @@ def library_digest() -> str:
 
     It is kept itself, by the sizes and times of all files; where one of these has changed they are read.
     """
-    folders, files = [str(Path(__file__).parents[2])], []
+    folders = [str(Path(__file__).parents[2])]
+    files = []
     for folder in folders:
         with os.scandir(folder) as items:
             for item in items:
@@ -251,11 +252,10 @@ def _compiled(key: str, source: Source, compiler: Compiler) -> ctypes.CDLL:
     with cache.workplace() as folder:
         for k, unit in enumerate(source.units):
             (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
-        built, names = (
-            folder / f"kernel{cache.SUFFIX}",
-            [str(folder / f"unit{k}") for k in range(len(source.units))],
-        )
-        command, advice = [*compiler.command, *source.flags], source.advice
+        built = folder / f"kernel{cache.SUFFIX}"
+        names = [str(folder / f"unit{k}") for k in range(len(source.units))]
+        command = [*compiler.command, *source.flags]
+        advice = source.advice
         if len(names) == 1:
             _run(folder, advice, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
         else:
@@ -373,7 +373,11 @@ def check_numbers(compiler: Compiler) -> None:
 
 def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
     """In words, what `numbers` of runtime/probe.h computes otherwise than Python."""
-    one, tiny, small, half, (a, b, c) = 1.0, 2.0**-53, sys.float_info.min, 0.5, (2.7, 49.0, -1.3)
+    one = 1.0
+    tiny = 2.0**-53
+    small = sys.float_info.min
+    half = 0.5
+    a, b, c = (2.7, 49.0, -1.3)
     x = [math.nan, math.inf, -0.0, one, tiny, small, half, a, b, c]
     expected = {
         "NaN": [1.0],
@@ -389,7 +393,8 @@ def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
     }
     y = (ctypes.c_double * sum(map(len, expected.values())))()
     probe.numbers((ctypes.c_double * len(x))(*x), y)
-    computed, wrong = iter(y), []
+    computed = iter(y)
+    wrong = []
     for words, values in expected.items():
         round_off = 1e-15 if words == "functions of math.h" else 0.0
         pairs = [(next(computed), value) for value in values]

@@ -40,7 +40,8 @@ except ImportError:  # on Windows
 
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # of libraries
 PREFIX = "liebody-tmp-"  # of what is being made
-TAG, LOCK = "CACHEDIR.TAG", "lock"
+TAG = "CACHEDIR.TAG"
+LOCK = "lock"
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# compiled kernels of liebody; may be removed\n"
 OURS = re.compile(r"([0-9a-f]{40})\.(so|dll|sum|path|json)|tmp-\w+").fullmatch
 LIMIT = "1 GB"
@@ -258,7 +259,8 @@ def recall(key: str, suffix: str) -> bytes | None:
     except OSError as error:
         pass_on_signals(error)
         return None
-    first, content = content[:65], content[65:]
+    first = content[:65]
+    content = content[65:]
     if first != _seal(key, suffix, content):
         return None
     _note_use(path)
@@ -444,7 +446,9 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
     """
     _remove_leftovers()
     known = entries()  # takes a while, in which other processes find theirs
-    total, removed, freed = sum(entry.size for entry in known), 0, 0
+    total = sum(entry.size for entry in known)
+    removed = 0
+    freed = 0
     if total <= most and not other_versions:
         return 0, 0
     with _no_pruning(wait, pruning=True) as alone:
@@ -462,13 +466,15 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
             except OSError as error:
                 pass_on_signals(error)
                 continue
-            removed, freed = removed + 1, freed + entry.size
+            removed += 1
+            freed += entry.size
         return removed, freed
 
 
 def by_version() -> dict[str, tuple[int, int]]:
     """Of each version of liebody how many libraries there are, and their bytes; of notes under ""."""
-    counts, sizes = Counter[str](), Counter[str]()
+    counts = Counter[str]()
+    sizes = Counter[str]()
     for entry in entries():
         version = entry.version
         counts[version] += 1

@@ -77,7 +77,8 @@ class External:
 
     def jacobian(self) -> External:
         """By each input, a matrix for each output: rows and columns are entries in CasADi's order."""
-        function, blocks = self.function, {}
+        function = self.function
+        blocks = {}
         for key, y in self.outputs.items():
             for wrt, x in self.inputs.items():
                 blocks[f"jac_{key}_{wrt}"] = np.zeros((y.size, x.size))

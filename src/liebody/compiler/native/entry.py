@@ -23,7 +23,9 @@ from . import build, pool
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 # PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
-NEW_ARRAY, AS_ARRAY, NEW_SCALAR = 93, 69, 60
+NEW_ARRAY = 93
+AS_ARRAY = 69
+NEW_SCALAR = 60
 OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
 ONE = 1  # of which CPython has one object
 HEAD, ARGUMENT = 5, 4  # words of the structures `Kernel` and `Argument` of runtime/call.h
@@ -48,10 +50,13 @@ def available() -> bool:
     """Whether arrays of this interpreter have the layout that the entry reads."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 2 * ctypes.sizeof(ctypes.c_void_p):
         return False
-    probe, numbers = np.zeros((3, 5)), (0.625, np.float64(0.625))
+    probe = np.zeros((3, 5))
+    numbers = (0.625, np.float64(0.625))
     seen = _Array.from_address(id(probe))
-    count, weak = seen.count, seen.weak_references
-    other, reference = probe, weakref.ref(probe)
+    count = seen.count
+    weak = seen.weak_references
+    other = probe
+    reference = weakref.ref(probe)
     return (
         seen.type == id(np.ndarray)
         and seen.data == probe.ctypes.data
@@ -129,7 +134,8 @@ def builtin(
         if sys.platform != "win32"
         else ctypes.pythonapi.PyCFunction_NewEx
     )
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     bound = [x for name, value in options.items() for x in (sys.intern(name), value)]
     return make(ctypes.addressof(definition), (general, kernel, last, *bound), None)
 
@@ -149,7 +155,8 @@ def _address(function: Any) -> int:
 @functools.cache
 def _table(compiler: build.Compiler) -> Any:
     """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
-    api, functions = ctypes.pythonapi, pool.numpy_functions()
+    api = ctypes.pythonapi
+    functions = pool.numpy_functions()
     known = (np.ndarray, float, np.float64, list, tuple, np.dtype(float), OUT, THREADS, ONE)
     table = (
         *map(id, known),

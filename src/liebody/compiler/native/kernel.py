@@ -86,7 +86,10 @@ class Kernel:
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
-        self._given, self.guard, self.recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
+        self._given = function
+        self.guard = guard or Guard()
+        self.recipe = recipe
+        self.__doc__ = doc or None
         words = [recipe, str(self.dtype), self.guard.compiled] if recipe else []
         self._libraries = Libraries(self._source, words, self._use, self._single)
         self._loops = self._libraries.made  # those that are loaded
@@ -399,7 +402,8 @@ class Kernel:
 
     def _check(self, rows: list[Any], batch: tuple[int, ...], share: float = 1.0) -> None:
         """Raise an error where an input breaks the guard, or is beyond a share of what it allows."""
-        inputs, guard = dict(zip(self.inputs, rows, strict=True)), self.guard
+        inputs = dict(zip(self.inputs, rows, strict=True))
+        guard = self.guard
 
         def where(name: str, row: int, first: int, size: int = 1) -> str:
             """Some entries of a row of an input: `q[3:7] of state 2`."""
@@ -433,7 +437,8 @@ class Kernel:
                 expected = f"1{order}"
                 advice = quaternion_remedy(inputs[name][row], first, poses, f"normalize {whole} first")
                 if guard.tolerance is None:
-                    expected, advice = "a length that has a direction", f"a zero {what} is no orientation"
+                    expected = "a length that has a direction"
+                    advice = f"a zero {what} is no orientation"
                 raise ConfigurationError(
                     f"{self.name}: the {what} {where(name, row, first, size)} has norm "
                     f"{math.sqrt(square[row]):.9g}, expected {expected}; {advice}"
@@ -488,7 +493,8 @@ class Buffer:
     """
 
     def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:
-        self.kernel, self.batch = kernel, shape_of("a batch", batch)
+        self.kernel = kernel
+        self.batch = shape_of("a batch", batch)
         self._own = threading.local()
         self._arrays()  # so that memory that is not there is missed here
 
@@ -506,7 +512,9 @@ class Buffer:
             views = [array.view() for array in arrays]
             for view in views:
                 view.flags.writeable = False
-            self._own.arrays, self._own.views, self._own.filled = arrays, views, False
+            self._own.arrays = arrays
+            self._own.views = views
+            self._own.filled = False
             return arrays, views
 
     def __call__(self, *arrays: Any, threads: int = 1) -> Any:

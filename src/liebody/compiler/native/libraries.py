@@ -69,7 +69,10 @@ class Libraries:
         ready: Callable[[ctypes.CDLL, bool], None] = lambda library, many: None,
         single: bool = False,
     ) -> None:
-        self._source, self._recipe, self._ready, self._single = source, recipe, ready, single
+        self._source = source
+        self._recipe = recipe
+        self._ready = ready
+        self._single = single
         self.made: dict[bool, ctypes.CDLL] = {}
 
     @cached_property
@@ -101,7 +104,8 @@ class Libraries:
     def _compiled(self, many: bool) -> ctypes.CDLL:
         assert self.compiler is not None
         build.check_numbers(self.compiler)
-        lanes, note = self.lanes(many), None
+        lanes = self.lanes(many)
+        note = None
         if self._recipe:
             note = build.note(*self._recipe, f"over {lanes}", self.compiler.identity)
         library = build.library(undisturbed()(lambda: self._source(lanes)), self.compiler, note)

@@ -30,7 +30,8 @@ def numpy_functions() -> Any:
     from numpy._core import _multiarray_umath as table_of  # type: ignore[attr-defined]
 
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    pointer.restype = ctypes.c_void_p
+    pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     address = pointer(table_of._ARRAY_API, None)
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 
@@ -49,7 +50,8 @@ def library(compiler: build.Compiler) -> ctypes.CDLL:
 def handler(compiler: build.Compiler) -> Any:
     """The pool as NumPy takes allocators, a capsule."""
     make = ctypes.pythonapi.PyCapsule_New
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     return _immortal(make(ctypes.addressof(ctypes.c_char.in_dll(library(compiler), "pool")), CAPSULE, None))
 
 

@@ -252,7 +252,8 @@ def straight_line(
                 if free:
                     spot = heapq.heappop(free)
                 else:
-                    spot, body.places = body.places, body.places + 1
+                    spot = body.places
+                    body.places += 1
                 place[node] = spot
                 ending.setdefault(last[node], []).append(spot)
                 writes = True
@@ -446,7 +447,8 @@ def _in_pieces(
     fixed   statements before the body
     work    declaration of the work array as an argument
     """
-    names, pieces = [x.split()[-1].lstrip("*") for x in takes], body.pieces
+    names = [x.split()[-1].lstrip("*") for x in takes]
+    pieces = body.pieces
     head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
     if len(pieces) == 1:
         lines = [*fixed, *pieces[0]]
@@ -570,7 +572,8 @@ def over_lanes(
     numbers are in `constants` are `const real *`, the same in all lanes.
     """
     dialect = dialect or lanes_dialect(False)
-    T, real = dialect.value, dialect.real
+    T = dialect.value
+    real = dialect.real
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     entries = [
@@ -627,7 +630,8 @@ class Plan:
     """Where the batch loop keeps inputs and results, and the loop itself."""
 
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
-        self.lanes, self.dialect = lanes, dialect
+        self.lanes = lanes
+        self.dialect = dialect
         self.inputs = {key: array.size for key, array in function.inputs.items()}
         self.outputs = [list(array.flat) for array in function.outputs.values()]
         names = [f"x{k}" for k in range(len(self.inputs))]

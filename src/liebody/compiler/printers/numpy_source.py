@@ -93,9 +93,11 @@ def numpy_source(function: Function) -> str:
     if len(nodes) <= PIECE:
         return f"def {name}({', '.join(parameters)}):\n{''.join(map(statement, nodes))}{returned}"
 
-    pieces, calls = [], []
+    pieces = []
+    calls = []
     for k in range(0, len(nodes), PIECE):
-        piece, after = nodes[k : k + PIECE], k + PIECE
+        piece = nodes[k : k + PIECE]
+        after = k + PIECE
         inside = set(piece)
         needed = dict.fromkeys(a for node in piece for a in node.args if type(a) is Expr and a not in inside)
         kept = [node for node in piece if last_use[node] >= after]
@@ -203,7 +205,8 @@ def arrays_of(
     """
     if len(given) != len(shapes):
         raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(given)}")
-    arrays, leading = [], []
+    arrays = []
+    leading = []
     for (key, shape), x in zip(shapes.items(), given, strict=True):
         try:
             array = np.asarray(x)

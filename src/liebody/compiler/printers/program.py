@@ -114,13 +114,15 @@ class _Text:
         piece: int = PIECE,
         wide: bool = False,
     ) -> None:
-        self.name, self.dialect = name, dialect or lanes_dialect(False)
+        self.name = name
+        self.dialect = dialect or lanes_dialect(False)
         single = [step.parts[0] for step in program.passes if wide and len(step.parts) == 1]
         self._over_lanes = {part for part in single if _is_wide(part)}
         self.lines: list[str] = []
         self._tables: dict[tuple[str, ...], tuple[str, str]] = {}
         self._schedule = schedule = Schedule(program, list(results.values()), self._over_lanes)
-        self._arrays, self.size = ["w", *arguments, *results], schedule.size
+        self._arrays = ["w", *arguments, *results]
+        self.size = schedule.size
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
             positions = program.positions(cells).ravel()
             if cells.size and schedule.space[positions[0]] == 0:
@@ -150,7 +152,8 @@ class _Text:
                     source = self._arrays[space[entries[0]]]
                     self._copy(key, entries, source, schedule.spot[positions[entries]])
         tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
-        forms, lines = list(self._forms.values()), "\n".join(self.lines)
+        forms = list(self._forms.values())
+        lines = "\n".join(self.lines)
         if self.dialect.value != "T":  # compilers warn of functions that are nowhere called
             forms = [form for form in forms if f"{form.name}(" in lines]
         self.functions = [*tables, *(text for form in forms for text in form.text(self.dialect, piece))]
@@ -179,9 +182,11 @@ class _Text:
     def _begin(self, cells: Any, values: Any) -> None:
         """Statements that give cells their values at the start."""
         needed = self._schedule.space[cells] == 0
-        spots, values = self._schedule.spot[cells[needed]], values[needed]
+        spots = self._schedule.spot[cells[needed]]
+        values = values[needed]
         order = np.argsort(spots)
-        spots, values = spots[order], values[order]
+        spots = spots[order]
+        values = values[order]
         for run in np.split(np.arange(len(spots)), np.flatnonzero(np.diff(spots) != 1) + 1):
             if not len(run):
                 continue
@@ -204,7 +209,8 @@ class _Text:
         if loop.unrolled:
             ((start, stop),) = loop.runs
             head = f"for (int k = {start}; k < {stop}; k++) {{"
-            before, after = self._singly(loop, range(start)), self._singly(loop, range(stop, loop.length))
+            before = self._singly(loop, range(start))
+            after = self._singly(loop, range(stop, loop.length))
             return [*before, head, *_indented(body), "}", *after]
         lines = []
         if loop.runs:
@@ -244,7 +250,8 @@ class _Text:
 
     def _segment(self, segment: Segment) -> list[str]:
         """The statements for iteration k: everything is loaded, computed, and stored."""
-        T, iterations = self.dialect.value, segment.iterations
+        T = self.dialect.value
+        iterations = segment.iterations
         symbols: dict[Expr, str] = {}
         targets: dict[Expr, list[str]] = {}
         before: list[str] = []
@@ -282,8 +289,11 @@ class _Text:
 
     def _place(self, part: Application, places: Any) -> list[str]:
         """The statements for place i, one of `places`."""
-        T, form = self.dialect.value, self._forms[self._form(part)]
-        given, before, after = [], [], []
+        T = self.dialect.value
+        form = self._forms[self._form(part)]
+        given = []
+        before = []
+        after = []
         for k, a in enumerate(part.arguments):
             if a.dtype.kind == "f":
                 given.append(self._constants(a[:, form.free[k]], places))
@@ -315,8 +325,13 @@ class _Text:
 
     def _lanes(self, part: Application) -> list[str]:
         """A loop over places that are lanes, WIDE at a time; some come twice where these do not fit."""
-        form, places, n = self._forms[self._form(part)], np.arange(part.places), part.places
-        given, made, before, after = [], [], [], []
+        form = self._forms[self._form(part)]
+        places = np.arange(part.places)
+        n = part.places
+        given = []
+        made = []
+        before = []
+        after = []
         for k, a in enumerate(part.arguments):
             given.append(f"a{k}")
             if a.dtype.kind == "f":
@@ -342,11 +357,14 @@ class _Text:
 
     def _each_lane(self, move: str, name: str, cells: Any) -> list[str]:
         """Statements that take vectors name[j] from the cells (places, size), or give them to those."""
-        lines, plan, places = [], self._schedule, np.arange(len(cells))
+        lines = []
+        plan = self._schedule
+        places = np.arange(len(cells))
         for j, column in enumerate(cells.T):
             found = line(places, plan.spot[column])
             if found is None:
-                here, lane = self._cell(column, places, "i"), f"{name}[{j}][l]"
+                here = self._cell(column, places, "i")
+                lane = f"{name}[{j}][l]"
                 lines.append(f"EACH_PLACE({f'{lane} = {here}' if move == 'take' else f'{here} = {lane}'});")
             else:
                 at = f"{self._arrays[plan.space[column[0]]]} + {found[0]}"
@@ -363,7 +381,8 @@ class _Text:
 
     def _follow(self, cells: Any) -> bool:
         """Whether the cells of each place, (places, size), follow each other."""
-        space, spot = self._schedule.space[cells], self._schedule.spot[cells]
+        space = self._schedule.space[cells]
+        spot = self._schedule.spot[cells]
         return bool((space == space[0, 0]).all() and (np.diff(spot, axis=1) == 1).all())
 
     def _pointer(self, cells: Any, places: Any) -> str:
@@ -381,7 +400,8 @@ class _Text:
     def _index(self, cells: Any, x: Any, counter: str) -> str:
         """Where a cell is in its array."""
         plan = self._schedule
-        turn, origin = plan.turns[cells[0]], plan.origin[cells[0]]
+        turn = plan.turns[cells[0]]
+        origin = plan.origin[cells[0]]
         if turn > 1 and (plan.origin[cells] == origin).all() and line(x, plan.spot[cells]) is None:
             found = line(x, plan.row[cells])
             if found is not None:
@@ -395,7 +415,8 @@ class _Text:
         """The entry of whole numbers (n,) where a counter has the value x (n,)."""
         found = line(x, values)
         if found is None:  # by a table, which others share that are lines over it
-            start, step = int(values.min()), int(np.gcd.reduce(values - values.min()))
+            start = int(values.min())
+            step = int(np.gcd.reduce(values - values.min()))
             entries = np.zeros(int(x.max()) + 1, int)
             entries[x] = (values - start) // step
             counter = f"{self._named('int', map(str, entries.tolist()))}[{counter}]"
@@ -428,13 +449,16 @@ class _Form:
     ) -> None:
         self.shared = shared
         self.rare = all(rare)  # beside straight lines that do the same
-        self.name, self.parts, self.function = name, parts, parts[0].function
+        self.name = name
+        self.parts = parts
+        self.function = parts[0].function
         self.free = {}  # of each constant argument: the entries that differ from place to place
         self._fixed = {}
         for k, a in enumerate(parts[0].arguments):
             if a.dtype.kind == "f":
                 rows = np.concatenate([part.arguments[k] for part in parts])
-                self.free[k], self._fixed[k] = ~(rows == rows[0]).all(axis=0), rows[0]
+                self.free[k] = ~(rows == rows[0]).all(axis=0)
+                self._fixed[k] = rows[0]
 
     @cached_property
     def folded(self) -> Function:
@@ -466,7 +490,8 @@ class _Form:
 
 def _is_wide(part: Application) -> bool:
     """Whether the places of a part may be lanes: many, in any order, of arithmetic that is worth it."""
-    operations, arrays = part.function.operations, (*part.arguments, *part.results)
+    operations = part.function.operations
+    arrays = (*part.arguments, *part.results)
     return (
         part.places >= FEW
         and sum(operations.values()) >= WORTH * sum(x.shape[1] for x in arrays if not _is_shared(x))

@@ -65,7 +65,9 @@ class FlatLayout(Sendable):
         for name in defaults:
             if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name) or not name.isprintable():
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind, self.checks, self.needed = kind, dict(checks), needed
+        self.kind = kind
+        self.checks = dict(checks)
+        self.needed = needed
         self.defaults = {
             name: floats(f"{kind} {name}", value, finite=name not in needed)
             for name, value in defaults.items()
@@ -89,7 +91,8 @@ class FlatLayout(Sendable):
     @cached_property
     def type(self) -> Any:
         """The named tuples that `read` gives."""
-        kind, fields = self.kind, list(self.fields.values())
+        kind = self.kind
+        fields = list(self.fields.values())
 
         def unknown(parts: Any, name: str) -> NoReturn:
             raise UnknownName(f"there is no {kind} {name!r} that has a value; {known(fields, name)}")

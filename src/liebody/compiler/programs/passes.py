@@ -71,7 +71,8 @@ class Kind:
     """
 
     def __init__(self, function: Function, slots: list[int]) -> None:
-        self.function, self.slots = function, slots
+        self.function = function
+        self.slots = slots
         self.work = work_of(function)
 
 
@@ -101,7 +102,9 @@ class StepPlan:
     def __init__(
         self, function: Function, graph: Graph, calls: Sequence[Place] = (), straight: bool = False
     ) -> None:
-        self._function, self._graph, self._calls = function, graph, calls
+        self._function = function
+        self._graph = graph
+        self._calls = calls
         ends = [x for y in function.outputs.values() for x in y.ravel().tolist() if type(x) is Expr]
         between = self._live(ends)
         self._places = (self._with_lines if straight else self._with_expressions)(between, ends)
@@ -232,7 +235,8 @@ class StepPlan:
 
     def program(self) -> Program:
         """The program, whose passes are kinds, or kinds that take turns where they wait for each other."""
-        function, size = self._function, self._graph.size
+        function = self._function
+        size = self._graph.size
         program = Program(function.name, {key: x.shape for key, x in function.inputs.items()})
         self._cell = np.full(size, -1, np.int64)  # of each node
         for key, symbols in function.inputs.items():
@@ -312,7 +316,8 @@ class StepPlan:
             within += np.bincount(part.reads.ravel(), minlength=len(within))
         wanted = (self._readers > 0) | self._outputs
         leaving = (self._readers > within) | self._outputs
-        groups, shared = [], []
+        groups = []
+        shared = []
         for part in parts:
             used, taken, left = (x[part.values] for x in (wanted, within > 0, leaving))
             passed = taken.any(axis=0) & (4 * left.sum(axis=0) <= len(left)) & (len(parts) > 1)
@@ -365,7 +370,8 @@ class StepPlan:
 
     def _call(self, part: _Members, values: list[Array]) -> Call:
         """A call of a kind, with its cells in runs that follow each other."""
-        cells, numbers = self._cell[part.reads], part.numbers
+        cells = self._cell[part.reads]
+        numbers = part.numbers
         groups = _by_stride(cells)
         written = [np.flatnonzero(group) for group in values]
         arguments = [cells[:, of] for of in groups] + ([numbers] if numbers.size else [])
@@ -388,7 +394,8 @@ class _Members:
     """Places of a kind: the indices of the nodes that they read and compute, and their numbers, by rows."""
 
     def __init__(self, kind: Kind, places: list[Place]) -> None:
-        n, self.kind = len(places), kind
+        n = len(places)
+        self.kind = kind
         self.reads = np.array([place.reads for place in places], np.int64).reshape(n, -1)
         self.numbers = np.array([place.numbers for place in places], float).reshape(n, -1)
         self.values = np.array([place.values for place in places], np.int64).reshape(n, -1)
@@ -397,14 +404,17 @@ class _Members:
         """Those of these rows."""
         other = object.__new__(_Members)
         other.kind = self.kind
-        other.reads, other.numbers, other.values = self.reads[rows], self.numbers[rows], self.values[rows]
+        other.reads = self.reads[rows]
+        other.numbers = self.numbers[rows]
+        other.values = self.values[rows]
         return other
 
 
 def _expression_kind(lines: list[Any], numbers: int, nodes: int) -> Kind:
     """The kind of expressions that are computed line by line, the last one being the result."""
     graph = Graph()
-    c, x = graph.symbols("c", (numbers,)), graph.symbols("x", (nodes,))
+    c = graph.symbols("c", (numbers,))
+    x = graph.symbols("x", (nodes,))
     values: list[Any] = []
     sources = {"line": values, "c": c, "x": x}
     for op, *words in lines:
@@ -422,7 +432,8 @@ def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
 
     Conditions of earlier lines, which are no numbers that a memory could hold, are computed again.
     """
-    inside, pending = set(nodes), list(nodes)
+    inside = set(nodes)
+    pending = list(nodes)
     while pending:
         for a in pending.pop().args:
             if type(a) is Expr and a.op in CONDITIONS and a not in inside:
@@ -431,7 +442,8 @@ def _line(nodes: list[Expr], wanted: set[Expr]) -> Place:
     leaves = sorted({a for x in inside for a in x.args if type(a) is Expr} - inside, key=INDEX)
     ends = [x for x in nodes if x in wanted and x.op not in CONDITIONS]
     graph = Graph()
-    x, c = graph.symbols("x", (len(leaves),)), graph.symbols("c", (0,))
+    x = graph.symbols("x", (len(leaves),))
+    c = graph.symbols("c", (0,))
     value: dict[Any, Any] = dict(zip(leaves, x, strict=True))
     for node in sorted(inside, key=INDEX):
         value[node] = OPERATIONS[node.op](*(value[a] if type(a) is Expr else a for a in node.args))

@@ -93,9 +93,11 @@ class Pass:
         done = [0] * len(self.parts)
         last: dict[int, int] = {}  # the run that wrote a cell
         for number in self.order.tolist():
-            part, place = self.parts[number], done[number]
+            part = self.parts[number]
+            place = done[number]
             done[number] += 1
-            reads, writes = part.reads[place].tolist(), part.writes[place].tolist()
+            reads = part.reads[place].tolist()
+            writes = part.writes[place].tolist()
             now = len(runs) - 1
             if runs and runs[-1][0] is part and all(last.get(cell) != now for cell in reads):
                 runs[-1] = part, slice(runs[-1][1].start, place + 1)
@@ -154,7 +156,8 @@ class Program:
     def constants(self, values: Any) -> Cells:
         """New cells that have these values at the start of each run."""
         values = np.asarray(values, float)
-        first, cells = self.size, self._new(values.shape, True)
+        first = self.size
+        cells = self._new(values.shape, True)
         if self.starts and self.starts[-1][0] + len(self.starts[-1][1]) == first:
             first, before = self.starts.pop()
             values = np.concatenate([before, values.ravel()])
@@ -171,7 +174,8 @@ class Program:
 
     def _new(self, shape: int | Sequence[int], known: bool) -> Cells:
         shape = shape_of(f"cells of {self.name}", shape)
-        count, rows = math.prod(shape), shape[0] if shape else 1
+        count = math.prod(shape)
+        rows = shape[0] if shape else 1
         if count:
             self.blocks.append((self.size, rows, count // rows))
         cells = self._base + self.size + np.arange(count).reshape(shape)
@@ -256,7 +260,8 @@ class Program:
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise ShapeError(f"{self.name}: {function.name} has different numbers of places ({listed})")
         lead = tuple(counts.values())[:1]
-        places, count = math.prod(lead), len(arguments)
+        places = math.prod(lead)
+        count = len(arguments)
         written = tuple(x is not None for x in arrays[count:])
         flat = []
         for k, shape in enumerate(shapes):
@@ -319,7 +324,8 @@ class Program:
     def over(self, inputs: Mapping[str, Cells], outputs: Mapping[str, Cells]) -> Program:
         """The same over other arrays of its cells, such as these in another order."""
         other = copy.copy(self)
-        other.inputs, other.outputs = dict(inputs), dict(outputs)
+        other.inputs = dict(inputs)
+        other.outputs = dict(outputs)
         return other
 
     # -- what it computes ---------------------------------------------------------------------------------

@@ -254,13 +254,15 @@ class StepKind(Kind):
         c = graph.symbols("c", (sum(_count(tokens, "c") for tokens in own),))
         x = graph.symbols("x", (len(set(pattern)),))
         made: list[Array] = []
-        numbers, nodes = c, x[pattern]
+        numbers = c
+        nodes = x[pattern]
         for tokens in forms:
             if isinstance(tokens, int):
                 made.append(made[tokens])
                 continue
             made.append(_filled(tokens, numbers, nodes))
-            numbers, nodes = numbers[_count(tokens, "c") :], nodes[_count(tokens, "x") :]
+            numbers = numbers[_count(tokens, "c") :]
+            nodes = nodes[_count(tokens, "x") :]
         self._arrays: list[Array] = []
         self.structure = _taken_apart(step(*_put_together(structure, iter(made))), self._arrays)
         name = step.__name__.lstrip("_")

@@ -70,7 +70,8 @@ class Segment:
 
     def take(self, turns: Turns) -> bool:
         """Append a part; False where it must come after what the segment has stored."""
-        part, places = turns.part, turns.places(self.iterations)
+        part = turns.part
+        places = turns.places(self.iterations)
         cells = [
             column for a in (*part.arguments, *part.results) if a.dtype.kind == "i" for column in a[places].T
         ]
@@ -158,7 +159,8 @@ class Loop:
     """
 
     def __init__(self, size: int, step: Pass, closed: bool = False) -> None:
-        self.step, self.closed = step, closed
+        self.step = step
+        self.closed = closed
         self.alternating = len(step.parts) > 1
         self.turns: list[Turns] = []
         self._written, self._read = np.full(size, -1), np.full(size, -1)  # when each cell was, last
@@ -181,7 +183,9 @@ class Loop:
         parts = [*(turns.part for turns in self.turns), part]
         if sum(sum(p.function.operations.values()) for p in parts) > BODY:
             return False
-        turn, reads, writes = np.arange(part.places)[:, None], part.reads, beside(part.results, part.places)
+        turn = np.arange(part.places)[:, None]
+        reads = part.reads
+        writes = beside(part.results, part.places)
         after = [self._written[reads] - turn, self._written[writes] - turn, self._read[writes] - turn]
         first = max(int(x.max(initial=0)) for x in after)  # after all that it depends on
         if first + part.places > max(self.length, part.places) + SLACK:
@@ -226,7 +230,8 @@ class Loop:
         ]
         second = np.diff(np.concatenate(columns), n=2, axis=1) != 0  # about iterations start + 1 ...
         bends = np.flatnonzero(second.any(axis=0))
-        low, high = bends[bends < SLACK], bends[bends >= second.shape[1] - SLACK]
+        low = bends[bends < SLACK]
+        high = bends[bends >= second.shape[1] - SLACK]
         if len(low) + len(high) < len(bends) or second.shape[1] < 4 * SLACK:
             return start, stop
         before = int(low.max()) + 1 if len(low) else 0
@@ -294,7 +299,8 @@ class Schedule:
     def __init__(
         self, program: Program, results: list[Any], apart: Collection[Application] = frozenset()
     ) -> None:
-        self.program, self.results = program, results
+        self.program = program
+        self.results = results
         self.inputs = [program.positions(cells).ravel() for cells in program.inputs.values()]
         self.loops: list[Loop] = []
         for step in program.passes:
@@ -307,15 +313,21 @@ class Schedule:
         self._drop()
         self._accesses = [(k, access) for k, loop in enumerate(self.loops) for access in loop.accesses()]
         size = program.size
-        self.space, self.spot, self.turns = np.full(size, -1), np.zeros(size, int), np.zeros(size, int)
-        self.row, self.origin, self.stride = np.zeros(size, int), np.zeros(size, int), np.zeros(size, int)
+        self.space = np.full(size, -1)
+        self.spot = np.zeros(size, int)
+        self.turns = np.zeros(size, int)
+        self.row = np.zeros(size, int)
+        self.origin = np.zeros(size, int)
+        self.stride = np.zeros(size, int)
         self._column = np.full(size, -1)  # of each cell: the number of the column of its block
         columns = 0
         for first, rows, width in program.blocks:
             cells = np.arange(rows * width)
-            self._column[first + cells], self.row[first + cells] = columns + cells % width, cells // width
+            self._column[first + cells] = columns + cells % width
+            self.row[first + cells] = cells // width
             columns += width
-        self.start, self.constant = np.zeros(size), np.zeros(size, bool)
+        self.start = np.zeros(size)
+        self.constant = np.zeros(size, bool)
         for first, values in program.starts:
             self.start[first : first + len(values)] = values
             self.constant[first : first + len(values)] = True
@@ -346,9 +358,12 @@ class Schedule:
 
         Cells that have values at the start are used before all loops, results after.
         """
-        size, end = self.program.size, len(self.loops)
-        self._born, self._dead = np.full(size, end), np.full(size, -1)
-        self._begin, self._last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
+        size = self.program.size
+        end = len(self.loops)
+        self._born = np.full(size, end)
+        self._dead = np.full(size, -1)
+        self._begin = np.full(size, np.iinfo(np.int64).max)
+        self._last = np.full(size, -1)
         for number, access in self._accesses:
             np.minimum.at(self._born, access.cells, number)
             np.maximum.at(self._dead, access.cells, number)
@@ -367,7 +382,8 @@ class Schedule:
 
         These are written, or read by one operand together with other cells.
         """
-        source, copied = np.full(self.program.size, -1), set()
+        source = np.full(self.program.size, -1)
+        copied = set()
         for k, cells in enumerate(self.inputs):
             source[cells] = k
         for _, access in self._accesses:
@@ -380,7 +396,8 @@ class Schedule:
                 copied |= set(of[of >= 0].tolist())
         for k, cells in enumerate(self.inputs):
             if k not in copied:
-                self.space[cells], self.spot[cells] = 1 + k, np.arange(len(cells))
+                self.space[cells] = 1 + k
+                self.spot[cells] = np.arange(len(cells))
         return copied
 
     def _share_results(self) -> None:
@@ -390,7 +407,8 @@ class Schedule:
         for cells in (*self.inputs, *self._starts()):
             count[cells] = 0
         for j, cells in enumerate(self.results):
-            at, owner = np.full(size, -1), np.full(size, -1)
+            at = np.full(size, -1)
+            owner = np.full(size, -1)
             at[cells] = np.arange(len(cells))
             found: list[Any] = []
             for first, rows, width in self.program.blocks:
@@ -413,7 +431,8 @@ class Schedule:
             rest = (owner[cells] < 0) & ~self.constant[cells]
             if np.count_nonzero(np.diff(rest)) <= SLACK:  # else the rest would be many pieces
                 mine = cells[owner[cells] >= 0]
-                self.space[mine], self.spot[mine] = 1 + len(self.inputs) + j, at[mine]
+                self.space[mine] = 1 + len(self.inputs) + j
+                self.spot[mine] = at[mine]
 
     def _share_memory(self, copied: set[int]) -> None:
         """Places in the memory for all other cells, one after the other in the order of their lives."""
@@ -447,11 +466,16 @@ class Schedule:
                 free.remove((base, room))
                 free += [(base + count, room - count)] if room > count else []
             else:
-                base, self.size = self.size, self.size + count
+                base = self.size
+                self.size += count
             ending.append((dead, base, count))
-            row, offset = np.arange(rows)[:, None], np.arange(width)
-            self.space[region], self.turns[region], self.row[region] = 0, turns, row
-            self.origin[region], self.stride[region] = base + offset, width
+            row = np.arange(rows)[:, None]
+            offset = np.arange(width)
+            self.space[region] = 0
+            self.turns[region] = turns
+            self.row[region] = row
+            self.origin[region] = base + offset
+            self.stride[region] = width
             self.spot[region] = base + offset + width * (row % turns if turns else row)
 
     def _irregular(self) -> Any:
@@ -469,7 +493,9 @@ class Schedule:
         within = (self._born[cells] == loop).all() and (self._dead[cells] == loop).all()
         if loop < 0 or not within or irregular[self._column[cells[0]]]:
             return 0
-        begin, last, row = self._begin[cells], self._last[cells], self.row[cells]
+        begin = self._begin[cells]
+        last = self._last[cells]
+        row = self.row[cells]
         for turns in ROWS:
             if 2 * turns > rows:
                 break

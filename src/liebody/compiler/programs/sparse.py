@@ -119,9 +119,12 @@ class _Tangents:
         self.cells = np.zeros(given.size, np.int64)
         self._given = given
         # the derivatives of a cell follow each other in these: direction, cell of the value, or known value
-        self._first, self._count = np.zeros(given.size, np.int64), np.zeros(given.size, np.int64)
-        self._direction, self._tangent = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._known, self._value = np.zeros(0, bool), np.zeros(0)
+        self._first = np.zeros(given.size, np.int64)
+        self._count = np.zeros(given.size, np.int64)
+        self._direction = np.zeros(0, np.int64)
+        self._tangent = np.zeros(0, np.int64)
+        self._known = np.zeros(0, bool)
+        self._value = np.zeros(0)
         self._forms: dict[Any, _Form] = {}
         for key, cells in given.inputs.items():
             self.cells[given.positions(cells)] = self.program.cells(key)
@@ -141,7 +144,8 @@ class _Tangents:
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         entries = np.repeat(self._first[at], counts) + within
         entries = entries[np.lexsort((self._direction[entries], rows))]
-        values, known = self._tangent[entries], self._known[entries]
+        values = self._tangent[entries]
+        known = self._known[entries]
         if known.any():
             values[known] = self.program.constants(self._value[entries[known]])
         return rows, self._direction[entries], values
@@ -175,7 +179,8 @@ class _Tangents:
             )
             direction = self._direction[entries]
             label = (direction[:, :, None] == direction[:, None, :]).argmax(axis=2)
-            known, value = self._known[entries], self._value[entries]
+            known = self._known[entries]
+            value = self._value[entries]
             for own, pattern in _alike(np.concatenate([label, known, np.where(known, value, 0)], axis=1)):
                 form = self._form(part, count, *np.split(pattern, 3))
                 free = self._tangent[entries[own][:, ~known[own[0]]]]
@@ -223,7 +228,8 @@ def _differentiated(part: Application, count: Sequence[int], label: Any, known: 
         seeds[x] = {int(label[k]): tangents[k] for k in range(at, at + c)}
         at += c
     found = forward(function.nodes, seeds)
-    slots, new = [], []
+    slots = []
+    new = []
     for y in (y for array in function.outputs.values() for y in array.flat):
         along = sorted(found.get(y, {}).items()) if type(y) is Expr else []
         slots.append([(k, None if type(x) is Expr else float(x)) for k, x in along])
