@@ -125,6 +125,15 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
     return array
 
 
+def wrong_shape(name: str, shape: tuple[int, ...], expected: Any, more: str = "") -> ShapeError:
+    """The error for an array whose shape is not the expected one, in the wording that all checks share.
+
+    expected  a shape, or words: "a single number", "(..., 6)"
+    more      how the message goes on, such as a remedy
+    """
+    return ShapeError(f"{name} has shape {shape}, expected {expected}{more}")
+
+
 def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
     """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError.
 
@@ -133,7 +142,7 @@ def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
     array = array_of(name, given)
     if array.shape not in shapes:
         wanted = " or ".join("a single number" if shape == () else str(shape) for shape in shapes)
-        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted}")
+        raise wrong_shape(name, array.shape, wanted)
     plain: Any
     try:
         plain = array.dtype.kind in "iuf" or [x * 0.5 + 0.5 for x in array.ravel() if array.dtype == object]
@@ -179,7 +188,7 @@ def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
     array = floats(name, given, finite)
     if array.shape != (size,):
         more = free_base(name, array.size, size)
-        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},){more}")
+        raise wrong_shape(name, array.shape, f"({size},)", more)
     return array
 
 
@@ -188,7 +197,7 @@ def vectors(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray
     array = floats(name, given, finite)
     if array.shape[-1:] != (size,):
         more = free_base(name, array.shape[-1] if array.ndim else 1, size)
-        raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size}){more}")
+        raise wrong_shape(name, array.shape, f"(..., {size})", more)
     return array
 
 
@@ -196,7 +205,7 @@ def number(name: str, given: Any, finite: bool = True) -> float:
     """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape != ():
-        raise ShapeError(f"{name} has shape {array.shape}, expected a single number")
+        raise wrong_shape(name, array.shape, "a single number")
     return float(array)
 
 
@@ -253,7 +262,7 @@ def check_state(stepper: Any, state: Any, kind: Any) -> None:
     """Raise ArgumentError for what is no state of this stepper."""
     if not isinstance(state, kind):
         raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
-    if state._stepper is not stepper and not stepper.takes(state._stepper):
+    if state.stepper is not stepper and not stepper.takes(state.stepper):
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
 
 

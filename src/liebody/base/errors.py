@@ -130,10 +130,12 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
 
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line outside of this library from which it was called."""
-    frame = sys._getframe(1)
-    level = 2
-    ours = "liebody.", "functools"  # which calls cached properties
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
+    # Walk from this function up to the first caller that is neither a module of liebody nor functools, which
+    # calls cached properties. Interpreters without frames give None: the warning then names this line.
+    ours = "liebody.", "functools"
+    frame = inspect.currentframe()
+    level = 1
+    while frame and frame.f_back and frame.f_globals.get("__name__", "").startswith(ours):
         frame = frame.f_back
         level += 1
     warnings.warn(text, category, stacklevel=level)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # without enumerations, which take 10 us a call
 import _thread
-import contextlib
 import ctypes
 import inspect
 import os
@@ -209,7 +208,9 @@ def _restore(replaced: dict[int, _Outside]) -> None:
 
 
 _SIGNALS = sorted(_signal.valid_signals())
-_manager = contextlib._GeneratorContextManager
+# The class of context managers that `contextmanager` makes. It has no public name, so an instance tells it;
+# `outside_of` does not run before the instance is entered.
+_manager: Any = type(outside_of(frozenset()))
 _MANAGING = frozenset(
     f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
 )

@@ -25,14 +25,14 @@ class HybridState:
     ends      (...): why a member ended, "" where it goes on; it stays where it was
     """
 
-    __slots__ = ("_last", "_number", "_reasons", "_stepper", "_y")
+    __slots__ = ("_last", "_number", "_reasons", "_y", "stepper")
 
     def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
-        self._stepper, self._number, self._y, self._reasons, self._last = stepper, number, y, reasons, last
+        self.stepper, self._number, self._y, self._reasons, self._last = stepper, number, y, reasons, last
 
     @property
     def t(self) -> float:
-        return self._number * self._stepper.dt
+        return self._number * self.stepper.dt
 
     def __copy__(self) -> HybridState:
         return self.__deepcopy__({})
@@ -40,10 +40,10 @@ class HybridState:
     def __deepcopy__(self, memo: Any) -> HybridState:
         """The same state, in arrays of its own, of the same stepper."""
         arrays = (x.copy() for x in (self._y, self._reasons, self._last))
-        return HybridState(self._stepper, self._number, *arrays)
+        return HybridState(self.stepper, self._number, *arrays)
 
     def _read(self) -> tuple[Any, ...]:
-        sim = self._stepper
+        sim = self.stepper
         parameters = np.zeros(sim.system.parameters.size)
         return sim.system._read(self.t, self._y.reshape(*sim.batch, -1), parameters)
 
@@ -62,11 +62,11 @@ class HybridState:
     @property
     def ended(self) -> Array:
         """Which members have ended, (...)."""
-        return (self._reasons != RAN).reshape(self._stepper.batch)
+        return (self._reasons != RAN).reshape(self.stepper.batch)
 
     @property
     def ends(self) -> Array:
-        return np.array([REASONS[int(k)] for k in self._reasons]).reshape(self._stepper.batch)
+        return np.array([REASONS[int(k)] for k in self._reasons]).reshape(self.stepper.batch)
 
     def __repr__(self) -> str:
         return f"HybridState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ... import scalars
-from ...base.arguments import array_of, shape_of
+from ...base.arguments import array_of, shape_of, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ShapeError
 from ...base.interrupts import outside_of
@@ -455,7 +455,7 @@ class Function:
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
             array = array_of(f"{self.name}: {key}", argument, object)
             if array.shape != symbols.shape:
-                raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
+                raise wrong_shape(f"{self.name}: {key}", array.shape, symbols.shape)
             values.update(zip(symbols.flat, array.flat, strict=True))
         symbolic = any(type(x) is Expr for x in values.values())
         kind = float if symbolic else np.float64  # NumPy's floats divide by zero as IEEE says

@@ -48,6 +48,7 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
         made.append(made[-1].jacobian())
     total = sum(sum(x.function.operations.values()) for x in made)
     units = build.Source([x.source() for x in made], build.FLAGS if total < build.LONG else build.LONG_FLAGS)
+    # `_name` is documented by ctypes as the name that a library was opened by: here, its path
     return casadi.external(first.name, build.library(units, compiler)._name)
 
 

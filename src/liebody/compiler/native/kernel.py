@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import count, quaternion_remedy, shape_of, short
+from ...base.arguments import count, quaternion_remedy, shape_of, short, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import (
     CompilerError,
@@ -336,9 +336,7 @@ class Kernel:
                     f"{self.name}: out for {key} is a {type(target).__name__}, expected an array"
                 )
             if target.shape != (*batch, *shape):
-                raise ShapeError(
-                    f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}"
-                )
+                raise wrong_shape(f"{self.name}: out for {key}", target.shape, (*batch, *shape))
             if target.dtype.kind not in "fcO":
                 raise ShapeError(
                     f"{self.name}: out for {key} holds {target.dtype}, which would lose digits; "

@@ -38,6 +38,7 @@ def _hold_open(library: ctypes.CDLL) -> None:
     circle is taken apart.
     """
     held = np.empty(0)
+    # `_handle` is documented by ctypes as the system's handle of a library; there is no other name for it
     weakref.finalize(held, _close, library._handle, os.getpid()).atexit = False
     vars(library)["held_open"] = held
 

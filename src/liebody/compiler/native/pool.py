@@ -32,6 +32,7 @@ def numpy_functions() -> Any:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype = ctypes.c_void_p
     pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    # C code gets the table by this very name (`import_array` of NumPy's headers); Python has no other one
     address = pointer(table_of._ARRAY_API, None)
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p)) if address else None
 

@@ -124,22 +124,50 @@ def _nearest_float(x: float) -> np.float32:
     return np.float32(x)
 
 
+@dataclass(frozen=True)
+class NumberType:
+    """The C type in which generated code computes: the only place that names it.
+
+    Text over lanes calls one lane's number `real`; runtime/lanes.h defines it by the macro SINGLE.
+
+    name    as C99 text declares it
+    suffix  of literals, and of functions of math.h
+    dtype   the same type in NumPy
+    """
+
+    name: str
+    suffix: str
+    dtype: Any
+
+
+DOUBLE = NumberType("double", "", np.float64)
+FLOAT = NumberType("float", "f", np.float32)
+
+
+def number_type(single: bool) -> NumberType:
+    """The number type of 32 bits (`single`) or 64 bits."""
+    return FLOAT if single else DOUBLE
+
+
 @dataclass
 class Dialect:
     """How values, conditions and the pair sin, cos are written."""
 
+    number: NumberType
     rules: Mapping[str, str]
     value: str  # type of a number
     condition: str  # type of a comparison's result
     splat: str  # a literal as an operand of a function
     sincos: Callable[..., list[str]]  # (argument, sine or "", cosine or "") -> statements
-    suffix: str = ""
     real: str = "real"  # type of one lane
     if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
     at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
 
+    def literal(self, x: float) -> str:
+        return literal(x, self.number.suffix)
+
     def constant(self, x: float) -> str:
-        return self.splat.format(literal(x, self.suffix))
+        return self.splat.format(self.literal(x))
 
 
 def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> list[str]:
@@ -149,27 +177,28 @@ def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> lis
     return [f"T {declared}; {made}{x}, &{s or spare}, &{c or spare});"]
 
 
-def _sincos_c99(x: str, s: str, c: str, real: str = "double", suffix: str = "") -> list[str]:
-    return [f"const {real} {name} = {f}{suffix}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
+def _sincos_c99(number: NumberType, x: str, s: str, c: str) -> list[str]:
+    pair = ((s, f"sin{number.suffix}"), (c, f"cos{number.suffix}"))
+    return [f"const {number.name} {name} = {function}({x});" for name, function in pair if name]
 
 
-def lanes_dialect(single: bool) -> Dialect:
-    suffix = "f" if single else ""
+def lanes_dialect(number: NumberType) -> Dialect:
+    """Values over lanes, one state in each, with the functions of runtime/lanes.h."""
     return Dialect(
-        LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{", at_once=True
+        number, LANES_RULES, "T", "I", "splat({})", _sincos_lanes, if_any="if (any({})) {{", at_once=True
     )
 
 
-def wide_dialect(single: bool) -> Dialect:
-    """Of places as lanes, arithmetic alone."""
-    return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
+def wide_dialect(number: NumberType) -> Dialect:
+    """Places of one state as lanes; it has arithmetic only."""
+    return replace(lanes_dialect(number), value="W", splat="wide({})", if_any="", at_once=False)
 
 
-def c99_dialect(single: bool) -> Dialect:
-    if not single:
-        return Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
-    sincos = partial(_sincos_c99, real="float", suffix="f")
-    return Dialect(FLOAT_RULES, "float", "int", "{}", sincos, "f", real="float")
+def c99_dialect(number: NumberType) -> Dialect:
+    """Plain numbers, with the functions of math.h."""
+    sincos = partial(_sincos_c99, number)
+    rules = FLOAT_RULES if number.suffix else C99_RULES
+    return Dialect(number, rules, number.name, "int", "{}", sincos, real=number.name)
 
 
 @dataclass
@@ -233,7 +262,7 @@ def straight_line(
         def operand(a: Any, plain: bool, lines: list[str] = lines, local: dict[Expr, str] = local) -> str:
             nonlocal reads
             if type(a) is not Expr:
-                return literal(a, dialect.suffix) if plain else dialect.constant(a)
+                return dialect.literal(a) if plain else dialect.constant(a)
             if a.op == "input":
                 return inputs[a]
             if a not in local:
@@ -429,7 +458,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE, single:
     math.h uses gets an underscore at its end.
     """
     name, arguments, results = c99_names(function, name)
-    dialect = c99_dialect(single)
+    dialect = c99_dialect(number_type(single))
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
     body = straight_line(function, dialect, symbols, targets, piece)
     real = dialect.real
@@ -571,7 +600,7 @@ def over_lanes(
     It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
     numbers are in `constants` are `const real *`, the same in all lanes.
     """
-    dialect = dialect or lanes_dialect(False)
+    dialect = dialect or lanes_dialect(DOUBLE)
     T = dialect.value
     real = dialect.real
     arguments = [f"x{k}" for k in range(len(function.inputs))]
@@ -604,7 +633,7 @@ def batch_units(
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
     """
     head = prelude(lanes, single)
-    dialect = lanes_dialect(single)
+    dialect = lanes_dialect(number_type(single))
     plan = Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
@@ -636,7 +665,7 @@ class Plan:
         self.outputs = [list(array.flat) for array in function.outputs.values()]
         names = [f"x{k}" for k in range(len(self.inputs))]
         self.symbols, self.targets, self.fixed = _bindings(
-            function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
+            function, names, [f"y{k}" for k in range(len(self.outputs))], dialect.literal
         )
         self.results = len(self.outputs)
         if lanes > 1:  # each distinct entry once, in y0: nodes and inputs for each block, constants once
@@ -665,9 +694,7 @@ class Plan:
         for name, first, size in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(size))
-            low, high = map(
-                self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64)
-            )
+            low, high = map(self.dialect.constant, guard.bounds(self.dialect.number.dtype))
             within = f"MASK({square} > {low}) & MASK({square} < {high})"
             lines.append(f"bad += where({within}, splat(0), splat(1));")
         for name, entry, relation in guard.signs:
@@ -701,7 +728,7 @@ class Plan:
         )
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
-        numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
+        numbers = [self.dialect.literal(float(x)) for x in self.place if type(x) is not Expr]
         tables.append(constant_table("real", "constants", numbers))
         begin = [f"for (int j = 0; j < {len(numbers)}; j++) s->y0[{nodes} + j] = splat(constants[j]);"]
         inputs = [f"T *x{k} = s->x{k};" for k in range(len(self.inputs))]
@@ -755,7 +782,7 @@ class Plan:
             places = [self.place[_entry(x)] for x in entries]
             constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
             if constant:
-                numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                numbers = (self.dialect.literal(0.0 if type(x) is Expr else x) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
             tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:

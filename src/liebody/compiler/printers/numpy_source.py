@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import free_base, refuse_text
+from ...base.arguments import free_base, refuse_text, wrong_shape
 from ...base.errors import ShapeError, pass_on_signals
 from ...base.texts import message_of
 from ..graph.graph import Expr, Function, Scalar
@@ -225,10 +225,8 @@ def arrays_of(
             entries = f" of {', '.join(labels[key])}" if key in labels else ""
             if len(shape) == 1 and array.ndim:
                 entries += free_base(key, array.shape[-1], shape[0])
-            raise ShapeError(
-                f"{name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
-                f"{', '.join(map(str, shape))}){entries}"
-            )
+            expected = f"{shape} or a batch (..., {', '.join(map(str, shape))})"
+            raise wrong_shape(f"{name}: {key}", array.shape, expected, entries)
         arrays.append(array)
         leading.append(array.shape[:axes])
     try:

@@ -22,6 +22,7 @@ from ..programs.program import Application, Pass, Program
 from ..programs.schedule import Loop, Schedule, Segment, line
 from .c import (
     ARITHMETIC,
+    DOUBLE,
     PIECE,
     Code,
     Dialect,
@@ -34,7 +35,7 @@ from .c import (
     constant_table,
     identifier,
     lanes_dialect,
-    literal,
+    number_type,
     over_lanes,
     prelude,
     straight_line,
@@ -63,7 +64,7 @@ def program_unit(
     program: Program, lanes: int, single: bool = False, guard: Guard | None = None, piece: int = PIECE
 ) -> str:
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
-    dialect = lanes_dialect(single)
+    dialect = lanes_dialect(number_type(single))
     plan = Plan(program.interface(lanes > 1), lanes, dialect)  # of one state, results are where they belong
     outputs = _outputs(program)
     if lanes > 1:  # each distinct cell once
@@ -82,7 +83,7 @@ def callable_c99(program: Function | Program, name: str | None = None, single: b
     if isinstance(program, Function):
         return c99(program, name, single=single)
     name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
-    dialect = c99_dialect(single)
+    dialect = c99_dialect(number_type(single))
     text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), dialect)
     takes = [*(f"const {dialect.real} *{x}" for x in arguments), *(f"{dialect.real} *{y}" for y in results)]
     head = f"void {name}({', '.join(takes) or 'void'})"
@@ -115,7 +116,7 @@ class _Text:
         wide: bool = False,
     ) -> None:
         self.name = name
-        self.dialect = dialect or lanes_dialect(False)
+        self.dialect = dialect or lanes_dialect(DOUBLE)
         single = [step.parts[0] for step in program.passes if wide and len(step.parts) == 1]
         self._over_lanes = {part for part in single if _is_wide(part)}
         self.lines: list[str] = []
@@ -427,7 +428,7 @@ class _Text:
         return " + ".join(words)
 
     def _literal(self, x: float) -> str:
-        return literal(float(x), self.dialect.suffix)
+        return self.dialect.literal(float(x))
 
     def _reals(self, values: Any) -> str:
         """The name of a table of constants."""
@@ -480,7 +481,7 @@ class _Form:
         function = self.folded if self.free else self.function
         if self.shared is not None:
             constants = [k for k, shared in enumerate(self.shared) if shared]
-            return over_lanes(function, self.name, wide_dialect(bool(dialect.suffix)), constants, piece=piece)
+            return over_lanes(function, self.name, wide_dialect(dialect.number), constants, piece=piece)
         small = sum(function.operations.values()) <= SMALL
         # `restrict` speaks of one place: what a place leaves to the next one is read after a call
         inline = small and not any(any(part.written) for part in self.parts)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...base.arguments import floats
+from ...base.arguments import floats, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import ModelError, ShapeError, UnknownName, known
 from ...scalars import Array
@@ -133,10 +133,8 @@ class FlatLayout(Sendable):
             try:
                 value = np.broadcast_to(value, wanted)
             except ValueError:
-                raise ShapeError(
-                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
-                    "each member of the ensemble"
-                ) from None
+                expected = f"{default.shape}, or {wanted} for each member of the ensemble"
+                raise wrong_shape(f"{self.kind} {name}", value.shape, expected) from None
             if name in given and name in self.checks:
                 value = self.checks[name](value)
             columns.append(value.reshape(*batch, default.size))

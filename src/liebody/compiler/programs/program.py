@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.arguments import shape_of
+from ...base.arguments import shape_of, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ShapeError
 from ..graph.graph import Function, Graph, signature, trace
@@ -288,7 +288,7 @@ class Program:
         """`given` as an array (places, *shape) or `shape`, of cells of this program or of constants."""
         array = np.asarray(given)
         if (array.shape != shape and array.shape[1:] != shape) or array.ndim > len(shape) + 1:
-            raise ShapeError(f"{what} has shape {array.shape}, expected {shape} or (places, *{shape})")
+            raise wrong_shape(what, array.shape, f"{shape} or (places, *{shape})")
         if array.dtype.kind == "f":
             return array.astype(float)
         if array.dtype.kind not in "iu" and array.size:
