@@ -1,9 +1,9 @@
-"""Programs: functions of many places, in which one small traced function is applied to each place in turn.
+"""Programs: small traced functions, each applied at many places in turn, over a memory of cells.
 
 Straight-line code for a thousand bodies compiles slowly and waits for its own instructions. A `Program` keeps
 the loops: it is a sequence of *passes* over a memory of scalar cells, and each pass applies one `Function` at
-many places, in their order. Its text does not grow with the number of places, tables of indices and constants
-aside; `unroll` makes the straight-line function of it.
+many places, in their order. Apart from tables of indices and constants, its text does not grow with the
+number of places. `unroll` makes a straight-line function of it.
 
     program = Program("total", {"q": (n, 3)})
     q, length, total = program.cells("q"), trace(norm, {"r": 3}), program.zeros(())
@@ -42,8 +42,8 @@ _ranges = itertools.count(1)
 class Application:
     """A function at `places` places: arguments and results are arrays (places, size).
 
-    Integers are positions in the memory, floats are constants. `written` are the results that go to cells
-    which were there before; the others go to new cells, in order.
+    Integers are positions in the memory, floats are constants. `written` says which results go to cells that
+    existed before; the others go to new cells, in order.
     """
 
     function: Function
@@ -59,12 +59,13 @@ class Application:
 
     @cached_property
     def writes(self) -> Any:
-        """The cells that each place writes and that were there before, (places, number)."""
+        """The older cells that each place writes, (places, number); new cells are left out."""
         return beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
 
     @cached_property
     def free(self) -> bool:
-        """Whether the places may run in any order: none reads or writes what another one writes."""
+        """Whether the places may run in any order: none reads or writes a cell that another one writes."""
+        # New cells are written once, and read by later passes only; so older cells decide.
         if not self.writes.size:
             return True
         writer = dict(zip(self.writes.ravel().tolist(), np.indices(self.writes.shape)[0].ravel().tolist()))
@@ -81,17 +82,21 @@ class Pass:
     order: Any
 
     def turns(self, part: int) -> Any:
-        """When the places of a part have their turn, (places,)."""
+        """The turns of the pass that belong to a part, (places,)."""
         return np.flatnonzero(self.order == part)
 
     @cached_property
     def runs(self) -> list[tuple[Application, slice]]:
-        """Places of one part, in which none reads what an earlier one of the run has written; in order."""
+        """The pass as runs of places of one part, in which no place reads a cell that the run has written.
+
+        NumPy computes the places of a run at once.
+        """
         if len(self.parts) == 1 and self.parts[0].places and not self.parts[0].writes.size:
             return [(self.parts[0], slice(0, self.parts[0].places))]
         runs: list[tuple[Application, slice]] = []
         done = [0] * len(self.parts)
-        last: dict[int, int] = {}  # the run that wrote a cell
+        # Greedily: a place joins the current run unless it reads a cell that this run wrote.
+        last: dict[int, int] = {}  # the run that wrote a cell last
         for number in self.order.tolist():
             part = self.parts[number]
             place = done[number]
@@ -108,7 +113,7 @@ class Pass:
 
 
 class Call(NamedTuple):
-    """What `Program.alternate` takes: a function and its arguments, as in `Program.apply`."""
+    """A function and its arguments, as in `Program.apply`; `Program.alternate` takes several."""
 
     function: Function
     arguments: tuple[Any, ...]
@@ -121,8 +126,8 @@ class Program:
     name    as of a traced function
     inputs  the name and shape of each argument; `6` is `(6,)`, and `()` is a scalar
 
-    `Kernel` and `Flow` take a program where they take a `Function`. `inputs` and `outputs` map names to
-    cells, whose shapes are those of the arrays.
+    `Kernel` and `Flow` take a program in the place of a `Function`. `inputs` and `outputs` map names to
+    arrays of cells, which have the shapes of the inputs and outputs.
     """
 
     def __init__(self, name: str, inputs: Mapping[str, int | Sequence[int]]) -> None:
@@ -210,6 +215,7 @@ class Program:
         """
         if not calls:
             raise GraphError(f"{self.name}: a pass without functions; give one or more calls")
+        # Check everything before the program changes.
         prepared = [self._prepared(*call) for call in calls]
         parts = tuple(part for part, _ in prepared)
         order = np.zeros(parts[0].places, int) if order is None else np.asarray(order)
@@ -227,7 +233,7 @@ class Program:
     def _prepared(
         self, function: Function, arguments: Sequence[Any], into: Any
     ) -> tuple[Application, list[Cells]]:
-        """A part, and the cells of its results in their shapes."""
+        """Check a call of `apply`; returns the part, and the cells of its results in their shapes."""
         if not isinstance(function, Function):
             raise GraphError(
                 f"{self.name}: a pass applies a traced Function, not {function!r}; use trace(...)"
@@ -244,6 +250,7 @@ class Program:
                     f"{self.name}: {function.name} {word} {len(expected)} arrays ({', '.join(expected)}), "
                     f"got {len(got)}"
                 )
+        # Arguments and targets are arrays with an axis of places, or without one: then all places share them.
         names = [*function.inputs, *(f"into for {key}" for key in function.outputs)]
         shapes = [x.shape for x in (*function.inputs.values(), *function.outputs.values())]
         arrays: list[Any] = []
@@ -263,17 +270,18 @@ class Program:
         places = math.prod(lead)
         count = len(arguments)
         written = tuple(x is not None for x in arrays[count:])
+        # Flatten: each argument and result becomes (places, size), targets that are None get new cells.
         flat = []
         for k, shape in enumerate(shapes):
             if arrays[k] is None:
                 arrays[k] = self._new((*lead, *shape), False)
             x = np.broadcast_to(arrays[k], (*lead, *shape)).reshape(places, math.prod(shape))
             flat.append(self.positions(x) if x.dtype.kind == "i" else x)
-        made = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
-        return made, arrays[count:]
+        part = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
+        return part, arrays[count:]
 
     def output(self, name: str, cells: Cells) -> None:
-        """Name what the program returns: the values of `cells` after the last pass."""
+        """Name an output of the program: the values of `cells` after the last pass."""
         if name in self.outputs:
             raise GraphError(f"{self.name}: there is an output {name!r} already")
         cells = np.asarray(cells)
@@ -293,6 +301,7 @@ class Program:
             return array.astype(float)
         if array.dtype.kind not in "iu" and array.size:
             raise GraphError(f"{what} holds {array.dtype}, expected cells (integers) or constants (floats)")
+        # Each program has its own range of numbers, so a cell of another program is out of range here.
         foreign = (array < self._base) | (array >= self._base + self.size)
         if foreign.any():
             raise GraphError(
@@ -302,7 +311,7 @@ class Program:
         return array.astype(np.int64)
 
     def _check_order(self, step: Pass) -> None:
-        """GraphError where a place reads a cell without a value, or writes one cell twice."""
+        """Raise GraphError if a place reads a cell without a value, or writes one cell twice."""
         turns = [step.turns(k)[:, None] for k in range(len(step.parts))]
         ready = np.where(self._known, -1, len(step.order))  # the turn after which a cell has a value
         for part, turn in zip(step.parts, turns, strict=True):
@@ -322,17 +331,17 @@ class Program:
                 )
 
     def over(self, inputs: Mapping[str, Cells], outputs: Mapping[str, Cells]) -> Program:
-        """The same over other arrays of its cells, such as these in another order."""
+        """The same passes with other arrays of its cells as inputs and outputs."""
         other = copy.copy(self)
         other.inputs = dict(inputs)
         other.outputs = dict(outputs)
         return other
 
-    # -- what it computes ---------------------------------------------------------------------------------
+    # -- evaluation ---------------------------------------------------------------------------------------
 
     @property
     def operations(self) -> Counter[str]:
-        """How often each operation occurs in one run."""
+        """The number of times that each operation occurs in one run."""
         total: Counter[str] = Counter()
         for part in (part for step in self.passes for part in step.parts):
             total.update({op: part.places * count for op, count in part.function.operations.items()})
@@ -354,6 +363,7 @@ class Program:
         return memory
 
     def _on_symbols(self, *arrays: Any) -> dict[str, Any]:
+        """Run the program on symbols, place by place; for `unroll`."""
         memory = self.memory().astype(object)
         for cells, array in zip(self.inputs.values(), arrays, strict=True):
             memory[self.positions(cells)] = array
@@ -384,5 +394,5 @@ class Program:
 
 
 def beside(arrays: Sequence[Any], places: int) -> Any:
-    """Arrays (places, .) in one, (places, number)."""
+    """Arrays (places, .) side by side, (places, number); places without any if there are no arrays."""
     return np.concatenate([np.empty((places, 0), np.int64), *arrays], axis=1)
