@@ -1,4 +1,4 @@
-"""Python source of a traced function: one text that runs on Python's floats and on NumPy's arrays.
+"""Prints traced functions as Python: one text that runs on Python's floats and on NumPy's arrays.
 
 The text is straight-line code in single assignment over the components of the inputs, cut into functions
 of about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let
@@ -84,6 +84,8 @@ def numpy_source(function: Function) -> str:
     def statement(node: Expr) -> str:
         return f"    {values[node]} = {RULES[node.op].format(*map(operand, node.args))}\n"
 
+    # Long functions are cut in pieces. A piece is a function of the values that it needs from outside, and it
+    # returns the values that later pieces read; so Python can let go of all others.
     last_use = {x: sys.maxsize for x in results if type(x) is Expr}
     for k, node in reversed(list(enumerate(nodes))):
         for a in node.args:
@@ -118,6 +120,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     """
     if not isinstance(function, Function):
         return _compile_program(function)
+    # Twice the same code: over Python's floats for one state, over arrays for batches and special values.
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
@@ -125,11 +128,12 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
 
     def call(*arrays: Any) -> Any:
         rows, batch = rows_of(function.name, shapes, arrays)
+        # One state by floats; a batch block by block, as columns over the states.
         if not batch:
             state = [x for row in rows for x in row.tolist()]
             try:
                 computed = of_floats(*state)
-            except (ArithmeticError, ValueError):  # what math says to 1/0, sqrt(-1), exp(1000)
+            except (ArithmeticError, ValueError):  # from `math` for 1/0, sqrt(-1), exp(1000)
                 with np.errstate(all="ignore"):
                     computed = of_arrays(*map(np.float64, state))
             flat = np.array(computed, dtype=float)
@@ -199,9 +203,9 @@ def arrays_of(
     dtype: Any = FLOAT,
     labels: Mapping[str, Sequence[str]] = NO_LABELS,
 ) -> tuple[list[Any], list[tuple[int, ...]], tuple[int, ...]]:
-    """What was given to the function `name` as arrays, their leading axes, and those of the batch.
+    """Arguments of the function `name` as arrays, the leading axes of each, and the axes of the batch.
 
-    labels  names of the entries of some of them, for messages
+    labels  names of the entries of some arrays, for messages
     """
     if len(given) != len(shapes):
         raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(given)}")
