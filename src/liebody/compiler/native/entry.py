@@ -26,14 +26,21 @@ METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 NEW_ARRAY = 93
 AS_ARRAY = 69
 NEW_SCALAR = 60
-OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
+# Keywords of the entry, which are compared by identity.
+OUT = sys.intern("out")
+THREADS = sys.intern("threads")
 ONE = 1  # of which CPython has one object
-HEAD, ARGUMENT = 5, 4  # words of the structures `Kernel` and `Argument` of runtime/call.h
+# Words of the structures `Kernel` and `Argument` of runtime/call.h.
+HEAD = 5
+ARGUMENT = 4
 LAST = 2  # results of each kind that are kept there
-MOST, MOST_AXES = 32, 16  # inputs or results, and axes of each
+MOST = 32  # inputs, or results
+MOST_AXES = 16  # of each of them
 
 
 class _Array(ctypes.Structure):
+    """The head of NumPy's array objects, behind the reference count and the type of every object."""
+
     _fields_ = (
         *build.fields("ssize_t count, void_p type data, int dimensions"),
         *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
@@ -42,6 +49,8 @@ class _Array(ctypes.Structure):
 
 
 class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
     _fields_ = build.fields("char_p name, void_p function, int flags, char_p doc")
 
 
@@ -50,6 +59,7 @@ def available() -> bool:
     """Whether arrays of this interpreter have the layout that the entry reads."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 2 * ctypes.sizeof(ctypes.c_void_p):
         return False
+    # Read a known array by the assumed layout, and compare every field, reference counts included.
     probe = np.zeros((3, 5))
     numbers = (0.625, np.float64(0.625))
     seen = _Array.from_address(id(probe))
@@ -81,7 +91,7 @@ def takes(inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ..
 
 
 class Described(np.ndarray):
-    """Numbers that the entry reads of a kernel, and the libraries whose addresses are among them."""
+    """The structure that the entry reads of a kernel; it keeps alive the libraries that it points to."""
 
     libraries: tuple[ctypes.CDLL, ...] = ()
 
@@ -96,6 +106,8 @@ def described(
     shapes = [*inputs, *outputs]
     kernel = np.zeros(HEAD + ARGUMENT * len(shapes) + sum(map(len, shapes)), np.intp)
     kernel[:3] = len(inputs), len(outputs), few
+    # Behind the head: for each argument its number of axes, the address of its shape and its size; then all
+    # shapes.
     at = HEAD + ARGUMENT * len(shapes)
     for argument, shape in zip(kernel[HEAD:at].reshape(-1, ARGUMENT), shapes, strict=True):
         argument[:3] = len(shape), kernel.ctypes.data + at * kernel.itemsize, math.prod(shape)
@@ -105,13 +117,13 @@ def described(
 
 
 def use_loops(kernel: Described, loops: Mapping[bool, ctypes.CDLL]) -> None:
-    """Let a described kernel use those of its loops, over one lane and over many, that are loaded."""
-    kernel.libraries = tuple(loops.values())  # which stay open as long as their addresses are there
+    """Let a described kernel use its loaded loops, over one lane and over many."""
+    kernel.libraries = tuple(loops.values())  # they stay open as long as the kernel holds their addresses
     kernel[HEAD - 2 : HEAD] = addresses(loops)
 
 
 def addresses(loops: Mapping[bool, ctypes.CDLL]) -> list[int]:
-    """Where the loops over one lane and over many are; 0 for one that is not loaded."""
+    """The addresses of the loops over one lane and over many; 0 for one that is not loaded."""
     return [_address(loops[many].run) if many in loops else 0 for many in (False, True)]
 
 
@@ -154,7 +166,8 @@ def _address(function: Any) -> int:
 
 @functools.cache
 def _table(compiler: build.Compiler) -> Any:
-    """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
+    """The structure `python` of runtime/call.h: objects and functions of Python and NumPy for C code."""
+    # The order is the order of the structure's fields.
     api = ctypes.pythonapi
     functions = pool.numpy_functions()
     known = (np.ndarray, float, np.float64, list, tuple, np.dtype(float), OUT, THREADS, ONE)
