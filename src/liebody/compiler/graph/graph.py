@@ -294,7 +294,7 @@ class Expr:
             n >>= 1
         return power
 
-    # -- functions, so that both numpy.sin and liebody.scalars.sin find them -----------------------------
+    # -- functions, so that both numpy.sin and liebody.scalars.sin find them ------------------------------
 
     def apply(self, name: str, operands: Sequence[Any]) -> Scalar:
         """The function `name` of `operands`, this symbol among them."""
@@ -334,7 +334,7 @@ class Expr:
     def __abs__(self) -> Scalar:
         return self.apply("absolute", (self,))
 
-    # -- comparisons ------------------------------------------------------------------------------------
+    # -- comparisons --------------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> Scalar:
         return self._compare("lt", self, other)

@@ -60,7 +60,7 @@ class NoPlace(CompilerError):
     """There is no folder into which kernels can be compiled."""
 
 
-# -- the folder ---------------------------------------------------------------------------------------------
+# -- the folder ----------------------------------------------------------------------------------------------
 
 _chosen: Path | None = None
 _made = 0  # libraries, by this process
@@ -243,7 +243,7 @@ def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
         yield held
 
 
-# -- files --------------------------------------------------------------------------------------------------
+# -- files ---------------------------------------------------------------------------------------------------
 
 
 def store(key: str, suffix: str, content: bytes) -> None:
