@@ -469,8 +469,7 @@ def _unpacked(node: Expr, text: str, dialect: Dialect) -> str:
     return f"bits({text})" if dialect.condition == "I" else f"(int){text}"
 
 
-# -- C99, to read and to export
-# -------------------------------------------------------------------------------
+# -- C99, to read and to export -----------------------------------------------------------------------------
 
 
 def c99(function: Function, name: str | None = None, piece: int = PIECE, single: bool = False) -> str:
