@@ -103,6 +103,8 @@ class StepPlan:
 
     straight  whether nodes between steps stay straight lines; otherwise expressions of the same form are a
               kind, as calls of the same step are
+
+    The class is a little long, because its stages share the tables of places and cells.
     """
 
     def __init__(
