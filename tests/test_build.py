@@ -358,7 +358,7 @@ import liebody as lb
 robot = lb.load("double_pendulum")
 q, v, a = np.random.default_rng(0).normal(size=(3, 100, 2))
 function = robot.kernel("inverse_dynamics").function
-expected = [function.evaluate(*state) for state in zip(q, v, a)]  # by Python's floats
+expected = [function(*state) for state in zip(q, v, a)]  # by Python's floats
 for found in (robot.inverse_dynamics(q, v, a), [robot.inverse_dynamics(*state) for state in zip(q, v, a)]):
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 for broken in (np.nan, np.inf):

@@ -13,6 +13,7 @@ import liebody as lb
 from liebody import dynamics, scalars
 from liebody.bodies import SpatialInertia
 from liebody.compiler import Program
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.groups import SE3, SO3, Cylindrical, Helical, Prismatic, Revolute, Spherical
 from liebody.mechanisms.constrained import AbsoluteTree, Stabilization, SystemBuilder
 from liebody.mechanisms.constrained.elimination import PROXIMAL
@@ -123,7 +124,7 @@ def test_accelerations_are_those_of_the_tree(kind):
 
 def numeric_accelerations(system, q, v, u):
     """dv/dt from the traced function, without compiling it."""
-    return system.function("accelerations").evaluate(0.0, q, v, u)[0]
+    return compile_numpy(system.function("accelerations"))(0.0, q, v, u)[0]
 
 
 def test_reactions_are_the_joint_wrenches_of_inverse_dynamics():
@@ -254,12 +255,12 @@ def test_programs_compute_what_straight_lines_do(monkeypatch):
         ("residuals", (0.0, q, v)),
         ("on_constraints", (0.0, q + 1e-6 * rng.normal(size=q.shape), v)),
     ):
-        line = system.function(name).evaluate(*arguments)
+        line = compile_numpy(system.function(name))(*arguments)
         monkeypatch.setattr(module, "LARGE", -1)
         program = system.function(name)
         assert isinstance(program, Program)
         monkeypatch.undo()
-        for a, b in zip(line, program.evaluate(*arguments), strict=True):
+        for a, b in zip(line, compile_numpy(program)(*arguments), strict=True):
             # of redundant multipliers, round-off over PROXIMAL is left
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-16 / PROXIMAL * np.abs(a).max(initial=1.0))
 

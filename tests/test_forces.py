@@ -14,6 +14,7 @@ import liebody as lb
 from liebody.base.errors import LiebodyError, ModelError, ShapeError
 from liebody.bodies import Joint, SpatialInertia, Tree, TreeBuilder
 from liebody.compiler import Program, jacobian, trace
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.dynamics import bias_forces, body_poses, body_twists, mass_matrix
 from liebody.groups import Planar, Prismatic, Revolute, Spherical
 from liebody.hybrid import robot_system
@@ -395,7 +396,7 @@ def test_long_robots_have_friction_in_loops():
     losses = 0.01 * v + mu * np.tanh(v / 0.1)
     rest = bias_forces(tree, q, v)
     expected = np.linalg.solve(mass_matrix(tree, q).astype(float), -losses - rest.astype(float))
-    found = field.evaluate(0.0, np.r_[q, v], np.zeros(150))[150:]
+    found = compile_numpy(field)(0.0, np.r_[q, v], np.zeros(150))[150:]
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-6 * np.abs(expected).max())
 
 

@@ -354,7 +354,7 @@ AS_NUMBERS = {
 @pytest.mark.parametrize("use", AS_NUMBERS)
 @pytest.mark.parametrize("condition", COMPARED)
 def test_a_condition_is_no_number_and_the_error_says_what_to_write(condition, use):
-    with pytest.raises(GraphError, match=r"liebody\.scalar\.where\(condition, .*& \| ~"):
+    with pytest.raises(GraphError, match=r"liebody\.scalars\.where\(condition, .*& \| ~"):
         trace(lambda x: AS_NUMBERS[use](COMPARED[condition](x), x), {"x": ()})
 
 

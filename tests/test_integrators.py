@@ -495,7 +495,7 @@ def test_a_step_can_be_traced(method, problem):
 
     q0 = PROBLEMS[problem][2]
     f = trace(step, {"t": (), "q": (group.nq,), "h": ()})
-    for traced, direct in zip(f.evaluate(0.7, q0, 0.2), step(0.7, q0, 0.2)):
+    for traced, direct in zip(f(0.7, q0, 0.2), step(0.7, q0, 0.2)):
         np.testing.assert_allclose(traced, direct, rtol=1e-13, atol=1e-14)
 
 

@@ -238,6 +238,38 @@ def test_every_exception_is_still_needed():
             )
 
 
+# -- the rooms of the compiler ------------------------------------------------------------------------------
+
+COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the ground up
+
+
+def upward(module: str, source: str, is_package: bool = False) -> list[str]:
+    """Imports, also in functions and for types, of rooms of the compiler above the module's own room."""
+    room = module.split(".")[1]
+    targets = [target.split(".") for _, target, _ in imports(ast.parse(source), module, is_package)]
+    rooms = [parts[2] for parts in targets if parts[:2] == ["liebody", "compiler"] and len(parts) > 2]
+    return [other for other in rooms if COMPILER.index(other) > COMPILER.index(room)]
+
+
+def test_rooms_of_the_compiler_import_downwards_only():
+    rooms = {name: x for name, x in sources(PACKAGE).items() if name.startswith("compiler.")}
+    assert {name.split(".")[1] for name in rooms} == set(COMPILER)
+    assert {name: upward(name, *x) for name, x in rooms.items()} == {name: [] for name in rooms}
+
+
+@pytest.mark.parametrize(
+    ("source", "above"),
+    [
+        ("from ..graph.graph import Function\nfrom . import passes\nfrom ...base import errors", []),
+        ("from ..printers.numpy_source import compile_numpy", ["printers"]),
+        ("def late():\n    from liebody.compiler.native import build", ["native"]),
+        ("if TYPE_CHECKING:\n    from ..runtime import runtime", ["runtime"]),
+    ],
+)
+def test_imports_of_a_room_of_the_compiler_from_above_it_are_seen(source, above):
+    assert upward("compiler.programs.program", source) == above
+
+
 # -- circles and private names ------------------------------------------------------------------------------
 
 

@@ -241,14 +241,14 @@ def test_parameters_can_be_symbols_of_a_trace():
         return dynamics.mass_matrix(models.double_pendulum(p[:2], p[2:]).tree, q)
 
     traced = trace(mass_matrix, {"p": (4,), "q": (2,)})
-    np.testing.assert_allclose(traced.evaluate(values, q), mass_matrix(values, q), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(traced(values, q), mass_matrix(values, q), rtol=1e-14, atol=1e-14)
 
     def gravity(p, q):
         return dynamics.gravity_forces(models.spherical_pendulum(p[0], p[1], p[2]).tree, q)
 
     q = np.array([0.5, 0.5, -0.5, 0.5])
     traced = trace(gravity, {"p": (3,), "q": (4,)})
-    np.testing.assert_allclose(traced.evaluate(values[:3], q), gravity(values, q), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(traced(values[:3], q), gravity(values, q), rtol=1e-14, atol=1e-14)
 
 
 def test_an_unknown_name_is_told_what_there_is_and_what_may_be_meant():

@@ -23,6 +23,7 @@ from liebody.base.errors import (
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
 from liebody.compiler import Program
 from liebody.compiler.native import build
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.groups import SE3, SO3, Prismatic, Revolute
 from liebody.robot import kernels_of
 from liebody.simulation.simulate import CalledEfforts
@@ -77,7 +78,7 @@ def rebuilt(tree, values):
 
 def evaluated(kernel, *arrays):
     function = kernel.function
-    found = function.evaluate(*arrays) if isinstance(function, Program) else function(*arrays)
+    found = compile_numpy(function)(*arrays) if isinstance(function, Program) else function(*arrays)
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -187,7 +188,7 @@ def test_loops_over_steps_have_parameters_as_straight_lines_have(tree, name, mon
     arrays = [robot._sample(argument, shape, rng) for argument, shape in inputs.items()]
     expected = straight(*arrays, free.packed(values))
     flat = np.append(free.packed(values), 1.0)
-    found = looped.evaluate(*arrays, flat) if isinstance(looped, Program) else looped(*arrays, flat)
+    found = compile_numpy(looped)(*arrays, flat) if isinstance(looped, Program) else looped(*arrays, flat)
     close(found, expected, 1e-11)
 
 

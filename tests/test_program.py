@@ -13,6 +13,7 @@ from liebody import scalars
 from liebody.base.errors import ConfigurationError, GraphError, ShapeError
 from liebody.compiler import Function, Guard, Kernel, Program, trace
 from liebody.compiler.native import build, cache, libraries
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.compiler.printers.program import callable_c99, program_unit
 from liebody.compiler.programs import hoisting
 from liebody.compiler.programs.program import Call
@@ -105,7 +106,7 @@ def assert_equal(program, results, arrays, batch=(), rtol=1e-13):
     """`results` are those of the unrolled program, which is interpreted."""
     unrolled = program.unroll()
     for i in np.ndindex(*batch):
-        expected = as_tuple(unrolled.evaluate(*(a[i] for a in arrays)))
+        expected = as_tuple(unrolled(*(a[i] for a in arrays)))
         for y, e in zip(results, expected, strict=True):
             np.testing.assert_allclose(y[i], e, rtol=rtol, atol=rtol)
 
@@ -122,7 +123,7 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
 def test_a_program_run_by_numpy_is_its_unrolled_graph(program, batch):
     arrays = samples(program, *batch)
-    assert_equal(program, as_tuple(program.evaluate(*arrays)), arrays, batch)
+    assert_equal(program, as_tuple(compile_numpy(program)(*arrays)), arrays, batch)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
@@ -234,7 +235,7 @@ def test_places_of_one_state_that_do_not_wait_are_lanes(dtype):
         assert "WIDE" in program_unit(program, 1).split("piece0", 1)[1]
         single = Kernel(program, dtype)(L, B)  # the loop over one lane
         tolerance = 1e-13 if dtype is np.float64 else 1e-5
-        np.testing.assert_allclose(single, program.evaluate(L, B), rtol=tolerance, atol=10 * tolerance)
+        np.testing.assert_allclose(single, compile_numpy(program)(L, B), rtol=tolerance, atol=10 * tolerance)
 
 
 def test_places_that_are_few_or_wait_for_each_other_or_take_turns_are_no_lanes():
@@ -297,7 +298,7 @@ def test_programs_without_outputs_and_with_scalar_ones_are_as_functions_are(way)
     program = Program("silent", {"x": 2})
     assert Kernel(program)(np.ones(2)) == ()
     program.output("y", program.cells("x")[1])
-    assert type(Kernel(program)(np.ones(2))) is type(program.evaluate(np.ones(2))) is np.float64
+    assert type(Kernel(program)(np.ones(2))) is type(compile_numpy(program)(np.ones(2))) is np.float64
 
 
 def test_operations_are_counted_over_places():
@@ -448,7 +449,7 @@ def scheduled(program, arrays):
 def test_passes_that_share_loops_and_places_compute_what_they_do_one_by_one(seed):
     program = random_program(seed)
     arrays = samples(program)
-    for y, e in zip(scheduled(program, arrays), program.evaluate(*arrays), strict=True):
+    for y, e in zip(scheduled(program, arrays), compile_numpy(program)(*arrays), strict=True):
         np.testing.assert_allclose(y, e, rtol=1e-10, atol=1e-10)
 
 
@@ -461,7 +462,7 @@ def test_loops_of_several_passes_are_printed_as_they_are_scheduled(seed):
     program = random_program(seed)
     for batch in ((), (70,)):
         arrays = samples(program, *batch)
-        for y, e in zip(Kernel(program)(*arrays), program.evaluate(*arrays), strict=True):
+        for y, e in zip(Kernel(program)(*arrays), compile_numpy(program)(*arrays), strict=True):
             np.testing.assert_allclose(y, e, rtol=1e-10, atol=1e-10)
 
 
@@ -702,7 +703,7 @@ def test_what_is_hoisted_out_of_a_loop_changes_no_result():
     ):
         program.output(key, cells)
     for x in np.random.default_rng(1).normal(size=(5, 3)):
-        common, moved = program.evaluate(x)
+        common, moved = compile_numpy(program)(x)
         for row, d in zip(moved, directions, strict=True):
             np.testing.assert_allclose(row, along(x, d)["moved"], rtol=1e-14)
         np.testing.assert_allclose(common, along(x, directions[0])["common"], rtol=1e-14)

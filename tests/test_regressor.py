@@ -20,6 +20,7 @@ from liebody import dynamics as dyn
 from liebody.base.errors import ModelError
 from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.compiler import Program, trace
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.dynamics import regressor
 from liebody.dynamics.coriolis import body_forms
 from liebody.groups import SE3, Free, Prismatic, Revolute
@@ -233,7 +234,7 @@ def test_loops_over_blocks_are_the_definition(mechanism, form, monkeypatch):
     kernel, arrays = robot.kernel(name, **options), (q, v, v_r, a) if form else (q, v, a)
     assert isinstance(kernel.function, Program) != tree.has_mimics
     compiled = form in ("coadjoint", None)
-    Y = (kernel if compiled else kernel.function.evaluate)(*arrays)
+    Y = (kernel if compiled else compile_numpy(kernel.function))(*arrays)
     expected = getattr(dyn, name)(tree, *arrays, WEIGHT, **options)
     close(Y, expected)
     M, C = dyn.mass_matrix(tree, q), dyn.coriolis_matrix(tree, q, v, form or "christoffel")

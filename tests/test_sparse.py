@@ -7,6 +7,7 @@ from liebody import scalars
 from liebody.base.errors import IntegrationError, ShapeError
 from liebody.bodies import SpatialInertia
 from liebody.compiler import Program, trace, traced
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.compiler.programs.passes import length
 from liebody.compiler.programs.sparse import derivative, differentiable, sparse_jacobian
 from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
@@ -19,7 +20,7 @@ HALF = np.array([0, 0, 0.5])
 def dense(function, x, *rest):
     """Output and Jacobian of a function or program at x, from its sparse Jacobian."""
     places, both = sparse_jacobian(function, "x")
-    r, values = (both.evaluate if isinstance(both, Program) else both)(x, *rest)
+    r, values = (compile_numpy(both) if isinstance(both, Program) else both)(x, *rest)
     D = np.zeros((len(r), len(x)))
     for (i, j), value in zip(places, np.atleast_1d(values), strict=True):
         D[i, j] = value
@@ -55,7 +56,7 @@ def test_programs_are_differentiated_again_and_again():
     expected = [3 * a * 0.49 + 1 / (1 + a), 6 * a * 0.7, 6 * a, 0 * a]
     for values in expected:
         program = derivative(program, "s")
-        np.testing.assert_allclose(program.evaluate(0.7, a), values, rtol=1e-15)
+        np.testing.assert_allclose(compile_numpy(program)(0.7, a), values, rtol=1e-15)
 
 
 def test_the_text_of_a_derivative_does_not_grow():
@@ -112,13 +113,13 @@ def test_newton_matrices_of_long_chains_are_loops_and_exact(method, group):
     given = {key: 1e-3 * rng.standard_normal(shape) for key, shape in shapes.items()} | {"h": np.array(1e-3)}
     given["y"] = np.concatenate([q, rng.standard_normal(flow.point - len(q))])
     x, *rest = given.values()
-    r, values = phase.both.evaluate(x, *rest)
-    np.testing.assert_allclose(phase.residual.evaluate(x, *rest), r, rtol=1e-13, atol=1e-13)
+    r, values = compile_numpy(phase.both)(x, *rest)
+    np.testing.assert_allclose(compile_numpy(phase.residual)(x, *rest), r, rtol=1e-13, atol=1e-13)
     D = np.zeros((len(x), len(x)))
     D[tuple(np.transpose(phase.places))] = values
     e = 1e-5 * np.eye(len(x))
     ends = [
-        phase.residual.evaluate(x + s * e, *(np.broadcast_to(a, (len(x), *a.shape)) for a in rest))
+        compile_numpy(phase.residual)(x + s * e, *(np.broadcast_to(a, (len(x), *a.shape)) for a in rest))
         for s in (1, -1)
     ]
     np.testing.assert_allclose(D, (ends[0] - ends[1]).T / 2e-5, atol=1e-7)

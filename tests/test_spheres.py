@@ -132,7 +132,7 @@ def test_many_pairs_are_loops_that_compute_what_straight_lines_do(monkeypatch):
     q[:, 4] = 0.1 * np.arange(7)
     y[49:91] = rng.normal(size=42)
     expected = compile_numpy(straight)(0.0, y, given)
-    np.testing.assert_allclose(loops.evaluate(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(compile_numpy(loops)(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
     assert np.abs(expected[84:]).max() > 100  # bars touch
 
 

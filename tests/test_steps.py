@@ -124,7 +124,7 @@ def looped(function, shapes, *arrays):
     program = traced(function, shapes, "f", least=-1)
     assert isinstance(program, Program)
     expected = np.asarray(function(*arrays))
-    np.testing.assert_allclose(program.evaluate(*arrays), expected, rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(compile_numpy(program)(*arrays), expected, rtol=1e-14, atol=1e-14)
     np.testing.assert_allclose(Kernel(program)(*arrays), expected, rtol=1e-13, atol=1e-13)
     return program
 
@@ -206,7 +206,7 @@ def f(R, x):
 
 passes.LONG = 100
 gc.set_threshold(5, 1, 1)
-for steps.LONGEST in range(12, 112):
+for repeats.LONGEST in range(12, 112):
     traced(f, {"R": 9, "x": 3})
 """
     environment = os.environ | {"PYTHONMALLOC": "debug"}
@@ -231,7 +231,7 @@ def test_conditions_between_steps_belong_to_what_takes_them(always):
 
     program, x = traced(f, {"x": 16}), np.random.default_rng(3).normal(size=16)
     assert isinstance(program, Program)
-    np.testing.assert_allclose(program.evaluate(x), f(x), rtol=1e-14)
+    np.testing.assert_allclose(compile_numpy(program)(x), f(x), rtol=1e-14)
 
 
 def test_steps_that_are_named_become_loops_with_straight_lines_between_them():
@@ -258,7 +258,7 @@ def test_steps_that_are_named_become_loops_with_straight_lines_between_them():
     straight = compile_numpy(trace(function, shapes))
     for sign in (-1, 1):
         x, y = np.random.default_rng(0).standard_normal(9), np.array([sign, 0.3])
-        np.testing.assert_array_equal(program.evaluate(x, y), straight(x, y))
+        np.testing.assert_array_equal(compile_numpy(program)(x, y), straight(x, y))
     assert isinstance(traced(function, shapes, loops=False), Function)
 
 
@@ -288,7 +288,7 @@ def test_loops_compute_what_the_recursions_do(name, seed, always):
     assert isinstance(program, Program)
     expected = function(*arrays)
     np.testing.assert_allclose(
-        program.evaluate(*arrays), expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max()
+        compile_numpy(program)(*arrays), expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max()
     )
 
 
@@ -304,7 +304,7 @@ def test_loops_over_branches_with_wrenches(name, branching, always):
 
     shapes = {"q": tree.nq, "v": tree.nv, "a": tree.nv, "wrenches": (40, 6)}
     expected = function(*arrays, wrenches)
-    found = traced(function, shapes, name).evaluate(*arrays, wrenches)
+    found = compile_numpy(traced(function, shapes, name))(*arrays, wrenches)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -394,7 +394,7 @@ def test_a_floating_root_and_fixed_bodies_take_part(always):
     for name in ("inverse_dynamics", "forward_dynamics"):
         function, shapes = algorithm(tree, name)
         arrays = state(rng, tree, shapes)
-        found = traced(function, shapes, name).evaluate(*arrays)
+        found = compile_numpy(traced(function, shapes, name))(*arrays)
         np.testing.assert_allclose(found, function(*arrays), rtol=1e-9, atol=1e-9)
 
 

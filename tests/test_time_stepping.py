@@ -590,7 +590,7 @@ def test_many_points_are_loops_that_compute_what_straight_lines_do(monkeypatch):
         state[:15] = np.concatenate([q, v])
         state[6] -= depth
         expected = run(0.0, state, given)
-        np.testing.assert_allclose(loops.evaluate(0.0, state, given), expected, rtol=1e-11, atol=1e-9)
+        np.testing.assert_allclose(compile_numpy(loops)(0.0, state, given), expected, rtol=1e-11, atol=1e-9)
 
 
 def test_the_text_of_a_step_hardly_grows_with_its_points():

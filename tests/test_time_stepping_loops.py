@@ -192,7 +192,7 @@ def test_many_points_beside_a_loop_are_loops_that_compute_what_straight_lines_do
         y = np.zeros(straight.inputs["y"].size)
         y[:8] = [*folded(0.5, above), -0.3, 0.1, -0.1, 0.1]
         expected = compile_numpy(straight)(0.0, y, given)
-        np.testing.assert_allclose(loops.evaluate(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(compile_numpy(loops)(0.0, y, given), expected, rtol=1e-9, atol=1e-9)
         assert (np.abs(expected[8:]).max() > 100) == (above <= 0)  # efforts of the ground
 
 

@@ -1,9 +1,9 @@
-"""What every room uses. The modules:
+"""Modules that every room uses:
 
-arguments    checks of what a user's call comes with
+arguments    checks of the arguments of users' calls
 errors       the errors and warnings of liebody, and how optional packages are asked for
 texts        names, paths and texts that come from elsewhere
-digests      files that say whether they are whole
+digests      files with a digest, by which damage is noticed
 concurrency  what threads and forked processes share: locks, cached properties, spare buffers
 interrupts   signals and their handlers while C code runs
 progress     progress bars

@@ -1,4 +1,4 @@
-"""What is checked of arguments where a user's call comes in: kinds by annotations, arrays, counts."""
+"""Checks of arguments at the entry of users' calls: kinds by annotations, arrays and their shapes, counts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ LONGEST = 60  # characters of a value in a message
 
 
 def checked(function: F, but: tuple[str, ...] = ()) -> F:
-    """The function, whose arguments have to be of the kinds that its annotations say.
+    """Decorator: check arguments against the function's annotations.
 
-    What they do not say (`Any`, arrays) passes, and so do arguments which the function checks itself (`but`).
-    Raises ArgumentError, which is a TypeError, too.
+    Arguments annotated as `Any` or as arrays pass, and so do arguments that the function checks itself
+    (`but`). Raises ArgumentError, which is a TypeError, too.
     """
     names = list(inspect.signature(function).parameters)
     called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    # Annotations are evaluated at the first call, because they may name classes that are defined later.
     kinds: dict[str, tuple[Any, ...]] = {}
     plain: dict[str, set[type]] = {}  # types that pass without a look at abstract classes
     texts = {x for x, said in function.__annotations__.items() if re.search(r"\w\[str\]", str(said))}
@@ -67,13 +68,14 @@ def checked(function: F, but: tuple[str, ...] = ()) -> F:
 
 
 def _is_of(value: Any, kind: tuple[Any, ...]) -> bool:
-    """Whether a value is of a kind; an array without axes is none that can be walked through."""
+    """Whether a value is of a kind; an array without axes counts as a number, not as a sequence."""
     single = isinstance(value, np.ndarray) and not value.ndim and np.ndarray not in kind
     return isinstance(value, kind) and not single
 
 
 def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[Any, ...]]:
-    found: dict[str, tuple[Any, ...]] = {}
+    """The classes that each argument may have, by its annotation; arguments without a check are left out."""
+    kinds: dict[str, tuple[Any, ...]] = {}
     for name in names:
         try:
             said = eval(function.__annotations__[name], function.__globals__)
@@ -83,18 +85,19 @@ def _kinds(function: Callable[..., Any], names: list[str]) -> dict[str, tuple[An
         parts = typing.get_args(said) if isinstance(said, types.UnionType) else (said,)
         kind = [typing.get_origin(part) or part for part in parts]
         if all(x is None or (isinstance(x, type) and x is not Any) for x in kind):
+            # NumPy's numbers are numbers, too.
             also: dict[Any, list[Any]] = {
                 int: [Integral],
                 float: [Real, np.ndarray],
                 bool: [bool, np.bool_],
                 None: [type(None)],
             }
-            found[name] = tuple(y for x in kind for y in also.get(x, [x]))
-    return {"": (object,), **found}
+            kinds[name] = tuple(y for x in kind for y in also.get(x, [x]))
+    return {"": (object,), **kinds}
 
 
 def array_of(name: str, given: Any, kind: Any = None) -> np.ndarray:
-    """What was given as an array, of any entries or of a kind; raises ShapeError."""
+    """The argument as an array of any entries, or of a kind; raises ShapeError."""
     try:
         array = np.asarray(given)
         if kind is None or array.dtype == kind:
@@ -116,7 +119,7 @@ def refuse_text(array: np.ndarray) -> None:
 
 
 def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
-    """What was given as an array of finite floats; raises ShapeError and ConfigurationError."""
+    """The argument as an array of finite floats; raises ShapeError and ConfigurationError."""
     array = array_of(name, given, float)
     if finite and np.count_nonzero(np.isfinite(array)) < array.size:  # sooner than `all`
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
@@ -125,15 +128,24 @@ def floats(name: str, given: Any, finite: bool = True) -> np.ndarray:
     return array
 
 
+def wrong_shape(name: str, shape: tuple[int, ...], expected: Any, more: str = "") -> ShapeError:
+    """The error for an array whose shape is not the expected one, in the wording that all checks share.
+
+    expected  a shape, or words: "a single number", "(..., 6)"
+    more      how the message goes on, such as a remedy
+    """
+    return ShapeError(f"{name} has shape {shape}, expected {expected}{more}")
+
+
 def quantities(name: str, given: Any, *shapes: tuple[int, ...]) -> np.ndarray:
-    """What was given as an array of numbers or symbols, of one of these shapes; raises ShapeError.
+    """The argument as an array of numbers or symbols, of one of these shapes; raises ShapeError.
 
     Short numbers of NumPy, which overflow in silence, become whole numbers of 64 bits and doubles.
     """
     array = array_of(name, given)
     if array.shape not in shapes:
         wanted = " or ".join("a single number" if shape == () else str(shape) for shape in shapes)
-        raise ShapeError(f"{name} has shape {array.shape}, expected {wanted}")
+        raise wrong_shape(name, array.shape, wanted)
     plain: Any
     try:
         plain = array.dtype.kind in "iuf" or [x * 0.5 + 0.5 for x in array.ravel() if array.dtype == object]
@@ -154,54 +166,54 @@ FLOATING = "print(robot) says whether its base is fixed, and load(..., floating=
 
 
 def free_base(name: str, given: int, size: int, remedy: str = FLOATING) -> str:
-    """How a message on a vector with too many entries goes on, where a free base would have so many more.
+    """The end of a message on a vector whose additional entries are as many as a free base has; else "".
 
-    name         of the vector: "q0", "v", ...; others are not those of a robot
-    given, size  how many entries it has, and how many are expected
+    name         name of the vector of a robot: "q0", "v", ...
+    given, size  number of its entries, and expected number
     """
     more = given - size
     return f"; {more} more are as many as a free base has: {remedy}" if more == OF_FREE_BASE.get(name) else ""
 
 
 def quaternion_remedy(q: np.ndarray, start: int, poses: Sequence[int], otherwise: str) -> str:
-    """How a message goes on about a quaternion q[start:start + 4] of coordinates (nq,), which is not unit.
+    """The end of a message on a quaternion q[start:start + 4] of coordinates (nq,) that is not unit.
 
     poses      where free joints begin in q. If the last four of their seven numbers are unit, the message
                asks for the order: making the first four unit would give a wrong pose
-    otherwise  what it says in all other cases
+    otherwise  the end of the message in all other cases
     """
     last = q[start + 3 : start + 7] if start in poses else np.zeros(0)
     return POSITION_FIRST if abs(np.sqrt(last @ last) - 1) <= OFF_TYPED else otherwise
 
 
 def vector(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
-    """What was given as finite floats (size,); raises ShapeError and ConfigurationError."""
+    """The argument as finite floats (size,); raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape != (size,):
         more = free_base(name, array.size, size)
-        raise ShapeError(f"{name} has shape {array.shape}, expected ({size},){more}")
+        raise wrong_shape(name, array.shape, f"({size},)", more)
     return array
 
 
 def vectors(name: str, given: Any, size: int, finite: bool = True) -> np.ndarray:
-    """What was given as finite floats (..., size); raises ShapeError and ConfigurationError."""
+    """The argument as finite floats (..., size); raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape[-1:] != (size,):
         more = free_base(name, array.shape[-1] if array.ndim else 1, size)
-        raise ShapeError(f"{name} has shape {array.shape}, expected (..., {size}){more}")
+        raise wrong_shape(name, array.shape, f"(..., {size})", more)
     return array
 
 
 def number(name: str, given: Any, finite: bool = True) -> float:
-    """What was given as a float, a finite one; raises ShapeError and ConfigurationError."""
+    """The argument as a finite float; raises ShapeError and ConfigurationError."""
     array = floats(name, given, finite)
     if array.shape != ():
-        raise ShapeError(f"{name} has shape {array.shape}, expected a single number")
+        raise wrong_shape(name, array.shape, "a single number")
     return float(array)
 
 
 def count(name: str, given: Any, least: int = 1) -> int:
-    """What was given as a whole number that is at least so large; raises ArgumentError."""
+    """The argument as a whole number that is `least` or more; raises ArgumentError."""
     whole = isinstance(given, (int, Integral)) and type(given) is not bool
     if not whole or not least <= given < 2**62:
         raise ArgumentError(f"{name} is {short(given)}, expected a whole number, {least} or more")
@@ -224,7 +236,7 @@ def names(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def members(name: str, given: Any, what: str) -> list[Any]:
-    """What is in something that can be walked through; raises ArgumentError."""
+    """The entries of an iterable, as a list; raises ArgumentError."""
     try:
         return list(given)
     except Exception as error:  # anything may be in its place
@@ -233,13 +245,13 @@ def members(name: str, given: Any, what: str) -> list[Any]:
 
 
 def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -> None:
-    """Raise ArgumentError for a function that does not take these arguments; `more` is what it also may."""
+    """Raise ArgumentError for a function that does not take these arguments; `more` names optional ones."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
         taken = ", ".join(arguments)
         raise ArgumentError(f"{name} has to be a function of ({taken}){more}: {error}") from None
-    except ValueError as error:  # it does not tell what it takes
+    except ValueError as error:  # a function without a signature, such as some of C
         pass_on_signals(error)
 
 
@@ -250,10 +262,10 @@ def is_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
 
 
 def check_state(stepper: Any, state: Any, kind: Any) -> None:
-    """Raise ArgumentError for what is no state of this stepper."""
+    """Raise ArgumentError for anything but a state of this stepper, or of an equal one."""
     if not isinstance(state, kind):
         raise ArgumentError(f"the state is {short(state)}, expected what start, step or reset returned")
-    if state._stepper is not stepper and not stepper.takes(state._stepper):
+    if state.stepper is not stepper and not stepper.takes(state.stepper):
         raise ArgumentError("the state is one of another stepper; begin with start(state.q, state.v)")
 
 
@@ -266,14 +278,14 @@ def check_members(batch: tuple[int, ...]) -> None:
 def members_of(rows: np.ndarray, given: Any, batch: tuple[int, ...]) -> np.ndarray:
     """Rows (*batch, ...) of some members of an ensemble, by a mask or indices; raises ShapeError."""
     try:
-        found: np.ndarray = rows[given]
+        selected: np.ndarray = rows[given]
     except IndexError as error:
         raise ShapeError(f"members are {short(given)}, expected a mask {batch} or indices: {error}") from None
-    return found
+    return selected
 
 
 def short(value: Any) -> str:
-    """A value in a message."""
+    """The `repr` of a value for a message, at most `LONGEST` characters of it."""
     try:
         text = repr(value)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What threads and forked processes share: values that are made once, locks, buffers for one call each."""
+"""Sharing between threads and forked processes: values made once, locks, buffers for one call each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_locks: dict[tuple[int, Any], Any] = {}  # that are in use, by the object and the name of what is made
+_locks: dict[tuple[int, Any], Any] = {}  # locks in use, by the object and the name of the value in the making
 undivided = threading.RLock()
 """No process is forked while another thread has this lock, as in an import: the child would wait for ever"""
 if hasattr(os, "register_at_fork"):
@@ -20,20 +20,20 @@ if hasattr(os, "register_at_fork"):
 
 
 def lock_of(owner: object, name: Any) -> Any:
-    """The lock under which one thread at a time makes what an object has under this name.
+    """The lock under which one thread at a time makes an object's value of this name.
 
         with lock_of(owner, name):
             if name not in there:
                 ...
             unlock(owner, name)
 
-    A process that is forked meanwhile has locks of its own, all of them free.
+    In a process that is forked meanwhile all locks are free.
     """
     return _locks.setdefault((id(owner), name), threading.RLock())
 
 
 def unlock(owner: object, name: Any) -> None:
-    """Forget the lock, because what was to be made is there: who waits for it will find that."""
+    """Forget the lock after the value was made; threads that wait for it will find the value."""
     _locks.pop((id(owner), name), None)
 
 
@@ -44,15 +44,16 @@ else:
     class cached_property(functools.cached_property):
         """`functools.cached_property`, with a lock for each object.
 
-        Python 3.11 has one for all objects of a class: one that takes long to be made keeps all others
-        waiting, and in a process that is forked meanwhile nobody gets it again. Later versions have none:
-        threads make the same thing several times, and each has its own.
+        Python 3.11 has one lock for all objects of a class: a slow value keeps all others waiting, and a
+        process that is forked meanwhile never gets the lock. Later versions have no lock: threads make the
+        same value several times, and each keeps a different one.
         """
 
         def __get__(self, owner, kind=None):
             if owner is None:
                 return self
-            values, name = owner.__dict__, self.attrname
+            values = owner.__dict__
+            name = self.attrname
             with lock_of(owner, name):
                 try:
                     if name not in values:
@@ -76,12 +77,12 @@ class Spare(Generic[T]):
         self._free: list[T] = []  # no other thread comes between its pop and append
 
     def take(self) -> T | None:
-        """A buffer that nobody else has; None where none is free."""
+        """A buffer for this call only; None if none is free."""
         try:
             return self._free.pop()
         except IndexError:
             return None
 
     def give(self, buffer: T) -> None:
-        """Let others have it."""
+        """Return a buffer after use, for other calls."""
         self._free.append(buffer)

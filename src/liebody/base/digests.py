@@ -1,7 +1,7 @@
-"""Files with a digest at their end, by which damage is found before anything else reads them.
+"""Seals files with a digest at their end, so that damage is noticed before anything else reads them.
 
-HDF5 takes no notice of what stands behind its own data, but follows damaged references, for ever in the
-worst case; so the whole file is compared with its digest first.
+HDF5 ignores bytes behind its own data, so the digest does no harm. But it follows damaged references, for
+ever in the worst case; so the whole file is compared with its digest first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def write_sealed(path: Path, content: bytes) -> None:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether a file is as it was when it was sealed."""
+    """Whether a file is unchanged since it was sealed."""
+    # Read in pieces of 1 MB, because runs may be larger than the memory.
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         left = os.fstat(file.fileno()).st_size - LENGTH

@@ -20,7 +20,9 @@ class LiebodyError(ValueError):
     """Base of all errors of liebody; the message names the value, the expectation and the remedy."""
 
     def __init__(self, *words: Any) -> None:
-        """Not in the place of what a handler of a signal raised, and an `except` of this library caught."""
+        """Let an error pass that a signal handler raised, if an `except` of this library caught it."""
+        # Code of this library turns errors into its own ones. KeyboardInterrupt and the like, raised by a
+        # handler in the middle of that, must reach the user instead.
         caught = sys.exception()
         trace = caught and caught.__traceback__
         if caught and trace and trace.tb_frame.f_globals.get("__name__", "").startswith("liebody."):
@@ -83,28 +85,31 @@ class MissingPackage(LiebodyError, ImportError):
 
 
 def handlers_of(error: BaseException) -> set[types.CodeType]:
-    """Handlers of signals that it comes from: functions of (number, frame), which run anywhere."""
+    """The signal handlers in the traceback of an error: functions called with (number, frame)."""
     handlers: set[types.CodeType] = set()
     trace = error.__traceback__
     while trace is not None:
-        code, values = trace.tb_frame.f_code, trace.tb_frame.f_locals
-        given = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
+        code = trace.tb_frame.f_code
+        values = trace.tb_frame.f_locals
+        arguments = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
         if code.co_flags & inspect.CO_VARARGS:
-            given += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
-        if any(isinstance(a, int) and isinstance(b, types.FrameType) for a, b in itertools.pairwise(given)):
+            arguments += values.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+        if any(
+            isinstance(a, int) and isinstance(b, types.FrameType) for a, b in itertools.pairwise(arguments)
+        ):
             handlers.add(code)
         trace = trace.tb_next
     return handlers
 
 
 def pass_on_signals(error: BaseException) -> None:
-    """Raise an error again that a handler of a signal has raised; for the beginning of a broad `except`."""
+    """Raise an error again if a signal handler raised it; called first in every broad `except`."""
     if handlers_of(error):
         raise error
 
 
 class suppress(contextlib.suppress):
-    """`contextlib.suppress`, which lets pass what a handler of a signal has raised."""
+    """`contextlib.suppress`, except for errors that a signal handler raised."""
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
         return bool(super().__exit__(kind, error, trace)) and not (error and handlers_of(error))
@@ -114,7 +119,7 @@ NAMES_OF_PIP = {"PIL": "pillow", "collada": "pycollada"}  # of packages that are
 
 
 def require(purpose: str, *packages: str, extra: str = "") -> None:
-    """Raise MissingPackage, which says what to install, where packages for a purpose are not there.
+    """Raise MissingPackage, which says what to install, if packages for a purpose are missing.
 
     extra  the extra of this package that brings them
     """
@@ -128,16 +133,20 @@ def require(purpose: str, *packages: str, extra: str = "") -> None:
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the line outside of this library from which it was called."""
-    frame, level = sys._getframe(1), 2
-    ours = "liebody.", "functools"  # which calls cached properties
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
-        frame, level = frame.f_back, level + 1
+    """Warn at the user's line that called this library."""
+    # Walk from this function up to the first caller that is neither a module of liebody nor functools, which
+    # calls cached properties. Interpreters without frames give None: the warning then names this line.
+    ours = "liebody.", "functools"
+    frame = inspect.currentframe()
+    level = 1
+    while frame and frame.f_back and frame.f_globals.get("__name__", "").startswith(ours):
+        frame = frame.f_back
+        level += 1
     warnings.warn(text, category, stacklevel=level)
 
 
 def known(names: Iterable[str], wanted: Any = "", most: int = 20) -> str:
-    """The end of a message on a name that is not among `names`: what there is, and what may be meant."""
+    """The end of a message on an unknown name: the known names, and similar ones that may be meant."""
     listed = list(names)
     folded = {name.lower(): name for name in listed}
     near = [folded[name] for name in difflib.get_close_matches(str(wanted).lower(), folded, n=3, cutoff=0.5)]

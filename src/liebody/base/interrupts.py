@@ -1,4 +1,4 @@
-"""Signals during long calls: handlers of Python run meanwhile, and what they raise ends the call.
+"""Signals during long calls: Python's handlers run meanwhile, and an exception in one ends the call.
 
 Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops
 in C, which have no such instructions (`CaughtSignals`), and operators of symbols that NumPy calls
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # without enumerations, which take 10 us a call
 import _thread
-import contextlib
 import ctypes
 import inspect
 import os
@@ -41,22 +40,22 @@ class CaughtSignals(ctypes.Structure):
 
     @classmethod
     def of_this_thread(cls, waits: bool) -> Self | None:
-        """For loops that this thread runs, or others while it waits; None where handlers run elsewhere."""
+        """For loops of this thread, or of others while it `waits`; None if it is not the main thread."""
         if threading.current_thread() is not threading.main_thread():
             return None
         return cls() if waits else cls(*_FUNCTIONS)
 
     @property
     def address(self) -> int:
-        """Where it is."""
+        """The address of this structure."""
         return ctypes.addressof(self)
 
     def stop(self) -> None:
-        """End the loops where they are."""
+        """Tell the loops to end at their next check."""
         self.stopped = 1
 
     def raise_caught(self) -> None:
-        """Raise what a handler has raised meanwhile."""
+        """Raise the exception that a handler raised meanwhile, if there is one."""
         if self.error[0]:
             _raise(*self.error)
 
@@ -85,22 +84,25 @@ def in_threads(
     threads: int,
     stop: Callable[[], object] = lambda: None,
 ) -> list[Any]:
-    """What the function returns of each item, from so many threads; raises what it raises.
+    """Map a function over items in several threads; raises the first error of the function.
 
-    What a handler of a signal raises in the main thread meanwhile is raised, too, when all threads have
-    ended. For that `stop` is called, and items that have not begun are left.
+    If a signal handler raises in the main thread meanwhile, `stop` is called, items that have not begun are
+    left out, and the exception is raised when all threads have ended.
     """
-    given = list(items)
-    results: list[Any] = [None] * len(given)
+    # Threads take items from one iterator, whose steps no other thread can interrupt.
+    tasks = list(items)
+    results: list[Any] = [None] * len(tasks)
     errors: list[BaseException] = []
-    left = iter(range(len(given)))  # no other thread comes between its steps
-    number = min(threads, len(given))
-    over, ends = [False] * number, [_thread.allocate_lock() for _ in range(number)]
+    left = iter(range(len(tasks)))
+    number = min(threads, len(tasks))
+    # A lock for each thread, which it holds until it ends: `wait` waits for these.
+    over = [False] * number
+    ends = [_thread.allocate_lock() for _ in range(number)]
 
     def work(worker: int) -> None:
         try:
             for k in left:
-                results[k] = function(given[k])
+                results[k] = function(tasks[k])
         except BaseException as error:
             errors.append(error)
             skip()
@@ -119,7 +121,9 @@ def in_threads(
 
     for end in ends:
         end.acquire()
-    begun: list[int] = []  # those threads that there are: a handler may run before or behind this call in C
+    # `extend` over `map` starts all threads in one call of C, before or behind which a handler may run, but
+    # not within: so `begun` lists exactly the threads that were started.
+    begun: list[int] = []
     try:
         begun.extend(map(_thread.start_new_thread, repeat(work), [(k,) for k in range(number)]))
         wait(number)
@@ -135,19 +139,22 @@ def in_threads(
 
 @dataclass(frozen=True)
 class _Outside:
-    """A handler that runs when no function with one of these codes does.
+    """A handler that is delayed while a function with one of these codes runs.
 
-    Where one does, what called it from outside is traced: the handler runs at its next line. Where a debugger
-    traces already, the signal is sent again.
+    If such a function runs, its outermost caller without such a code is traced, and the handler runs at the
+    caller's next line. If a debugger traces already, the signal is sent again a little later.
     """
 
     handler: Any
     codes: Set[CodeType]
 
     def __call__(self, number: int, frame: Any) -> None:
-        inside, at = None, frame
-        while at is not None:
-            inside, at = at if at.f_code in self.codes else inside, at.f_back
+        # The outermost frame with one of the codes.
+        inside = None
+        walked = frame
+        while walked is not None:
+            inside = walked if walked.f_code in self.codes else inside
+            walked = walked.f_back
         if inside is None:
             self.handler(number, frame)
         elif inside.f_back is None or sys.gettrace() is not None:
@@ -165,6 +172,7 @@ class _Outside:
 
 
 def _again(number: int) -> None:
+    """Send a signal to the main thread again, after a while."""
     time.sleep(SOON)
     _thread.interrupt_main(number)  # type: ignore[arg-type]  # which takes any number of a signal
 
@@ -191,7 +199,7 @@ def outside_of(codes: Set[CodeType]) -> Iterator[None]:
 
 
 def _restore(replaced: dict[int, _Outside]) -> None:
-    """Install handlers again; all of them, even where one runs meanwhile and raises an error."""
+    """Install handlers again; all of them, even if one runs meanwhile and raises an error."""
     raised = None
     while True:
         try:
@@ -206,14 +214,16 @@ def _restore(replaced: dict[int, _Outside]) -> None:
 
 
 _SIGNALS = sorted(_signal.valid_signals())
-_manager = contextlib._GeneratorContextManager
+# The class of context managers that `contextmanager` makes. It has no public name, so an instance tells it;
+# `outside_of` does not run before the instance is entered.
+_manager: Any = type(outside_of(frozenset()))
 _MANAGING = frozenset(
     f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
 )
 
 
 def _install_again() -> None:
-    """In a forked process: the thread does not exist that would install replaced handlers again."""
+    """In a forked process: install replaced handlers again; the thread that would do so is missing."""
     handlers = {number: _signal.getsignal(number) for number in _SIGNALS}
     _restore({number: ours for number, ours in handlers.items() if type(ours) is _Outside})
 

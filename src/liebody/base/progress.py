@@ -1,11 +1,11 @@
-"""Progress bars of what takes long: simulations, sweeps, films."""
+"""Progress bars of long computations: simulations, sweeps, films."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-DELAY = 1.0  # after which a bar is shown that nobody has asked for [s]
+DELAY = 1.0  # time after which a bar is shown without being asked for [s]
 
 
 class Progress:
@@ -17,7 +17,8 @@ class Progress:
     """
 
     def __init__(self, wanted: bool | None, total: float, **style: Any) -> None:
-        self.total, self.bar = total, None
+        self.total = total
+        self.bar = None
         terminal = sys.stderr is not None and sys.stderr.isatty()
         if terminal if wanted is None else wanted:
             from tqdm import tqdm
@@ -29,7 +30,7 @@ class Progress:
         return self
 
     def at(self, done: float) -> None:
-        """So much of the work is done."""
+        """Show that so much of the work is done."""
         if self.bar is not None:
             self.bar.update(min(done, self.total) - self.bar.n)
 

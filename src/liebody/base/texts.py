@@ -1,4 +1,4 @@
-"""Texts from elsewhere, names, paths and files' words: digested, checked, and shown without harm."""
+"""Texts from outside, such as names and paths: digests, checks, and safe forms for messages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def digest(*parts: str) -> str:
 def is_printable(text: str) -> bool:
     """Whether a text has printable signs only.
 
-    Control characters, half surrogate pairs, line separators and marks that turn the direction of writing are
-    none.
+    Not printable are control characters, half surrogate pairs, line separators, and marks that turn the
+    direction of writing.
     """
     return text.isprintable()
 
@@ -53,7 +53,7 @@ def shown(text: Any, breaks: bool = False) -> str:
 
 
 def check_name(what: str, name: Any, error: type[LiebodyError] = ModelError) -> None:
-    """Raise an error for a name that is no text, or that has signs which are not printable."""
+    """Raise an error for a name that is not text, or that has signs which are not printable."""
     if not isinstance(name, str):
         raise ArgumentError(f"the name of {what} is {name!r}, expected text")
     if not name.isprintable():
@@ -70,7 +70,7 @@ def check_names(what: str, names: Iterable[Any], error: type[LiebodyError] = Mod
 
 
 def path_of(what: str, given: str | os.PathLike[str], error: type[LiebodyError] = LiebodyError) -> Path:
-    """What was given as a path; raises an error for what no file can be called."""
+    """The argument as a path; raises an error for anything that cannot be the name of a file."""
     try:
         path = Path(given)
         name = os.fsencode(path)

@@ -1,13 +1,12 @@
 """From NumPy functions to compiled kernels: tracing, derivatives, printers, build, calls on batches.
 
-The folders:
-
+The folders, from the ground up; each imports from the ones above it in this list only:
 
 graph/     the expression graph of a trace, and derivatives
-programs/  passes of small functions over one memory: what repeats becomes loops
+programs/  passes of small functions over one memory: repeated steps become loops
+runtime/   all C text that is not generated
 printers/  C, NumPy, SymPy, CasADi
-native/    compiled libraries: built, kept, found, called
-runtime/   all C text
+native/    compiled libraries: built, kept in a cache, called
 
 This package knows operations, not mechanics.
 """

@@ -26,10 +26,10 @@ class HybridState:
     ends      (...): why a member ended, "" while it goes on; a member that ended keeps its state
     """
 
-    __slots__ = ("_last", "_number", "_reasons", "_stepper", "_y")
+    __slots__ = ("_last", "_number", "_reasons", "_y", "stepper")
 
     def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
-        self._stepper = stepper
+        self.stepper = stepper
         self._number = number  # of intervals so far
         self._y = y  # flat states, (n, size)
         self._reasons = reasons  # codes of REASONS, (n,)
@@ -37,7 +37,7 @@ class HybridState:
 
     @property
     def t(self) -> float:
-        return self._number * self._stepper.dt
+        return self._number * self.stepper.dt
 
     def __copy__(self) -> HybridState:
         return self.__deepcopy__({})
@@ -45,10 +45,10 @@ class HybridState:
     def __deepcopy__(self, memo: Any) -> HybridState:
         """The same state of the same stepper, in new arrays."""
         arrays = (x.copy() for x in (self._y, self._reasons, self._last))
-        return HybridState(self._stepper, self._number, *arrays)
+        return HybridState(self.stepper, self._number, *arrays)
 
     def _read(self) -> tuple[Any, ...]:
-        sim = self._stepper
+        sim = self.stepper
         parameters = np.zeros(sim.system.parameters.size)  # q, v and memory do not depend on them
         return sim.system.read_flat(self.t, self._y.reshape(*sim.batch, -1), parameters)
 
@@ -67,11 +67,11 @@ class HybridState:
     @property
     def ended(self) -> Array:
         """Which members have ended, (...)."""
-        return (self._reasons != RAN).reshape(self._stepper.batch)
+        return (self._reasons != RAN).reshape(self.stepper.batch)
 
     @property
     def ends(self) -> Array:
-        return np.array([REASONS[int(k)] for k in self._reasons]).reshape(self._stepper.batch)
+        return np.array([REASONS[int(k)] for k in self._reasons]).reshape(self.stepper.batch)
 
     def __repr__(self) -> str:
         return f"HybridState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"

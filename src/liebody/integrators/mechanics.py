@@ -282,12 +282,18 @@ class MechanicalEquations:
         first = derivative(traced_to_differentiate(rate, shapes, "rate"), "s")
         return [first, derivative(first, "s")]
 
+    @cached_property
+    def _evaluated_rates(self) -> list[Callable[..., Any]]:
+        """`_rates` as calls on numbers."""
+        return [rate if isinstance(rate, Function) else compile_numpy(rate) for rate in self._rates]
+
     def _rate(self, order: int, *state: Any) -> Array:
         """This derivative at s = 0."""
         made = self._rates[order - 1]
         if isinstance(made, Program) and not is_numeric(*state):
             made = self._rates[order - 1] = made.unroll()
-        return made(0.0, *state) if isinstance(made, Function) else made.evaluate(0.0, *state)
+        call = made if isinstance(made, Function) else self._evaluated_rates[order - 1]
+        return call(0.0, *state)
 
     def constraint_bias(self, t: Any, q: Array, v: Array) -> Array:
         """(dJ/dt) v and the rate of `drift`, (m,)."""

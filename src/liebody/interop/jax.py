@@ -38,6 +38,7 @@ from ..compiler import Function, Kernel, Program, jvp, trace, vjp
 from ..compiler.native import build, entry
 from ..compiler.native.kernel import FEW
 from ..compiler.printers.c import constant_table, enumeration
+from ..compiler.runtime import runtime
 from ..robot import Algorithm, Robot, kernels_of
 from ..robot.algorithm import PARAMETERS
 from ..scalars.linear import matvec
@@ -185,7 +186,7 @@ def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
     if compiler is None:
         raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")
     flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
-    text = "\n".join([*lines, build.runtime("xla.h")])
+    text = "\n".join([*lines, runtime("xla.h")])
     library = build.library(build.Source([text], flags, _advice()), compiler)
     library.use_loops.argtypes = [ctypes.c_void_p] * 2
     return library

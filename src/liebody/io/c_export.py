@@ -15,11 +15,13 @@ from ..base.arguments import checked, short
 from ..base.errors import ArgumentError, LiebodyError, pass_on_signals
 from ..base.texts import path_of
 from ..compiler import Function, Kernel, Program
-from ..compiler.native.build import digest, runtime
+from ..compiler.native.build import digest
 from ..compiler.native.cache import version
 from ..compiler.native.kernel import data_type
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal
+from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_c99
+from ..compiler.runtime import runtime
 from ..scalars import Array
 
 STATES = 3  # random states in the self-test
@@ -195,10 +197,11 @@ class _Exported:
 
     def _state(self, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
         """Arguments that `real` holds, and the results in double; finite ones, if DRAWS find any."""
+        reference = self.function if isinstance(self.function, Function) else compile_numpy(self.function)
         for _ in range(DRAWS):
             values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
             values = [x.astype(np.float32).astype(float) if self.single else x for x in values]
-            results = [np.asarray(y, float) for y in _listed(self.function.evaluate(*values))]
+            results = [np.asarray(y, float) for y in _listed(reference(*values))]
             if all(np.isfinite(y).all() for y in results):
                 break
         return values, results

@@ -48,12 +48,12 @@ class StepperState:
     events  events of the last step: an `EventLog`, of an ensemble a list; None without event functions
     """
 
-    __slots__ = ("_last", "_last_efforts", "_number", "_stepper", "_watched", "ended", "events", "y")
+    __slots__ = ("_last", "_last_efforts", "_number", "_watched", "ended", "events", "stepper", "y")
 
     def __init__(
         self, stepper: Stepper, number: int, y: Array, ended: Array, last_efforts: Array = None
     ) -> None:
-        self._stepper = stepper
+        self.stepper = stepper
         self._number = number  # of steps since the start
         self.y = y
         self.ended = ended
@@ -70,21 +70,21 @@ class StepperState:
         new = StepperState.__new__(StepperState)
         for name in self.__slots__:
             value = getattr(self, name)
-            setattr(new, name, value if name == "_stepper" else copy.deepcopy(value, memo))
+            setattr(new, name, value if name == "stepper" else copy.deepcopy(value, memo))
         return new
 
     @property
     def t(self) -> float:
-        return self._number * self._stepper.dt
+        return self._number * self.stepper.dt
 
     @property
     def q(self) -> Array:
-        return self.y[..., : self._stepper.nq]
+        return self.y[..., : self.stepper.nq]
 
     @property
     def v(self) -> Array:
-        nq = self._stepper.nq
-        return self.y[..., nq : nq + self._stepper.nv]
+        nq = self.stepper.nq
+        return self.y[..., nq : nq + self.stepper.nv]
 
     def __repr__(self) -> str:
         return f"StepperState(t={self.t:.9g}, q={self.q!r}, v={self.v!r})"

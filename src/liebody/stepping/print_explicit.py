@@ -10,9 +10,9 @@ import numpy as np
 
 from ..compiler import Function, Program, trace
 from ..compiler.graph.graph import live
-from ..compiler.native.build import runtime
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal
 from ..compiler.printers.program import callable_over_lanes
+from ..compiler.runtime import runtime
 from .print_march import Guards, Marching, opening, settings
 
 Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..compiler import Function, Program
-from ..compiler.native.build import runtime
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal, over_lanes
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
+from ..compiler.runtime import runtime
 from .banded import Envelope
 from .print_march import Guards, Marching, Remembers, opening, remembering, settings
 

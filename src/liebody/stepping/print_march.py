@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..compiler import Function
-from ..compiler.native.build import runtime
 from ..compiler.printers.c import STACK, constant_table, literal, prelude
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
+from ..compiler.runtime import runtime
 
 
 class Remembers(NamedTuple):

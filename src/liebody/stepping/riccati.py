@@ -16,6 +16,7 @@ from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.packing import Packing
+from ..compiler.runtime import runtime
 from .print_march import opening
 
 ROUNDS = 100  # of a search in a box
@@ -140,7 +141,7 @@ class ShootingPasses:
         text.append("#define ALL (TANGENT + INPUT)")
         for name, function in self.functions._asdict().items():
             text += callable_over_lanes(function, name)
-        return "\n".join([*text, build.runtime("shooting.h")])
+        return "\n".join([*text, runtime("shooting.h")])
 
     @cached_property
     def _library(self) -> Any:

@@ -1,15 +1,15 @@
 """Derivatives of traced functions, as traced functions: forward mode, reverse mode, Jacobians, Hessians.
 
-What they are taken by, `wrt`, is an input or several of them. Each entry of an input is a direction, unless
-`along` has an array (*shape, k) for it, whose columns are k directions along which the input changes: symbols
-of the function's graph, such as the tangents of a group at the input itself, so that derivatives may be
-differentiated again.
+Derivatives are taken by `wrt`, an input or several of them. Each entry of an input is a direction, unless
+`along` has an array (*shape, k) for it, whose columns are k directions along which the input changes. These
+are symbols of the function's graph, such as the tangents of a group at the input itself, so that derivatives
+may be differentiated again.
 
-Both modes read one table, the partial derivatives of each operation. At a kink the derivative is that of the
-branch which is taken: +1 for absolute at 0, that of the second operand for minimum and maximum of equals,
-that of the selected branch for `where`; conditions have derivative zero. In reverse mode the branch of a
-`where` that is not taken gets the weight 0, which makes NaN of a partial derivative that is infinite there
-(1/x or sqrt(x) at 0): keep both branches smooth, or use forward mode.
+Both modes read one table, the partial derivatives of each operation. At a kink the derivative belongs to the
+branch which is taken: +1 for absolute at 0, the second operand for minimum and maximum of equals, the
+selected branch for `where`; conditions have derivative zero. In reverse mode the branch of a `where` that is
+not taken gets the weight 0, which makes NaN of a partial derivative that is infinite there (1/x or sqrt(x) at
+0): keep both branches smooth, or use forward mode.
 """
 
 from __future__ import annotations
@@ -75,21 +75,24 @@ def forward(nodes: Iterable[Expr], seeds: Mapping[Expr, Mapping[int, Scalar]]) -
         directions = along[0].keys() if len(along) == 1 else dict.fromkeys(k for t in along for k in t)
         if not directions:
             continue
-        found = {}
+        # The chain rule, one direction at a time; structural zeros are dropped, so that directions which do
+        # not reach a node cost nothing.
+        derivatives: dict[int, Scalar] = {}
         if node.op == "where":
             _, a, b = along
-            found = {k: scalars.where(node.args[0], a.get(k, 0.0), b.get(k, 0.0)) for k in directions}
+            derivatives = {k: scalars.where(node.args[0], a.get(k, 0.0), b.get(k, 0.0)) for k in directions}
         else:
             partials = PARTIALS[node.op](node, *node.args)
             pairs = [(p, t) for p, t in zip(partials, along, strict=True) if t]
             for k in directions:
-                found[k] = sum((p * t[k] for p, t in pairs if k in t), 0.0)
-        tangents[node] = {k: x for k, x in found.items() if type(x) is Expr or x != 0.0}
+                derivatives[k] = sum((p * t[k] for p, t in pairs if k in t), 0.0)
+        tangents[node] = {k: x for k, x in derivatives.items() if type(x) is Expr or x != 0.0}
     return tangents
 
 
 def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, Scalar]:
     """The derivative of sum(weight * output) with respect to every node (`seeds`: output -> its weight)."""
+    # Users of a node come before it in reversed order, so its weight is complete when its turn comes.
     adjoint: dict[Expr, Scalar] = dict(seeds)
     for node in reversed(list(nodes)):
         weight = adjoint.get(node, 0.0)
@@ -108,12 +111,14 @@ def reverse(nodes: Iterable[Expr], seeds: Mapping[Expr, Scalar]) -> dict[Expr, S
 
 def jvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
     """The directional derivative: the inputs of `function` and directions `d_<wrt>`; outputs d(output)."""
-    names, graph = _names(function, wrt), _graph(function)
+    names = _names(function, wrt)
+    graph = _graph(function)
     inputs = dict(function.inputs)
     seeds: dict[Expr, dict[int, Scalar]] = {}
     for name in names:
         _refuse_again(function, f"d_{name}")
-        symbols, E = inputs[name], along.get(name)
+        symbols = inputs[name]
+        E = along.get(name)
         direction = graph.symbols(f"d_{name}", symbols.shape if E is None else E.shape[-1:])
         change = np.asarray(direction if E is None else E @ direction, dtype=object)
         seeds.update((x, {0: d}) for x, d in zip(symbols.flat, change.flat, strict=True) if not is_zero(d))
@@ -125,7 +130,8 @@ def jvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProx
 
 def vjp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
     """The gradients of sum(w * outputs): the inputs of `function` and a weight `w_<output>` per output."""
-    names, graph = _names(function, wrt), _graph(function)
+    names = _names(function, wrt)
+    graph = _graph(function)
     for key in function.outputs:
         _refuse_again(function, f"w_{key}")
     weights = {f"w_{key}": graph.symbols(f"w_{key}", y.shape) for key, y in function.outputs.items()}
@@ -135,8 +141,8 @@ def vjp(function: Function, wrt: str | Sequence[str], along: Along = MappingProx
             if type(x) is Expr:
                 seeds[x] = seeds.get(x, 0.0) + weight
     adjoint = reverse(function.nodes, seeds)
-    found = {f"g_{name}": _gradient(adjoint, function.inputs[name], along.get(name)) for name in names}
-    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, found)
+    gradients = {f"g_{name}": _gradient(adjoint, function.inputs[name], along.get(name)) for name in names}
+    return Function(f"{function.name}_vjp", {**function.inputs, **weights}, gradients)
 
 
 def jacobian(
@@ -147,7 +153,7 @@ def jacobian(
 ) -> Function:
     """The Jacobians of every output with respect to the inputs `wrt`: arrays of shape (*output, *wrt).
 
-    They come by outputs, and for each of them by inputs; an input that has k directions counts as (k,).
+    They are ordered by outputs, then by inputs; an input that has k directions counts as (k,).
 
     mode  "forward" (a sweep per direction), "reverse" (a sweep per entry of the outputs), or None: the one
           that needs fewer sweeps, forward when in doubt
@@ -156,31 +162,38 @@ def jacobian(
     entries = sum(y.size for y in function.outputs.values())
     if mode not in (None, "forward", "reverse"):
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
-    shapes, seeds, first = {}, {}, {}
+    # Number the directions of all inputs in a row: those of `name` begin at first[name].
+    shapes = {}
+    seeds = {}
+    first = {}
     count = 0
     for name in names:
-        symbols, E = function.inputs[name], along.get(name)
-        shapes[name], first[name] = symbols.shape if E is None else E.shape[-1:], count
+        symbols = function.inputs[name]
+        E = along.get(name)
+        shapes[name] = symbols.shape if E is None else E.shape[-1:]
+        first[name] = count
         rows = np.eye(symbols.size).astype(object) if E is None else E.reshape(symbols.size, -1)
         for x, row in zip(symbols.flat, rows, strict=True):
             seeds[x] = {count + k: d for k, d in enumerate(row) if not is_zero(d)}
         count += math.prod(shapes[name])
-    found: dict[tuple[str, str], Any] = {}
+    # Forward sweeps go together and share partial derivatives, so they may be twice as many.
+    blocks: dict[tuple[str, str], Any] = {}
     if mode == "forward" or (mode is None and count <= 2 * entries):
         tangents = forward(function.nodes, seeds)
         for key, y in function.outputs.items():
             columns = _along(tangents, y, count)
             for name, shape in shapes.items():
-                at = slice(first[name], first[name] + math.prod(shape))
-                found[key, name] = columns[:, at].reshape(y.shape + shape)
+                directions = slice(first[name], first[name] + math.prod(shape))
+                blocks[key, name] = columns[:, directions].reshape(y.shape + shape)
     else:
         for key, y in function.outputs.items():
             adjoints = [reverse(live([x]), {x: 1.0}) if type(x) is Expr else {} for x in y.flat]
             for name, shape in shapes.items():
-                symbols, E = function.inputs[name], along.get(name)
+                symbols = function.inputs[name]
+                E = along.get(name)
                 values = [_gradient(adjoint, symbols, E).reshape(-1) for adjoint in adjoints]
-                found[key, name] = np.array(values, dtype=object).reshape(y.shape + shape)
-    outputs = {f"d_{key}_d_{name}": y for (key, name), y in found.items()}
+                blocks[key, name] = np.array(values, dtype=object).reshape(y.shape + shape)
+    outputs = {f"d_{key}_d_{name}": y for (key, name), y in blocks.items()}
     return Function(f"{function.name}_jacobian", function.inputs, outputs)
 
 
@@ -189,16 +202,19 @@ def hessian(function: Function, wrt: str | Sequence[str], along: Along = Mapping
 
     Directions E_i that are fields, such as those of a group, need not commute: E_j (E_i f) stands at [i, j].
     """
-    names, outputs = _names(function, wrt), {}
+    names = _names(function, wrt)
+    outputs = {}
     first = jacobian(function, names, None, along)
+    # The blocks of the first derivative are ordered by outputs, then by inputs x; block x is differentiated
+    # by x and the inputs after it, the other blocks follow by symmetry.
     for number, (key, y) in enumerate(first.outputs.items()):
-        own = Function(first.name, first.inputs, {key: y})
-        outputs.update(jacobian(own, names[number % len(names) :], None, along).outputs)
+        block = Function(first.name, first.inputs, {key: y})
+        outputs.update(jacobian(block, names[number % len(names) :], None, along).outputs)
     return Function(f"{function.name}_hessian", function.inputs, outputs)
 
 
 def hvp(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
-    """How the gradients of `vjp` change along directions: its inputs, and `d_<wrt>`; outputs d_g_<wrt>."""
+    """Hessians times directions, d(gradients of `vjp`): its inputs and `d_<wrt>`; outputs d_g_<wrt>."""
     return jvp(vjp(function, wrt, along), wrt, along)
 
 
@@ -213,8 +229,8 @@ def _along(tangents: Tangents, array: Any, directions: int) -> Any:
 
 def _gradient(adjoint: Mapping[Expr, Scalar], symbols: Any, E: Any) -> Any:
     """The derivatives by an input, or by the directions E along which it changes."""
-    found = objects([adjoint.get(x, 0.0) for x in symbols.flat])  # symbols that do not occur have none
-    return found.reshape(symbols.shape) if E is None else found @ E.reshape(symbols.size, -1)
+    gradient = objects([adjoint.get(x, 0.0) for x in symbols.flat])  # symbols that do not occur have none
+    return gradient.reshape(symbols.shape) if E is None else gradient @ E.reshape(symbols.size, -1)
 
 
 def _graph(function: Function) -> Graph:
@@ -230,7 +246,7 @@ def _refuse_again(function: Function, name: str) -> None:
 
 
 def _names(function: Function, wrt: str | Sequence[str]) -> list[str]:
-    """The inputs by which it is differentiated."""
+    """The inputs `wrt` as a list; raises GraphError for names that the function does not have."""
     _graph(function)
     names = [wrt] if isinstance(wrt, str) else list(dict.fromkeys(wrt))
     for name in names:

@@ -1,4 +1,4 @@
-"""Expression graphs: what an algorithm becomes when it runs on symbols instead of floats.
+"""Expression graphs: the record of an algorithm that ran on symbols instead of floats.
 
 A `Graph` belongs to one trace. Its nodes are `Expr` objects, hash-consed: the same operation on the same
 operands is the same node. Constants are plain floats among the operands, never nodes, so that arithmetic
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ... import scalars
-from ...base.arguments import array_of, shape_of
+from ...base.arguments import array_of, shape_of, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ShapeError
 from ...base.interrupts import outside_of
@@ -44,7 +44,7 @@ ELEMENTARY = (
     *("absolute", "arctan2", "hypot", "minimum", "maximum"),
 )
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    # what each operation means, on floats, on symbols and on arrays of either
+    # the meaning of each operation, on floats, on symbols and on arrays of either
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -60,7 +60,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": scalars.where,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
-FUNCTIONS = frozenset(  # those that take as long as many of the others
+FUNCTIONS = frozenset(  # expensive operations, for cost estimates
     ("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan2", "hypot")
 )
 EVEN = frozenset({"cos", "cosh", "absolute"})
@@ -86,20 +86,26 @@ class Graph:
 
     def node(self, op: str, *args: Scalar) -> Expr:
         """The node `op(*args)`, made if it is new. No simplification happens here."""
-        found = self.tables[op].get(args)
-        return self.new(op, args) if found is None else found
+        node = self.tables[op].get(args)
+        return self.new(op, args) if node is None else node
 
     def new(self, op: str, args: tuple[Scalar, ...]) -> Expr:
         """The node `op(*args)`, known not to exist yet."""
         node = self.tables[op][args] = object.__new__(Expr)  # calling the class would cost a tenth of a trace
-        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        node.graph = self
+        node.op = op
+        node.args = args
+        node.index = self.size
         self.size += 1
         return node
 
     def fresh(self, op: str, args: tuple[Scalar, ...]) -> Expr:
-        """A node that nothing else will find: it is in no table."""
+        """A node outside of the tables: no other operation will be identified with it."""
         node = object.__new__(Expr)
-        node.graph, node.op, node.args, node.index = self, op, args, self.size
+        node.graph = self
+        node.op = op
+        node.args = args
+        node.index = self.size
         self.size += 1
         return node
 
@@ -124,11 +130,14 @@ def _commuting(op: str, reduced: Callable[[Expr, Scalar], Scalar]) -> Callable[[
     """The method of a sum or product. Two plain nodes, the common case, come first; others are `reduced`."""
 
     def method(self: Expr, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
+        a = self
+        b = other
+        graph = self.graph
         if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
+            # Operands in the order of their indices, so that a + b and b + a are the same node.
             args = (a, b) if a.index <= b.index else (b, a)
-            found = graph.tables[op].get(args)
-            return graph.new(op, args) if found is None else found
+            node = graph.tables[op].get(args)
+            return graph.new(op, args) if node is None else node
         if type(b) is not float or a.op in CONDITIONS:
             if isinstance(b, np.ndarray):
                 return NotImplemented
@@ -170,6 +179,7 @@ class Expr:
         return self._same_graph(other)
 
     def _same_graph(self, other: Expr) -> Expr:
+        """`other`, which must belong to the graph of this symbol."""
         if other.graph is not self.graph:
             raise GraphError(
                 "symbols of two traces meet in one expression; a symbol lives only inside the function "
@@ -180,6 +190,7 @@ class Expr:
     # -- sums and products --------------------------------------------------------------------------------
 
     def _plus(self, b: Scalar) -> Scalar:
+        """self + b, where b is a constant, or one of the two is a negation: a + (-b) = a - b."""
         if type(b) is float:
             return self if b == 0.0 else self.graph.node("add", self, b)
         return self - b.args[0] if b.op == "neg" else b - self.args[0]
@@ -188,10 +199,13 @@ class Expr:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Scalar:
-        a, b, graph = self, other, self.graph
+        a = self
+        b = other
+        graph = self.graph
         if type(b) is Expr and b.graph is graph and a.op not in NOT_PLAIN and b.op not in NOT_PLAIN:
             if a is b:
                 return 0.0
+            # If b - a exists, a - b is its negative, which costs no operation.
             opposite = graph.tables["sub"].get((b, a))
             return graph.node("sub", a, b) if opposite is None else -opposite
         if isinstance(b, np.ndarray):
@@ -204,12 +218,14 @@ class Expr:
     def __rsub__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(other), self._number(self)
+        a = self._number(other)
+        b = self._number(self)
         if a == 0.0:
             return -b
         return b.args[0] + a if b.op == "neg" else self.graph.node("sub", a, b)
 
     def _times(self, b: Scalar) -> Scalar:
+        """self * b, where b is a constant, or one of the two is a negation: signs travel outwards."""
         if type(b) is not float:
             return -(self.args[0] * b) if self.op == "neg" else -(self * b.args[0])
         if b == 0.0:
@@ -230,7 +246,8 @@ class Expr:
     def __truediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(self), self._number(other)
+        a = self._number(self)
+        b = self._number(other)
         if type(b) is float:
             if b == 0.0:
                 raise GraphError(f"the symbol {self!r} is divided by the constant zero")
@@ -246,7 +263,8 @@ class Expr:
     def __rtruediv__(self, other: Any) -> Scalar:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._number(other), self._number(self)
+        a = self._number(other)
+        b = self._number(self)
         if a == 0.0:
             return 0.0
         return -(a / b.args[0]) if b.op == "neg" else self.graph.node("div", a, b)
@@ -266,23 +284,29 @@ class Expr:
         if exponent < 0:
             return 1.0 / self**-exponent
         n, half = divmod(exponent, 1)
-        square, power, n = self, self.sqrt() if half else 1.0, int(n)
-        while n:  # binary powers
+        square = self
+        power = self.sqrt() if half else 1.0
+        n = int(n)
+        # Binary powers: `square` is x^1, x^2, x^4, ..., and the bits of n select factors.
+        while n:
             power = square * power if n & 1 else power
-            square, n = square * square if n > 1 else square, n >> 1
+            square = square * square if n > 1 else square
+            n >>= 1
         return power
 
-    # -- functions, so that both numpy.sin and liebody.scalars.sin find them -----------------------------
+    # -- functions, so that both numpy.sin and liebody.scalars.sin find them ------------------------------
 
     def apply(self, name: str, operands: Sequence[Any]) -> Scalar:
         """The function `name` of `operands`, this symbol among them."""
         if name == "where":
             condition = self._condition(operands[0])
-            a, b = self._number(operands[1]), self._number(operands[2])
+            a = self._number(operands[1])
+            b = self._number(operands[2])
             if type(condition) is not Expr:
                 return a if condition else b
             same = a is b or (type(a) is type(b) is float and a == b)
             return a if same else self.graph.node(name, condition, a, b)
+        # Even and odd functions let a sign pass outwards, or drop it.
         args = [self._number(x) for x in operands]
         first = args[0]
         if len(args) == 1 and first.op == "neg":
@@ -310,7 +334,7 @@ class Expr:
     def __abs__(self) -> Scalar:
         return self.apply("absolute", (self,))
 
-    # -- comparisons ------------------------------------------------------------------------------------
+    # -- comparisons --------------------------------------------------------------------------------------
 
     def __lt__(self, other: Any) -> Scalar:
         return self._compare("lt", self, other)
@@ -338,7 +362,9 @@ class Expr:
     def _compare(self, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
             return NotImplemented
-        a, b = self._number(a), self._number(b)
+        a = self._number(a)
+        b = self._number(b)
+        # Equal nodes count as equal numbers; NaN is not considered while tracing.
         if a is b:
             return op != "lt"
         return self.graph.node(op, *(sorted((a, b), key=_position) if op == "eq" else (a, b)))
@@ -353,7 +379,8 @@ class Expr:
         """This condition `op` another one, which decides alone where it is known to be `decisive`."""
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._condition(self), self._condition(other)
+        a = self._condition(self)
+        b = self._condition(other)
         if type(b) is bool or a is b:
             return b if b is decisive else a
         return self.graph.node(op, *sorted((a, b), key=_position))
@@ -361,10 +388,13 @@ class Expr:
     def __xor__(self, other: Any) -> Any:
         if isinstance(other, np.ndarray):
             return NotImplemented
-        a, b = self._condition(self), self._condition(other)
+        a = self._condition(self)
+        b = self._condition(other)
         return (a & ~b) | (~a & b) if type(b) is Expr else (~a if b else a)
 
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __rand__ = __and__
+    __ror__ = __or__
+    __rxor__ = __xor__
 
     def __invert__(self) -> Any:
         return self.args[0] if self.op == "not" else self.graph.node("not", self._condition(self))
@@ -410,7 +440,7 @@ class Function:
 
     @property
     def operations(self) -> Counter[str]:
-        """How often each operation occurs."""
+        """The number of times that each operation occurs."""
         return Counter(node.op for node in self.nodes if node.op != "input")
 
     @cached_property
@@ -433,7 +463,7 @@ class Function:
         for (key, symbols), argument in zip(self.inputs.items(), arguments, strict=True):
             array = array_of(f"{self.name}: {key}", argument, object)
             if array.shape != symbols.shape:
-                raise ShapeError(f"{self.name}: {key} has shape {array.shape}, expected {symbols.shape}")
+                raise wrong_shape(f"{self.name}: {key}", array.shape, symbols.shape)
             values.update(zip(symbols.flat, array.flat, strict=True))
         symbolic = any(type(x) is Expr for x in values.values())
         kind = float if symbolic else np.float64  # NumPy's floats divide by zero as IEEE says
@@ -443,18 +473,16 @@ class Function:
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
-    evaluate = __call__
-
     def unroll(self) -> Function:
-        """The function as straight lines, which it is: see `Program.unroll`."""
+        """The function itself, which is a straight line already; see `Program.unroll`."""
         return self
 
     def over(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Function:
-        """The same over other arrays of its symbols, such as these in another order."""
+        """The same graph with other arrays of its symbols as inputs and outputs."""
         return Function(self.name, inputs, outputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to nest."""
+        """Pickle a list of nodes, whose operands are numbers of earlier ones: graphs are too deep to nest."""
         symbols = {x for array in self.inputs.values() for x in array.flat}
         nodes = sorted(symbols.union(self.nodes), key=lambda node: node.index)
         place = {node: k for k, node in enumerate(nodes)}
@@ -491,14 +519,15 @@ def _restored(
     for op, args in listed:
         nodes.append(graph.new(op, tuple(nodes[a] if type(a) is int else a for a in args)))
 
-    def found(array: Any) -> Any:
+    def restored(array: Any) -> Any:
         return objects([nodes[x] if type(x) is int else x for x in array.flat]).reshape(array.shape)
 
-    parts = ({key: found(x) for key, x in part.items()} for part in (inputs, outputs))
+    parts = ({key: restored(x) for key, x in part.items()} for part in (inputs, outputs))
     return Function(name, *parts)
 
 
 def _values(values: Mapping[Expr, Any], output: Any) -> Any:
+    """An output with values in the place of its nodes: floats, or objects if symbols are among them."""
     array = np.empty(output.shape, dtype=object)
     for position, x in np.ndenumerate(output):
         value = values[x] if type(x) is Expr else x
@@ -507,7 +536,7 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
 
 
 def evaluate(nodes: Iterable[Expr], values: dict[Any, Any]) -> None:
-    """Add the values of these nodes to those of what they are made of."""
+    """Compute the values of nodes from `values` of their operands, and add them there."""
     for node in nodes:
         if node.op != "input":
             values[node] = OPERATIONS[node.op](*(values[a] if type(a) is Expr else a for a in node.args))
@@ -521,7 +550,7 @@ def objects(values: list[Any]) -> Any:
 
 
 def graph_of(given: Any) -> Graph | None:
-    """The graph of symbols in an array, in tuples or lists of such, or whatever was given; None without."""
+    """The graph of the first symbol in an array, or in nested tuples or lists of arrays; else None."""
     if type(given) is Expr:
         return given.graph
     if isinstance(given, (list, tuple)):
@@ -532,11 +561,13 @@ def graph_of(given: Any) -> Graph | None:
 
 
 def _position(x: Scalar) -> int:
+    """The key by which operands of symmetric operations are sorted."""
     return x.index if type(x) is Expr else sys.maxsize  # constants come last
 
 
 def live(outputs: Iterable[Scalar]) -> list[Expr]:
     """The nodes that `outputs` need, operands before the operations on them."""
+    # A node's index is larger than the indices of its operands, so sorting by it is a topological order.
     seen = {x for x in outputs if type(x) is Expr}
     pending = list(seen)
     while pending:
@@ -552,7 +583,7 @@ def live(outputs: Iterable[Scalar]) -> list[Expr]:
 def trace(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None = None
 ) -> Function:
-    """Run `function` on symbols and return what it computes as a `Function`.
+    """Run `function` on symbols and return its computation as a `Function`.
 
     function  takes one array per entry of `shapes`, in that order; returns an array, a tuple of arrays, or a
               dict of named arrays; an entry that is a condition becomes 1.0 or 0.0
@@ -572,10 +603,11 @@ SOLVE = (
 
 @contextmanager
 def naming_the_line(name: str) -> Iterator[None]:
-    """What refuses symbols in a user's function becomes a GraphError that names the line and what refused."""
+    """Turn errors from symbols in a user's function into a GraphError that names the line and the error."""
     try:
         yield
     except (GraphError, TypeError, AttributeError) as error:
+        # The innermost frame of the user's own code; without one the error is the library's.
         frames = [
             (frame.f_code.co_filename, number, frame.f_globals)
             for frame, number in traceback.walk_tb(error.__traceback__)
@@ -602,7 +634,7 @@ def run_on_symbols(
     shapes: Mapping[str, int | Sequence[int]],
     name: str | None,
 ) -> Function:
-    """What `trace` does, on symbols of this graph."""
+    """Trace a function on symbols of this graph; see `trace`."""
     inputs = {key: graph.symbols(key, shape) for key, shape in shapes.items()}
     # Methods of symbols compare constants. A comparison with NaN sets the processor's flag "invalid", and
     # NumPy then warns of the operation, though nothing was computed.
@@ -636,11 +668,12 @@ _OPERATORS = frozenset(x.__code__ for x in vars(Expr).values() if isinstance(x, 
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Without searches for garbage, which take longer the more nodes there are, and find none.
+    """Trace without garbage collections, which take longer the more nodes there are, and collect nothing.
 
-    Handlers of signals run between operators of symbols alone (`outside_of`).
+    Handlers of signals run between operators of symbols only (`outside_of`).
     """
-    collecting, thread = gc.isenabled(), threading.get_ident()
+    collecting = gc.isenabled()
+    thread = threading.get_ident()
     try:
         if collecting:
             _undisturbed.add(thread)
@@ -657,7 +690,7 @@ _undisturbed: set[int] = set()  # threads that have switched the search for garb
 
 
 def _search_again() -> None:
-    """In a forked process, in which no other thread does so."""
+    """In a forked process: switch the collector on again if a thread that does not exist here had it off."""
     if _undisturbed - {threading.get_ident()}:
         _undisturbed.clear()
         gc.enable()

@@ -1,8 +1,8 @@
-"""Compiled libraries: built, kept, found, called. The modules:
+"""Compiled libraries: built, kept in a cache, called. The modules:
 
-build      compilers, their options, and the user's cache folder of libraries
-cache      files of the cache folder
-libraries  a library that is compiled when it is first asked for
+build      compilers, their options, and the calls of them
+cache      the user's folder of libraries, and its files
+libraries  the compiled forms of a source, made when they are first needed
 kernel     a function or program as a call on arrays
 entry      the built-in function of Python by which C is called
 pool       memory of large results, used again

@@ -24,16 +24,17 @@ from typing import Any, NamedTuple
 from ...base.errors import CompilerError, pass_on_signals, suppress
 from ...base.interrupts import in_threads
 from ...base.texts import digest as digest_of
+from ..runtime import runtime
 from . import cache
 from .cache import NoPlace
 
 WINDOWS = sys.platform == "win32"
-# Whatever $CC asks for, NaN, infinity, signed zeros, the order of sums and roundings are those of IEEE 754.
+# With any options in $CC, NaN, infinity, signed zeros, the order of sums and roundings follow IEEE 754.
 STRICT = (
     "-fno-fast-math -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math "
     "-fno-finite-math-only -fsigned-zeros"
 )
-# Options of $CC that some compilers alone know, and what takes them back.
+# Options of $CC that only some compilers know, and the options that take them back.
 NEGATIONS = {
     "-fsingle-precision-constant": "-fno-single-precision-constant",
     "-mfpmath=387": "-mfpmath=sse",
@@ -68,11 +69,11 @@ OTHERWISE = (
     "this compiler builds other code, so the mistake is in its options in $CC, or in liebody, whose "
     "developers would like to know; $CC chooses another compiler"
 )
-# What compilers say of #include <math.h> where it is missing.
+# The messages of compilers for #include <math.h> where the header is missing.
 MISSING = re.compile(r"error: ('?[\w/.+-]+\.h('| *:)|no include path)").search
 
 
-REFUSALS: list[CompilerError] = []  # why compilers that are there do not work
+REFUSALS: list[CompilerError] = []  # why compilers that exist do not work
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ def find_compiler() -> Compiler | None:
 
     Raises CompilerError where $CC is set and does not work.
     """
+    # The user's choice: only this compiler is tried, and errors are not hidden.
     wanted = os.environ.get("CC", "")
     if wanted.strip():
         try:
@@ -111,6 +113,7 @@ def find_compiler() -> Compiler | None:
             REFUSALS.append(error)
             return None
         return compiler
+    # Otherwise the first one that builds code with right numbers.
     for command, program in _commands():
         compiler = Compiler(command, _identity(program, *command[1:]))
         try:
@@ -124,7 +127,7 @@ def find_compiler() -> Compiler | None:
 
 
 def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
-    """The commands that may be C compilers, and which file each one is."""
+    """Candidates for C compilers: the command that calls each, and its file."""
     for path in map(_program, ("cc", "gcc", "clang")):
         if path:
             yield (path,), path
@@ -134,7 +137,7 @@ def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def _program(name: str) -> str | None:
-    """The path of a program; one without a folder is not looked for in the working folder."""
+    """The path of a program; a bare name is not looked up in the working folder, which may be anybody's."""
     path = shutil.which(name, path=_absolute(os.environ.get("PATH", os.defpath)))
     if path is None or not (os.path.isabs(path) or os.path.dirname(name)):  # Windows looks there all the same
         return None
@@ -155,7 +158,7 @@ def _identity(program: str, *options: str) -> str:
 
 @functools.cache
 def processor() -> str:
-    """What code for this very processor depends on."""
+    """A text that identifies this processor, for which code is compiled."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = itertools.takewhile(str.strip, file)  # the others are alike
@@ -167,22 +170,24 @@ def processor() -> str:
 
 
 def digest(*parts: str) -> str:
-    """The name under which something that depends on `parts` is kept."""
+    """The name in the cache of a file that depends on `parts`."""
     return digest_of(*parts)[:40]
 
 
 def note(*parts: str) -> str:
-    """The name under which this version of the library keeps, for this processor, what `parts` determine."""
+    """The name in the cache of a file that depends on `parts`, this library's source and the processor."""
     return digest(*parts, library_digest(), processor(), *FLAGS)
 
 
 @functools.cache
 def library_digest() -> str:
-    """A digest of the source of this library: what another version has compiled is not taken for this one's.
+    """A digest of the source of this library, so that kernels of another version are not used.
 
-    It is kept itself, by the sizes and times of all files; where one of these has changed they are read.
+    Reading all files takes long. So the digest is cached itself, under the names, sizes and times of all
+    files, and they are read only if one of these has changed.
     """
-    folders, files = [str(Path(__file__).parents[2])], []
+    folders = [str(Path(__file__).parents[2])]
+    files = []
     for folder in folders:
         with os.scandir(folder) as items:
             for item in items:
@@ -195,20 +200,20 @@ def library_digest() -> str:
     kept = digest(cache.version(), *map(repr, files))  # the version, where there is bytecode alone
     if known := cache.recall(kept, ".path"):
         return known.decode()
-    found = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
+    source = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
     with suppress(OSError):
-        cache.store(kept, ".path", found.encode())
-    return found
+        cache.store(kept, ".path", source.encode())
+    return source
 
 
 def _kind(option: str) -> str:
-    """What an option of a compiler decides: -O, or its name before the equals sign."""
+    """The setting that an option of a compiler decides: -O, or its name before the equals sign."""
     name = option.partition("=")[0]
     return {"-mcpu": "-march"}.get(name, "-O" if name.startswith("-O") else name)
 
 
 class Source(NamedTuple):
-    """What is compiled: C translation units, options of the compiler, and advice for where it refuses."""
+    """A source to compile: C translation units, compiler options, and advice if the compiler refuses it."""
 
     units: Sequence[str]
     flags: Sequence[str] = FLAGS
@@ -220,41 +225,44 @@ def library(
 ) -> ctypes.CDLL:
     """The shared library made of C translation units: from the cache, or compiled (units in parallel).
 
-    source  or a call that makes it, which is not made where the library is known by its note
-    note    a digest that determines the source; None: only the source itself does
+    source  the source, or a call that makes it; the call is left out if the library is known by its note
+    note    a digest that determines the source; None if only the source itself does
 
     Options in $CC take the place of those of the source that decide the same: "gcc -march=x86-64-v3" makes
     code for any processor of that level, where `gcc` makes it for this one.
 
     Raises CompilerError, of the kind NoPlace where there is no space for it, not even in a temporary folder.
     """
-    if note and (name := cache.recall(note, ".path")) and (found := cache.kept(name.decode())):
-        return found
+    # Two ways into the cache: the note leads to the library's key without any source, and the key is a digest
+    # of everything that determines the code.
+    if note and (name := cache.recall(note, ".path")) and (known := cache.kept(name.decode())):
+        return known
     source = source() if callable(source) else source
     chosen = {_kind(option) for option in compiler.command[1:]}
     flags = [flag for flag in source.flags if _kind(flag) not in chosen]
     key = digest(*source.units, compiler.identity, processor(), *flags)
+    # If the folder fails, as with a full disk, compile once more in a temporary folder.
     while True:
         folder = cache.cache_folder()
         try:
-            found = cache.kept(key) or _compiled(key, Source(source.units, flags, source.advice), compiler)
+            compiled = cache.kept(key) or _compiled(key, Source(source.units, flags, source.advice), compiler)
             if note:
                 cache.store(note, ".path", key.encode())
-            return found
+            return compiled
         except OSError as error:
             pass_on_signals(error)
-            cache.move(error, folder)  # which can be done once
+            cache.move(error, folder)  # raises if it is the temporary folder already
 
 
 def _compiled(key: str, source: Source, compiler: Compiler) -> ctypes.CDLL:
+    """Compile a source (several units at the same time, and then link them), and put it into the cache."""
     with cache.workplace() as folder:
         for k, unit in enumerate(source.units):
             (folder / f"unit{k}.c").write_text(unit, encoding="utf-8")
-        built, names = (
-            folder / f"kernel{cache.SUFFIX}",
-            [str(folder / f"unit{k}") for k in range(len(source.units))],
-        )
-        command, advice = [*compiler.command, *source.flags], source.advice
+        built = folder / f"kernel{cache.SUFFIX}"
+        names = [str(folder / f"unit{k}") for k in range(len(source.units))]
+        command = [*compiler.command, *source.flags]
+        advice = source.advice
         if len(names) == 1:
             _run(folder, advice, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
         else:
@@ -296,7 +304,9 @@ def _run(folder: Path, advice: str, *commands: list[str]) -> None:
         )
 
     try:
-        in_threads(start, commands, 1)  # where no handler of a signal runs: all that are started are listed
+        # Processes start in another thread, in which no handler of a signal runs. So every process that was
+        # started is in the list, and `finally` ends it.
+        in_threads(start, commands, 1)
         for process in running:
             said = process.communicate()[1]
             if process.returncode:
@@ -316,7 +326,7 @@ def _run(folder: Path, advice: str, *commands: list[str]) -> None:
 
 
 def _refuse(program: str, status: int, said: str, folder: Path, advice: str) -> None:
-    """Raise CompilerError for a compiler that failed; OSError if that was for want of space."""
+    """Raise CompilerError for a compiler that failed; OSError if it failed for want of space."""
     full = shutil.disk_usage(folder).free < LEAST_SPACE
     if full or "No space left" in said or "quota exceeded" in said:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
@@ -327,7 +337,7 @@ def _refuse(program: str, status: int, said: str, folder: Path, advice: str) -> 
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """End a compiler and what it has started; it removes its temporary files."""
+    """End a compiler and its child processes; they remove their temporary files."""
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGTERM)
     else:
@@ -338,11 +348,6 @@ def fields(declared: str) -> list[tuple[str, Any]]:
     """Fields of a ctypes.Structure: "int64 rows limit, double rtol" has two of a type and one of another."""
     words = [line.split() for line in declared.split(",")]
     return [(name, getattr(ctypes, f"c_{kind}")) for kind, *names in words for name in names]
-
-
-def runtime(name: str) -> str:
-    """A text of the folder runtime/."""
-    return (Path(__file__).parents[1] / "runtime" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -363,10 +368,10 @@ def vector_bits(compiler: Compiler) -> int:
 
 @functools.cache
 def check_numbers(compiler: Compiler) -> None:
-    """CompilerError if what a compiler builds with these options computes wrong numbers.
+    """Raise CompilerError if code that a compiler builds with these options computes wrong numbers.
 
-    This runs what the compiler builds, and ends Python where $CC names another processor. So it is called
-    before kernels are compiled, and not where $CC is read.
+    This runs code of the compiler, and ends Python if $CC names another processor. So it is called before
+    kernels are compiled, and not where $CC is read.
     """
     if wrong := _wrong_numbers(_probe(compiler)):
         raise CompilerError(
@@ -376,8 +381,13 @@ def check_numbers(compiler: Compiler) -> None:
 
 
 def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
-    """In words, what `numbers` of runtime/probe.h computes otherwise than Python."""
-    one, tiny, small, half, (a, b, c) = 1.0, 2.0**-53, sys.float_info.min, 0.5, (2.7, 49.0, -1.3)
+    """The kinds of numbers, in words, for which `numbers` of runtime/probe.h disagrees with Python."""
+    # The order of the entries is the order in which `numbers` writes them. Python computes in IEEE 754.
+    one = 1.0
+    tiny = 2.0**-53
+    small = sys.float_info.min
+    half = 0.5
+    a, b, c = (2.7, 49.0, -1.3)
     x = [math.nan, math.inf, -0.0, one, tiny, small, half, a, b, c]
     expected = {
         "NaN": [1.0],
@@ -393,7 +403,8 @@ def _wrong_numbers(probe: ctypes.CDLL) -> list[str]:
     }
     y = (ctypes.c_double * sum(map(len, expected.values())))()
     probe.numbers((ctypes.c_double * len(x))(*x), y)
-    computed, wrong = iter(y), []
+    computed = iter(y)
+    wrong = []
     for words, values in expected.items():
         round_off = 1e-15 if words == "functions of math.h" else 0.0
         pairs = [(next(computed), value) for value in values]
@@ -407,5 +418,5 @@ def _single(x: float) -> float:
 
 
 def lanes(compiler: Compiler, single: bool = False) -> int:
-    """How many numbers this processor's vectors hold."""
+    """The number of lanes: how many numbers one vector of this processor holds."""
     return vector_bits(compiler) // (32 if single else 64)

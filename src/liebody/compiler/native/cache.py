@@ -1,11 +1,11 @@
-"""The cache of compiled kernels: a folder of the user's own, with a limit, in which nothing is half there.
+"""The cache of compiled kernels: a private folder with a limit, whose files are complete and checked.
 
-It is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each file is
-made under another name and renamed, and checked when it is read: a library by its digest, which lies beside
-it, notes by one of their own, in which their name takes part. What was used least recently is removed where
-all together exceed the limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB), which is seen to about once an hour: to
-list a full cache takes a second. Where the folder cannot be used, or its disk is full, kernels go to a
-temporary folder, which ends with the process.
+The folder is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each
+file is written under another name and renamed, and checked when it is read: a library by its digest, which
+lies beside it, a note by a digest at its beginning, which includes its name. If all files together exceed the
+limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB), the least recently used ones are removed. This is checked about
+once an hour, because listing a full cache takes a second. If the folder cannot be used, or its disk is full,
+kernels go to a temporary folder, which is removed at the end of the process.
 """
 
 from __future__ import annotations
@@ -39,15 +39,16 @@ except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # of libraries
-PREFIX = "liebody-tmp-"  # of what is being made
-TAG, LOCK = "CACHEDIR.TAG", "lock"
+PREFIX = "liebody-tmp-"  # of folders in which files are being written
+TAG = "CACHEDIR.TAG"
+LOCK = "lock"
 SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55\n# compiled kernels of liebody; may be removed\n"
 OURS = re.compile(r"([0-9a-f]{40})\.(so|dll|sum|path|json)|tmp-\w+").fullmatch
 LIMIT = "1 GB"
 UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 RECENT = 3600.0  # seconds within which a second use is not noted
-ABANDONED = 24 * 3600.0  # seconds after which a temporary folder belongs to nobody, where there are no locks
-OFTEN = 64  # libraries that a process compiles between two looks at the limit, which is also seen to hourly
+ABANDONED = 24 * 3600.0  # seconds after which a temporary folder is a leftover, on systems without locks
+OFTEN = 64  # libraries that a process compiles between two checks of the limit, beside the hourly check
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -59,7 +60,7 @@ class NoPlace(CompilerError):
     """There is no folder into which kernels can be compiled."""
 
 
-# -- the folder ---------------------------------------------------------------------------------------------
+# -- the folder ----------------------------------------------------------------------------------------------
 
 _chosen: Path | None = None
 _made = 0  # libraries, by this process
@@ -87,7 +88,7 @@ def move(error: OSError, folder: Path) -> None:
     """
     global _chosen
     with _choosing:
-        if _chosen != folder:  # another thread did it
+        if _chosen != folder:  # another thread moved the cache already
             return
         why = "there is no space" if error.errno in NO_SPACE else f"{error.strerror or error}"
         if folder.name.startswith(PREFIX):
@@ -96,10 +97,11 @@ def move(error: OSError, folder: Path) -> None:
 
 
 def _usable() -> Path:
-    given = os.environ.get("LIEBODY_CACHE") or _cache_of_user()
-    if not given:
+    """The folder of compiled kernels, or a temporary one if it cannot be used."""
+    wanted = os.environ.get("LIEBODY_CACHE") or _cache_of_user()
+    if not wanted:
         return _temporary("the user has no home folder for compiled kernels: set LIEBODY_CACHE")
-    folder = Path(given)
+    folder = Path(wanted)
     try:
         folder = folder.absolute() / "kernels"
         why = _obstacle(folder)
@@ -122,7 +124,8 @@ def _cache_of_user() -> str:
 
 
 def _obstacle(folder: Path) -> str:
-    """Make a folder the cache; or say why it cannot be. What is not ours is left as it is."""
+    """Make a folder the cache, or return the reason why it cannot be. Files of others stay untouched."""
+    # Code from this folder runs in the user's processes, so nobody else may put files there.
     if folder.is_symlink():
         return "it is a symbolic link; set LIEBODY_CACHE to where it leads"
     with suppress(FileExistsError):
@@ -163,10 +166,10 @@ def _remove(folder: Path, owner: int) -> None:
 
 
 def _remove_leftovers() -> None:
-    """Remove what compiles have left that were killed; those that go on hold their folders."""
+    """Remove temporary folders of compiles that were killed. A running one holds a lock on its folder."""
     folder = cache_folder()
     for name in os.listdir(folder):
-        if not name.startswith((PREFIX, "tmp-")):  # the latter of 0.1
+        if not name.startswith((PREFIX, "tmp-")):  # version 0.1 used "tmp-"
             continue
         with suppress(OSError), _locked(folder / name, wait=False) as free:
             old = time.time() - (folder / name).lstat().st_mtime > ABANDONED
@@ -176,11 +179,11 @@ def _remove_leftovers() -> None:
 
 @contextlib.contextmanager
 def workplace() -> Iterator[Path]:
-    """A folder in the cache that is removed in the end, by another process if this one is killed."""
+    """A temporary folder in the cache; if this process is killed, another one removes it."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=cache_folder()))
         with _locked(folder, wait=False) as held:
-            if not held or not folder.is_dir():  # another process takes it for a leftover
+            if not held or not folder.is_dir():  # another process took it for a leftover before the lock
                 continue
             try:
                 yield folder
@@ -191,7 +194,7 @@ def workplace() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
-    """Hold a file or folder; whether it could be had. On Windows folders always are."""
+    """Hold a lock on a file or folder; yields whether it is held. On Windows folders need none."""
     if fcntl is None and path.is_dir():
         yield True
         return
@@ -208,7 +211,7 @@ def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
 
 
 def _lock(handle: int, wait: bool, shared: bool) -> bool:
-    """Lock an open file until it is closed; whether it could be had."""
+    """Lock an open file until it is closed; returns whether that succeeded."""
     if fcntl is None:
         return _lock_of_windows(handle, (0 if wait else 1) | (0 if shared else 2))
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -232,7 +235,7 @@ def _lock_of_windows(handle: int, flags: int) -> bool:
 
 @contextlib.contextmanager
 def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
-    """Hold the cache, so that no other process removes files meanwhile; or alone, to remove some."""
+    """Hold the lock of the cache: shared, to use files; or exclusively (`pruning`), to remove some."""
     lock = cache_folder() / LOCK
     with suppress(OSError):
         lock.touch(mode=0o600)
@@ -240,7 +243,7 @@ def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
         yield held
 
 
-# -- files --------------------------------------------------------------------------------------------------
+# -- files ---------------------------------------------------------------------------------------------------
 
 
 def store(key: str, suffix: str, content: bytes) -> None:
@@ -258,7 +261,8 @@ def recall(key: str, suffix: str) -> bytes | None:
     except OSError as error:
         pass_on_signals(error)
         return None
-    first, content = content[:65], content[65:]
+    first = content[:65]
+    content = content[65:]
     if first != _seal(key, suffix, content):
         return None
     _note_use(path)
@@ -270,7 +274,8 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
     global _made
     target = cache_folder() / f"{key}{SUFFIX}"
     built.chmod(0o700)
-    found = _load(built)  # whatever becomes of the file
+    library = _load(built)  # before anything else can happen to the file
+    # The digest comes first: a library without its digest would not be used, the reverse does no harm.
     with _no_pruning():
         store(key, ".sum", f"{_sum(built)} {version()}".encode())
         try:
@@ -278,16 +283,17 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
         except PermissionError:
             if not target.is_file():
                 raise  # otherwise another process of Windows uses its own, just made
+    # From time to time look after the folder.
     _made += 1
     if _made % OFTEN == 0 or _note_use(target.parent / TAG):
         prune(limit(), wait=False)
     elif _made == 1:
         _remove_leftovers()
-    return found
+    return library
 
 
 def kept(key: str) -> ctypes.CDLL | None:
-    """The library of this name, if it is there and whole: opening one that was cut off would end Python."""
+    """The library of this name; None if it is missing or damaged, because opening such a file ends Python."""
     path = cache_folder() / f"{key}{SUFFIX}"
     if not path.is_file():
         return None
@@ -304,12 +310,13 @@ def kept(key: str) -> ctypes.CDLL | None:
 
 
 def _load(path: Path) -> ctypes.CDLL:
+    """Open a library. If the process has no room for one more, unload the kernels that nobody uses."""
     try:
         with _arithmetic_kept():
             try:
                 return ctypes.CDLL(str(path))
             except OSError:
-                gc.collect()  # unloads kernels that nobody holds, where there was no room for one more
+                gc.collect()
                 return ctypes.CDLL(str(path))
     except OSError as error:
         pass_on_signals(error)
@@ -321,10 +328,10 @@ def _load(path: Path) -> ctypes.CDLL:
 
 @contextlib.contextmanager
 def _arithmetic_kept() -> Iterator[None]:
-    """Keep the thread's rounding and its numbers below the normal ones.
+    """Keep the thread's rounding mode and subnormal numbers while a library is loaded.
 
-    With -ffast-math compilers link code that runs as the library is loaded, and sets such numbers to zero
-    from then on, in the whole thread.
+    With -ffast-math, compilers link code that runs as the library is loaded, and sets subnormal numbers to
+    zero from then on, in the whole thread.
     """
     environment = (ctypes.c_uint64 * 32)()  # the C library's fenv_t has 32 bytes at most
     functions = _floating_point_environment()
@@ -349,10 +356,11 @@ def _floating_point_environment() -> tuple[Callable[[object], int], Callable[[ob
         return None
 
 
-def _place(made: Path, target: Path) -> None:
+def _place(path: Path, target: Path) -> None:
+    """Rename a complete file to its name in the cache: other processes see all of it or nothing."""
     if target.is_dir():
         _clear(target)
-    os.replace(made, target)
+    os.replace(path, target)
 
 
 def _clear(path: Path) -> None:
@@ -369,7 +377,7 @@ def _sum(path: Path) -> str:
 
 
 def _note_use(path: Path) -> bool:
-    """Date a file of which no use has been noted for a while; whether that was so."""
+    """Set the time of a file to now if it is older than `RECENT`; returns whether it was."""
     with suppress(OSError):
         if time.time() - path.stat().st_mtime > RECENT:
             os.utime(path)
@@ -378,11 +386,11 @@ def _note_use(path: Path) -> bool:
 
 
 def version() -> str:
-    """Of this library, as its source says."""
+    """The version of this library, as its source says."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
-# -- how much ------------------------------------------------------------------------------------------------
+# -- the limit -----------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -402,8 +410,8 @@ class Entry:
 
 
 def entries() -> list[Entry]:
-    """What is in the cache, the least recently used first."""
-    found: dict[str, Entry] = {}
+    """The entries of the cache, the least recently used first."""
+    by_key: dict[str, Entry] = {}
     with os.scandir(cache_folder()) as files:
         for file in files:
             named = OURS(file.name)
@@ -414,11 +422,11 @@ def entries() -> list[Entry]:
             except OSError as error:
                 pass_on_signals(error)
                 continue
-            entry = found.setdefault(named[1], Entry(named[1]))
+            entry = by_key.setdefault(named[1], Entry(named[1]))
             entry.paths.append(Path(file.path))
             entry.size += getattr(status, "st_blocks", -(-status.st_size // 512)) * 512
             entry.used = max(entry.used, status.st_mtime)
-    return sorted(found.values(), key=lambda entry: entry.used)
+    return sorted(by_key.values(), key=lambda entry: entry.used)
 
 
 def limit() -> int:
@@ -427,24 +435,26 @@ def limit() -> int:
 
 
 def size_of(name: str, text: str) -> int:
-    """The bytes of "500 MB"; raises CompilerError for what is no size."""
-    found = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMG]?)B?\s*", text)
-    if not found:
+    """The bytes of a size such as "500 MB"; raises CompilerError for other texts."""
+    size = re.fullmatch(r"\s*(\d+\.?\d*)\s*([kMG]?)B?\s*", text)
+    if not size:
         raise CompilerError(f"{name} is {text!r}, expected a size such as '500 MB' or '2 GB'")
-    return int(float(found[1]) * UNITS[found[2]])
+    return int(float(size[1]) * UNITS[size[2]])
 
 
 def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[int, int]:
-    """Remove what was used least recently, until all takes at most so many bytes; how many entries and bytes.
+    """Remove the least recently used entries until the rest has `most` bytes; returns how many, and bytes.
 
-    Processes that have a library open keep it, and none is removed between being found and being opened.
+    Processes that have a library open keep it, and none is removed between its check and its opening.
 
-    other_versions  remove what other versions of liebody made, too
-    wait            for processes that open libraries; otherwise nothing is done while there are some
+    other_versions  remove libraries of other versions of liebody, too
+    wait            wait for processes that open libraries; otherwise do nothing if there are some
     """
     _remove_leftovers()
-    known = entries()  # takes a while, in which other processes find theirs
-    total, removed, freed = sum(entry.size for entry in known), 0, 0
+    known = entries()  # before the lock is held, because listing takes a while
+    total = sum(entry.size for entry in known)
+    removed = 0
+    freed = 0
     if total <= most and not other_versions:
         return 0, 0
     with _no_pruning(wait, pruning=True) as alone:
@@ -462,13 +472,15 @@ def prune(most: int, other_versions: bool = False, wait: bool = True) -> tuple[i
             except OSError as error:
                 pass_on_signals(error)
                 continue
-            removed, freed = removed + 1, freed + entry.size
+            removed += 1
+            freed += entry.size
         return removed, freed
 
 
 def by_version() -> dict[str, tuple[int, int]]:
-    """Of each version of liebody how many libraries there are, and their bytes; of notes under ""."""
-    counts, sizes = Counter[str](), Counter[str]()
+    """The number of libraries, and their bytes, for each version of liebody; notes are under ""."""
+    counts = Counter[str]()
+    sizes = Counter[str]()
     for entry in entries():
         version = entry.version
         counts[version] += 1

@@ -1,4 +1,4 @@
-"""A traced function as machine code that CasADi calls, with its derivatives; for functions that are large."""
+"""Compiles large traced functions, with their derivatives, for calls by CasADi."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..graph.derivatives import jacobian, vjp
 from ..graph.graph import Expr, Function
 from ..printers.c import c99, c99_names, constant_table, enumeration, identifier
 from ..printers.casadi_source import rows_columns
+from ..runtime import runtime
 from . import build
 
 
@@ -36,25 +37,29 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
     if compiler is None:
         raise CompilerError(f"{function.name} is to be compiled, and there is no C compiler; {build.ADVICE}")
     build.check_numbers(compiler)
+    # CasADi finds derivatives by the names of functions in the library: jac_f, adj1_f, jac_adj1_f.
     name, *_ = c99_names(function)
     first = External(name, function.inputs, function.outputs)
-    made = [first]
+    externals = [first]
     if not any(x.size for x in function.inputs.values()):
-        order = 0  # there is nothing to differentiate by
+        order = 0  # there are no inputs to differentiate by
     if order:
-        made += [first.jacobian(), first.adjoint()]
+        externals += [first.jacobian(), first.adjoint()]
     if order > 1:
-        made.append(made[-1].jacobian())
-    total = sum(sum(x.function.operations.values()) for x in made)
-    units = build.Source([x.source() for x in made], build.FLAGS if total < build.LONG else build.LONG_FLAGS)
+        externals.append(externals[-1].jacobian())
+    total = sum(sum(x.function.operations.values()) for x in externals)
+    units = build.Source(
+        [x.source() for x in externals], build.FLAGS if total < build.LONG else build.LONG_FLAGS
+    )
+    # `_name` is documented by ctypes as the name that a library was opened by: here, its path
     return casadi.external(first.name, build.library(units, compiler)._name)
 
 
 @dataclass
 class External:
-    """A function in the form of CasADi's interface in C, whose derivatives are told by their names.
+    """A function in the form of CasADi's C interface, which finds derivatives by their names.
 
-    inputs   symbols; or zeros, of what nothing depends on
+    inputs   arrays of symbols, or of zeros for inputs that nothing depends on
     sparse   whether structural zeros of results are left out
     """
 
@@ -76,7 +81,8 @@ class External:
 
     def jacobian(self) -> External:
         """By each input, a matrix for each output: rows and columns are entries in CasADi's order."""
-        function, blocks = self.function, {}
+        function = self.function
+        blocks = {}
         for key, y in self.outputs.items():
             for wrt, x in self.inputs.items():
                 blocks[f"jac_{key}_{wrt}"] = np.zeros((y.size, x.size))
@@ -90,27 +96,31 @@ class External:
     def adjoint(self) -> External:
         """The gradient of the sum of results times weights."""
         function = self.function
-        made = vjp(function, [*function.inputs])
-        weights = [*made.inputs.values()][len(function.inputs) :]
+        reverse = vjp(function, [*function.inputs])
+        weights = [*reverse.inputs.values()][len(function.inputs) :]
         named = {f"adj_{key}": w for key, w in zip(self.outputs, weights, strict=True)}
-        gradients = {f"adj_{key}": g for key, g in zip(function.inputs, made.outputs.values(), strict=True)}
+        gradients = {
+            f"adj_{key}": g for key, g in zip(function.inputs, reverse.outputs.values(), strict=True)
+        }
         return External(f"adj1_{self.name}", self.inputs | self._unread | named, gradients)
 
     def source(self) -> str:
         """A translation unit in C."""
+        # CasADi passes matrices by columns, and only their stored entries. So arrays are transposed here, and
+        # `read` and `written` are the vectors of the entries that exist.
         taken = [x.T.ravel()[: x.size if x.dtype == object else 0] for x in self.inputs.values()]
         kept = [self._kept(y) for y in self.outputs.values()]
-        given = [y.T[mask.T] for y, mask in zip(self.outputs.values(), kept, strict=True)]
+        results = [y.T[mask.T] for y, mask in zip(self.outputs.values(), kept, strict=True)]
         read = {f"x{k}": x for k, x in enumerate(taken) if len(x)}
-        written = {f"y{k}": y for k, y in enumerate(given) if len(y)}
+        written = {f"y{k}": y for k, y in enumerate(results) if len(y)}
         patterns = {
             "input": [
                 self._pattern(k, x, np.full(x.shape, x.dtype == object)) for k, x in self.inputs.items()
             ],
             "output": [self._pattern(k, y, m) for (k, y), m in zip(self.outputs.items(), kept, strict=True)],
         }
-        sizes = [len(y) for y in given]
-        dimensions = {"INPUTS": len(taken), "OUTPUTS": len(given), "MOST_RESULTS": sum(sizes)}
+        sizes = [len(y) for y in results]
+        dimensions = {"INPUTS": len(taken), "OUTPUTS": len(results), "MOST_RESULTS": sum(sizes)}
         lines = [
             "#include <math.h>",
             "typedef long long casadi_int;",
@@ -127,10 +137,11 @@ class External:
         arguments = [*(f"in[{x[1:]}]" for x in read), *(f"out[{y[1:]}]" for y in written)]
         call = f"    {self.name}_values({', '.join(arguments)});\n" if written else ""
         values = c99(Function(f"{self.name}_values", read, written)) if written else ""
+        # CasADi's interface is in double, whatever kernels compute in.
         return "\n".join(
             [
                 *lines,
-                build.runtime("casadi.h"),
+                runtime("casadi.h"),
                 values,
                 f"int {self.name}(const double **arg, double **res, casadi_int *iw, double *w, int k) {{",
                 "    const double *in[INPUTS + 1];",
@@ -140,12 +151,12 @@ class External:
         )
 
     def _kept(self, y: Any) -> Any:
-        """Which entries of a result are stored."""
-        there = [not self.sparse or type(x) is Expr or x != 0.0 for x in y.flat]
-        return np.array(there, bool).reshape(y.shape)
+        """Which entries of a result are stored, as a mask."""
+        stored = [not self.sparse or type(x) is Expr or x != 0.0 for x in y.flat]
+        return np.array(stored, bool).reshape(y.shape)
 
     def _pattern(self, key: str, array: Any, stored: Any) -> list[int]:
-        """Rows and columns of a matrix, where its columns begin, and the rows of entries that are stored."""
+        """CasADi's sparsity of a matrix: rows, columns, beginnings of columns, and rows of stored entries."""
         rows, columns = rows_columns(self.name, key, array)
         by_columns = stored.reshape(rows, columns).T
         begins = np.cumsum([0, *by_columns.sum(axis=1)])

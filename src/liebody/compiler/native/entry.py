@@ -23,15 +23,24 @@ from . import build, pool
 
 METH_FASTCALL_KEYWORDS = 0x0080 | 0x0002
 # PyArray_New, PyArray_FromAny, PyArray_Scalar in NumPy's table of C functions, fixed since NumPy 1.0
-NEW_ARRAY, AS_ARRAY, NEW_SCALAR = 93, 69, 60
-OUT, THREADS = sys.intern("out"), sys.intern("threads")  # keywords of the entry, compared by identity
+NEW_ARRAY = 93
+AS_ARRAY = 69
+NEW_SCALAR = 60
+# Keywords of the entry, which are compared by identity.
+OUT = sys.intern("out")
+THREADS = sys.intern("threads")
 ONE = 1  # of which CPython has one object
-HEAD, ARGUMENT = 5, 4  # words of the structures `Kernel` and `Argument` of runtime/call.h
+# Words of the structures `Kernel` and `Argument` of runtime/call.h.
+HEAD = 5
+ARGUMENT = 4
 LAST = 2  # results of each kind that are kept there
-MOST, MOST_AXES = 32, 16  # inputs or results, and axes of each
+MOST = 32  # inputs, or results
+MOST_AXES = 16  # of each of them
 
 
 class _Array(ctypes.Structure):
+    """The head of NumPy's array objects, behind the reference count and the type of every object."""
+
     _fields_ = (
         *build.fields("ssize_t count, void_p type data, int dimensions"),
         *((name, ctypes.POINTER(ctypes.c_ssize_t)) for name in ("shape", "strides")),
@@ -40,6 +49,8 @@ class _Array(ctypes.Structure):
 
 
 class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
     _fields_ = build.fields("char_p name, void_p function, int flags, char_p doc")
 
 
@@ -48,10 +59,14 @@ def available() -> bool:
     """Whether arrays of this interpreter have the layout that the entry reads."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 2 * ctypes.sizeof(ctypes.c_void_p):
         return False
-    probe, numbers = np.zeros((3, 5)), (0.625, np.float64(0.625))
+    # Read a known array by the assumed layout, and compare every field, reference counts included.
+    probe = np.zeros((3, 5))
+    numbers = (0.625, np.float64(0.625))
     seen = _Array.from_address(id(probe))
-    count, weak = seen.count, seen.weak_references
-    other, reference = probe, weakref.ref(probe)
+    count = seen.count
+    weak = seen.weak_references
+    other = probe
+    reference = weakref.ref(probe)
     return (
         seen.type == id(np.ndarray)
         and seen.data == probe.ctypes.data
@@ -76,7 +91,7 @@ def takes(inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ..
 
 
 class Described(np.ndarray):
-    """Numbers that the entry reads of a kernel, and the libraries whose addresses are among them."""
+    """The structure that the entry reads of a kernel; it keeps alive the libraries that it points to."""
 
     libraries: tuple[ctypes.CDLL, ...] = ()
 
@@ -91,6 +106,8 @@ def described(
     shapes = [*inputs, *outputs]
     kernel = np.zeros(HEAD + ARGUMENT * len(shapes) + sum(map(len, shapes)), np.intp)
     kernel[:3] = len(inputs), len(outputs), few
+    # Behind the head: for each argument its number of axes, the address of its shape and its size; then all
+    # shapes.
     at = HEAD + ARGUMENT * len(shapes)
     for argument, shape in zip(kernel[HEAD:at].reshape(-1, ARGUMENT), shapes, strict=True):
         argument[:3] = len(shape), kernel.ctypes.data + at * kernel.itemsize, math.prod(shape)
@@ -100,13 +117,13 @@ def described(
 
 
 def use_loops(kernel: Described, loops: Mapping[bool, ctypes.CDLL]) -> None:
-    """Let a described kernel use those of its loops, over one lane and over many, that are loaded."""
-    kernel.libraries = tuple(loops.values())  # which stay open as long as their addresses are there
+    """Let a described kernel use its loaded loops, over one lane and over many."""
+    kernel.libraries = tuple(loops.values())  # they stay open as long as the kernel holds their addresses
     kernel[HEAD - 2 : HEAD] = addresses(loops)
 
 
 def addresses(loops: Mapping[bool, ctypes.CDLL]) -> list[int]:
-    """Where the loops over one lane and over many are; 0 for one that is not loaded."""
+    """The addresses of the loops over one lane and over many; 0 for one that is not loaded."""
     return [_address(loops[many].run) if many in loops else 0 for many in (False, True)]
 
 
@@ -129,7 +146,8 @@ def builtin(
         if sys.platform != "win32"
         else ctypes.pythonapi.PyCFunction_NewEx
     )
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     bound = [x for name, value in options.items() for x in (sys.intern(name), value)]
     return make(ctypes.addressof(definition), (general, kernel, last, *bound), None)
 
@@ -148,8 +166,10 @@ def _address(function: Any) -> int:
 
 @functools.cache
 def _table(compiler: build.Compiler) -> Any:
-    """What generated code needs of Python and NumPy: the structure `python` of runtime/call.h."""
-    api, functions = ctypes.pythonapi, pool.numpy_functions()
+    """The structure `python` of runtime/call.h: objects and functions of Python and NumPy for C code."""
+    # The order is the order of the structure's fields.
+    api = ctypes.pythonapi
+    functions = pool.numpy_functions()
     known = (np.ndarray, float, np.float64, list, tuple, np.dtype(float), OUT, THREADS, ONE)
     table = (
         *map(id, known),

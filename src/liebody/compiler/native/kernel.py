@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import count, quaternion_remedy, shape_of, short
+from ...base.arguments import count, quaternion_remedy, shape_of, short, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import (
     CompilerError,
@@ -40,7 +40,7 @@ from .libraries import Libraries
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 STORED = 1 << 16  # a program with more different results than this,
 PER_RESULT = 16  # and fewer operations for each, waits for memory: results of many lanes leave the caches
-FEW = 8  # rows from which on the loop over lanes serves: fewer do not pay for compiling it
+FEW = 8  # rows from which on the loop over lanes is used: for fewer, compiling it does not pay
 
 
 class Kernel:
@@ -57,11 +57,11 @@ class Kernel:
 
     function  a traced `Function` or a `Program`, or a call without arguments that makes it when it is needed
     dtype     float64, or float32
-    guard     what is checked of the inputs in the same pass; a violation raises ConfigurationError, of signs
-              ModelError, and leaves `out` undefined
-    recipe    a text that determines the function, together with the version of this library, if there is one:
-              with it, a kernel of an earlier process is found without tracing
-    doc       what `help` shows of the kernel
+    guard     checks of the inputs in the same pass; a violation raises ConfigurationError, or ModelError for
+              signs, and leaves `out` undefined
+    recipe    a text that determines the function, together with the version of this library; None if there
+              is no such text. With it, a kernel of an earlier process is used without tracing
+    doc       the text that `help` shows for the kernel
 
     `k.call` is the entry with the least latency (about 0.05 us above the computation itself). Small results
     are written into arrays of earlier calls that nothing refers to any more; in return `resize` in place,
@@ -72,6 +72,8 @@ class Kernel:
 
     Raises ShapeError, ConfigurationError and ModelError (guard), CompilerError (refused source; without any
     compiler the kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
+
+    The class is long because it is the one place where calls, compiled forms and errors of a kernel meet.
     """
 
     def __init__(
@@ -86,10 +88,14 @@ class Kernel:
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
-        self._given, self.guard, self.recipe, self.__doc__ = function, guard or Guard(), recipe, doc or None
+        self._given = function
+        self.guard = guard or Guard()
+        self.recipe = recipe
+        self.__doc__ = doc or None
         words = [recipe, str(self.dtype), self.guard.compiled] if recipe else []
         self._libraries = Libraries(self._source, words, self._use, self._single)
-        self._loops = self._libraries.made  # those that are loaded
+        self._loops = self._libraries.loaded
+        # The cache knows name and shapes of a kernel with a recipe, so nothing needs to be traced for them.
         self._known = self._remembered()
         if self._known:
             self.name: str = self._known["name"]
@@ -102,6 +108,7 @@ class Kernel:
             self.outputs = {key: array.shape for key, array in f.outputs.items()}
         for word in (self.name, *self.inputs, *self.outputs):
             printer.identifier(word)
+        # The guard must speak of entries that exist.
         for key, last in [
             *((key, 0) for key in self.guard.finite),
             *((key, k + size) for key, k, size in self.guard.unit),
@@ -114,27 +121,27 @@ class Kernel:
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By what it is made of: another process finds it in its cache, or compiles it."""
+        """Pickle the constructor's arguments: another process looks into the cache, or compiles."""
         return Kernel, (self._given, self.dtype, self.guard, self.recipe, self.__doc__ or "")
 
-    # -- what it is ---------------------------------------------------------------------------------------
+    # -- the function -------------------------------------------------------------------------------------
 
     @cached_property
     def function(self) -> Function | Program:
         """The traced function, or the program."""
-        made = self._given
-        if not isinstance(made, (Function, Program)) and callable(made) and _takes_nothing(made):
-            made = made()
-        if not isinstance(made, (Function, Program)):
+        function = self._given
+        if not isinstance(function, (Function, Program)) and callable(function) and _takes_nothing(function):
+            function = function()
+        if not isinstance(function, (Function, Program)):
             raise GraphError(
-                f"a kernel is made of {short(made)}, expected a traced function, as Kernel(trace(f, "
+                f"a kernel is made of {short(function)}, expected a traced function, as Kernel(trace(f, "
                 "{'q': 3})), a program, or a call without arguments that makes one"
             )
-        return made
+        return function
 
     @property
     def operations(self) -> Counter[str]:
-        """How often each operation occurs in one evaluation."""
+        """The number of times that each operation occurs in one evaluation."""
         return self.function.operations
 
     @property
@@ -149,10 +156,11 @@ class Kernel:
 
     @property
     def _about(self) -> str:
-        """The key under which the cache has names and shapes of a kernel with this recipe."""
+        """The key of the cache for names and shapes of a kernel with this recipe."""
         return build.note(self.recipe or "", "about")
 
     def _remembered(self) -> dict[str, Any] | None:
+        """Name and shapes from the cache; None if they are not there, or damaged."""
         try:
             known = json.loads(cache.recall(self._about, ".json") or "null") if self.recipe else None
         except ValueError as error:
@@ -161,18 +169,22 @@ class Kernel:
         return known if isinstance(known, dict) and known.keys() == {"name", "inputs", "outputs"} else None
 
     def _source(self, lanes: int) -> build.Source:
+        """The source of the batch loop over lanes. It also stores name and shapes for later processes."""
         f = self.function
         total = length(f)
         piece, flags = (
             (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
         if isinstance(f, Program):
+            # With very many results and little work for each, memory is the limit: lanes would only enlarge
+            # the working memory.
             cells = [np.zeros(0, int), *(y.ravel() for y in f.outputs.values())]
             results = len(np.unique(np.concatenate(cells)))
             if results > STORED and sum(f.operations.values()) < PER_RESULT * results:
                 lanes = 1
             sources = [program_unit(f, lanes, self._single, self.guard, piece)]
         else:
+            # Long straight lines are compiled in parallel, as several translation units.
             units = min(os.cpu_count() or 1, math.ceil(total / printer.PIECE)) if total > UNITS_ABOVE else 1
             sources = printer.batch_units(f, lanes, self._single, self.guard, units, piece)
         if self.recipe:
@@ -186,9 +198,9 @@ class Kernel:
         return build.Source(sources, flags)
 
     def loops(self, rows: int) -> dict[bool, ctypes.CDLL]:
-        """Compiled loops, `run` of runtime/batch.h, over one lane and, under True, over many, loaded.
+        """The loaded loops, `run` of runtime/batch.h: over one lane at False, over many at True.
 
-        One that suits so many rows is among them. Raises CompilerError without a compiler or a place.
+        The loop for so many rows is among them. Raises CompilerError without a compiler, or without a folder.
         """
         if self._libraries.over(rows >= FEW) is None:
             raise CompilerError(f"{self.name} cannot be compiled; {build.ADVICE}")
@@ -201,7 +213,7 @@ class Kernel:
         entry.use_loops(self._described, {**self._loops, many: library})
 
     @cached_property
-    def _numpy(self) -> Callable[..., Any]:
+    def _in_numpy(self) -> Callable[..., Any]:
         return compile_numpy(self.function)
 
     @cached_property
@@ -210,9 +222,9 @@ class Kernel:
         return self.entry(self.general)
 
     def entry(self, general: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        """A built-in function for states and batches, which leaves what it cannot take to `general`.
+        """A built-in function for states and batches; it passes calls that it cannot take on to `general`.
 
-        options  what its callers give behind the arrays, or by name: these very objects
+        options  arguments behind the arrays, or by name: calls that give other objects go to `general`
         """
         if self._single or not entry.takes(self.inputs.values(), self.outputs.values()):
             return general
@@ -226,7 +238,7 @@ class Kernel:
 
     @cached_property
     def _described(self) -> Described:
-        """What the entry reads of this kernel."""
+        """The description of this kernel that the entry reads."""
         return entry.described(self.inputs.values(), self.outputs.values(), FEW)
 
     # -- calls --------------------------------------------------------------------------------------------
@@ -252,7 +264,7 @@ class Kernel:
         )
 
     def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
-        """The call by the portable way: batches, strides, other types, threads, symbols, and the errors."""
+        """The portable call, for all arguments: batches, strides, other types, threads, symbols, errors."""
         threads = count("threads", threads)
         if graph_of(arrays):
             if out is not None:
@@ -261,18 +273,19 @@ class Kernel:
                 )
             return self.function.unroll()(*arrays)
         rows, batch = self._rows(arrays)
-        given = self._given_results(out, batch)
+        targets = self._targets(out, batch)
+        # Compiled code writes contiguous arrays of its own type; results for other targets are copied there.
         results = [
             y if _writable_directly(y, self.dtype) else self._new((*batch, *shape))
-            for y, shape in zip(given, self.outputs.values(), strict=True)
+            for y, shape in zip(targets, self.outputs.values(), strict=True)
         ]
         self._run(rows, results, batch, threads)
-        for target, result in zip(given, results, strict=True):
+        for target, result in zip(targets, results, strict=True):
             if target is not None and target is not result:
                 target[...] = result
         returned = [
             target if target is not None else y if y.ndim else y[()]
-            for y, target in zip(results, given, strict=True)
+            for y, target in zip(results, targets, strict=True)
         ]
         return returned[0] if len(returned) == 1 else tuple(returned)
 
@@ -281,7 +294,7 @@ class Kernel:
         return pool.empty(shape, self.dtype, self._libraries.compiler)
 
     def nonzeros(self) -> tuple[Kernel, tuple[tuple[Any, ...], ...]]:
-        """The kernel of those entries of its results that are not always zero, and where these stand.
+        """The kernel of the entries of its results that are not structurally zero, and their places.
 
             values, (at,) = robot.derivatives("inverse_dynamics").nonzeros()
             J = np.zeros((robot.nv, robot.nv))
@@ -296,11 +309,11 @@ class Kernel:
         return Kernel(kept, self.dtype, self.guard, doc=self.__doc__ or ""), tuple(at.values())
 
     def buffer(self, *batch: int) -> Buffer:
-        """A place for the results of batches of one shape, whose constant entries are filled once."""
+        """Arrays for the results of batches of one shape, whose constant entries are filled once."""
         return Buffer(self, batch)
 
     def _rows(self, arrays: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-        """The inputs as (n, size) arrays with contiguous rows; n = 1 where one row serves the whole batch."""
+        """The inputs as (n, size) arrays with contiguous rows; n = 1 if one row serves the whole batch."""
         converted, leading, batch = arrays_of(self.name, self.inputs, arrays, self.dtype, self.guard.labels)
         rows = []
         for array, lead, shape in zip(converted, leading, self.inputs.values(), strict=True):
@@ -316,26 +329,24 @@ class Kernel:
             rows.append(flat)
         return rows, batch
 
-    def _given_results(self, out: Any, batch: tuple[int, ...]) -> list[Any]:
+    def _targets(self, out: Any, batch: tuple[int, ...]) -> list[Any]:
         """`out` as a list of arrays of the right shape, or of None."""
         if out is None:
             return [None] * len(self.outputs)
         several = isinstance(out, (tuple, list)) or (len(self.outputs) > 1 and np.iterable(out))
-        given = tuple(out) if several else (out,)
-        if len(given) != len(self.outputs):
+        targets = list(out) if several else [out]
+        if len(targets) != len(self.outputs):
             raise ShapeError(
                 f"{self.name} has {len(self.outputs)} outputs ({', '.join(self.outputs)}), "
-                f"out has {len(given)}"
+                f"out has {len(targets)}"
             )
-        for target, (key, shape) in zip(given, self.outputs.items(), strict=True):
+        for target, (key, shape) in zip(targets, self.outputs.items(), strict=True):
             if not isinstance(target, np.ndarray):
                 raise ShapeError(
                     f"{self.name}: out for {key} is a {type(target).__name__}, expected an array"
                 )
             if target.shape != (*batch, *shape):
-                raise ShapeError(
-                    f"{self.name}: out for {key} has shape {target.shape}, expected {(*batch, *shape)}"
-                )
+                raise wrong_shape(f"{self.name}: out for {key}", target.shape, (*batch, *shape))
             if target.dtype.kind not in "fcO":
                 raise ShapeError(
                     f"{self.name}: out for {key} holds {target.dtype}, which would lose digits; "
@@ -343,15 +354,19 @@ class Kernel:
                 )
             if not target.flags.writeable:
                 raise ShapeError(f"{self.name}: out for {key} is read-only")
-        return list(given)
+        return targets
 
     def _run(
         self, rows: list[Any], arrays: list[Any], batch: tuple[int, ...], threads: int, kept: bool = False
     ) -> None:
-        """Compute all rows; an error where one breaks the guard. `kept`: constants are there already."""
+        """Compute all rows; raises an error if one breaks the guard.
+
+        kept  whether the arrays hold constant entries already, from an earlier call
+        """
         count = math.prod(batch)
         if not count:
             return
+        # Results are written while later rows are read, so inputs that overlap with them are copied first.
         rows = [row.copy() if any(np.may_share_memory(row, y) for y in arrays) else row for row in rows]
         results = [y.reshape(count, -1 if y.size else 0) for y in arrays]
         many = count >= FEW  # decided by the size alone: the loops differ in the last bits
@@ -376,6 +391,8 @@ class Kernel:
                 raise MemoryError(f"{self.name}: no memory for intermediate results")
             return int(bad)
 
+        # Shares of threads are multiples of the lanes, so that each row gets the same result for any number
+        # of threads.
         step = -(-count // max(threads, 1))
         step += -step % self._libraries.lanes(many)
         if step >= count:
@@ -383,23 +400,27 @@ class Kernel:
         else:
             starts = range(0, count, step)
             bad = max(build.in_threads(lambda first: share(first, min(first + step, count)), starts, threads))
-        for part in (1.0, 0.5) if bad else ():  # sums round in another order here
+        # The loop says only that a row broke the guard; find it, and word the error. Norms round differently
+        # in NumPy, so a row at the edge may pass here: then half of the tolerance finds it.
+        for part in (1.0, 0.5) if bad else ():
             self._check(rows, batch, part)
 
     def _run_numpy(self, rows: list[Any], results: list[Any], batch: tuple[int, ...]) -> None:
+        """Compute all rows by NumPy source, where there is no compiler."""
         lead = batch if math.prod(batch) > 1 else ()
         arrays = [
             row.reshape((*(lead if len(row) > 1 else ()), *shape)).astype(np.float64)
             for row, shape in zip(rows, self.inputs.values(), strict=True)
         ]
         with np.errstate(all="ignore"):
-            computed = self._numpy(*arrays)
+            computed = self._in_numpy(*arrays)
             for result, value in zip(results, (computed,) if len(results) == 1 else computed, strict=True):
                 result[...] = np.reshape(value, result.shape)
 
     def _check(self, rows: list[Any], batch: tuple[int, ...], share: float = 1.0) -> None:
-        """Raise an error where an input breaks the guard, or is beyond a share of what it allows."""
-        inputs, guard = dict(zip(self.inputs, rows, strict=True)), self.guard
+        """Raise an error if an input breaks the guard, or is beyond a share of the guard's tolerance."""
+        inputs = dict(zip(self.inputs, rows, strict=True))
+        guard = self.guard
 
         def where(name: str, row: int, first: int, size: int = 1) -> str:
             """Some entries of a row of an input: `q[3:7] of state 2`."""
@@ -433,7 +454,8 @@ class Kernel:
                 expected = f"1{order}"
                 advice = quaternion_remedy(inputs[name][row], first, poses, f"normalize {whole} first")
                 if guard.tolerance is None:
-                    expected, advice = "a length that has a direction", f"a zero {what} is no orientation"
+                    expected = "a length that has a direction"
+                    advice = f"a zero {what} is no orientation"
                 raise ConfigurationError(
                     f"{self.name}: the {what} {where(name, row, first, size)} has norm "
                     f"{math.sqrt(square[row]):.9g}, expected {expected}; {advice}"
@@ -450,7 +472,7 @@ class Kernel:
 
 
 def _takes_nothing(function: Callable[..., Any]) -> bool:
-    """Whether a call without arguments is one that the function takes."""
+    """Whether the function may be called without arguments."""
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError) as error:
@@ -460,6 +482,7 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 def data_type(dtype: Any) -> np.dtype[Any]:
+    """A NumPy data type; raises GraphError for anything else."""
     try:
         return np.dtype(dtype)
     except (TypeError, ValueError) as error:
@@ -467,7 +490,7 @@ def data_type(dtype: Any) -> np.dtype[Any]:
 
 
 def _writable_directly(array: Any, dtype: Any) -> bool:
-    """Whether compiled code can write into an array as it is."""
+    """Whether compiled code can write into an array without a copy."""
     return (
         type(array) is np.ndarray
         and array.dtype == dtype
@@ -483,30 +506,33 @@ class Buffer:
         M(q)                                            # (8192, nv, nv), valid until the next call
 
     Entries that are constant, such as the zeros of a mass matrix, may be written in the first call only. So
-    the arrays are read-only: copy what has to be kept or changed. Each thread has arrays of its own; so have
-    copies, and what is pickled.
+    the arrays are read-only: copy results that have to be kept or changed. Each thread has separate arrays;
+    so have copies and unpickled buffers.
     """
 
     def __init__(self, kernel: Kernel, batch: tuple[int, ...]) -> None:
-        self.kernel, self.batch = kernel, shape_of("a batch", batch)
-        self._own = threading.local()
-        self._arrays()  # so that memory that is not there is missed here
+        self.kernel = kernel
+        self.batch = shape_of("a batch", batch)
+        self._of_thread = threading.local()
+        self._arrays()  # so that a lack of memory raises an error here
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By what it is for: arrays and their views would be taken for different ones."""
+        """Pickle kernel and batch alone: pickled views would no longer belong to their arrays."""
         return Buffer, (self.kernel, self.batch)
 
     def _arrays(self) -> tuple[list[Any], list[Any]]:
         """The arrays of this thread, and read-only views of them."""
         try:
-            return self._own.arrays, self._own.views
+            return self._of_thread.arrays, self._of_thread.views
         except AttributeError:
             shapes = self.kernel.outputs.values()
             arrays = [np.empty((*self.batch, *shape), self.kernel.dtype) for shape in shapes]
             views = [array.view() for array in arrays]
             for view in views:
                 view.flags.writeable = False
-            self._own.arrays, self._own.views, self._own.filled = arrays, views, False
+            self._of_thread.arrays = arrays
+            self._of_thread.views = views
+            self._of_thread.filled = False
             return arrays, views
 
     def __call__(self, *arrays: Any, threads: int = 1) -> Any:
@@ -518,8 +544,8 @@ class Buffer:
                 f"this buffer is for {self.batch}"
             )
         results, views = self._arrays()
-        self.kernel._run(rows, results, batch, threads, kept=self._own.filled)
-        self._own.filled = True
+        self.kernel._run(rows, results, batch, threads, kept=self._of_thread.filled)
+        self._of_thread.filled = True
         return views[0] if len(views) == 1 else tuple(views)
 
 

@@ -1,7 +1,7 @@
-"""The compiled forms of a source, over one lane and over as many as a vector has, made when needed.
+"""The compiled forms of a source, over one lane and over a whole vector of lanes, made when needed.
 
-They are unloaded when nothing refers to them any more: each takes a few maps of memory, of which the system
-allows a process some 65,000.
+Libraries are unloaded when nothing refers to them any more, because each takes a few memory maps, of which
+the system allows a process some 65,000.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ CLOSE: Callable[[int], Any] | None = getattr(_ctypes, "dlclose", getattr(_ctypes
 def _hold_open(library: ctypes.CDLL) -> None:
     """Let a library that was just opened be closed with the last object that refers to it.
 
-    It is closed with an array that it alone refers to. Python's collector does not track arrays. Among
-    objects that refer to each other in a circle the collector first calls all `__del__`, in any order, and
-    these may still call functions of the library. Objects that are not tracked go after them, when the
-    circle is taken apart.
+    It is closed together with an array that only the library refers to, and not by `__del__`. In a circle of
+    objects the collector first calls all `__del__`, in any order, and these may still call functions of the
+    library. Python's collector does not track arrays, so they go last, when the circle is taken apart.
     """
     held = np.empty(0)
+    # `_handle` is documented by ctypes as the system's handle of a library; there is no other name for it
     weakref.finalize(held, _close, library._handle, os.getpid()).atexit = False
     vars(library)["held_open"] = held
 
@@ -53,12 +53,12 @@ def _close(handle: int, process: int) -> None:
 
 
 class Libraries:
-    """What a source is compiled to over one lane and over many; without a compiler, None and one warning.
+    """The libraries of a source over one lane and over many; without a compiler, None and one warning.
 
-    source  of a number of lanes
-    recipe  words that determine the source, with which a library of an earlier process is found untraced;
-            none where users' own code takes part
-    ready   is called with a library that is new, and whether it has many lanes, before it is used
+    source  a call with the number of lanes
+    recipe  words that determine the source, so that a library of an earlier process serves without tracing;
+            empty if users' own code takes part
+    ready   called with a new library, and whether it has many lanes, before it is used
     single  whether numbers have 32 bits
     """
 
@@ -69,8 +69,11 @@ class Libraries:
         ready: Callable[[ctypes.CDLL, bool], None] = lambda library, many: None,
         single: bool = False,
     ) -> None:
-        self._source, self._recipe, self._ready, self._single = source, recipe, ready, single
-        self.made: dict[bool, ctypes.CDLL] = {}
+        self._source = source
+        self._recipe = recipe
+        self._ready = ready
+        self._single = single
+        self.loaded: dict[bool, ctypes.CDLL] = {}
 
     @cached_property
     def compiler(self) -> build.Compiler | None:
@@ -78,15 +81,17 @@ class Libraries:
         return find_compiler_or_warn()
 
     def lanes(self, many: bool) -> int:
-        """How many lanes there are."""
+        """The number of lanes of one form."""
         assert self.compiler is not None
         return build.lanes(self.compiler, self._single) if many else 1
 
     def over(self, many: bool) -> ctypes.CDLL | None:
-        """The library, compiled if need be; None without a compiler, or a folder for it."""
-        if many not in self.made and self.compiler is not None:
-            with lock_of(self, many):  # of its own, so that other libraries are compiled meanwhile
-                if many not in self.made:
+        """The library, compiled if necessary; None without a compiler, or without a folder for it."""
+        # One thread compiles, others that want the same form wait. Each form has a separate lock, so other
+        # libraries are compiled meanwhile.
+        if many not in self.loaded and self.compiler is not None:
+            with lock_of(self, many):
+                if many not in self.loaded:
                     try:
                         library = self._compiled(many)
                     except build.NoPlace as error:
@@ -94,14 +99,15 @@ class Libraries:
                         _warn_once(str(error))
                         return None
                     self._ready(library, many)
-                    self.made[many] = library
+                    self.loaded[many] = library
                 unlock(self, many)
-        return self.made.get(many)
+        return self.loaded.get(many)
 
     def _compiled(self, many: bool) -> ctypes.CDLL:
         assert self.compiler is not None
         build.check_numbers(self.compiler)
-        lanes, note = self.lanes(many), None
+        lanes = self.lanes(many)
+        note = None
         if self._recipe:
             note = build.note(*self._recipe, f"over {lanes}", self.compiler.identity)
         library = build.library(undisturbed()(lambda: self._source(lanes)), self.compiler, note)
@@ -122,7 +128,7 @@ def find_compiler_or_warn() -> build.Compiler | None:
     return compiler
 
 
-_warned = False
+_warned = False  # whether this process has warned that kernels are slow
 
 
 def _warn_once(why: str, advice: str = "make room, or set LIEBODY_CACHE or TMPDIR") -> None:

@@ -1,4 +1,4 @@
-"""What a traced function is printed as: a printer is a table of rules, from operations to text or calls."""
+"""Printers of traced functions: each is a table of rules, from operations to text or calls."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

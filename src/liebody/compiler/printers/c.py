@@ -1,8 +1,8 @@
-"""C source of a traced function: readable C99, and batch loops over one number or a vector of lanes.
+"""Prints traced functions as C: readable C99, and batch loops over one number or a vector of lanes.
 
-Straight-line code in single assignment: a statement per node, in functions of about 1500 operations
-(`PIECE`), so that compile time stays linear in the length. What one function computes and a later one needs
-goes through a work array `w`, whose places are reused.
+The text is straight-line code in single assignment: a statement per node, in functions of about 1500
+operations (`PIECE`), so that compile time stays linear in the length. Values that a later function needs go
+through a work array `w`, whose places are used again.
 
 The batch loop takes NumPy's row-major arrays, (n, dim) with any stride between rows. Over lanes it transposes
 a block of LANES rows into vectors in registers, runs the body once, and transposes the results back.
@@ -23,7 +23,7 @@ import numpy as np
 from ...base.arguments import OFF_UNIT
 from ...base.errors import GraphError
 from ..graph.graph import CONDITIONS, FUNCTIONS, Expr, Function
-from ..native.build import runtime
+from ..runtime import runtime
 
 PIECE = 1500  # operations in one C function
 SMALL_PIECE = 500  # the same, where there are very many
@@ -35,7 +35,7 @@ LONG = {"div": 8, "sqrt": 8} | dict.fromkeys(FUNCTIONS, 30)
 AT_ONCE = 4  # angles of which one call makes sines and cosines
 SKIPPED = 30  # operations that are worth a branch which skips them; each LONG one counts as so many
 
-# What each operation is called: on T, with the masks of lanes.h as conditions, and in C99 on double.
+# How each operation is written: on T, with the masks of lanes.h as conditions, and in C99 on plain numbers.
 LANES_RULES: dict[str, str] = {
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
@@ -124,22 +124,50 @@ def _nearest_float(x: float) -> np.float32:
     return np.float32(x)
 
 
+@dataclass(frozen=True)
+class NumberType:
+    """The C type in which generated code computes: the only place that names it.
+
+    Text over lanes calls one lane's number `real`; runtime/lanes.h defines it by the macro SINGLE.
+
+    name    as C99 text declares it
+    suffix  of literals, and of functions of math.h
+    dtype   the same type in NumPy
+    """
+
+    name: str
+    suffix: str
+    dtype: Any
+
+
+DOUBLE = NumberType("double", "", np.float64)
+FLOAT = NumberType("float", "f", np.float32)
+
+
+def number_type(single: bool) -> NumberType:
+    """The number type of 32 bits (`single`) or 64 bits."""
+    return FLOAT if single else DOUBLE
+
+
 @dataclass
 class Dialect:
     """How values, conditions and the pair sin, cos are written."""
 
+    number: NumberType
     rules: Mapping[str, str]
     value: str  # type of a number
     condition: str  # type of a comparison's result
     splat: str  # a literal as an operand of a function
     sincos: Callable[..., list[str]]  # (argument, sine or "", cosine or "") -> statements
-    suffix: str = ""
     real: str = "real"  # type of one lane
     if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
     at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
 
+    def literal(self, x: float) -> str:
+        return literal(x, self.number.suffix)
+
     def constant(self, x: float) -> str:
-        return self.splat.format(literal(x, self.suffix))
+        return self.splat.format(self.literal(x))
 
 
 def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> list[str]:
@@ -149,27 +177,28 @@ def _sincos_lanes(x: str, s: str, c: str, made: str = "sine_and_cosine(") -> lis
     return [f"T {declared}; {made}{x}, &{s or spare}, &{c or spare});"]
 
 
-def _sincos_c99(x: str, s: str, c: str, real: str = "double", suffix: str = "") -> list[str]:
-    return [f"const {real} {name} = {f}{suffix}({x});" for name, f in ((s, "sin"), (c, "cos")) if name]
+def _sincos_c99(number: NumberType, x: str, s: str, c: str) -> list[str]:
+    pair = ((s, f"sin{number.suffix}"), (c, f"cos{number.suffix}"))
+    return [f"const {number.name} {name} = {function}({x});" for name, function in pair if name]
 
 
-def lanes_dialect(single: bool) -> Dialect:
-    suffix = "f" if single else ""
+def lanes_dialect(number: NumberType) -> Dialect:
+    """Values over lanes, one state in each, with the functions of runtime/lanes.h."""
     return Dialect(
-        LANES_RULES, "T", "I", "splat({})", _sincos_lanes, suffix, if_any="if (any({})) {{", at_once=True
+        number, LANES_RULES, "T", "I", "splat({})", _sincos_lanes, if_any="if (any({})) {{", at_once=True
     )
 
 
-def wide_dialect(single: bool) -> Dialect:
-    """Of places as lanes, arithmetic alone."""
-    return replace(lanes_dialect(single), value="W", splat="wide({})", if_any="", at_once=False)
+def wide_dialect(number: NumberType) -> Dialect:
+    """Places of one state as lanes; it has arithmetic only."""
+    return replace(lanes_dialect(number), value="W", splat="wide({})", if_any="", at_once=False)
 
 
-def c99_dialect(single: bool) -> Dialect:
-    if not single:
-        return Dialect(C99_RULES, "double", "int", "{}", _sincos_c99, real="double")
-    sincos = partial(_sincos_c99, real="float", suffix="f")
-    return Dialect(FLOAT_RULES, "float", "int", "{}", sincos, "f", real="float")
+def c99_dialect(number: NumberType) -> Dialect:
+    """Plain numbers, with the functions of math.h."""
+    sincos = partial(_sincos_c99, number)
+    rules = FLOAT_RULES if number.suffix else C99_RULES
+    return Dialect(number, rules, number.name, "int", "{}", sincos, real=number.name)
 
 
 @dataclass
@@ -190,28 +219,34 @@ def straight_line(
 ) -> Code:
     """Print every node of `function` once.
 
-    inputs   how each input symbol is written
-    outputs  where the value of a node is stored as soon as it is known
+    inputs   the text of each input symbol
+    outputs  the places where the value of a node is stored as soon as it is known
 
-    What is long, and selected by a condition alone (closed forms beside a series for small angles), is
-    skipped if the condition selects it in no lane.
+    Long code that is needed only under a condition, such as a closed form beside a series for small angles,
+    is skipped if no lane selects it.
+
+    This function is long because its local functions share the state of the piece that is being printed.
     """
+    # Cut the nodes into pieces, and find the last piece that reads each node: a value that a later piece
+    # reads lives in the work array until then.
     nodes = [node for node in function.nodes if node.op != "input"]
     pieces = _cut(nodes, piece, lambda node: 1 + STORE * len(outputs.get(node, ()))) or [[]]
     home = {node: k for k, members in enumerate(pieces) for node in members}
     last = dict(home)  # the last piece that reads a node
-    partner: dict[Expr, dict[str, Expr]] = {}  # argument -> its sine and cosine
+    # One call makes the sine and the cosine of an angle, where the first of them is needed.
+    partner: dict[Expr, dict[str, Expr]] = {}  # angle -> its sine and cosine
     for node in nodes:
         if node.op in ("sin", "cos"):
             partner.setdefault(node.args[0], {})[node.op] = node
         for a in node.args:
             if type(a) is Expr and a.op != "input":
                 last[a] = max(last[a], home[node])
-    for pair in partner.values():  # both are made where the first is
+    for pair in partner.values():
         first = min(home[node] for node in pair.values())
         for node in pair.values():
             home[node] = first
 
+    # Groups of nodes that a branch may skip are printed late: right before the selection that needs them.
     users: dict[Expr, list[Expr]] = {}
     for node in nodes:
         for a in node.args:
@@ -220,9 +255,10 @@ def straight_line(
     late = {node for groups in away.values() for _, group in groups for node in group}
 
     body = Code()
+    # Registers of the work array: the lowest free place is taken, and is free again after its last reader.
     place: dict[Expr, int] = {}  # of values that cross pieces, in w
     free: list[int] = []
-    ending: dict[int, list[int]] = {}
+    ending: dict[int, list[int]] = {}  # piece -> places that it reads for the last time
     done: set[Expr] = set()
     known: dict[Expr, str] = {}  # angles whose sines and cosines are made at once, and how to take them
     for k, members in enumerate(pieces):
@@ -230,10 +266,11 @@ def straight_line(
         local: dict[Expr, str] = {}
         reads = writes = False
 
+        # Text of an operand; one from an earlier piece is loaded from w once in each piece.
         def operand(a: Any, plain: bool, lines: list[str] = lines, local: dict[Expr, str] = local) -> str:
             nonlocal reads
             if type(a) is not Expr:
-                return literal(a, dialect.suffix) if plain else dialect.constant(a)
+                return dialect.literal(a) if plain else dialect.constant(a)
             if a.op == "input":
                 return inputs[a]
             if a not in local:
@@ -243,6 +280,7 @@ def straight_line(
                 lines.append(f"const {_kind(a, dialect)} t{a.index} = {value};")
             return local[a]
 
+        # The node has its value in `t<index>` now: store it in outputs, and in w if later pieces read it.
         def define(node: Expr, lines: list[str] = lines, local: dict[Expr, str] = local, k: int = k) -> None:
             nonlocal writes
             name = local[node] = f"t{node.index}"
@@ -252,20 +290,22 @@ def straight_line(
                 if free:
                     spot = heapq.heappop(free)
                 else:
-                    spot, body.places = body.places, body.places + 1
+                    spot = body.places
+                    body.places += 1
                 place[node] = spot
                 ending.setdefault(last[node], []).append(spot)
                 writes = True
                 lines.append(f"w[{spot}] = {_packed(node, name, dialect)};")
 
+        # Print the statement of a node, and of its partner if it is a sine or cosine.
         def put(node: Expr, lines: list[str] = lines) -> None:
             if node in done:
                 return
             if node.op in ("sin", "cos"):
                 pair = partner[node.args[0]]
                 s, c = (f"t{pair[f].index}" if f in pair else "" for f in ("sin", "cos"))
-                made = [known.pop(node.args[0])] if node.args[0] in known else []
-                lines.extend(dialect.sincos(operand(node.args[0], False), s, c, *made))
+                taking = [known.pop(node.args[0])] if node.args[0] in known else []
+                lines.extend(dialect.sincos(operand(node.args[0], False), s, c, *taking))
                 for member in pair.values():
                     define(member)
                 return
@@ -274,6 +314,8 @@ def straight_line(
             lines.append(f"const {_kind(node, dialect)} t{node.index} = {text};")
             define(node)
 
+        # Sines and cosines of inputs, such as joint angles, are announced in groups: over one lane a group
+        # then fills a vector register.
         angles = [x.args[0] for x in members if x.op in ("sin", "cos") and not (x in late or x in done)]
         angles = [x for x in dict.fromkeys(angles) if x.op == "input"] if dialect.at_once else []
         for first in range(0, len(angles) - 1, AT_ONCE):
@@ -284,10 +326,12 @@ def straight_line(
         for node in members:
             if node in late:
                 continue
+            # A selection comes: print the groups that only it needs inside `if (any(condition))`. Their
+            # values that are read outside are declared before, as zeros: no lane selects a zero.
             for where, group in away.get(node, ()):
                 inside = set(group)
                 for a in [a for x in group for a in x.args if a not in inside]:
-                    operand(a, True)  # read what is not there yet out here, where all that follows finds it
+                    operand(a, True)  # loads from w stand outside of the branch, where later code finds them
                 kept = [x for x in group if not inside.issuperset(users[x])]
                 lines += [f"{_kind(x, dialect)} s{x.index} = {_kind(x, dialect, zero=True)};" for x in kept]
                 lines.append(dialect.if_any.format(where.format(operand(node.args[0], False))))
@@ -313,10 +357,12 @@ def _skippable(
     home: Mapping[Expr, int],
     partner: Mapping[Expr, Mapping[str, Expr]],
 ) -> dict[Expr, list[tuple[str, list[Expr]]]]:
-    """Before a selection (where): what nothing but the selections of its condition, or its contrary, needs.
+    """For a selection (`where`) the groups of nodes that may be skipped: only one side of it needs them.
 
-    Pairs of how the condition is written, "{}" or "~{}", and nodes in order that were not needed before.
+    Each group has the text of its condition, "{}" or "~{}", and its nodes in order.
     """
+    # Selections by the same condition, of the same side, in the same piece belong together: a node that only
+    # they need may be skipped.
     selections: dict[tuple[Expr, int, int], list[Expr]] = {}
     for node in nodes:
         if node.op == "where":
@@ -327,10 +373,12 @@ def _skippable(
     for node in nodes:
         if selections and node not in kept:
             free.setdefault(home[node], set()).add(node)
-    found: dict[Expr, list[tuple[str, list[Expr]]]] = {}
+    groups: dict[Expr, list[tuple[str, list[Expr]]]] = {}
     late: set[Expr] = set()
+    # From the last selections to the first, because outer selections come after the ones inside.
     for (_, side, k), chosen in sorted(selections.items(), key=lambda item: -item[1][-1].index):
         only = _needed_only(chosen, side, free.get(k, set()), users, partner)
+        # A branch costs a test of all lanes, and keeps the compiler from reordering: it has to be worth it.
         if sum(LONG.get(x.op, 1) for x in only) < SKIPPED or not late.isdisjoint(chosen):
             continue
         for node in chosen:
@@ -342,8 +390,8 @@ def _skippable(
                 late |= group
                 free[k] -= {node, *group}  # of two selections, one within the other, the outer one counts
                 ordered = sorted(group, key=lambda x: x.index)
-                found.setdefault(node, []).append(("{}" if side == 1 else "~{}", ordered))
-    return found
+                groups.setdefault(node, []).append(("{}" if side == 1 else "~{}", ordered))
+    return groups
 
 
 def _needed_only(
@@ -357,23 +405,26 @@ def _needed_only(
     selecting = set(chosen)
     free = free - selecting  # each selection stays in its place
     while True:
+        # Users come before operands in this order: a node belongs to the group if all of its users do, or are
+        # the selections, at this side alone.
         only: set[Expr] = set()
-        before = _ancestors([x.args[side] for x in chosen], free)
-        for node in sorted(before, key=lambda x: -x.index):
+        candidates = _ancestors([x.args[side] for x in chosen], free)
+        for node in sorted(candidates, key=lambda x: -x.index):
             if all(
                 u in only or (u in selecting and [a is node for a in u.args].index(True) == side)
                 for u in users[node]
             ):
                 only.add(node)
+        # A sine and its cosine are computed together, so both go or none; without them, search again.
         pairs = [partner[x.args[0]].values() for x in only if x.op in ("sin", "cos")]
-        torn = {x for pair in pairs if not only.issuperset(pair) for x in pair}  # which are made together
+        torn = {x for pair in pairs if not only.issuperset(pair) for x in pair}
         if not torn:
             return only
         free = free - torn
 
 
 def _ancestors(nodes: Iterable[Any], within: Container[Expr]) -> set[Expr]:
-    """`nodes` and what they need, as far as it is `within`."""
+    """`nodes` and their ancestors, as far as they are connected `within` this set."""
     seen: set[Expr] = set()
     pending = [x for x in nodes if type(x) is Expr]
     while pending:
@@ -405,20 +456,20 @@ def _cut(items: Sequence[Any], limit: int, cost: Callable[[Any], int]) -> list[l
 
 
 def _packed(node: Expr, text: str, dialect: Dialect) -> str:
-    """The value of a node as a number, which a condition is not."""
+    """The value of a node as the work array holds it: a condition becomes a number."""
     if node.op not in CONDITIONS:
         return text
     return f"number({text})" if dialect.condition == "I" else f"({dialect.value}){text}"
 
 
 def _unpacked(node: Expr, text: str, dialect: Dialect) -> str:
-    """The value of a node, from that number."""
+    """The value of a node, from the work array: the inverse of `_packed`."""
     if node.op not in CONDITIONS:
         return text
     return f"bits({text})" if dialect.condition == "I" else f"(int){text}"
 
 
-# -- C99, to read and to take along -------------------------------------------------------------------------
+# -- C99, to read and to export -----------------------------------------------------------------------------
 
 
 def c99(function: Function, name: str | None = None, piece: int = PIECE, single: bool = False) -> str:
@@ -428,7 +479,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE, single:
     math.h uses gets an underscore at its end.
     """
     name, arguments, results = c99_names(function, name)
-    dialect = c99_dialect(single)
+    dialect = c99_dialect(number_type(single))
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
     body = straight_line(function, dialect, symbols, targets, piece)
     real = dialect.real
@@ -446,7 +497,8 @@ def _in_pieces(
     fixed   statements before the body
     work    declaration of the work array as an argument
     """
-    names, pieces = [x.split()[-1].lstrip("*") for x in takes], body.pieces
+    names = [x.split()[-1].lstrip("*") for x in takes]
+    pieces = body.pieces
     head = f"{scopes[0]}void {name}({', '.join(takes) or 'void'})"
     if len(pieces) == 1:
         lines = [*fixed, *pieces[0]]
@@ -463,7 +515,7 @@ def _in_pieces(
 def c99_names(
     function: Any, name: str | None = None, local: str = r"t\d+|w"
 ) -> tuple[str, list[str], list[str]]:
-    """What a function, its arguments and its results are called in C99, beside names for `local` use."""
+    """The names of a function, its arguments and results in C99; none collides with C or `local` names."""
     name = identifier(name or function.name)
     if re.fullmatch(RESERVED, name):
         name += "_"
@@ -485,9 +537,9 @@ def _bindings(
     constant: Callable[[float], str],
     entries: Sequence[str] | None = None,
 ) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
-    """How input symbols are written, where nodes go, and the statements for the other entries of outputs.
+    """The text of input symbols, the targets of nodes, and statements for all other entries of outputs.
 
-    An entry of an argument is written as `entries` say, else as name[i].
+    entries  templates for an entry of each argument; "name[{}]" if None
     """
     entries = entries or [f"{key}[{{}}]" for key in arguments]
     symbols = {
@@ -522,7 +574,7 @@ def c_function(head: str, lines: Iterable[str]) -> str:
 
 @dataclass
 class Guard:
-    """What the batch loop checks of the inputs: finite entries, vectors of norm 1, signs.
+    """The checks of inputs in the batch loop: finite entries, vectors of norm 1, signs.
 
     finite  names of inputs whose entries have to be finite
     unit    (name of input, first entry, size) of each vector of norm 1: a quaternion, or an axis
@@ -541,11 +593,11 @@ class Guard:
 
     @property
     def compiled(self) -> str:
-        """A text that determines what is compiled."""
+        """A text that changes whenever the compiled checks do."""
         return f"{self.finite}{self.unit}{self.tolerance}{self.signs}"
 
     def bounds(self, dtype: Any, share: float = 1.0) -> tuple[float, float]:
-        """What |vector|^2 has to be between, with a share of the tolerance."""
+        """The open interval that |vector|^2 must lie in, for a share of the tolerance."""
         if self.tolerance is not None:
             return 1 - share * self.tolerance, 1 + share * self.tolerance
         return float(np.finfo(dtype).tiny / np.finfo(dtype).eps), float(np.finfo(dtype).max)
@@ -566,11 +618,12 @@ def over_lanes(
 ) -> list[str]:
     """C functions over T, of which the last computes `function` and calls the others.
 
-    It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output; inputs whose
-    numbers are in `constants` are `const real *`, the same in all lanes.
+    It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output. The inputs numbered
+    in `constants` are `const real *`, the same in all lanes.
     """
-    dialect = dialect or lanes_dialect(False)
-    T, real = dialect.value, dialect.real
+    dialect = dialect or lanes_dialect(DOUBLE)
+    T = dialect.value
+    real = dialect.real
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     entries = [
@@ -601,7 +654,7 @@ def batch_units(
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
     """
     head = prelude(lanes, single)
-    dialect = lanes_dialect(single)
+    dialect = lanes_dialect(number_type(single))
     plan = Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
@@ -624,18 +677,21 @@ def batch_units(
 
 
 class Plan:
-    """Where the batch loop keeps inputs and results, and the loop itself."""
+    """The places of inputs and results in the batch loop, and the text of the loop."""
 
     def __init__(self, function: Function, lanes: int, dialect: Dialect) -> None:
-        self.lanes, self.dialect = lanes, dialect
+        self.lanes = lanes
+        self.dialect = dialect
         self.inputs = {key: array.size for key, array in function.inputs.items()}
         self.outputs = [list(array.flat) for array in function.outputs.values()]
         names = [f"x{k}" for k in range(len(self.inputs))]
         self.symbols, self.targets, self.fixed = _bindings(
-            function, names, [f"y{k}" for k in range(len(self.outputs))], lambda x: literal(x, dialect.suffix)
+            function, names, [f"y{k}" for k in range(len(self.outputs))], dialect.literal
         )
         self.results = len(self.outputs)
-        if lanes > 1:  # each distinct entry once, in y0: nodes and inputs for each block, constants once
+        # Over lanes all results go to one array y0 first, each distinct entry once: nodes and inputs in
+        # front, which every block computes, and constants behind, which are filled once.
+        if lanes > 1:
             entries = [x for entries in self.outputs for x in entries]
             kept = dict.fromkeys(map(_entry, sorted(entries, key=lambda x: type(x) is not Expr)))
             self.place = {x: i for i, x in enumerate(kept)}
@@ -645,10 +701,12 @@ class Plan:
             self.results = 1
 
     def loop(self, body: Code, guard: Guard) -> str:
+        """The functions of one row or block, and `run` of runtime/batch.h over them."""
         rows = (self._row if self.lanes == 1 else self._block)(body, guard)
         return "\n".join([rows, runtime("batch.h")])
 
     def _calls(self, body: Code) -> list[str]:
+        """The calls of all pieces, in order."""
         passed = [f"x{k}" for k in range(len(self.inputs))] + [f"y{k}" for k in range(self.results)] + ["w"]
         return [f"piece{k}({', '.join(passed)});" for k in range(len(body.pieces))]
 
@@ -661,9 +719,7 @@ class Plan:
         for name, first, size in guard.unit:
             k = names.index(name)
             square = " + ".join(f"x{k}[{first + i}] * x{k}[{first + i}]" for i in range(size))
-            low, high = map(
-                self.dialect.constant, guard.bounds(np.float32 if self.dialect.suffix else np.float64)
-            )
+            low, high = map(self.dialect.constant, guard.bounds(self.dialect.number.dtype))
             within = f"MASK({square} > {low}) & MASK({square} < {high})"
             lines.append(f"bad += where({within}, splat(0), splat(1));")
         for name, entry, relation in guard.signs:
@@ -672,9 +728,9 @@ class Plan:
         return ["T bad = splat(0);", *lines] if lines else []
 
     def _row(self, body: Code, guard: Guard) -> str:
-        """Results go straight into the rows."""
+        """The function of one row, for one lane: it writes results directly into the caller's arrays."""
         checks = self._checks(guard)
-        storage = "static __thread " if 8 * body.places > STACK else ""  # else, on the stack
+        storage = "static __thread " if 8 * body.places > STACK else ""  # small arrays are on the stack
         lines = [f"{storage}T w[{max(body.places, 1)}];", "(void)w;"]
         lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]
@@ -686,7 +742,10 @@ class Plan:
         return c_function(head, [*lines, *self.fixed, *self._calls(body), "return 0;"])
 
     def _block(self, body: Code, guard: Guard) -> str:
-        """Results go to y0, each distinct one once, and from there into the rows, by transposed blocks."""
+        """The functions of a block of LANES rows: begin, take, compute, give.
+
+        `take` transposes rows into vectors, `give` transposes results back. Results go through y0.
+        """
         members = [f"T x{k}[{max(size, 1)}];" for k, size in enumerate(self.inputs.values())]
         members += [f"T y0[{max(len(self.place), 1)}], w[{max(body.places, 1)}];"]
         members += [f"real spare{k}[LANES * {max(len(e), 1)}];" for k, e in enumerate(self.outputs)]
@@ -695,9 +754,10 @@ class Plan:
         workspace.append(
             f"enum {{ SMALL = sizeof(Workspace) <= {STACK}, WITHIN = {CACHED} / ({row} * sizeof(real)) }};"
         )
+        # `begin` fills the constants of y0 once, for all blocks.
         tables, stores = self._stores()
         nodes = sum(type(x) is Expr for x in self.place)
-        numbers = [literal(float(x), self.dialect.suffix) for x in self.place if type(x) is not Expr]
+        numbers = [self.dialect.literal(float(x)) for x in self.place if type(x) is not Expr]
         tables.append(constant_table("real", "constants", numbers))
         begin = [f"for (int j = 0; j < {len(numbers)}; j++) s->y0[{nodes} + j] = splat(constants[j]);"]
         inputs = [f"T *x{k} = s->x{k};" for k in range(len(self.inputs))]
@@ -713,6 +773,8 @@ class Plan:
             for x, i in self.place.items()
             if type(x) is Expr and x.op == "input"
         ]
+        # The last block may have fewer rows than lanes: it writes to a spare array, and copies rows from
+        # there.
         give = ["const T *y0 = s->y0;", "(void)y0, (void)same, (void)past;"]
         for k, entries in enumerate(self.outputs):
             if width := len(entries):
@@ -739,7 +801,11 @@ class Plan:
         return "\n".join([runtime("rows.h"), *workspace, *tables, *functions])
 
     def _stores(self) -> tuple[list[str], list[list[str]]]:
-        """Tables of what goes where, and for each output the statements that store it."""
+        """Tables of the places of results, and for each output the statements that store it.
+
+        An output is stored in blocks of LANES columns, each a transpose in registers. Short outputs and long
+        ones, whose text would grow, go by the tables and loops of runtime/rows.h.
+        """
         tables: list[str] = []
         statements: list[list[str]] = []
         L = self.lanes
@@ -749,9 +815,10 @@ class Plan:
             if width > L and width % L:
                 starts.append(width - L)  # the last block overlaps the one before
             places = [self.place[_entry(x)] for x in entries]
+            # Blocks of constants only are written in the first call into an array, and kept (`same`).
             constant = {i for i in starts if all(type(x) is not Expr for x in entries[i : i + L])}
             if constant:
-                numbers = (literal(0.0 if type(x) is Expr else x, self.dialect.suffix) for x in entries)
+                numbers = (self.dialect.literal(0.0 if type(x) is Expr else x) for x in entries)
                 tables.append(constant_table("real", f"fixed{k}", numbers))
             tables.append(constant_table("int64_t", f"from{k}", (f"{i} * sizeof(T)" for i in places)))
             if width < L:
@@ -764,7 +831,7 @@ class Plan:
                 )
                 if i in constant:
                     stores.append(f"if (!same) store_same(row{k} + {i}, step{k}, {values});")
-                elif i % L:  # what is left, in blocks of fewer columns
+                elif i % L:  # the remaining columns, in blocks of 1, 2, 4, ... of them
                     stores += [
                         f"store_{size}(row{k} + {j}, step{k}, "
                         + ", ".join(f"y0[{place}]" for place in places[j : j + size])
@@ -781,7 +848,7 @@ class Plan:
 
 
 def _parts(first: int, end: int) -> Iterator[tuple[int, int]]:
-    """first <= j < end cut into runs (j, size) whose sizes are powers of two, the largest first."""
+    """Cut first <= j < end into runs (j, size) whose sizes are powers of two, the largest first."""
     while first < end:
         size = 1 << ((end - first).bit_length() - 1)
         yield first, size
@@ -789,7 +856,7 @@ def _parts(first: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _entry(x: Any) -> Any:
-    """What tells an entry of an output from others: the node, or the constant's text (-0.0 is not 0.0)."""
+    """The identity of an entry of an output: the node, or the constant's text (-0.0 is not 0.0)."""
     return x if type(x) is Expr else repr(x)
 
 
@@ -798,5 +865,5 @@ def constant_table(kind: str, name: str, values: Iterable[Any]) -> str:
 
 
 def enumeration(sizes: Mapping[str, Any]) -> str:
-    """Dimensions and settings that texts of compiler/runtime take as constants."""
+    """Dimensions and settings as constants of C, which texts of compiler/runtime read."""
     return f"enum {{ {', '.join(f'{name} = {size}' for name, size in sizes.items())} }};"

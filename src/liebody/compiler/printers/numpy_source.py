@@ -1,4 +1,4 @@
-"""Python source of a traced function: one text that runs on Python's floats and on NumPy's arrays.
+"""Prints traced functions as Python: one text that runs on Python's floats and on NumPy's arrays.
 
 The text is straight-line code in single assignment over the components of the inputs, cut into functions
 of about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let
@@ -14,18 +14,16 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...base.arguments import free_base, refuse_text
+from ...base.arguments import free_base, refuse_text, wrong_shape
 from ...base.errors import ShapeError, pass_on_signals
 from ...base.texts import message_of
 from ..graph.graph import Expr, Function, Scalar
+from ..programs.program import Program
 from .c import identifier
-
-if TYPE_CHECKING:
-    from ..programs.program import Program
 
 PIECE = 500  # operations in one Python function
 FLOAT = np.dtype(float)
@@ -86,6 +84,8 @@ def numpy_source(function: Function) -> str:
     def statement(node: Expr) -> str:
         return f"    {values[node]} = {RULES[node.op].format(*map(operand, node.args))}\n"
 
+    # Long functions are cut in pieces. A piece is a function of the values that it needs from outside, and it
+    # returns the values that later pieces read; so Python can let go of all others.
     last_use = {x: sys.maxsize for x in results if type(x) is Expr}
     for k, node in reversed(list(enumerate(nodes))):
         for a in node.args:
@@ -95,9 +95,11 @@ def numpy_source(function: Function) -> str:
     if len(nodes) <= PIECE:
         return f"def {name}({', '.join(parameters)}):\n{''.join(map(statement, nodes))}{returned}"
 
-    pieces, calls = [], []
+    pieces = []
+    calls = []
     for k in range(0, len(nodes), PIECE):
-        piece, after = nodes[k : k + PIECE], k + PIECE
+        piece = nodes[k : k + PIECE]
+        after = k + PIECE
         inside = set(piece)
         needed = dict.fromkeys(a for node in piece for a in node.args if type(a) is Expr and a not in inside)
         kept = [node for node in piece if last_use[node] >= after]
@@ -117,7 +119,8 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     Raises ShapeError where an array does not end in the shape of its input, or batches do not broadcast.
     """
     if not isinstance(function, Function):
-        return function.evaluate
+        return _compile_program(function)
+    # Twice the same code: over Python's floats for one state, over arrays for batches and special values.
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
@@ -125,11 +128,12 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
 
     def call(*arrays: Any) -> Any:
         rows, batch = rows_of(function.name, shapes, arrays)
+        # One state by floats; a batch block by block, as columns over the states.
         if not batch:
             state = [x for row in rows for x in row.tolist()]
             try:
                 computed = of_floats(*state)
-            except (ArithmeticError, ValueError):  # what math says to 1/0, sqrt(-1), exp(1000)
+            except (ArithmeticError, ValueError):  # from `math` for 1/0, sqrt(-1), exp(1000)
                 with np.errstate(all="ignore"):
                     computed = of_arrays(*map(np.float64, state))
             flat = np.array(computed, dtype=float)
@@ -152,6 +156,46 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     return call
 
 
+def _compile_program(program: Program) -> Callable[..., Any]:
+    """`program` as a call on NumPy arrays, pass by pass: the reference for what is printed as C.
+
+    Places that do not wait for each other are computed at once. Kernels use it where there is no compiler.
+    """
+    compiled: dict[Function, Callable[..., Any]] = {}  # the functions of passes, when they are first needed
+    shapes = {key: cells.shape for key, cells in program.inputs.items()}
+
+    def call(*arrays: Any) -> Any:
+        rows, batch = rows_of(program.name, shapes, arrays)
+        memory = program.memory(*batch)
+        for cells, row in zip(program.inputs.values(), rows, strict=True):
+            memory[..., program.positions(cells).ravel()] = row
+        for part, places in program.runs():
+            if part.function not in compiled:
+                compiled[part.function] = compile_numpy(part.function)
+            run = compiled[part.function]
+            count = places.stop - places.start
+            # Places become one more axis of the batch, the last one. A single place needs no axis, so that
+            # its state may be computed by Python's floats, which is faster.
+            lead = (count,) if count > 1 else ()
+            arguments = []
+            for a, symbols in zip(part.arguments, part.function.inputs.values(), strict=True):
+                values = memory[..., a[places]] if a.dtype.kind == "i" else a[places]
+                arguments.append(values.reshape((*values.shape[:-2], *lead, *symbols.shape)))
+            results = run(*arguments)
+            if len(part.function.outputs) == 1:
+                results = (results,)
+            for cells, value in zip(part.results, results, strict=True):
+                shape = cells[places].shape
+                if arguments:
+                    memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
+                else:  # a function without arguments has the same value at all places
+                    memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
+        outputs = [memory[..., program.positions(cells)][()] for cells in program.outputs.values()]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return call
+
+
 def arrays_of(
     name: str,
     shapes: Mapping[str, tuple[int, ...]],
@@ -159,13 +203,14 @@ def arrays_of(
     dtype: Any = FLOAT,
     labels: Mapping[str, Sequence[str]] = NO_LABELS,
 ) -> tuple[list[Any], list[tuple[int, ...]], tuple[int, ...]]:
-    """What was given to the function `name` as arrays, their leading axes, and those of the batch.
+    """Arguments of the function `name` as arrays, the leading axes of each, and the axes of the batch.
 
-    labels  names of the entries of some of them, for messages
+    labels  names of the entries of some arrays, for messages
     """
     if len(given) != len(shapes):
         raise ShapeError(f"{name} takes {len(shapes)} arrays ({', '.join(shapes)}), got {len(given)}")
-    arrays, leading = [], []
+    arrays = []
+    leading = []
     for (key, shape), x in zip(shapes.items(), given, strict=True):
         try:
             array = np.asarray(x)
@@ -184,10 +229,8 @@ def arrays_of(
             entries = f" of {', '.join(labels[key])}" if key in labels else ""
             if len(shape) == 1 and array.ndim:
                 entries += free_base(key, array.shape[-1], shape[0])
-            raise ShapeError(
-                f"{name}: {key} has shape {array.shape}, expected {shape} or a batch (..., "
-                f"{', '.join(map(str, shape))}){entries}"
-            )
+            expected = f"{shape} or a batch (..., {', '.join(map(str, shape))})"
+            raise wrong_shape(f"{name}: {key}", array.shape, expected, entries)
         arrays.append(array)
         leading.append(array.shape[:axes])
     try:

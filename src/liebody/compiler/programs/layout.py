@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...base.arguments import floats
+from ...base.arguments import floats, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import ModelError, ShapeError, UnknownName, known
 from ...scalars import Array
@@ -37,7 +37,7 @@ class Named(Mapping[str, Any]):
 
 
 class Sendable:
-    """What is sent to other processes without what cached properties have found, as what is compiled."""
+    """An object that is pickled without the values of its cached properties, such as compiled functions."""
 
     def __getstate__(self) -> dict[str, Any]:
         kind = type(self)
@@ -49,10 +49,10 @@ class Sendable:
 class FlatLayout(Sendable):
     """Names for the parts of a flat array, given by their default values: an entry or an array each.
 
-    A name is a word, or what it belongs to, a dot and a word: "wrist_3_link.mass". `fields` are the names in
-    the tuples that `read` gives, with underscores for what is no letter or digit: `p.wrist_3_link_mass`.
-    `checks` are functions of values (..., *shape), which raise errors for impossible ones. Those that are
-    `needed` may have NaN by default: no value.
+    A name is a word, or an owner, a dot and a word: "wrist_3_link.mass". `fields` are the names in the tuples
+    that `read` returns, with underscores for all signs but letters and digits: `p.wrist_3_link_mass`.
+    `checks` are functions of values (..., *shape), which raise errors for impossible values. Parts in
+    `needed` may have NaN by default, which means no value.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class FlatLayout(Sendable):
         for name in defaults:
             if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name) or not name.isprintable():
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
-        self.kind, self.checks, self.needed = kind, dict(checks), needed
+        self.kind = kind
+        self.checks = dict(checks)
+        self.needed = needed
         self.defaults = {
             name: floats(f"{kind} {name}", value, finite=name not in needed)
             for name, value in defaults.items()
@@ -79,7 +81,7 @@ class FlatLayout(Sendable):
 
     @property
     def entries(self) -> dict[str, str]:
-        """The names of all entries of the flat array, each with the part that it is of: gravity[2]."""
+        """The names of all entries of the flat array, such as gravity[2], and the part of each."""
         return {
             f"{name}{list(place) or ''}": name
             for name, x in self.defaults.items()
@@ -88,8 +90,9 @@ class FlatLayout(Sendable):
 
     @cached_property
     def type(self) -> Any:
-        """The named tuples that `read` gives."""
-        kind, fields = self.kind, list(self.fields.values())
+        """The class of named tuples that `read` returns."""
+        kind = self.kind
+        fields = list(self.fields.values())
 
         def unknown(parts: Any, name: str) -> NoReturn:
             raise UnknownName(f"there is no {kind} {name!r} that has a value; {known(fields, name)}")
@@ -98,7 +101,7 @@ class FlatLayout(Sendable):
 
     @cached_property
     def places(self) -> dict[str, slice]:
-        """Where the parts stand in the flat array."""
+        """The slices of the flat array that hold the parts."""
         ends = np.cumsum([0, *(x.size for x in self.defaults.values())]).tolist()
         return {name: slice(a, b) for name, (a, b) in zip(self.defaults, pairwise(ends), strict=True)}
 
@@ -109,7 +112,7 @@ class FlatLayout(Sendable):
         return self.type(*(x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(parts, shapes, strict=True)))
 
     def named(self, flat: Array) -> dict[str, Any]:
-        """The same by the names as they were given."""
+        """The parts of flat (..., size), by their full names."""
         return dict(zip(self.defaults, self.read(flat), strict=True))
 
     def write(self, parts: Any) -> Array:
@@ -122,6 +125,7 @@ class FlatLayout(Sendable):
 
         behind  further numbers behind them, the same in the whole batch
         """
+        # Each part is broadcast to the ensemble, and becomes columns of the flat array.
         self.check(given)
         columns = []
         for name, default in self.defaults.items():
@@ -130,10 +134,8 @@ class FlatLayout(Sendable):
             try:
                 value = np.broadcast_to(value, wanted)
             except ValueError:
-                raise ShapeError(
-                    f"{self.kind} {name} has shape {value.shape}, expected {default.shape}, or {wanted} for "
-                    "each member of the ensemble"
-                ) from None
+                expected = f"{default.shape}, or {wanted} for each member of the ensemble"
+                raise wrong_shape(f"{self.kind} {name}", value.shape, expected) from None
             if name in given and name in self.checks:
                 value = self.checks[name](value)
             columns.append(value.reshape(*batch, default.size))
@@ -147,17 +149,17 @@ class FlatLayout(Sendable):
                 raise ModelError(f"there is no {self.kind} {name!r}; {there}")
 
     def batches(self, given: Mapping[str, Any], own: int = 0) -> dict[str, tuple[int, ...]]:
-        """The leading axes of each of what is given; `own` of the last ones are not the ensemble's."""
-        found = {}
+        """The axes of the ensemble in each value; the last `own` of the leading axes do not belong to it."""
+        axes = {}
         for name, value in given.items():
             if name in self.defaults:
                 extra = np.ndim(value) - self.defaults[name].ndim - own
-                found[name] = np.shape(value)[: max(0, extra)]
-        return found
+                axes[name] = np.shape(value)[: max(0, extra)]
+        return axes
 
 
 def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """The leading axes to which those of all that is given broadcast; raises ShapeError."""
+    """The axes of the ensemble, to which the leading axes of all values broadcast; raises ShapeError."""
     try:
         return np.broadcast_shapes(*batches.values())
     except ValueError:
@@ -169,6 +171,6 @@ def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def word_of(name: str) -> str:
-    """The name's word in tuples."""
+    """The name of a part as a field of named tuples."""
     word = re.sub(r"\W", "_", name, flags=re.ASCII)
     return word if re.match("[A-Za-z]", word) and not keyword.iskeyword(word) else f"p_{word}"

@@ -1,4 +1,4 @@
-"""Results with many entries that are constant, equal, or multiples of others, as the numbers that differ."""
+"""Packs results whose entries are often constant, equal or multiples of others into the different numbers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Packing(NamedTuple):
     """An array y made of fewer numbers: y = constant, then y[at + j] += factor * numbers[of + j], j < length.
 
     constant   (size,)
-    numbers    how many there are
-    at, of, factor, length   of each piece
+    numbers    their count
+    at, of, factor, length   arrays with an entry for each piece
     """
 
     constant: Any
@@ -38,13 +38,16 @@ class Packing(NamedTuple):
 
 
 def packed(function: Function | Program, width: int, first: int = 0) -> tuple[Function | Program, Packing]:
-    """A function with the numbers that the only output y, of one axis, is made of; and how.
+    """A function that returns only the different numbers of its output y, and how y is made of them.
 
-    width  of rows of y, in which pieces end
-    first  entries of y that the numbers begin with, as they are; the packing is that of the others
+    function  has one output y, of one axis
+    width     length of rows of y; pieces do not reach over the end of a row
+    first     so many entries of y stay at the front of the numbers; the packing is of the entries behind them
 
-    What stands side by side stays so: a piece is left out where all of it has been seen in this order.
+    Neighbours stay neighbours, so that unpacking copies runs: a piece is shared with an earlier one only if
+    all of it stands there in the same order.
     """
+    # Each entry as constant + factor * node; cells of programs are not looked into.
     ((name, y),) = function.outputs.items()
     if isinstance(function, Program):
         known = zeros(function)[name]
@@ -53,7 +56,9 @@ def packed(function: Function | Program, width: int, first: int = 0) -> tuple[Fu
         terms = [_affine(x) for x in y]
     terms = terms[first:]
     nodes = [*dict.fromkeys(node for *_, node in terms)]
-    number = {node: k for k, node in enumerate(nodes)}  # nodes are not compared: that is a node, too
+    number = {node: k for k, node in enumerate(nodes)}  # comparing nodes would make a new node
+    # Pieces: entries of one row with one factor. If the numbers of a piece are in `kept` already, behind its
+    # first one, they serve again; otherwise all of them are appended.
     kept: list[int] = []
     begin: dict[int, int] = {}  # of the last piece that has this first entry
     pieces: list[tuple[int, int, float, int]] = []
@@ -61,19 +66,19 @@ def packed(function: Function | Program, width: int, first: int = 0) -> tuple[Fu
     for (_, factor, known), group in rows:
         if known:
             continue
-        at = [*group]
-        entries = [number[terms[k][2]] for k in at]
+        places = [*group]
+        entries = [number[terms[k][2]] for k in places]
         of = begin.get(entries[0], len(kept))
-        if kept[of : of + len(at)] != entries:
+        if kept[of : of + len(places)] != entries:
             begin[entries[0]] = of = len(kept)
             kept += entries
-        pieces.append((at[0], first + of, factor, len(at)))
+        pieces.append((places[0], first + of, factor, len(places)))
     kinds = np.int64, np.int64, float, np.int64
     columns = (np.array(x, kind) for x, kind in zip(zip(*pieces) if pieces else [()] * 4, kinds, strict=True))
     packing = Packing(np.array([constant for constant, *_ in terms]), first + len(kept), *columns)
     numbers = [*y[:first], *(nodes[k] for k in kept)]
-    made = objects(numbers) if isinstance(function, Function) else np.array(numbers)
-    return function.over(function.inputs, {name: made}), packing
+    output = objects(numbers) if isinstance(function, Function) else np.array(numbers)
+    return function.over(function.inputs, {name: output}), packing
 
 
 def _affine(x: Any) -> tuple[float, float, Any]:
@@ -93,12 +98,15 @@ def _affine(x: Any) -> tuple[float, float, Any]:
 
 
 def passed(program: Program, function: Function, *given: Cells) -> Cells:
-    """The cells of a function's only output, of one axis, applied once: of what it passes on, those given."""
+    """Apply a function once; returns the cells of its only output, of one axis.
+
+    Entries that are inputs of the function keep the given cells; only the others are computed.
+    """
     ((name, y),) = function.outputs.items()
     cell: dict[Any, Any] = {}
     for symbols, cells in zip(function.inputs.values(), given, strict=True):
         cell.update(zip(symbols.flat, cells.flat, strict=True))
     new = [x for x in y if x not in cell]
-    made = program.apply(Function(function.name, function.inputs, {name: objects(new)}), *given)
-    cell.update(zip(new, made, strict=True))
+    computed = program.apply(Function(function.name, function.inputs, {name: objects(new)}), *given)
+    cell.update(zip(new, computed, strict=True))
     return np.array([cell[x] for x in y], np.int64)

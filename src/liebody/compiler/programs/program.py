@@ -1,9 +1,9 @@
-"""Programs: functions of many places, in which one small traced function is applied to each place in turn.
+"""Programs: small traced functions, each applied at many places in turn, over a memory of cells.
 
 Straight-line code for a thousand bodies compiles slowly and waits for its own instructions. A `Program` keeps
 the loops: it is a sequence of *passes* over a memory of scalar cells, and each pass applies one `Function` at
-many places, in their order. Its text does not grow with the number of places, tables of indices and constants
-aside; `unroll` makes the straight-line function of it.
+many places, in their order. Apart from tables of indices and constants, its text does not grow with the
+number of places. `unroll` makes a straight-line function of it.
 
     program = Program("total", {"q": (n, 3)})
     q, length, total = program.cells("q"), trace(norm, {"r": 3}), program.zeros(())
@@ -20,18 +20,17 @@ import copy
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...base.arguments import shape_of
+from ...base.arguments import shape_of, wrong_shape
 from ...base.concurrency import cached_property
 from ...base.errors import GraphError, ShapeError
 from ..graph.graph import Function, Graph, signature, trace
-from ..printers.numpy_source import compile_numpy, rows_of
 
 Cells = NDArray[np.int64]
 """Numbers of cells of the memory, in any shape."""
@@ -43,8 +42,8 @@ _ranges = itertools.count(1)
 class Application:
     """A function at `places` places: arguments and results are arrays (places, size).
 
-    Integers are positions in the memory, floats are constants. `written` are the results that go to cells
-    which were there before; the others go to new cells, in order.
+    Integers are positions in the memory, floats are constants. `written` says which results go to cells that
+    existed before; the others go to new cells, in order.
     """
 
     function: Function
@@ -60,12 +59,13 @@ class Application:
 
     @cached_property
     def writes(self) -> Any:
-        """The cells that each place writes and that were there before, (places, number)."""
+        """The older cells that each place writes, (places, number); new cells are left out."""
         return beside([y for y, old in zip(self.results, self.written, strict=True) if old], self.places)
 
     @cached_property
     def free(self) -> bool:
-        """Whether the places may run in any order: none reads or writes what another one writes."""
+        """Whether the places may run in any order: none reads or writes a cell that another one writes."""
+        # New cells are written once, and read by later passes only; so older cells decide.
         if not self.writes.size:
             return True
         writer = dict(zip(self.writes.ravel().tolist(), np.indices(self.writes.shape)[0].ravel().tolist()))
@@ -82,21 +82,27 @@ class Pass:
     order: Any
 
     def turns(self, part: int) -> Any:
-        """When the places of a part have their turn, (places,)."""
+        """The turns of the pass that belong to a part, (places,)."""
         return np.flatnonzero(self.order == part)
 
     @cached_property
     def runs(self) -> list[tuple[Application, slice]]:
-        """Places of one part, in which none reads what an earlier one of the run has written; in order."""
+        """The pass as runs of places of one part, in which no place reads a cell that the run has written.
+
+        NumPy computes the places of a run at once.
+        """
         if len(self.parts) == 1 and self.parts[0].places and not self.parts[0].writes.size:
             return [(self.parts[0], slice(0, self.parts[0].places))]
         runs: list[tuple[Application, slice]] = []
         done = [0] * len(self.parts)
-        last: dict[int, int] = {}  # the run that wrote a cell
+        # Greedily: a place joins the current run unless it reads a cell that this run wrote.
+        last: dict[int, int] = {}  # the run that wrote a cell last
         for number in self.order.tolist():
-            part, place = self.parts[number], done[number]
+            part = self.parts[number]
+            place = done[number]
             done[number] += 1
-            reads, writes = part.reads[place].tolist(), part.writes[place].tolist()
+            reads = part.reads[place].tolist()
+            writes = part.writes[place].tolist()
             now = len(runs) - 1
             if runs and runs[-1][0] is part and all(last.get(cell) != now for cell in reads):
                 runs[-1] = part, slice(runs[-1][1].start, place + 1)
@@ -107,7 +113,7 @@ class Pass:
 
 
 class Call(NamedTuple):
-    """What `Program.alternate` takes: a function and its arguments, as in `Program.apply`."""
+    """A function and its arguments, as in `Program.apply`; `Program.alternate` takes several."""
 
     function: Function
     arguments: tuple[Any, ...]
@@ -120,8 +126,8 @@ class Program:
     name    as of a traced function
     inputs  the name and shape of each argument; `6` is `(6,)`, and `()` is a scalar
 
-    `Kernel` and `Flow` take a program where they take a `Function`. `inputs` and `outputs` map names to
-    cells, whose shapes are those of the arrays.
+    `Kernel` and `Flow` take a program in the place of a `Function`. `inputs` and `outputs` map names to
+    arrays of cells, which have the shapes of the inputs and outputs.
     """
 
     def __init__(self, name: str, inputs: Mapping[str, int | Sequence[int]]) -> None:
@@ -132,7 +138,6 @@ class Program:
         self.starts: list[tuple[int, Any]] = []  # positions from which on cells begin with values
         self.blocks: list[tuple[int, int, int]] = []  # first position, rows, width of cells made at once
         self._known = np.empty(0, bool)  # whether a cell has a value after the passes so far
-        self._callables: dict[Function, Callable[..., Any]] = {}
         self.inputs: dict[str, Cells] = {key: self._new(shape, True) for key, shape in inputs.items()}
         self.blocks.clear()
 
@@ -156,7 +161,8 @@ class Program:
     def constants(self, values: Any) -> Cells:
         """New cells that have these values at the start of each run."""
         values = np.asarray(values, float)
-        first, cells = self.size, self._new(values.shape, True)
+        first = self.size
+        cells = self._new(values.shape, True)
         if self.starts and self.starts[-1][0] + len(self.starts[-1][1]) == first:
             first, before = self.starts.pop()
             values = np.concatenate([before, values.ravel()])
@@ -173,7 +179,8 @@ class Program:
 
     def _new(self, shape: int | Sequence[int], known: bool) -> Cells:
         shape = shape_of(f"cells of {self.name}", shape)
-        count, rows = math.prod(shape), shape[0] if shape else 1
+        count = math.prod(shape)
+        rows = shape[0] if shape else 1
         if count:
             self.blocks.append((self.size, rows, count // rows))
         cells = self._base + self.size + np.arange(count).reshape(shape)
@@ -208,6 +215,7 @@ class Program:
         """
         if not calls:
             raise GraphError(f"{self.name}: a pass without functions; give one or more calls")
+        # Check everything before the program changes.
         prepared = [self._prepared(*call) for call in calls]
         parts = tuple(part for part, _ in prepared)
         order = np.zeros(parts[0].places, int) if order is None else np.asarray(order)
@@ -225,7 +233,7 @@ class Program:
     def _prepared(
         self, function: Function, arguments: Sequence[Any], into: Any
     ) -> tuple[Application, list[Cells]]:
-        """A part, and the cells of its results in their shapes."""
+        """Check a call of `apply`; returns the part, and the cells of its results in their shapes."""
         if not isinstance(function, Function):
             raise GraphError(
                 f"{self.name}: a pass applies a traced Function, not {function!r}; use trace(...)"
@@ -242,6 +250,7 @@ class Program:
                     f"{self.name}: {function.name} {word} {len(expected)} arrays ({', '.join(expected)}), "
                     f"got {len(got)}"
                 )
+        # Arguments and targets are arrays with an axis of places, or without one: then all places share them.
         names = [*function.inputs, *(f"into for {key}" for key in function.outputs)]
         shapes = [x.shape for x in (*function.inputs.values(), *function.outputs.values())]
         arrays: list[Any] = []
@@ -258,19 +267,21 @@ class Program:
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
             raise ShapeError(f"{self.name}: {function.name} has different numbers of places ({listed})")
         lead = tuple(counts.values())[:1]
-        places, count = math.prod(lead), len(arguments)
+        places = math.prod(lead)
+        count = len(arguments)
         written = tuple(x is not None for x in arrays[count:])
+        # Flatten: each argument and result becomes (places, size), targets that are None get new cells.
         flat = []
         for k, shape in enumerate(shapes):
             if arrays[k] is None:
                 arrays[k] = self._new((*lead, *shape), False)
             x = np.broadcast_to(arrays[k], (*lead, *shape)).reshape(places, math.prod(shape))
             flat.append(self.positions(x) if x.dtype.kind == "i" else x)
-        made = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
-        return made, arrays[count:]
+        part = Application(function, places, tuple(flat[:count]), tuple(flat[count:]), written)
+        return part, arrays[count:]
 
     def output(self, name: str, cells: Cells) -> None:
-        """Name what the program returns: the values of `cells` after the last pass."""
+        """Name an output of the program: the values of `cells` after the last pass."""
         if name in self.outputs:
             raise GraphError(f"{self.name}: there is an output {name!r} already")
         cells = np.asarray(cells)
@@ -285,11 +296,12 @@ class Program:
         """`given` as an array (places, *shape) or `shape`, of cells of this program or of constants."""
         array = np.asarray(given)
         if (array.shape != shape and array.shape[1:] != shape) or array.ndim > len(shape) + 1:
-            raise ShapeError(f"{what} has shape {array.shape}, expected {shape} or (places, *{shape})")
+            raise wrong_shape(what, array.shape, f"{shape} or (places, *{shape})")
         if array.dtype.kind == "f":
             return array.astype(float)
         if array.dtype.kind not in "iu" and array.size:
             raise GraphError(f"{what} holds {array.dtype}, expected cells (integers) or constants (floats)")
+        # Each program has its own range of numbers, so a cell of another program is out of range here.
         foreign = (array < self._base) | (array >= self._base + self.size)
         if foreign.any():
             raise GraphError(
@@ -299,7 +311,7 @@ class Program:
         return array.astype(np.int64)
 
     def _check_order(self, step: Pass) -> None:
-        """GraphError where a place reads a cell without a value, or writes one cell twice."""
+        """Raise GraphError if a place reads a cell without a value, or writes one cell twice."""
         turns = [step.turns(k)[:, None] for k in range(len(step.parts))]
         ready = np.where(self._known, -1, len(step.order))  # the turn after which a cell has a value
         for part, turn in zip(step.parts, turns, strict=True):
@@ -319,16 +331,17 @@ class Program:
                 )
 
     def over(self, inputs: Mapping[str, Cells], outputs: Mapping[str, Cells]) -> Program:
-        """The same over other arrays of its cells, such as these in another order."""
+        """The same passes with other arrays of its cells as inputs and outputs."""
         other = copy.copy(self)
-        other.inputs, other.outputs = dict(inputs), dict(outputs)
+        other.inputs = dict(inputs)
+        other.outputs = dict(outputs)
         return other
 
-    # -- what it computes ---------------------------------------------------------------------------------
+    # -- evaluation ---------------------------------------------------------------------------------------
 
     @property
     def operations(self) -> Counter[str]:
-        """How often each operation occurs in one run."""
+        """The number of times that each operation occurs in one run."""
         total: Counter[str] = Counter()
         for part in (part for step in self.passes for part in step.parts):
             total.update({op: part.places * count for op, count in part.function.operations.items()})
@@ -338,21 +351,23 @@ class Program:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)
 
-    def _runs(self) -> Iterator[tuple[Application, slice]]:
+    def runs(self) -> Iterator[tuple[Application, slice]]:
+        """The runs of all passes, in order: an application, and places that do not wait for each other."""
         return (run for step in self.passes for run in step.runs)
 
-    def _memory(self, *batch: int) -> Any:
-        """The cells at the start of a run, NaN where nothing is said."""
+    def memory(self, *batch: int) -> Any:
+        """The cells at the start, (*batch, size): their constants, and NaN for cells without a value."""
         memory = np.full((*batch, self.size), np.nan)
         for first, values in self.starts:
             memory[..., first : first + len(values)] = values
         return memory
 
     def _on_symbols(self, *arrays: Any) -> dict[str, Any]:
-        memory = self._memory().astype(object)
+        """Run the program on symbols, place by place; for `unroll`."""
+        memory = self.memory().astype(object)
         for cells, array in zip(self.inputs.values(), arrays, strict=True):
             memory[self.positions(cells)] = array
-        for part, places in self._runs():
+        for part, places in self.runs():
             inputs = [x.shape for x in part.function.inputs.values()]
             for i in range(places.start, places.stop):
                 values = [memory[a[i]] if a.dtype.kind == "i" else a[i] for a in part.arguments]
@@ -361,37 +376,6 @@ class Program:
                 for cells, value in zip(part.results, computed, strict=True):
                     memory[cells[i]] = np.reshape(value, -1)
         return {key: memory[self.positions(cells)] for key, cells in self.outputs.items()}
-
-    def evaluate(self, *arrays: Any) -> Any:
-        """Run the program in NumPy, on float arrays of the shapes of its inputs or on batches of them.
-
-        Places that do not wait for each other are computed at once. This is the reference for what is
-        printed, and what runs where there is no compiler.
-        """
-        rows, batch = rows_of(self.name, {key: x.shape for key, x in self.inputs.items()}, arrays)
-        memory = self._memory(*batch)
-        for cells, row in zip(self.inputs.values(), rows, strict=True):
-            memory[..., self.positions(cells).ravel()] = row
-        for part, places in self._runs():
-            if part.function not in self._callables:
-                self._callables[part.function] = compile_numpy(part.function)
-            run = self._callables[part.function]
-            inputs, outputs = (x.values() for x in (part.function.inputs, part.function.outputs))
-            lead = (places.stop - places.start,) if places.stop - places.start > 1 else ()
-            values = [memory[..., a[places]] if a.dtype.kind == "i" else a[places] for a in part.arguments]
-            values = [
-                x.reshape((*x.shape[:-2], *lead, *symbols.shape))
-                for x, symbols in zip(values, inputs, strict=True)
-            ]
-            computed = run(*values) if len(outputs) > 1 else (run(*values),)
-            for cells, value in zip(part.results, computed, strict=True):
-                shape = cells[places].shape
-                if values:
-                    memory[..., cells[places]] = np.reshape(value, (*batch, *shape))
-                else:  # the same everywhere
-                    memory[..., cells[places]] = np.broadcast_to(np.reshape(value, -1), shape)
-        results = [memory[..., self.positions(cells)][()] for cells in self.outputs.values()]
-        return results[0] if len(results) == 1 else tuple(results)
 
     def interface(self, cells: bool = True) -> Function:
         """A function with the same inputs and outputs, for loops around the program: its nodes are cells.
@@ -410,5 +394,5 @@ class Program:
 
 
 def beside(arrays: Sequence[Any], places: int) -> Any:
-    """Arrays (places, .) in one, (places, number)."""
+    """Arrays (places, .) side by side, (places, number); places without any if there are no arrays."""
     return np.concatenate([np.empty((places, 0), np.int64), *arrays], axis=1)

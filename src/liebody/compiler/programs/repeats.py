@@ -1,4 +1,4 @@
-"""Steps: the parts of an algorithm that it repeats, such as those of a recursion over bodies, as loops.
+"""Traces algorithms so that the steps they repeat, such as a recursion over bodies, become loops.
 
 An algorithm is written once, in plain operators, and marks the functions that it applies again and again:
 
@@ -70,17 +70,19 @@ def traced(
     least: int | None = None,
     loops: bool | Collection[Callable[..., Any]] | None = None,
 ) -> Function | Program:
-    """As `trace`; where steps repeat and the work is large, a `Program` with loops over them.
+    """As `trace`; if steps repeat and the work is large, a `Program` with loops over them.
 
     least  work (in operations) from which on it is large; `LONG` if None
-    loops  whether steps become loops, where the caller has a measure of its own; or those that do, and what
-           is between them stays straight lines
+    loops  None: decide by `least`. True or False: steps become loops always or never. Some functions: these
+           steps become loops, and everything between them stays straight lines
     """
     if loops is False:
         return trace(function, shapes, name)
     apart = None if loops is None or loops is True else frozenset(inspect.unwrap(f) for f in loops)
     least = passes.LONG if least is None else least
     with naming_the_line(name or str(getattr(function, "__name__", "function"))), undisturbed():
+        # Small algorithms are straight lines. Large ones are traced again with their steps apart, because
+        # the first trace has lost them; it is given up early where it becomes long.
         straight = _straight(function, shapes, name) if loops is None else None
         if straight is not None and work_of(straight) <= least:
             return straight
@@ -107,9 +109,10 @@ class _TooLong(Exception):
 
 
 class _Bounded(Graph):
-    """The graph of a straight line that is given up at the step where it has become long.
+    """The graph of a straight line, which is given up at the first step after it became long.
 
-    Not at any node: NumPy's product of object arrays releases a number twice where an operator raises.
+    It is not given up between two nodes: NumPy's product of object arrays releases a number twice if an
+    operator raises.
     """
 
     __slots__ = ()
@@ -123,7 +126,7 @@ class _Bounded(Graph):
 def _straight(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str | None
 ) -> Function | None:
-    """The straight line, or None where it is long."""
+    """The straight line, None if it has more than `LONGEST` nodes."""
     if sum(math.prod(shape_of(key, x)) for key, x in shapes.items()) > LONGEST:
         return None
     graph = _Bounded()
@@ -148,13 +151,16 @@ class StepGraph(Graph):
         self.calls: list[Place] = []
         self.kinds: dict[Any, StepKind] = {}
         self._results: dict[Any, list[Array]] = {}
-        self._numeric: dict[Any, _Form] = {}  # of arrays of numbers
-        self._forms: dict[int, tuple[Array, _Form | None]] = {}  # of what steps have returned
+        self._numeric: dict[Any, _Form] = {}  # forms of arrays of numbers, by their bytes
+        # Forms of arrays that steps have returned, by identity; these are read-only, so a form stays right.
+        self._forms: dict[int, tuple[Array, _Form | None]] = {}
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """What a step returns: numbers, and nodes that stand for the rest."""
+        """The results of a step: numbers, and `cell` nodes for what it computes."""
         if self._apart is not None and function not in self._apart:
             return function(*arguments)
+        # The form of all arguments: which entries are structural, numbers or nodes. An array that is given
+        # twice is named by its first place, so that the step is traced with one array there, too.
         arrays: list[Array] = []
         structure = _taken_apart(arguments, arrays)
         forms: list[Any] = []
@@ -170,7 +176,8 @@ class StepGraph(Graph):
             forms.append(form.tokens)
             numbers += form.numbers
             nodes += form.nodes
-        places: dict[int, int] = {}  # of nodes that several arrays hold
+        # A node in several arrays is one input of the step. Where that happens, it belongs to the kind.
+        places: dict[int, int] = {}
         pattern = [places.setdefault(node.index, len(places)) for node in nodes]
         if len(places) < len(nodes):
             nodes = list({node.index: node for node in nodes}.values())
@@ -178,18 +185,19 @@ class StepGraph(Graph):
         kind = self.kinds.get(key)
         if kind is None:
             kind = self.kinds[key] = StepKind(function, structure, forms, pattern)
+        # A call with the same arguments was made before: its results serve again.
         same = kind, *numbers, *places
-        made = self._results.get(same)
-        if made is None:
+        results = self._results.get(same)
+        if results is None:
             values = range(self.size, self.size + len(kind.slots))
             place = Place(kind, len(self.calls), numbers, nodes, list(places), values)
             self.calls.append(place)
             cells = [self.fresh("cell", (place.number, k)) for k in range(len(kind.slots))]
-            made = self._results[same] = kind.results(place, cells)
-            for array in made:
+            results = self._results[same] = kind.results(place, cells)
+            for array in results:
                 array.flags.writeable = False
                 self._forms[id(array)] = array, None
-        return _put_together(kind.structure, iter(made))
+        return _put_together(kind.structure, iter(results))
 
     def clear(self) -> None:
         """Forget all nodes, so that they go with their last user, without a search for garbage."""
@@ -198,6 +206,7 @@ class StepGraph(Graph):
             table.clear()
 
     def _form(self, array: Array) -> _Form:
+        """The form of an array, from earlier calls if it is a result of a step or has numbers only."""
         known, form = self._forms.get(id(array), (None, None))
         if form is None and array.dtype != object:
             key = array.shape, array.dtype, array.tobytes()
@@ -210,10 +219,13 @@ class StepGraph(Graph):
 
 
 class _Form:
-    """An array by its structure: which entries are structural, numbers, or nodes up to their sign.
+    """The structure of an array: which entries are structural, numbers, or nodes up to their sign.
 
-    A number that stands at (i, j) and at (j, i) too, or there with the other sign, counts once, as does a
-    node that stands in several entries.
+    A number at (i, j) that stands at (j, i) as well, with either sign, counts once: symmetric and
+    antisymmetric matrices keep their property in the traced step. A node in several entries counts once, too.
+
+    tokens   the shape, then a word for each entry: "0", "1" or "-" for structural ones; ("n", k) for the k-th
+             number, ("m", k) for its negative; k for the k-th node, ~k for its negative
     """
 
     __slots__ = ("nodes", "numbers", "tokens")
@@ -261,19 +273,25 @@ class StepKind(Kind):
         self, step: Callable[..., Any], structure: Any, forms: list[Any], pattern: list[int]
     ) -> None:
         graph = Graph()
-        own = [tokens for tokens in forms if not isinstance(tokens, int)]
-        c = graph.symbols("c", (sum(_count(tokens, "c") for tokens in own),))
+        # Symbols c for all numbers of the forms, and x for their different nodes; forms that are integers
+        # repeat an earlier array.
+        different = [tokens for tokens in forms if not isinstance(tokens, int)]
+        c = graph.symbols("c", (sum(_count(tokens, "c") for tokens in different),))
         x = graph.symbols("x", (len(set(pattern)),))
-        made: list[Array] = []
-        numbers, nodes = c, x[pattern]
+        arguments: list[Array] = []
+        numbers = c
+        nodes = x[pattern]
         for tokens in forms:
             if isinstance(tokens, int):
-                made.append(made[tokens])
+                arguments.append(arguments[tokens])
                 continue
-            made.append(_filled(tokens, numbers, nodes))
-            numbers, nodes = numbers[_count(tokens, "c") :], nodes[_count(tokens, "x") :]
+            arguments.append(_filled(tokens, numbers, nodes))
+            numbers = numbers[_count(tokens, "c") :]
+            nodes = nodes[_count(tokens, "x") :]
         self._arrays: list[Array] = []
-        self.structure = _taken_apart(step(*_put_together(structure, iter(made))), self._arrays)
+        self.structure = _taken_apart(step(*_put_together(structure, iter(arguments))), self._arrays)
+        # Sort the entries that the step returns: numbers, arguments that it hands on, and values that it
+        # computes, each once up to its sign. Only these last ones take cells.
         name = step.__name__.lstrip("_")
         fresh: dict[Expr, int] = {}
         slots: list[int] = []
@@ -281,20 +299,20 @@ class StepKind(Kind):
         for entry in (entry for array in self._arrays for entry in array.ravel().tolist()):
             node = entry.args[0] if type(entry) is Expr and entry.op == "neg" else entry
             if type(node) is not Expr:
-                found: tuple[str, Any] = "number", float(entry)
+                source: tuple[str, Any] = "number", float(entry)
             elif node.op == "input":
-                found = node.args[0], node.args[1][0]
+                source = node.args[0], node.args[1][0]
             elif node.op in CONDITIONS:
                 raise GraphError(f"the step {name} returns a condition; return where(condition, a, b)")
             else:
                 if node not in fresh:
                     slots.append(len(self._entries))
-                found = "y", fresh.setdefault(node, len(fresh))
-            self._entries.append((*found, node is not entry))
+                source = "y", fresh.setdefault(node, len(fresh))
+            self._entries.append((*source, node is not entry))
         super().__init__(Function(name, {"c": c, "x": x}, {"y": objects(list(fresh))}), slots)
 
     def results(self, place: Place, cells: list[Expr]) -> list[Array]:
-        """The arrays that a step returns at a place, where what it computes are these cells."""
+        """The arrays that the step returns at a place; `cells` are the values that it computes there."""
         sources: dict[str, Any] = {"c": place.numbers, "x": place.nodes, "y": cells}
         entries = iter(self._entries)
         arrays = []
@@ -346,7 +364,7 @@ def _taken_apart(value: Any, arrays: list[Array]) -> Any:
 
 
 class _Same:
-    """Anything that belongs to the kind, by equality, or by identity where it has none."""
+    """An argument that belongs to the kind, compared by equality, or by identity if it has no hash."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -367,6 +385,7 @@ class _Same:
 
 
 def _put_together(structure: Any, arrays: Iterator[Array]) -> Any:
+    """The value of this structure with these arrays in it: the inverse of `_taken_apart`."""
     if structure is np.ndarray:
         return next(arrays)
     if structure is float:

@@ -1,8 +1,8 @@
 """Sparse Jacobians of functions and of programs, without a matrix of zeros.
 
-Of a program, whose passes apply a small function at many places, each function is differentiated once for
-each pattern in which directions reach its arguments: so the text of the derivative grows with the number of
-patterns, not with that of places, and all places of a pattern are found at once.
+The passes of a program apply a small function at many places. Each function is differentiated once for each
+pattern in which directions reach its arguments. So the text of the derivative grows with the number of
+patterns, not with the number of places, and all places of a pattern are treated at once.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ def sparse_jacobian(function: Function | Program, wrt: str) -> SparseJacobian:
     """The entries of dr/d(wrt), r the first output, both of one axis; programs are `differentiable`."""
     (_, r), *others = function.outputs.items()
     if isinstance(function, Program):
-        found = _Tangents(function, wrt)
-        rows, columns, values = found.entries(r)
-        both = found.program
-        both.output("r", found.cells[function.positions(r)])
+        tangents_of = _Tangents(function, wrt)
+        rows, columns, values = tangents_of.entries(r)
+        both = tangents_of.program
+        both.output("r", tangents_of.cells[function.positions(r)])
         both.output("values", values)
         for name, y in others:
-            both.output(name, found.cells[function.positions(y)])
+            both.output(name, tangents_of.cells[function.positions(y)])
         return SparseJacobian(list(zip(rows.tolist(), columns.tolist(), strict=True)), both)
+    # Of a straight line: forward mode with one direction for each entry of the input, where a node keeps the
+    # directions only that reach it.
     symbols = function.inputs[wrt]
     tangents = forward(function.nodes, {x: {k: 1.0} for k, x in enumerate(symbols.flat)})
     along = [tangents.get(x, {}) if type(x) is Expr else {} for x in r.tolist()]
@@ -49,7 +51,7 @@ def sparse_jacobian(function: Function | Program, wrt: str) -> SparseJacobian:
 
 
 def zeros(function: Function | Program) -> dict[str, Any]:
-    """Of each output, which entries are known to be zero: structurally, whatever the inputs are."""
+    """Which entries of each output are structurally zero, for all inputs."""
     if isinstance(function, Function):
         known = np.frompyfunc(is_zero, 1, 1)
         return {key: known(y).astype(bool) for key, y in function.outputs.items()}
@@ -58,7 +60,8 @@ def zeros(function: Function | Program) -> dict[str, Any]:
 
 
 def zero_cells(program: Program) -> Any:
-    """Which cells are known to be zero, (size,)."""
+    """Which cells are structurally zero, (size,)."""
+    # A cell is zero unless an input, a constant or a pass puts something else there.
     zero = np.ones(program.size, bool)
     for cells in program.inputs.values():
         zero[program.positions(cells)] = False
@@ -80,14 +83,14 @@ def traced_to_differentiate(
     function: Callable[..., Any], shapes: Mapping[str, int | Sequence[int]], name: str
 ) -> Function | Program:
     """As `traced`; a straight line where the program would not be `differentiable`."""
-    found = traced(function, shapes, name)
-    if isinstance(found, Program) and not differentiable(found):
+    graph = traced(function, shapes, name)
+    if isinstance(graph, Program) and not differentiable(graph):
         return trace(function, shapes, name)
-    return found
+    return graph
 
 
 def derivative(function: Function | Program, wrt: str) -> Function | Program:
-    """d(output)/d(wrt) of the only output, of one axis, and a scalar input, in the shape of the output."""
+    """d(output)/d(wrt) for a function with one output of one axis, by a scalar input; the output's shape."""
     ((name, y),) = function.outputs.items()
     places, both = sparse_jacobian(function, wrt)
     d = both.zeros(y.shape) if isinstance(both, Program) else np.zeros(y.shape).astype(object)
@@ -96,11 +99,11 @@ def derivative(function: Function | Program, wrt: str) -> Function | Program:
 
 
 class _Form(NamedTuple):
-    """The derivatives of a function where directions reach its arguments in one pattern.
+    """The derivatives of a function for one pattern in which directions reach its arguments.
 
-    function  its inputs and the tangents that are no constants -> the derivatives that are none; or None
-    slots     of each entry of its outputs: the directions, by their first place among the tangents, and
-              constants (or None)
+    function  (its inputs, variable tangents) -> variable derivatives; None if all derivatives are constants
+    slots     for each entry of its outputs a list of (direction, constant): the direction by its first place
+              among the tangents, the constant None for a variable derivative
     """
 
     function: Function | None
@@ -110,38 +113,46 @@ class _Form(NamedTuple):
 class _Tangents:
     """A program that also computes the derivative of each of its cells along unit vectors of an input.
 
-    program  the program, without outputs
-    cells    of each cell of the given program, the one that has its value
+    program  the new program, without outputs
+    cells    for each cell of the original program, the cell of the new one with its value
     """
 
-    def __init__(self, given: Program, wrt: str) -> None:
-        self.program = Program("both", {key: x.shape for key, x in given.inputs.items()})
-        self.cells = np.zeros(given.size, np.int64)
-        self._given = given
-        # the derivatives of a cell follow each other in these: direction, cell of the value, or known value
-        self._first, self._count = np.zeros(given.size, np.int64), np.zeros(given.size, np.int64)
-        self._direction, self._tangent = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._known, self._value = np.zeros(0, bool), np.zeros(0)
+    def __init__(self, original: Program, wrt: str) -> None:
+        self.program = Program("both", {key: x.shape for key, x in original.inputs.items()})
+        self.cells = np.zeros(original.size, np.int64)
+        self._original = original
+        # Sparse rows: the derivatives of cell i are the entries _first[i] ... _first[i] + _count[i] - 1 of
+        # the tables below. Each has a direction and a cell of the new program, or a known value.
+        self._first = np.zeros(original.size, np.int64)
+        self._count = np.zeros(original.size, np.int64)
+        self._direction = np.zeros(0, np.int64)
+        self._tangent = np.zeros(0, np.int64)
+        self._known = np.zeros(0, bool)
+        self._value = np.zeros(0)
         self._forms: dict[Any, _Form] = {}
-        for key, cells in given.inputs.items():
-            self.cells[given.positions(cells)] = self.program.cells(key)
-        for first, values in given.starts:
+        for key, cells in original.inputs.items():
+            self.cells[original.positions(cells)] = self.program.cells(key)
+        for first, values in original.starts:
             self.cells[first + np.arange(len(values))] = self.program.constants(values)
-        x = given.positions(given.cells(wrt)).ravel()
+        # The input itself: the derivative of entry k is 1 along direction k.
+        x = original.positions(original.cells(wrt)).ravel()
         unit = np.ones((len(x), 1))
         self._keep(x, np.arange(len(x))[:, None], np.zeros(unit.shape, np.int64), unit > 0, unit)
-        for step in given.passes:
+        for step in original.passes:
             self._differentiate(step.parts[0])
 
     def entries(self, cells: Any) -> tuple[Any, Any, Any]:
-        """Rows, columns and values (cells) of the derivatives of an array of cells of the given program."""
-        at = self._given.positions(cells)
-        counts = self._count[at]
-        rows = np.repeat(np.arange(len(at)), counts)
+        """Rows, columns and values (cells) of the derivatives of cells of the original program, (n,)."""
+        # Number the entries of all rows: the row's first one, and how far within the row. Then sort each row
+        # by direction, as a Jacobian's columns are.
+        positions = self._original.positions(cells)
+        counts = self._count[positions]
+        rows = np.repeat(np.arange(len(positions)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        entries = np.repeat(self._first[at], counts) + within
+        entries = np.repeat(self._first[positions], counts) + within
         entries = entries[np.lexsort((self._direction[entries], rows))]
-        values, known = self._tangent[entries], self._known[entries]
+        values = self._tangent[entries]
+        known = self._known[entries]
         if known.any():
             values[known] = self.program.constants(self._value[entries[known]])
         return rows, self._direction[entries], values
@@ -157,15 +168,18 @@ class _Tangents:
         self._value = np.concatenate([self._value, value.ravel()])
 
     def _differentiate(self, part: Application) -> None:
-        """Apply a part in the new program, and the derivatives of its function."""
+        """Apply a part in the new program, and then the derivatives of its function, pattern by pattern."""
         shapes = [x.shape for x in part.function.inputs.values()]
-        given = [
+        arguments = [
             (self.cells[a] if a.dtype.kind == "i" else a).reshape(part.places, *shape)
             for a, shape in zip(part.arguments, shapes, strict=True)
         ]
-        made = self.program.apply(part.function, *given)
-        for positions, cells in zip(part.results, made if isinstance(made, tuple) else (made,), strict=True):
+        applied = self.program.apply(part.function, *arguments)
+        applied = applied if isinstance(applied, tuple) else (applied,)
+        for positions, cells in zip(part.results, applied, strict=True):
             self.cells[positions] = np.reshape(cells, positions.shape)
+        # Places whose arguments have equally many tangents make rectangular tables. Within these, places are
+        # alike if the tangents share directions in the same way and have the same known values.
         results = np.concatenate(part.results, axis=1)
         for places, count in _alike(self._count[part.reads]):
             if not count.any():
@@ -174,26 +188,29 @@ class _Tangents:
                 [self._first[part.reads[places, j], None] + np.arange(c) for j, c in enumerate(count) if c], 1
             )
             direction = self._direction[entries]
+            # A direction by the first tangent that has it: labels are equal where directions coincide alike.
             label = (direction[:, :, None] == direction[:, None, :]).argmax(axis=2)
-            known, value = self._known[entries], self._value[entries]
-            for own, pattern in _alike(np.concatenate([label, known, np.where(known, value, 0)], axis=1)):
+            known = self._known[entries]
+            value = self._value[entries]
+            for alike, pattern in _alike(np.concatenate([label, known, np.where(known, value, 0)], axis=1)):
                 form = self._form(part, count, *np.split(pattern, 3))
-                free = self._tangent[entries[own][:, ~known[own[0]]]]
-                at = places[own]
-                new = np.zeros((len(own), 0), np.int64)
+                free = self._tangent[entries[alike][:, ~known[alike[0]]]]
+                at = places[alike]
+                new = np.zeros((len(alike), 0), np.int64)
                 if form.function is not None:
-                    new = self.program.apply(form.function, *(x[at] for x in given), free)
+                    new = self.program.apply(form.function, *(x[at] for x in arguments), free)
+                # Hand the columns of `new` to the outputs, in their order; constants need no cells.
                 taken = 0
                 for y, slots in enumerate(form.slots):
                     if not slots:
                         continue
                     constants = np.array([np.nan if x is None else x for _, x in slots])
-                    fixed = np.broadcast_to(~np.isnan(constants), (len(own), len(slots)))
+                    fixed = np.broadcast_to(~np.isnan(constants), (len(alike), len(slots)))
                     tangent = np.zeros(fixed.shape, np.int64)
                     fresh = int((~fixed[0]).sum())
                     tangent[~fixed] = new[:, taken : taken + fresh].ravel()
                     taken += fresh
-                    along = direction[own][:, [k for k, _ in slots]]
+                    along = direction[alike][:, [k for k, _ in slots]]
                     self._keep(results[at, y], along, tangent, fixed, np.nan_to_num(fixed * constants))
 
     def _form(self, part: Application, count: Any, label: Any, known: Any, value: Any) -> _Form:
@@ -205,6 +222,7 @@ class _Tangents:
 
 
 def _differentiated(part: Application, count: Sequence[int], label: Any, known: Any, value: Any) -> _Form:
+    """Differentiate the function of a part by forward mode, in its own graph, for one pattern of tangents."""
     function = part.function
     reads = [
         x
@@ -212,6 +230,7 @@ def _differentiated(part: Application, count: Sequence[int], label: Any, known: 
         if a.dtype.kind == "i"
         for x in symbols.flat
     ]
+    # Tangents are numbers where they are known, new symbols of the function's graph elsewhere.
     graph = next(x.graph for symbols in function.inputs.values() for x in symbols.flat)
     name = f"tangents{len(function.inputs)}"
     free = graph.symbols(name, (int((~known).sum()),))
@@ -222,10 +241,11 @@ def _differentiated(part: Application, count: Sequence[int], label: Any, known: 
     for x, c in zip(reads, count, strict=True):
         seeds[x] = {int(label[k]): tangents[k] for k in range(at, at + c)}
         at += c
-    found = forward(function.nodes, seeds)
-    slots, new = [], []
+    derivatives = forward(function.nodes, seeds)
+    slots = []
+    new = []
     for y in (y for array in function.outputs.values() for y in array.flat):
-        along = sorted(found.get(y, {}).items()) if type(y) is Expr else []
+        along = sorted(derivatives.get(y, {}).items()) if type(y) is Expr else []
         slots.append([(k, None if type(x) is Expr else float(x)) for k, x in along])
         new += [x for _, x in along if type(x) is Expr]
     if not new:
@@ -235,8 +255,8 @@ def _differentiated(part: Application, count: Sequence[int], label: Any, known: 
 
 
 def _alike(rows: Any) -> list[tuple[Any, Any]]:
-    """The numbers of equal rows, with that row."""
-    found: dict[bytes, list[int]] = {}
+    """Groups of equal rows: their numbers, and the row."""
+    groups: dict[bytes, list[int]] = {}
     for k, row in enumerate(rows):
-        found.setdefault(row.tobytes(), []).append(k)
-    return [(np.array(numbers), rows[numbers[0]]) for numbers in found.values()]
+        groups.setdefault(row.tobytes(), []).append(k)
+    return [(np.array(numbers), rows[numbers[0]]) for numbers in groups.values()]
