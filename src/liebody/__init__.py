@@ -57,10 +57,11 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .simulation.simulate import SingularPosition, simulate
     from .simulation.stepper import stepper
     from .simulation.symmetries import symmetries
-    from .sweep import Sample, sample, sweep
-    from .symbolic import equations
+    from .sweep import Sample, sample
+    from .sweep.sweep import sweep
+    from .symbolic.equations import equations
     from .symbolic.rigid_body import boltzmann_hamel_equations, rigid_body_equations
-    from .view import view
+    from .view.view import view
 
 __version__ = "0.2.0"
 
@@ -140,9 +141,9 @@ _HOMES = {
     "simulation.stepper": ("stepper",),
     "simulation.symmetries": ("symmetries",),
     "sweep": ("Sample", "sample", "sweep"),
-    "symbolic": ("equations",),
+    "symbolic.equations": ("equations",),
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
-    "view": ("view",),
+    "view.view": ("view",),
     "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
