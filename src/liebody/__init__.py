@@ -143,7 +143,7 @@ _HOMES = {
     "sweep": ("Sample", "sample", "sweep"),
     "symbolic.equations": ("equations",),
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
-    "view.view": ("view",),
+    "view": ("view",),
     "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
