@@ -46,7 +46,7 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.hybrid import HybridFlow
 from ..stepping.march import REASONS, Ensemble, Settings
-from ..stepping.print_explicit import Repeats
+from ..stepping.records import Repeats
 from ..stepping.samples import equidistant
 
 MOST_EVENTS = 100_000  # of a member that are kept by default

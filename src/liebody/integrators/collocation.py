@@ -37,9 +37,9 @@ from ..base.errors import IntegrationError
 from ..groups import LieGroup
 from ..scalars import Array, absolute, maximum
 from ..scalars.linear import product
-from ..stepping import ImplicitFlow, Phase
+from ..stepping import ImplicitFlow
 from ..stepping.flow import combination
-from ..stepping.implicit import Control
+from ..stepping.records import Control, Phase
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 from .rkmk import NotConverged, Step, VectorField, vector_components

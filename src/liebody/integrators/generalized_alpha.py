@@ -8,8 +8,7 @@ import numpy as np
 
 from ..base.errors import IntegrationError
 from ..scalars import Array, absolute, maximum
-from ..stepping import Phase
-from ..stepping.implicit import Control, Memory
+from ..stepping.records import Control, Memory, Phase
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 
 

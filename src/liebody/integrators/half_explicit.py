@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.errors import IntegrationError
 from ..scalars import Array
-from ..stepping import Phase
+from ..stepping.records import Phase
 from .implicit_tableaux import implicit_tableau
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
 

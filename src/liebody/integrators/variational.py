@@ -9,7 +9,7 @@ import numpy as np
 from ..base.errors import IntegrationError
 from ..scalars import Array
 from ..scalars.linear import product
-from ..stepping import Phase
+from ..stepping.records import Phase
 from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
 from .retractions import RETRACTIONS
 

@@ -46,7 +46,7 @@ from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
 from ..stepping import Flow, Samples
-from ..stepping.print_march import Guards
+from ..stepping.records import Guards
 from ..stepping.samples import equidistant
 
 DEFAULT_STEP = 1e-3  # [s]

@@ -15,12 +15,10 @@ from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
 from .loop import CompiledLoop, CompiledSteps, Course, Unable, Way
 from .march import Settings
-from .print_explicit import Careful, Coefficients, FlowFunctions, explicit_source
-from .print_march import Marching
+from .print_explicit import explicit_source
+from .records import Careful, Coefficients, FlowFunctions, Marching, Part, Watch
 from .samples import Samples
-from .singular import Nearest, Watch, Watched, WatchedFunctions
-
-Part = Callable[[], Function | Program]
+from .singular import Nearest, Watched, WatchedFunctions
 
 
 class Explicit(CompiledSteps):
@@ -211,9 +209,9 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
         methods = [flow.method for flow in flows]
         return build.Source([explicit_source(pulls.functions, methods, lanes, pulls.rigid)])
 
-    shared = Libraries(source, [recipe, repr([flow._settings for flow in flows])] if recipe else [])
+    shared = Libraries(source, [recipe, repr([flow.settings for flow in flows])] if recipe else [])
     for k, flow in enumerate(flows):
-        flow._loops[Way()] = CompiledLoop(shared, f"{Way().name}_{k}")
+        flow.loops[Way()] = CompiledLoop(shared, f"{Way().name}_{k}")
 
 
 def stages(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.concurrency import cached_property
-from .flow import Explicit, Part
+from .flow import Explicit
 from .loop import Way
 from .march import Ensemble
-from .print_explicit import Coefficients, HybridFunctions, Repeats, hybrid_source
+from .print_explicit import hybrid_source
+from .records import Coefficients, HybridFunctions, Part, Repeats
 
 
 class HybridFlow(Explicit):

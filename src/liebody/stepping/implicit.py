@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from ..compiler.programs.sparse import sparse_jacobian, traced_to_differentiate,
 from .banded import SMALLEST_PIVOT, envelope, ordering, reordered
 from .loop import CompiledSteps, Way
 from .march import REASONS, Ensemble, Settings
-from .print_implicit import ControlFunctions, PhaseFunctions, implicit_source
-from .print_march import Remembers
+from .print_implicit import implicit_source
+from .records import Control, ControlFunctions, Memory, Phase, PhaseFunctions, Remembers
 from .samples import Samples
 
 LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
@@ -32,62 +31,6 @@ Shapes = dict[str, int | Sequence[int]]
 SUM = trace(lambda a, b: a + b, {"a": (), "b": ()}, "sum")
 LONG = 40_000  # operations of the text from which on it is compiled with less effort
 PLAIN = ("-fno-tree-vectorize", "-DLONG_CODE")  # one member: as fast, and a sixth less to compile
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One system of equations within a step: residual(x) = 0 for unknowns x.
-
-    predict   (z, t, h, y, u) -> x, the first guess
-    residual  (x, z, t, h, y, u) -> r, as many as unknowns
-    keep      (x, z, t, h, y, u) -> what is appended to z; default: x
-    linear    whether the residual is affine in x, so that one correction solves it
-    soften    (x, z, t, h, y, u) -> what is added to the diagonal of the Jacobian, and not to the residual, so
-              that equations may depend on each other; default: nothing
-
-    z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
-    (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
-    """
-
-    predict: Callable[..., Any]
-    residual: Callable[..., Any]
-    keep: Callable[..., Any] = lambda x, z, t, h, y, u: x
-    linear: bool = False
-    soften: Callable[..., Any] | None = None
-
-    def softened(self, *state: Any) -> dict[str, Any]:
-        """The residual, and what is added to the diagonal of its Jacobian."""
-        assert self.soften is not None
-        return {"residual": self.residual(*state), "soften": self.soften(*state)}
-
-
-@dataclass(frozen=True)
-class Control:
-    """What steps under error control need besides, and states within a step.
-
-    order    the power of h that the error estimate goes with
-    phases   equations to be solved for it, after those of the step, whose z they extend
-    error    (z, t, h, y, u, after) -> (e, size), both (k,): the estimate, and the sizes that rtol multiplies;
-             `after` is y at the end of the step
-    between  (s, z, t, h, y, u, after) -> y at t + s h, 0 <= s <= 1
-    """
-
-    order: int
-    phases: Sequence[Phase]
-    error: Callable[..., Any]
-    between: Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """How what a method remembers from step to step, beside the state, is made to fit the next step.
-
-    fit      (y, made, h) -> y, remembered of steps of length `made`, for steps of length h
-    restart  (y, made, t, h, u) -> y, the same where efforts jump at t, to u (nodes, dim) in the next step
-    """
-
-    fit: Callable[..., Any]
-    restart: Callable[..., Any]
 
 
 class ImplicitFlow(CompiledSteps):

@@ -13,7 +13,7 @@ from ..base.interrupts import CaughtSignals
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
 from .march import Ensemble, Settings, Steps
-from .print_march import Guards
+from .records import Guards
 from .samples import Samples
 from .singular import Nearest
 
@@ -209,7 +209,8 @@ class CompiledSteps(Steps):
 
     recipe    a text that determines what is traced, with which a library of an earlier process is found
               untraced; None where users' own code takes part
-    settings  what determines the source beside the recipe
+    settings  further values that determine the source
+    loops     the loops that have been asked for, each made when it is called first
     """
 
     called: Callable[[float, Any], Any] | None = None
@@ -220,13 +221,14 @@ class CompiledSteps(Steps):
     """How what the method remembers is made to fit the next step; None where that depends on nothing"""
 
     def __init__(self, recipe: str | None, *settings: Any) -> None:
-        self._recipe, self._settings = recipe, settings
-        self._loops: dict[Way, CompiledLoop] = {}
+        self.recipe = recipe
+        self.settings = settings
+        self.loops: dict[Way, CompiledLoop] = {}
 
     @property
     def identity(self) -> tuple[str | None, str]:
         """The recipe and the settings: two flows that differ in them take other steps."""
-        return self._recipe, repr(self._settings)
+        return self.recipe, repr(self.settings)
 
     @property
     def functions(self) -> Any:
@@ -249,7 +251,9 @@ class CompiledSteps(Steps):
         """The same flow, with guards whose events its march locates."""
         self.functions  # noqa: B018 - traced once for both
         other = copy.copy(self)
-        other.guards, other._recipe, other._loops = guards, None, {}
+        other.guards = guards
+        other.recipe = None
+        other.loops = {}
         return other
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
@@ -257,14 +261,14 @@ class CompiledSteps(Steps):
         way = Way(march, controlled, careful=self.is_careful)
         if self.memory is not None:
             way = way._replace(remembers=march or not u.constant, jumps=not u.constant and not u.linear)
-        if way not in self._loops:
+        if way not in self.loops:
 
             def source(lanes: int) -> build.Source:
                 return build.Source([self._source(way, lanes)], self._flags(way, lanes))
 
-            recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
-            return self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
-        return self._loops[way]
+            recipe = [self.recipe, repr(self.settings), repr(way)] if self.recipe else []
+            return self.loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+        return self.loops[way]
 
     def steps(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,

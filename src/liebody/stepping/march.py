@@ -18,7 +18,7 @@ import numpy as np
 from ..base.concurrency import cached_property
 from ..compiler.native import build, pool
 from ..compiler.printers.numpy_source import compile_numpy
-from .print_march import Guards
+from .records import Guards
 from .samples import Samples
 from .singular import Nearest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,72 +13,8 @@ from ..compiler.graph.graph import live
 from ..compiler.native.build import runtime
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal
 from ..compiler.printers.program import callable_over_lanes
-from .print_march import Guards, Marching, opening, settings
-
-Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
-
-
-class Coefficients(NamedTuple):
-    """What a step has to know of its explicit method.
-
-    paths   for each stage, and at last for the result: the stage it starts from, and exponents in units of
-            the step, each as pairs (stage, coefficient)
-    c       nodes, the times of the stages in units of the step
-    pulled  whether velocities are pulled back to the algebra; others compose exponentials of velocities
-            themselves
-    error   b minus the embedded weights, as pairs (stage, weight), whose defect is of order `error_order` in
-            the step; without them a step under error control is never accepted
-    """
-
-    paths: Sequence[Path]
-    c: Sequence[float]
-    pulled: bool
-    error: Sequence[tuple[int, float]] = ()
-    error_order: int = 1
-
-
-class FlowFunctions(NamedTuple):
-    """The functions of a flow, traced."""
-
-    field: Function | Program
-    """(t, y, u) -> f"""
-    advance: Function | Program
-    """(y, psi) -> z"""
-    pull: Function | Program | None
-    """(psi, f) -> k"""
-    settle: Function | Program | None = None
-    """(t, y, u) -> z, what follows a step that is kept"""
-
-
-Careful = Sequence[Function | Program | None]
-"""field and settle of steps that are taken carefully, each None where the ordinary one does."""
-
-
-class Repeats(NamedTuple):
-    """A step that is taken anew, from what it found, until that is good enough in all lanes.
-
-    guesses    entries of the state that a step starts its search from, and replaces by what it finds
-    defect     the entry that says how far that is from what it should be
-    tolerance  of the defect; lanes that have reached it keep their result
-    most       how often at most, beside the first time
-    """
-
-    guesses: tuple[int, ...]
-    defect: int
-    tolerance: float
-    most: int
-
-
-class HybridFunctions(NamedTuple):
-    """The functions of a system with events, traced; as in `HybridFlow`."""
-
-    field: Function | Program
-    advance: Function
-    pull: Function | None
-    guards: Function
-    look: Function
-    after: Function
-    directions: Sequence[int]
+from .print_march import opening, settings
+from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Repeats
 
 
 def explicit_source(

@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..compiler import Function, Program
 from ..compiler.native.build import runtime
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal, over_lanes
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
-from .banded import Envelope
-from .print_march import Guards, Marching, Remembers, opening, remembering, settings
-
-
-class PhaseFunctions(NamedTuple):
-    """One phase of a step, traced; arguments are named as in runtime/implicit.h."""
-
-    predict: Function | Program
-    """(z, t, h, y, u) -> x"""
-    residual: Function | Program
-    """(x, z, t, h, y, u) -> r"""
-    both: Function | Program
-    """(x, z, t, h, y, u) -> r, entries of dr/dx that are not zero"""
-    places: list[tuple[int, int]]
-    """Row and column of these entries"""
-    bounds: Envelope
-    """of dr/dx"""
-    keep: Function | Program
-    """(x, z, t, h, y, u) -> what is appended to z"""
-    linear: bool
-
-
-class ControlFunctions(NamedTuple):
-    """What steps under error control need besides, traced: a `stepping.implicit.Control`."""
-
-    phases: tuple[PhaseFunctions, ...]
-    error: Function | Program
-    between: Function | Program
-    order: int
+from .print_march import opening, remembering, settings
+from .records import ControlFunctions, Guards, Marching, PhaseFunctions, Remembers
 
 
 def implicit_source(

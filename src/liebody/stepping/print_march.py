@@ -3,49 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from ..compiler import Function
 from ..compiler.native.build import runtime
 from ..compiler.printers.c import STACK, constant_table, literal, prelude
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
-
-
-class Remembers(NamedTuple):
-    """How what a method remembers is made to fit its next step, traced: a `stepping.implicit.Memory`."""
-
-    fit: Function
-    restart: Function | None
-    """None where efforts do not jump"""
-
-
-class Guards(NamedTuple):
-    """Guards of a run, whose changes of sign are events.
-
-    function    (t, y, u) -> g (guards,), traced
-    directions  +1 for changes upwards only, -1 for downwards only, 0 for both
-    terminal    whether an event ends the run
-    """
-
-    function: Function
-    directions: Sequence[int]
-    terminal: Sequence[bool]
-
-
-class Marching(NamedTuple):
-    """How lanes march on their own; without it all lanes go together, by steps of one length.
-
-    controlled  whether an estimate of the error chooses the step
-    dense       whether records are states within steps
-    guards      whose events are located
-    looks       whether the system chooses its steps and updates its state
-    """
-
-    controlled: bool = False
-    dense: bool = False
-    guards: Guards | None = None
-    looks: bool = False
+from .records import Marching, Remembers
 
 
 def opening(lanes: int) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiler import trace
 from .flow import Flow
-from .print_explicit import Coefficients
+from .records import Coefficients
 from .samples import Samples
 
 LONGEST = 40  # entries of x up to which the map is a straight line in C

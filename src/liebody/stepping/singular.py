@@ -11,27 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from ..compiler import Function, Program
 
 FAR, APPROACH, DROP = 1e3, 0.5, 4.0  # as in runtime/watch.h
 UNKNOWN = np.array([np.inf, np.nan, np.inf, np.nan, 0.0, 0.0])  # a row of `nearest` before the state
 HEAD = len(UNKNOWN)
-
-
-class Watch(NamedTuple):
-    """How a flow is watched, whose `after`, or if there is none `field`, has a second result `worst` (1,).
-
-    worst  one over the smallest relative pivot at y
-    field, after  those of steps that are taken carefully; None: the ordinary ones
-    """
-
-    field: Callable[[], Function | Program] | None = None
-    after: Callable[[], Function | Program] | None = None
 
 
 def _column(number: int, text: str) -> property:
