@@ -40,8 +40,10 @@ from ..scalars.linear import product
 from ..stepping import ImplicitFlow
 from ..stepping.flow import combination
 from ..stepping.records import Control, Phase
+from .equations import MechanicalEquations
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
+from .mechanical_flow import MechanicalFlow, Stages
+from .mechanical_method import MechanicalMethod
 from .rkmk import NotConverged, Step, VectorField, vector_components
 from .tableaux import nonzero
 

@@ -9,7 +9,9 @@ import numpy as np
 from ..base.errors import IntegrationError
 from ..scalars import Array, absolute, maximum
 from ..stepping.records import Control, Memory, Phase
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from .equations import MechanicalEquations
+from .mechanical_flow import MechanicalFlow
+from .mechanical_method import MechanicalMethod
 
 
 class GeneralizedAlpha(MechanicalMethod):

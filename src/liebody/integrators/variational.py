@@ -10,7 +10,9 @@ from ..base.errors import IntegrationError
 from ..scalars import Array
 from ..scalars.linear import product
 from ..stepping.records import Phase
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from .equations import MechanicalEquations
+from .mechanical_flow import MechanicalFlow
+from .mechanical_method import MechanicalMethod
 from .retractions import RETRACTIONS
 
 
