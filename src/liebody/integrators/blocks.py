@@ -59,21 +59,21 @@ def entries_of(blocks: Blocks) -> Entries:
 # Constant inertia matrices
 
 
-def constant_inertia(M: Any, dim: int, name: str) -> tuple[Blocks, Blocks]:
+def constant_inertia(M: Any, dim: int, group: str) -> tuple[Blocks, Blocks]:
     """The blocks of a constant M and of its inverse.
 
-    M     (dim, dim), or a list of its diagonal blocks (i, i, block)
-    name  the group, for messages
+    M      (dim, dim), or a list of its diagonal blocks (i, i, block)
+    group  its name, for messages
 
     Errors: ShapeError where M has another size, or is not symmetric positive definite.
     """
     if isinstance(M, list):
         parts = [(np.arange(i, i + len(block)), np.array(block, float)) for i, _, block in M]
         rows = sum(len(part) for part, _ in parts)
-        check_shape("M", np.broadcast_to(0.0, (rows, rows)), (dim, dim), name)
+        check_shape(group, "M", np.broadcast_to(0.0, (rows, rows)), (dim, dim))
     else:
         M = np.array(M, dtype=float)
-        check_shape("M", M, (dim, dim), name)
+        check_shape(group, "M", M, (dim, dim))
         parts = _diagonal_blocks(M)
     for _, block in parts:
         alike = (abs(block - block.T) <= 1e-9 * abs(block)).all()  # which NaN is not
@@ -86,7 +86,7 @@ def constant_inertia(M: Any, dim: int, name: str) -> tuple[Blocks, Blocks]:
     return _placed(parts), _placed(rounded)
 
 
-def check_shape(name: str, value: Any, expected: tuple[int, ...], group: str) -> None:
+def check_shape(group: str, name: str, value: Any, expected: tuple[int, ...]) -> None:
     """Raise ShapeError where a value, unless it is None, has another shape than expected."""
     if value is not None and np.shape(value) != expected:
         raise ShapeError(f"{name} on {group} has shape {np.shape(value)}, expected {expected}")

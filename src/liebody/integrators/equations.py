@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ from .blocks import (
     check_shape,
     constant_inertia,
     entries_of,
-    independent,
     least_norm,
     multiply,
     shifts_of,
@@ -45,25 +45,25 @@ class MechanicalEquations:
     group    configuration group; v (dim,) is left-trivialised
     M        inertia: a constant (dim, dim), or a list of (i, i, block) of its diagonal blocks, (k, k) from
              row i on; or a function M(q), (dim, dim); symmetric positive definite
-    Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without inertial forces: those
-             are b. None if there are none
+    Q        applied forces Q(t, q, v, u), (dim,), potential forces among them, without the inertial forces
+             b. None: zero
     g        holonomic constraints g(q), (m,), independent of each other; None if there are none
-    J        J(q) (m, dim) with dg/dt = J v; beside g also a list of (row, column, block), the matrices (k, l)
-             from there on beside which it is zero, or numbers. Default: from the derivatives of the graph of
+    J        J(q) (m, dim) with dg/dt = J v; beside g also a list of (row, column, block), with matrices
+             (k, l) or numbers, of a J that is zero elsewhere. Default: from the derivatives of the graph of
              g. J without g stands for constraints J v = 0 which need not be integrable (half-explicit and
              Radau methods)
     drift    drift(t, q) (m,), with J alone: constraints J(q) v + drift(t, q) = 0. None: zero
     timed    whether J is a function J(t, q) of the time, too; with J alone
-    b        inertial forces b(q, v), (dim,). Default: those of M. For a constant M, b = -ad_v^T M v (Euler,
-             Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v, from the
-             derivatives of the graph. Worth giving where there is a cheaper form, such as recursive ones;
-             `Variational` has no use for it, its inertial forces follow from M
+    b        inertial forces b(q, v), (dim,). By default they follow from M: for a constant M,
+             b = -ad_v^T M v (Euler, Poincare; From, eq. (68)); for M(q), b = (dM/dt) v - grad(v^T M v)/2
+             - ad_v^T M v, from the derivatives of the graph. Give b where a cheaper form exists, such as a
+             recursive one. `Variational` ignores it: its inertial forces follow from M
     efforts  length of u
-    at       u -> {"M", "b", "Q"} of the parameters among u, where equations have such; those above are then
-             of some values, to be checked
-    redundant  whether constraints may depend on each other, as long as they do not contradict each other. Of
-             all multipliers then those are found whose norm sqrt(lambda^T D lambda) is least, D the diagonal
-             of J M^-1 J^T (the proximal point method; Rockafellar 1976)
+    at       u -> {"M", "b", "Q"} at the parameters among u, for equations with parameters. M, b and Q above
+             are then the terms at some parameters, which are checked
+    redundant  whether constraints may depend on each other, without contradiction. The multipliers are then
+             the ones of least norm sqrt(lambda^T D lambda), D the diagonal of J M^-1 J^T (the proximal point
+             method; Rockafellar 1976)
 
     Errors: ShapeError where a function returns an array of another shape, or M is not symmetric.
     """
@@ -84,9 +84,7 @@ class MechanicalEquations:
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
-        self.group = group
-        self.dim = group.dim
-        self.nq = group.nq
+        self.group, self.dim, self.nq = group, group.dim, group.nq
         self.efforts = efforts
         self.redundant = redundant
         self.timed = timed
@@ -102,11 +100,12 @@ class MechanicalEquations:
 
     def _check_shapes(self) -> None:
         """Call each function once, at a neutral state, and compare the shapes of the results."""
+        shape = partial(check_shape, str(self.group))
         q, v = self.group.neutral(), np.zeros(self.dim)
         M, Q, g, b, drift = self._M, self._Q, self._g, self._b, self._drift
-        self._shape("M", M(q) if callable(M) else None, (self.dim, self.dim))
-        self._shape("b", b and b(q, v), (self.dim,))
-        self._shape("Q", Q and Q(0.0, q, v, np.zeros(self.efforts)), (self.dim,))
+        shape("M", M(q) if callable(M) else None, (self.dim, self.dim))
+        shape("b", b and b(q, v), (self.dim,))
+        shape("Q", Q and Q(0.0, q, v, np.zeros(self.efforts)), (self.dim,))
         if self.timed and (g or not self._J):
             raise IntegrationError("timed is of constraints by J(t, q) alone; give J, and leave out g")
         J = self._user_jacobian(0.0, q)
@@ -115,11 +114,8 @@ class MechanicalEquations:
             raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
         self.m = m[0]
         self.holonomic = g is not None or self._J is None
-        self._shape("J", None if isinstance(J, list) else J, (self.m, self.dim))
-        self._shape("drift", drift and drift(0.0, q), (self.m,))
-
-    def _shape(self, name: str, value: Any, expected: tuple[int, ...]) -> None:
-        check_shape(name, value, expected, str(self.group))
+        shape("J", None if isinstance(J, list) else J, (self.m, self.dim))
+        shape("drift", drift and drift(0.0, q), (self.m,))
 
     def with_parameters(self, u: Any) -> MechanicalEquations:
         """The equations at the parameters among u (efforts,), numbers or symbols."""
@@ -321,10 +317,6 @@ class MechanicalEquations:
         M = entries_of(self._inertia if self.constant else [(0, 0, self._M(q))])
         shifts = np.asarray(-self.proximal(q, t), float) if self.redundant else None
         return solve_bordered(M, self.entries(q, t), force, rate, shifts)
-
-    def independent(self, J: Entries) -> bool:
-        """Whether the rows of J, with these entries, are independent."""
-        return independent(J, self.m, self.dim)
 
     def proximal(self, q: Array, t: Any = 0.0) -> Array:
         """-eps diag(J M^-1 J^T), (m,): regularises the equations of a step with redundant constraints.

@@ -28,6 +28,7 @@ from ..scalars import Array
 from ..stepping import ImplicitFlow
 from ..stepping.march import Ensemble, Settings
 from ..stepping.records import Phase
+from .blocks import independent
 from .equations import MechanicalEquations
 from .trajectory import Trajectory, complaint, members_of, record_times
 
@@ -109,7 +110,7 @@ class MechanicalFlow(ImplicitFlow):
         return np.asarray(self._beginning(np.full(n, t), q, v, u, np.full(n, h)))
 
     def _plainly(self, members: int) -> bool:
-        """Whether states start in floats: a few members with many unknowns, for which tracing takes longer."""
+        """Whether states start in floats: for few members with many unknowns, tracing takes longer."""
         return MANY * members <= self.mechanics.dim + self.mechanics.m
 
     def _consistent(self, t: float, q: Any, v: Any, plain: bool) -> None:
@@ -154,10 +155,10 @@ class MechanicalFlow(ImplicitFlow):
         return compile_numpy(trace(constraints, {"t": (), "q": system.nq, "v": system.dim}, "constraints"))
 
     def _measured(self, t: float, q: Array, v: Array) -> tuple[Array, float, Array, int]:
-        """g, the largest entry of J, J v, and m, or less where the constraints depend on each other."""
+        """g, the largest entry of J, J v, and a rank: m, or m - 1 where constraints depend on each other."""
         system = self.mechanics
         entries = system.entries(q, t)
-        rank = system.m - (not system.redundant and not system.independent(entries))
+        rank = system.m - (not system.redundant and not independent(entries, system.m, system.dim))
         defect = system.velocity_defect(t, q, v)
         return system.constraint(q), max(abs(x) for _, _, x in entries), defect, rank
 

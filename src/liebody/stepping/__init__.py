@@ -10,6 +10,7 @@ print_march     C source of the march, for all methods
 print_explicit  C source of explicit steps
 print_implicit  C source of implicit steps
 march           the march in Python: error control, events, samples, records; the reference for the C code
+newton          Newton's method in Python, the reference for the C code
 loop            compiled loops over steps, and their calls
 flow            explicit steps: `Flow`
 implicit        implicit steps, with Newton's method: `ImplicitFlow`
