@@ -17,8 +17,8 @@ class HybridFlow(Explicit):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
     A state y is (memory, point): numbers that change only at the ends of steps, which `advance` returns
-    unchanged, and the coordinates of a point on a group. u are parameters, constant or sampled (`Samples`), of
-    each member. The parts are traced functions, each given as a function without arguments that makes it:
+    unchanged, and the coordinates of a point on a group. u are parameters of each member, constant or sampled
+    (`Samples`). The parts are traced functions, each given as a function without arguments that makes it:
 
     field    (t, y, u) -> f, the velocity of the point in the algebra
     advance  (y, psi) -> (memory, point exp(psi))

@@ -31,12 +31,13 @@ def implicit_source(
     nodes       at which parts of a step the efforts u (nodes, dim) are taken
     tolerance   of each unknown, relative
     iterations  of Newton's method, at most
-    control     what steps under error control need besides
-    memory      how what the method remembers is made to fit the next step; None where it need not be
-    guards      of a march, whose events are located; without `control` its steps are of one length
+    control     error estimate and states within a step, for steps under error control
+    memory      how remembered quantities are adapted to the next step; None where they need no adapting
+    guards      of a march, whose events are located; without `control` its steps have one length
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
+    # The functions of all phases, numbered through. Linear phases need no residual without the Jacobian.
     text = opening(lanes)
     for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
@@ -46,6 +47,8 @@ def implicit_source(
         text += callable_over_lanes(rolled(control.error), "error")
         text += callable_over_lanes(rolled(control.between), "between")
         kept = control.error.inputs["z"]
+    # Work arrays are shared by all phases, so they have the size of the largest one: of its factors with four
+    # vectors (residual, scale, base, direction), and of the entries of its Jacobian.
     sizes = {
         "POINT": y.size,
         "EFFORTS": u.shape[1],
@@ -61,7 +64,8 @@ def implicit_source(
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
     text += [enumeration(sizes), f"#define TOLERANCE {literal(float(tolerance))}"]
-    controlled, marching = control is not None, None
+    controlled = control is not None
+    marching = None
     if controlled or guards:
         marching = Marching(controlled, dense=controlled, guards=guards)
     if guards:
@@ -80,7 +84,11 @@ def _size(phase: PhaseFunctions) -> int:
 
 
 def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int) -> str:
-    """The function `name` in C: these phases, counted from `number` on, after which so much has been kept."""
+    """The function `name` in C, which solves these phases.
+
+    number  number of the first phase
+    kept    length of z in front of them
+    """
     tables: list[str] = []
     lines = []
     for p, phase in enumerate(phases, start=number):

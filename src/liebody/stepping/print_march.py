@@ -1,4 +1,4 @@
-"""C source of a march through time: what runtime/march.h takes, for one method and one system."""
+"""C source of a march through time: macros, tables and functions that runtime/march.h includes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .records import Marching, Remembers
 
 
 def opening(lanes: int) -> list[str]:
-    """What stands before all functions."""
+    """The head of a translation unit."""
     return [prelude(lanes), runtime("rows.h"), runtime("subnormal.h")]
 
 
 def remembering(remembers: Remembers | None) -> list[str]:
     """The functions `fit` and `restart`."""
-    given = remembers._asdict() if remembers else {}
-    return [text for name, f in given.items() if f for text in callable_over_lanes(rolled(f), name)]
+    functions = remembers._asdict() if remembers else {}
+    return [text for name, f in functions.items() if f for text in callable_over_lanes(rolled(f), name)]
 
 
 def settings(
@@ -30,7 +30,12 @@ def settings(
     remembers: Remembers | None = None,
     **more: int,
 ) -> list[str]:
-    """Nodes and switches, `more` of which are the step's own; `entries`: vectors in the arrays of a step."""
+    """Macros and tables of the march.
+
+    nodes    times in units of a step at which efforts are taken
+    entries  number of vectors in the arrays of a step: more than the stack holds are static, one per thread
+    more     further macros, of the step
+    """
     way = marching or Marching()
     directions, terminal = (way.guards.directions, way.guards.terminal) if way.guards else ((), ())
     switches = {
