@@ -43,6 +43,7 @@ from liebody.stepping import ImplicitFlow, Phase, Samples, implicit
 from liebody.stepping import banded as elimination
 from liebody.stepping.banded import envelope, ordering, solve
 from liebody.stepping.march import Ensemble, Settings
+from liebody.stepping.newton import newton
 
 
 @pytest.fixture(autouse=True)
@@ -1232,10 +1233,9 @@ def test_a_member_that_begins_at_its_solution_waits_for_the_others_without_a_war
         return residual(x, z, y), 1 + 3 * x**2
 
     x, lost = np.zeros((2, 1)), np.zeros(2, int)
-    solver, functions = SimpleNamespace(tolerance=1e-12), (None, residual, both, None)
     y = np.array([[0.0], [2.0]])
     with np.errstate(all="raise"):
-        ImplicitFlow._newton_numpy(solver, cubic, functions, x, np.zeros((2, 0)), (y,), lost, 50)
+        newton(cubic, (residual, both), x, np.zeros((2, 0)), (y,), lost, 1e-12, 50)
     np.testing.assert_allclose(x, [[0.0], [1.0]], atol=1e-12)
     assert not lost.any()
 

@@ -22,7 +22,8 @@ from liebody.groups import SO3, Product
 from liebody.integrators import coefficients, tableau
 from liebody.stepping import Flow, Samples
 from liebody.stepping.march import Ensemble, Settings
-from liebody.stepping.print_explicit import FlowFunctions, explicit_source
+from liebody.stepping.print_explicit import explicit_source
+from liebody.stepping.records import FlowFunctions
 
 ADD = trace(lambda a, b: a + b, {"a": (), "b": ()}, "add")
 LINK = trace(  # pose and turning of a link, from those of the one before

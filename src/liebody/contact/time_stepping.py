@@ -38,7 +38,7 @@ from ..mechanisms.constrained import ClosedTree
 from ..runs import HybridRun
 from ..scalars import Array, clip, maximum, where
 from ..scalars.linear import factor, inward
-from ..stepping.print_explicit import Repeats
+from ..stepping.records import Repeats
 from .cones import ConeNewton, ProjectedStep, Solver
 from .flight import carried, in_free_fall, tumbling, turning
 from .impacts import Impact, impact

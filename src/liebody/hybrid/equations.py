@@ -25,7 +25,7 @@ from ..integrators import Method, coefficients
 from ..runs import HybridStates
 from ..scalars import Array
 from ..stepping.hybrid import HybridFlow
-from ..stepping.print_explicit import Repeats
+from ..stepping.records import Repeats
 
 
 class HybridEquations(Sendable):

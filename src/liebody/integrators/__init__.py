@@ -8,7 +8,11 @@
 
 and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
 
-    mechanics           what such a system is, and how every method is called: flow, start, steps, run
+    blocks              matrices by blocks, and linear systems with them, for the equations
+    equations           the system: M, b, Q, g, J, with their defaults
+    mechanical_flow     the compiled steps of a method for a system: start, steps, run
+    trajectory          the result of a run
+    mechanical_method   the base class of methods
     implicit_tableaux   Gauss, Radau IIA and half-explicit methods as data that checks itself
     collocation         Gauss, RadauIIA; also for any vector field
     generalized_alpha, half_explicit, variational   the others
@@ -17,14 +21,17 @@ and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
 
 from .collocation import Collocation, Gauss, RadauIIA
 from .commutator_free import CommutatorFree
+from .equations import MechanicalEquations
 from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
 from .implicit_tableaux import ImplicitTableau
 from .ivp import DenseOutput, Solution, solve_ivp
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Trajectory
+from .mechanical_flow import MechanicalFlow
+from .mechanical_method import MechanicalMethod
 from .methods import Method, any_method, is_mechanical, mechanical_method, method_named
 from .rkmk import coefficients, rkmk_step
 from .tableaux import Tableau, tableau
+from .trajectory import Trajectory
 from .variational import Variational
 
 __all__ = [

@@ -37,11 +37,13 @@ from ..base.errors import IntegrationError
 from ..groups import LieGroup
 from ..scalars import Array, absolute, maximum
 from ..scalars.linear import product
-from ..stepping import ImplicitFlow, Phase
+from ..stepping import ImplicitFlow
 from ..stepping.flow import combination
-from ..stepping.implicit import Control
+from ..stepping.records import Control, Phase
+from .equations import MechanicalEquations
 from .implicit_tableaux import ImplicitTableau, implicit_tableau
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
+from .mechanical_flow import MechanicalFlow, Stages
+from .mechanical_method import MechanicalMethod
 from .rkmk import NotConverged, Step, VectorField, vector_components
 from .tableaux import nonzero
 

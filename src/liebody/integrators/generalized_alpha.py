@@ -8,9 +8,10 @@ import numpy as np
 
 from ..base.errors import IntegrationError
 from ..scalars import Array, absolute, maximum
-from ..stepping import Phase
-from ..stepping.implicit import Control, Memory
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from ..stepping.records import Control, Memory, Phase
+from .equations import MechanicalEquations
+from .mechanical_flow import MechanicalFlow
+from .mechanical_method import MechanicalMethod
 
 
 class GeneralizedAlpha(MechanicalMethod):

@@ -8,9 +8,11 @@ import numpy as np
 
 from ..base.errors import IntegrationError
 from ..scalars import Array
-from ..stepping import Phase
+from ..stepping.records import Phase
+from .equations import MechanicalEquations
 from .implicit_tableaux import implicit_tableau
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod, Stages
+from .mechanical_flow import MechanicalFlow, Stages
+from .mechanical_method import MechanicalMethod
 
 
 class HalfExplicit(MechanicalMethod):

@@ -12,7 +12,7 @@ from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree
 from .generalized_alpha import GeneralizedAlpha
 from .half_explicit import HalfExplicit
-from .mechanics import MechanicalMethod
+from .mechanical_method import MechanicalMethod
 from .tableaux import SHORT_NAMES, Tableau, tableau
 from .variational import Variational
 

@@ -23,7 +23,7 @@ from ..base.errors import IntegrationError
 from ..groups import SO2, LieGroup, Product, RealGroup
 from ..scalars import Array
 from ..stepping.flow import combination, stages
-from ..stepping.print_explicit import Coefficients
+from ..stepping.records import Coefficients
 from .commutator_free import CommutatorFree
 from .tableaux import Tableau, tableau
 

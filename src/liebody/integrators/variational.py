@@ -9,8 +9,10 @@ import numpy as np
 from ..base.errors import IntegrationError
 from ..scalars import Array
 from ..scalars.linear import product
-from ..stepping import Phase
-from .mechanics import MechanicalEquations, MechanicalFlow, MechanicalMethod
+from ..stepping.records import Phase
+from .equations import MechanicalEquations
+from .mechanical_flow import MechanicalFlow
+from .mechanical_method import MechanicalMethod
 from .retractions import RETRACTIONS
 
 

@@ -34,8 +34,7 @@ from ..dynamics import (
 )
 from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
-from ..stepping.flow import Part
-from ..stepping.singular import Watch
+from ..stepping.records import Part, Watch
 from .forces import Force, JointForce, JointLimits, Limits
 
 Feedback = Callable[..., Array]

@@ -33,7 +33,7 @@ from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
 from ..stepping import Flow
-from ..stepping.print_march import Guards
+from ..stepping.records import Guards
 
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 PUMPING = "look for forces that pump energy in, as those of angles in degrees do, where radians belong"

@@ -1,20 +1,27 @@
-"""Steps of methods, as a compiler sees them, and the march that carries them through time. The modules:
+"""Steps of methods, compiled, and the march that carries them through time.
 
-flow        explicit steps, compiled: `Flow`
-implicit    implicit steps with Newton's method, compiled: `ImplicitFlow`
-hybrid      explicit steps of hybrid systems, with memory and events: `HybridFlow`
-loop        the call of compiled steps
-march       the march through time in Python: error control, events, samples, records
-samples     efforts and parameters as functions of time
-singular    how near constraints come to dependence on each other
-recurrence  linear recurrences through the steps of a run
-banded      the order of unknowns for banded factors
-riccati     passes of shooting: forward steps and Riccati recursions
-print_explicit, print_implicit, print_march   the printers of steps and of the march
+The modules, from the ground up; each imports modules above it in this list only:
+
+samples         efforts and parameters as functions of time
+banded          the order of unknowns for banded factors
+records         the data that steps are made of: coefficients, functions, equations of a step, guards
+singular        steps near positions where constraints depend on each other
+print_march     C source of the march, for all methods
+print_explicit  C source of explicit steps
+print_implicit  C source of implicit steps
+march           the march in Python: error control, events, samples, records; the reference for the C code
+newton          Newton's method in Python, the reference for the C code
+loop            compiled loops over steps, and their calls
+flow            explicit steps: `Flow`
+implicit        implicit steps, with Newton's method: `ImplicitFlow`
+hybrid          explicit steps of hybrid systems, with memory and events: `HybridFlow`
+recurrence      linear recurrences, as a flow
+riccati         forward and backward passes of differential dynamic programming
 """
 
 from .flow import Flow, together
-from .implicit import ImplicitFlow, Phase
+from .implicit import ImplicitFlow
+from .records import Phase
 from .samples import Samples
 
 __all__ = ["Flow", "ImplicitFlow", "Phase", "Samples", "together"]

@@ -1,4 +1,8 @@
-"""Where a sparse matrix can have entries while it is factored with row exchanges, known before its values."""
+"""Sparse elimination with pivots: which entries can be nonzero, whatever the values, and in which order.
+
+Loops in C over a sparse matrix have bounds that are known when the code is printed, but pivots are chosen by
+values at run time. An envelope bounds the entries for every choice of pivots.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ SMALLEST_PIVOT = 1e-14  # of rows scaled to largest entries of 1; as in runtime/
 
 
 class Envelope(NamedTuple):
-    """Bounds of the loops of Gauss's elimination with partial pivoting, whichever pivots are chosen.
+    """Bounds of the loops of Gauss's elimination with partial pivoting, for every choice of pivots.
 
-    In step k the candidates for the pivot, and the rows that are changed, lie before row rows[k], and their
-    entries before column columns[k]. All that is ever used of row i lies in columns start[i] to stop[i] - 1.
+    In step k the candidates for the pivot and the rows that change lie before row rows[k], and their entries
+    before column columns[k]. In all steps together, row i is used in columns start[i] to stop[i] - 1.
 
     George, Ng, "Symbolic factorization for sparse Gaussian elimination with partial pivoting", SIAM J. Sci.
     Stat. Comput. 8 (1987), with intervals in place of sets.
@@ -35,17 +39,17 @@ class Envelope(NamedTuple):
 
     @property
     def diagonals(self) -> Diagonals:
-        """Diagonals side by side, as many as there are; or whole rows, where these are fewer."""
+        """Storage by diagonals, or by whole rows where that takes less."""
         n = len(self.start)
         below = max(np.arange(n) - self.start, default=0)
         stride = below + max(np.subtract(self.stop, np.arange(n)), default=1) - 1
         stride = -(-stride // 8) * 8  # a column is at one place of the cache's lines, which is 10 % faster
-        stride, origin = (int(stride), int(below)) if stride < n else (n, 0)
+        stride, origin = (int(stride), int(below)) if stride < n else (n, 0)  # (n, 0): whole rows
         return Diagonals(stride, origin, origin + stride * max(n - 1, 0) + n)
 
 
 class Diagonals(NamedTuple):
-    """Where a matrix is kept: entry (i, j) at `origin` + `stride` i + j, below `size`."""
+    """Storage of a matrix: entry (i, j) at `origin` + `stride` i + j, below `size`."""
 
     stride: int
     origin: int
@@ -57,19 +61,26 @@ Places = Sequence[Sequence[int]] | np.ndarray
 
 def envelope(n: int, places: Places) -> Envelope:
     """The envelope of a matrix (n, n) with entries at these places (row, column)."""
+    # the first column of each row, and the column behind its last one
     i, j = np.array(places, int).reshape(-1, 2).T
-    first, end = np.full(n, n), np.zeros(n, int)
+    first = np.full(n, n)
+    end = np.zeros(n, int)
     np.minimum.at(first, i, j)
     np.maximum.at(end, i, j + 1)
     begins: list[list[int]] = [[] for _ in range(n + 1)]  # the rows whose first entry is in a column
     for row, column in enumerate(first.tolist()):
         begins[column].append(row)
-    rows, columns = [], []
-    below, last = 0, 0  # of the rows that may be exchanged with row k, which then end alike
-    for k, own in enumerate(ends := end.tolist()):
-        found = [row for row in begins[k] if row > k]
-        last = max(k + 1, own, last if below > k else 0, *(ends[row] for row in found))
-        below = max(k + 1, below, *(row + 1 for row in found))
+    # The candidates for pivot k are rows that begin at column k or earlier. Any of them may be exchanged with
+    # row k, and its multiples are subtracted from the others: from then on all of them may reach the last
+    # column that one of them has. `below` is behind the last candidate, `last` behind its last column.
+    rows: list[int] = []
+    columns: list[int] = []
+    below = 0
+    last = 0
+    for k, row_end in enumerate(ends := end.tolist()):
+        candidates = [row for row in begins[k] if row > k]
+        last = max(k + 1, row_end, last if below > k else 0, *(ends[row] for row in candidates))
+        below = max(k + 1, below, *(row + 1 for row in candidates))
         rows.append(below)
         columns.append(last)
     reached = np.searchsorted(rows, np.arange(n), side="right")  # the first step that looks at a row
@@ -81,8 +92,8 @@ def envelope(n: int, places: Places) -> Envelope:
 def ordering(n: int, places: Places) -> list[int]:
     """An order of equations and unknowns, the same for both, in which the envelope is small.
 
-    That of Cuthill and McKee (1969), reversed, on the graph of the symmetrised pattern; the given order where
-    that is no worse.
+    Cuthill and McKee's (1969), reversed, on the graph of the symmetrised pattern; or 0, 1, ..., n - 1 where
+    this order is as good.
     """
     joined: list[set[int]] = [set() for _ in range(n)]
     for i, j in places:
@@ -90,6 +101,8 @@ def ordering(n: int, places: Places) -> list[int]:
             joined[i].add(j)
             joined[j].add(i)
     neighbours = [sorted(x) for x in joined]
+    # Each connected part is searched in breadth, from a node at its rim, neighbours of low degree first: so
+    # nodes of neighbouring levels, and with them the entries of the matrix, stay close to the diagonal.
     order: list[int] = []
     left = set(range(n))
     seeds = iter(sorted(left, key=lambda i: (len(neighbours[i]), i)))
@@ -108,11 +121,12 @@ def ordering(n: int, places: Places) -> list[int]:
 
 
 def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_PIVOT) -> np.ndarray:
-    """x of A x = b (n,), where A has these values at these places, and zeros elsewhere.
+    """x of A x = b (n,), where A has these values at these places and is zero elsewhere.
 
     Errors: IntegrationError where a pivot, of rows scaled to largest entries of 1, is not above `least`.
     """
     order, moved, bounds = _planned(n, np.array(places, int).tobytes())
+    # A view of the diagonals as a matrix: entries outside the envelope overlap others, and are never used.
     stride, origin, size = bounds.diagonals
     A = np.lib.stride_tricks.as_strided(np.zeros(size)[origin:], (n, n), (8 * stride, 8))
     i, j = moved.T
@@ -121,8 +135,10 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
     with np.errstate(all="ignore"):
         A[i, j] = np.asarray(values, float) / scale[i]
         x = np.asarray(b, float)[order] / scale
+    # elimination with partial pivoting, within the envelope
     for k in range(n):
-        rows, columns = slice(k + 1, bounds.rows[k]), slice(k + 1, bounds.columns[k])
+        rows = slice(k + 1, bounds.rows[k])
+        columns = slice(k + 1, bounds.columns[k])
         pivot = k + int(np.argmax(np.abs(A[k : bounds.rows[k], k])))
         if not abs(A[pivot, k]) > least:
             raise IntegrationError("the equations are singular")
@@ -132,6 +148,7 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
         multiples = A[rows, k] / A[k, k]
         A[rows, columns] -= multiples[:, None] * A[k, columns]
         x[rows] -= multiples * x[k]
+    # back substitution
     for k in reversed(range(n)):
         columns = slice(k + 1, bounds.columns[k])
         x[k] = (x[k] - A[k, columns] @ x[columns]) / A[k, k]
@@ -143,25 +160,26 @@ def solve(n: int, places: Places, values: Any, b: Any, least: float = SMALLEST_P
 @lru_cache(maxsize=1)  # states nearby have entries at the same places
 def _planned(n: int, places: bytes) -> tuple[list[int], np.ndarray, Envelope]:
     """An order, the places in it, (., 2), and their envelope."""
-    given = np.frombuffer(places, int).reshape(-1, 2)
-    order = ordering(n, given.tolist())
-    moved = reordered(given, order)
+    pairs = np.frombuffer(places, int).reshape(-1, 2)
+    order = ordering(n, pairs.tolist())
+    moved = reordered(pairs, order)
     return order, moved, envelope(n, moved)
 
 
 def reordered(places: Places, order: Sequence[int]) -> np.ndarray:
-    """These places (., 2) of a matrix when equations and unknowns are in this order."""
+    """These places (., 2) after equations and unknowns are brought into this order."""
     rank: np.ndarray = np.argsort(order)
     return rank[np.array(places, int).reshape(-1, 2)]
 
 
 def _far_end(node: int, neighbours: Sequence[Sequence[int]]) -> int:
-    """A node at the rim of the graph: the last that searches, each from the end of the one before, find."""
+    """A pseudo-peripheral node: repeat breadth-first searches from the farthest node of the last one."""
     for _ in range(3):
-        found, queue = {node}, [node]
+        reached = {node}
+        queue = [node]
         for i in queue:
-            new = [j for j in neighbours[i] if j not in found]
-            found.update(new)
+            new = [j for j in neighbours[i] if j not in reached]
+            reached.update(new)
             queue.extend(new)
         node = queue[-1]
     return node

@@ -15,16 +15,14 @@ from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
 from .loop import CompiledLoop, CompiledSteps, Course, Unable, Way
 from .march import Settings
-from .print_explicit import Careful, Coefficients, FlowFunctions, explicit_source
-from .print_march import Marching
+from .print_explicit import explicit_source
+from .records import Careful, Coefficients, FlowFunctions, Marching, Part, Watch
 from .samples import Samples
-from .singular import Nearest, Watch, Watched, WatchedFunctions
-
-Part = Callable[[], Function | Program]
+from .singular import Nearest, Watched, WatchedFunctions
 
 
 class Explicit(CompiledSteps):
-    """The steps of an explicit method; the first three of its functions are field, advance and pull."""
+    """The steps of an explicit method, in Python. The first three `functions` are field, advance and pull."""
 
     method: Coefficients
 
@@ -40,33 +38,35 @@ class Explicit(CompiledSteps):
     ) -> tuple[Any, Any]:
         field, advance, pull = self._numpy[:3]
 
-        def given(at: float, point: Any) -> Any:
-            return efforts(at) if self.called is None else self.called(at, point)
+        def efforts_at(now: float, point: Any) -> Any:
+            return efforts(now) if self.called is None else self.called(now, point)
 
         def take(velocity: Callable[[float, Any], Any]) -> tuple[list[Any], Any]:
             return stages(self.method, velocity, advance, pull, t, h, y)[:2]
 
         if watched is not None:
-            k, end = watched.stages(take, h, y, given)
+            k, end = watched.stages(take, h, y, efforts_at)
         else:
-            k, end = take(lambda at, point: field(_time(self.functions[0], at), point, given(at, point)))
+            timed = self.functions[0]
+            k, end = take(lambda now, point: field(_time(timed, now), point, efforts_at(now, point)))
         return end, k
 
 
 class Flow(Explicit):
     """The steps of an explicit method for a left-trivialised field, compiled into one loop.
 
-    The parts are traced functions or programs, given as calls without arguments that make them:
+    The parts are traced functions or programs. Each is given as a function without arguments that makes it,
+    so that a library found by its recipe needs no tracing:
 
     field    (t, y, u) -> f, the velocity in the algebra; u are efforts, constant or sampled (`Samples`)
     advance  (y, psi) -> y exp(psi)
-    pull     (psi, f) -> dexp^-1_(-psi) f; methods that do not pull back have no use for it
+    pull     (psi, f) -> dexp^-1_(-psi) f; ignored by methods that do not pull back
     method   its coefficients
-    rigid    how many of the first entries of the algebra have size 1 in the error control; the others are as
-             large as the last coordinates of y
-    after    (t, y, u) -> y, what becomes of the state at the end of each step that is kept, such as a
-             projection onto constraints; None for nothing
-    watch    how `after`, or without it `field`, is watched for dependent constraints; None: it is not
+    rigid    number of entries at the head of the algebra that have size 1 in the error control; the sizes of
+             the others are those of the last coordinates of y
+    after    (t, y, u) -> y, applied to the state at the end of each accepted step, such as a projection onto
+             constraints; None: the state is kept
+    watch    how `after`, or without it `field`, is watched for dependent constraints; None: not watched
 
     Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run
     as NumPy source.
@@ -85,12 +85,14 @@ class Flow(Explicit):
     ) -> None:
         self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
         super().__init__(recipe, method, rigid, after is not None, watch is not None)
-        self.watch, self.is_careful = watch, watch is not None and watch.field is None
-        self.method, self.rigid = method, rigid
+        self.watch = watch
+        self.is_careful = watch is not None and watch.field is None
+        self.method = method
+        self.rigid = rigid
 
     @cached_property
     def functions(self) -> FlowFunctions:
-        """field, advance, pull, and what settles a state after each step, traced."""
+        """field, advance, pull and after, traced."""
         return FlowFunctions(*(part and part() for part in self._parts))  # type: ignore[arg-type]
 
     def _source(self, way: Way, lanes: int) -> str:
@@ -99,6 +101,7 @@ class Flow(Explicit):
         return explicit_source(self.functions, self.method, lanes, self.rigid, marching, watching)
 
     def _watching(self, careful: bool) -> Careful | None:
+        """The careful functions that a loop is compiled with; None: nothing is watched."""
         if self.watch is None:
             return None
         return self._careful if careful and self._parts[3] is not None else ()
@@ -114,22 +117,25 @@ class Flow(Explicit):
         field, advance, pull, settle = (f.unroll() if f else None for f in self.functions)
         assert field and advance
 
-        def at(function: Any, t: Any, y: Any, u: Any) -> Any:
-            found = function(_time(function, t), y, u)  # what is watched comes second
-            return found[0] if isinstance(found, tuple) else found
+        def first_result(function: Any, t: Any, y: Any, u: Any) -> Any:
+            results = function(_time(function, t), y, u)  # a watched function has `worst` as its second one
+            return results[0] if isinstance(results, tuple) else results
 
         def step(t: Any, y: Any, u: Any) -> Any:
             def velocity(now: Any, point: Any) -> Any:
-                return at(field, now, point, u)
+                return first_result(field, now, point, u)
 
             end = stages(self.method, velocity, advance, pull, t, h, y)[1]
-            return at(settle, t + h, end, u) if settle else end
+            return first_result(settle, t + h, end, u) if settle else end
 
         _, y, u = field.inputs.values()
         return trace(step, {"t": (), "y": y.shape, "u": u.shape}, name)
 
     def calling(self, efforts: Callable[[float, Any], Any]) -> Flow:
-        """The same flow, by compiled functions without a loop, with efforts (t, y (n, point)) -> (n, dim)."""
+        """The same flow with efforts that are a Python function (t, y (n, point)) -> (n, dim).
+
+        Its loop runs in Python, its functions are compiled.
+        """
         self.functions  # noqa: B018 - traced once for both
         other = copy.copy(self)
         other.called = efforts
@@ -137,21 +143,21 @@ class Flow(Explicit):
         return other
 
     def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
-        """The call that `steps` makes (`CompiledLoop.course`), to be made again; None without a compiler."""
+        """The call that `steps` makes, for repeated use (`CompiledLoop.course`); None without a compiler."""
         loop = self._loop(u)
         return loop.course(y, u, h, *kept) if loop.is_compiled(len(y)) else None
 
     def _taken(self, call: Callable[[], None], *changed: Any) -> None:
-        """Make the call of a loop; again, from the start, if it needs the functions for careful steps.
+        """Make the call of a loop; make it again from the start if a step needs the careful functions.
 
-        From then on loops are made with these functions, which few flows need.
+        From then on loops are compiled with these functions. Few flows ever need them.
         """
-        before = [x.copy() for x in changed] if self.watch is not None and not self.is_careful else []
+        copies = [x.copy() for x in changed] if self.watch is not None and not self.is_careful else []
         try:
             call()
         except Unable:
             self.is_careful = True  # for other threads, too, whose calls look for their loops anew
-            for x, copied in zip(changed, before, strict=True):
+            for x, copied in zip(changed, copies, strict=True):
                 x[:] = copied
             call()
 
@@ -167,7 +173,8 @@ class Flow(Explicit):
             run = self._run(function)
             return lambda t, y, u: run(_time(function, t), y, u)
 
-        ordinary = self.functions.field, self.functions.settle
+        ordinary = (self.functions.field, self.functions.settle)
+        # Without `settle` states are not put on constraints: careful steps are then ordinary ones.
         careful = self._careful if self.functions.settle else ordinary
         parts = (*ordinary, *(f or g for f, g in zip(careful, ordinary)))
         return Watched(WatchedFunctions(*map(called, parts)), nearest)
@@ -185,6 +192,7 @@ class Flow(Explicit):
     ) -> float | None:
         if not settings.controlled:
             return None
+        # the root mean square of the error over its tolerances, in the algebra
         n = left[0].shape[-1]
         size = np.maximum(np.abs(y[0, -n:]), np.abs(after[0, -n:]))
         size[: self.rigid] = 1
@@ -198,22 +206,23 @@ class Flow(Explicit):
 
 
 def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
-    """Let flows that differ in their methods alone share one library, in which their parts are compiled once.
+    """Let flows that differ only in their methods share one library, in which their parts are compiled once.
 
-    flows   with equal field, advance, pull (or None) and after, none of which has been run
+    flows   with equal field, advance, pull (or None) and after, before any of them is run
     recipe  a text that determines the parts, as for one flow
 
-    Steps under error control have libraries of their own.
+    Steps under error control stay in separate libraries.
     """
+    # one printed text holds the loops of all methods; a flow that pulls back has all functions they call
     pulls = next((flow for flow in flows if flow.method.pulled), flows[0])
 
     def source(lanes: int) -> build.Source:
         methods = [flow.method for flow in flows]
         return build.Source([explicit_source(pulls.functions, methods, lanes, pulls.rigid)])
 
-    shared = Libraries(source, [recipe, repr([flow._settings for flow in flows])] if recipe else [])
+    shared = Libraries(source, [recipe, repr([flow.settings for flow in flows])] if recipe else [])
     for k, flow in enumerate(flows):
-        flow._loops[Way()] = CompiledLoop(shared, f"{Way().name}_{k}")
+        flow.loops[Way()] = CompiledLoop(shared, f"{Way().name}_{k}")
 
 
 def stages(
@@ -227,14 +236,18 @@ def stages(
 ) -> tuple[list[Any], Any, Any, Any]:
     """An explicit step from (t, y): velocities k of the stages, its end, last exponent, and last velocity.
 
-    The arguments are those of `Flow`, with velocity(t, y). The last velocity is not pulled back; of a method
-    whose last stage is the end of the step (FSAL) it is the first one of the next step.
+    The arguments are as for `Flow`, with velocity(t, y). The last velocity is not pulled back. For a method
+    whose last stage is the end of the step (FSAL) it is the first velocity of the next step.
     """
-    (paths, c, *_), f = method, velocity(t, y)
-    k, points, psi = [f], [y], np.zeros_like(f)
+    paths, c, *_ = method
+    f = velocity(t, y)
+    k = [f]
+    points = [y]
+    psi = np.zeros_like(f)
     for i, (start, exponents) in enumerate(paths[1:], start=1):
         if i == len(c) and paths[i] == paths[i - 1]:  # the last stage is the end
             break
+        # from the point of an earlier stage, along one exponential after the other
         point = points[start]
         for row in exponents:
             psi = h * combination(row, k)

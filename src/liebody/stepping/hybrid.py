@@ -1,4 +1,4 @@
-"""Hybrid flows: explicit methods for systems with events and memory, which choose their own steps."""
+"""Hybrid flows: explicit methods for systems with events and memory, which choose their steps themselves."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.concurrency import cached_property
-from .flow import Explicit, Part
+from .flow import Explicit
 from .loop import Way
 from .march import Ensemble
-from .print_explicit import Coefficients, HybridFunctions, Repeats, hybrid_source
+from .print_explicit import hybrid_source
+from .records import Coefficients, HybridFunctions, Part, Repeats
 
 
 class HybridFlow(Explicit):
     """The steps of an explicit method for a hybrid system, compiled into one loop.
 
-    A state y is (memory, point): coordinates of a point on a group, behind numbers that change at the ends of
-    steps only, which `advance` hands on as they are. u are parameters, constant or sampled (`Samples`), of
-    each member. The parts are traced functions, given as calls without arguments that make them:
+    A state y is (memory, point): numbers that change only at the ends of steps, which `advance` returns
+    unchanged, and the coordinates of a point on a group. u are parameters of each member, constant or sampled
+    (`Samples`). The parts are traced functions, each given as a function without arguments that makes it:
 
     field    (t, y, u) -> f, the velocity of the point in the algebra
     advance  (y, psi) -> (memory, point exp(psi))
@@ -26,15 +27,15 @@ class HybridFlow(Explicit):
              in its direction: +1 for upwards only, -1 for downwards only, 0 for both
     look     (t, y, u) -> (g, h, s): guards; the step to take from here; the member stops if s > 0
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
-             has changed its sign, and otherwise 0; and g, h, s as `look` finds them there
+             has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
-    repeats  how steps are taken anew that search for something; None: once is enough
+    repeats  how to repeat steps that contain a search; None: steps are taken once
 
-    Every member has a time and a step of its own, and what it does depends on nobody else: the result is the
-    same in any company, bit for bit. Members are lanes of vectors; a lane that has finished takes the next
-    member. An event within a step is located by the Illinois method on the length of the step, so that the
-    steps before and after it are as accurate as any, if the parts are smooth between events. Two changes of
-    the sign within one step cancel, and are not seen: let `look` choose steps that are short enough.
+    Members march independently, each with its time and its steps: results are the same in any ensemble, bit
+    for bit. Members are lanes of vectors; a lane that has finished takes the next member. An event within a
+    step is located by the Illinois method on the length of the step, so that the steps before and after it
+    keep their accuracy if the parts are smooth between events. Two changes of the sign within one step cancel
+    and are missed: let `look` choose steps that are short enough.
 
     Dowell, Jarratt, "A modified regula falsi method for computing the root of an equation", BIT 11 (1971).
     """
@@ -55,7 +56,8 @@ class HybridFlow(Explicit):
         super().__init__(recipe, "hybrid", method, tuple(directions), repeats)
         self.repeats = repeats
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
-        self.method, self.directions = method, tuple(map(int, directions))
+        self.method = method
+        self.directions = tuple(map(int, directions))
 
     @cached_property
     def functions(self) -> HybridFunctions:
@@ -75,15 +77,16 @@ class HybridFlow(Explicit):
     def _step(
         self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
-        found = super()._step(t, h, y, efforts, lost, watched)
+        end, stages = super()._step(t, h, y, efforts, lost, watched)
         guesses, defect, tolerance, most = self.repeats or ((), 0, 0.0, 0)
+        # The same step again, its search started from the last result, until the defect is small.
         for _ in range(most):
-            if not (found[0][..., defect] > tolerance).any():
+            if not (end[..., defect] > tolerance).any():
                 break
             y = y.copy()
-            y[..., list(guesses)] = found[0][..., list(guesses)]
-            found = super()._step(t, h, y, efforts, lost, watched)
-        return found
+            y[..., list(guesses)] = end[..., list(guesses)]
+            end, stages = super()._step(t, h, y, efforts, lost, watched)
+        return end, stages
 
     def _guards(self, t: float, y: Any, u: Any) -> Any:
         return self._numpy[3](t, y, u)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,77 +16,22 @@ from ..compiler.native import build
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.programs.passes import length, rolled
 from ..compiler.programs.sparse import sparse_jacobian, traced_to_differentiate, zeros
-from .banded import SMALLEST_PIVOT, envelope, ordering, reordered
+from .banded import envelope, ordering, reordered
 from .loop import CompiledSteps, Way
-from .march import REASONS, Ensemble, Settings
-from .print_implicit import ControlFunctions, PhaseFunctions, implicit_source
-from .print_march import Remembers
+from .march import Ensemble, Settings
+from .newton import newton, solve_by_differences
+from .print_implicit import implicit_source
+from .records import Control, ControlFunctions, Memory, Phase, PhaseFunctions, Remembers
 from .samples import Samples
 
-LOOSE, ROUND_OFF, SLOW = 1e-8, 1e-13, 0.1  # as in runtime/newton.h
-SMALL_PART, SMALLEST_PART = 0.1, 1e-6
-ITERATIONS, TRIES = 50, 12  # of Newton's method, for steps of a given length and under error control
+ITERATIONS = 50  # most iterations of Newton's method in steps of a given length
+TRIES = 12  # the same under error control, which takes a shorter step instead
 Solvers = list[tuple[PhaseFunctions, tuple[Callable[..., Any], ...]]]
 Shapes = dict[str, int | Sequence[int]]
+# Derivatives of programs are programs, in which a sum is the call of a function:
 SUM = trace(lambda a, b: a + b, {"a": (), "b": ()}, "sum")
 LONG = 40_000  # operations of the text from which on it is compiled with less effort
 PLAIN = ("-fno-tree-vectorize", "-DLONG_CODE")  # one member: as fast, and a sixth less to compile
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One system of equations within a step: residual(x) = 0 for unknowns x.
-
-    predict   (z, t, h, y, u) -> x, the first guess
-    residual  (x, z, t, h, y, u) -> r, as many as unknowns
-    keep      (x, z, t, h, y, u) -> what is appended to z; default: x
-    linear    whether the residual is affine in x, so that one correction solves it
-    soften    (x, z, t, h, y, u) -> what is added to the diagonal of the Jacobian, and not to the residual, so
-              that equations may depend on each other; default: nothing
-
-    z is what earlier phases of the step have kept, (..,), y the state at its start t, h its length, and u
-    (nodes, dim) the efforts at its nodes. Functions of array operations, which can be traced.
-    """
-
-    predict: Callable[..., Any]
-    residual: Callable[..., Any]
-    keep: Callable[..., Any] = lambda x, z, t, h, y, u: x
-    linear: bool = False
-    soften: Callable[..., Any] | None = None
-
-    def softened(self, *state: Any) -> dict[str, Any]:
-        """The residual, and what is added to the diagonal of its Jacobian."""
-        assert self.soften is not None
-        return {"residual": self.residual(*state), "soften": self.soften(*state)}
-
-
-@dataclass(frozen=True)
-class Control:
-    """What steps under error control need besides, and states within a step.
-
-    order    the power of h that the error estimate goes with
-    phases   equations to be solved for it, after those of the step, whose z they extend
-    error    (z, t, h, y, u, after) -> (e, size), both (k,): the estimate, and the sizes that rtol multiplies;
-             `after` is y at the end of the step
-    between  (s, z, t, h, y, u, after) -> y at t + s h, 0 <= s <= 1
-    """
-
-    order: int
-    phases: Sequence[Phase]
-    error: Callable[..., Any]
-    between: Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """How what a method remembers from step to step, beside the state, is made to fit the next step.
-
-    fit      (y, made, h) -> y, remembered of steps of length `made`, for steps of length h
-    restart  (y, made, t, h, u) -> y, the same where efforts jump at t, to u (nodes, dim) in the next step
-    """
-
-    fit: Callable[..., Any]
-    restart: Callable[..., Any]
 
 
 class ImplicitFlow(CompiledSteps):
@@ -96,18 +40,18 @@ class ImplicitFlow(CompiledSteps):
     phases      the systems that a step solves, in order, each by Newton's method with the Jacobian from the
                 derivatives of its graph
     finish      (z, t, h, y, u) -> y at the end of the step
-    point       length of y, which may hold more than the state: what a method remembers from step to step
+    point       length of y: the state, and the quantities that a method remembers from step to step
     efforts     length of u
     nodes       at which parts of a step u is taken
     tolerance   relative, of each unknown; the default is round-off, which Newton's method reaches with at
                 most one iteration more than it needs for 1e-8
     iterations  of Newton's method, at most
     recipe      a text that determines all this, with which a library of an earlier process is found untraced
-    control     what steps under error control need; None where the method takes no such steps. There rows of
-                the record are states within steps, which do not depend on them, and the last step ends at
-                the last row; otherwise steps end at each row
-    memory      how what y remembers is made to fit steps of another length, or efforts that have jumped; None
-                where it depends on neither
+    control     error estimate and states within steps, for steps under error control; None: the method takes
+                no such steps. Under error control rows of the record are states within steps, steps do not
+                depend on them, and the last step ends at the last row; otherwise steps end at each row
+    memory      how to adapt remembered quantities to steps of another length, and to efforts that have
+                jumped; None where they depend on neither
 
     The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. Equations
     and unknowns are brought into an order in which its entries are near the diagonal, so that factoring it
@@ -128,10 +72,15 @@ class ImplicitFlow(CompiledSteps):
         control: Control | None = None,
         memory: Memory | None = None,
     ) -> None:
-        self.control, self.memory = control, memory
-        self.phases, self.finish, self.point, self.efforts = tuple(phases), finish, point, efforts
+        self.phases = tuple(phases)
+        self.finish = finish
+        self.point = point
+        self.efforts = efforts
         self.nodes = tuple(map(float, nodes))
-        self.tolerance, self.iterations = tolerance, iterations
+        self.tolerance = tolerance
+        self.iterations = iterations
+        self.control = control
+        self.memory = memory
         super().__init__(recipe, self.nodes, tolerance, iterations, control and control.order)
 
     # -- one step, as it reads ----------------------------------------------------------------------------
@@ -146,12 +95,14 @@ class ImplicitFlow(CompiledSteps):
         """
         u = np.zeros(self.efforts) if u is None else np.asarray(u, float)
         u = np.broadcast_to(u, (len(self.nodes), self.efforts))
-        y, z = np.asarray(y, float), np.zeros(0)
+        y = np.asarray(y, float)
+        z = np.zeros(0)
         for phase in self.phases:
             x = solve_by_differences(
                 phase.residual,
                 np.asarray(phase.predict(z, t, h, y, u), float),
                 (z, t, h, y, u),
+                ITERATIONS,
             )
             z = np.concatenate([z, phase.keep(x, z, t, h, y, u)])
         return np.asarray(self.finish(z, t, h, y, u), float)
@@ -168,17 +119,19 @@ class ImplicitFlow(CompiledSteps):
 
     @property
     def _shapes(self) -> Shapes:
-        """Of t, h, y, u."""
+        """Shapes of t, h, y, u, for tracing."""
         return {"t": (), "h": (), "y": self.point, "u": (len(self.nodes), self.efforts)}
 
     def _traced(self, phases: Sequence[Phase], kept: int) -> tuple[tuple[PhaseFunctions, ...], int]:
-        """The phases, traced, and what is kept after them, where so much has been kept before."""
+        """The phases, traced, and the length of z behind them; `kept` is its length in front of them."""
         functions = []
         for phase in phases:
-            before: Shapes = {"z": kept, **self._shapes}
-            predict = traced(phase.predict, before, "predict")
+            state: Shapes = {"z": kept, **self._shapes}
+            predict = traced(phase.predict, state, "predict")
             (x,) = predict.outputs.values()
-            inputs: Shapes = {"x": x.size, **before}
+            inputs: Shapes = {"x": x.size, **state}
+            # The residual is traced alone only where the Jacobian's function has a softened diagonal as well:
+            # otherwise one function serves for both.
             softened = False
             if phase.soften is not None:
                 softened = not zeros(traced(phase.soften, inputs, "soften"))["soften"].all()
@@ -189,9 +142,10 @@ class ImplicitFlow(CompiledSteps):
                 raise IntegrationError(
                     f"a phase has {r.size} equations for {x.size} unknowns; make them as many"
                 )
+            # Long equations become a program of loops, and with them the other functions of the phase.
             long = isinstance(both, Program)
             if long and not isinstance(predict, Program):
-                predict = traced(phase.predict, before, "predict", loops=True)
+                predict = traced(phase.predict, state, "predict", loops=True)
             keep = traced(phase.keep, inputs, "keep", loops=long or None)
             functions.append(_ordered(predict, residual, both, keep, phase.linear))
             (k,) = keep.outputs.values()
@@ -200,10 +154,9 @@ class ImplicitFlow(CompiledSteps):
 
     @cached_property
     def control_functions(self) -> ControlFunctions:
-        """What steps under error control need besides, traced."""
+        """`control`, traced."""
         control = self._controls
-        before = self.functions[1].inputs["z"].size
-        phases, kept = self._traced(control.phases, before)
+        phases, kept = self._traced(control.phases, self.functions[1].inputs["z"].size)
         inputs: Shapes = {"z": kept, **self._shapes, "after": self.point}
         return ControlFunctions(
             phases,
@@ -214,7 +167,7 @@ class ImplicitFlow(CompiledSteps):
 
     @cached_property
     def memory_functions(self) -> Remembers | None:
-        """What makes memory fit, traced."""
+        """`memory`, traced."""
         if self.memory is None:
             return None
         t, h, y, u = self._shapes.items()
@@ -240,8 +193,8 @@ class ImplicitFlow(CompiledSteps):
         )
 
     def _remembers(self, way: Way) -> Remembers | None:
-        found = self.memory_functions if way.remembers else None
-        return found and found._replace(restart=found.restart if way.jumps else None)
+        functions = self.memory_functions if way.remembers else None
+        return functions and functions._replace(restart=functions.restart if way.jumps else None)
 
     def _flags(self, way: Way, lanes: int) -> Sequence[str]:
         phases, finish = self.functions
@@ -256,7 +209,9 @@ class ImplicitFlow(CompiledSteps):
 
     # -- without a compiler -------------------------------------------------------------------------------
 
-    _controlled, _estimated = False, None  # of a call: whether it has error control, and its last estimate
+    # The state of one call: whether it has error control, and z of its last estimate
+    _controlled = False
+    _estimated: Any = None
 
     def _fixed_numpy(self, *arguments: Any) -> None:
         super(ImplicitFlow, self._of_a_call(False))._fixed_numpy(*arguments)
@@ -302,20 +257,22 @@ class ImplicitFlow(CompiledSteps):
         return self._controls.order
 
     def _at_nodes(self, t: float, h: float, y: Any, efforts: Callable[[float], Any]) -> tuple[Any, ...]:
-        """t, h, y and u as the functions of a phase take them."""
-        n, at = len(y), np.stack([efforts(t + c * h) for c in self.nodes], axis=-2)
-        return np.full(n, t), np.full(n, h), y, np.broadcast_to(at, (n, *at.shape[1:]))
+        """t, h, y and u, one of each for every member, as the functions of a phase take them."""
+        n = len(y)
+        u = np.stack([efforts(t + c * h) for c in self.nodes], axis=-2)
+        return np.full(n, t), np.full(n, h), y, np.broadcast_to(u, (n, *u.shape[1:]))
 
     def _fit(
         self, u: Samples, y: Any, made: float, t: float, h: float, efforts: Callable[[float], Any]
     ) -> Any:
         if self.memory is None:
             return y
-        (fit, restart), made_by_all = self._memory_numpy, np.full(len(y), made)
-        times, lengths, _, at = self._at_nodes(t, h, y, efforts)
+        fit, restart = self._memory_numpy
+        last_lengths = np.full(len(y), made)
+        times, lengths, _, at_nodes = self._at_nodes(t, h, y, efforts)
         if u.jumps(t):
-            return restart(y, made_by_all, times, lengths, at)
-        return y if made == h else fit(y, made_by_all, lengths)
+            return restart(y, last_lengths, times, lengths, at_nodes)
+        return y if made == h else fit(y, last_lengths, lengths)
 
     def _step(
         self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
@@ -343,10 +300,10 @@ class ImplicitFlow(CompiledSteps):
         return between(np.full(1, s), self._estimated, *self._at_nodes(t, h, y, efforts), after)
 
     def _kept(self, phases: Solvers, z: Any, arguments: tuple[Any, ...], lost: Any) -> Any:
-        """z, with what these phases keep."""
+        """z, extended by these phases, each of which is solved in turn."""
         for phase, functions in phases:
             x = functions[0](z, *arguments)
-            self._newton_numpy(phase, functions, x, z, arguments, lost, self._tries)
+            newton(phase, functions[1:3], x, z, arguments, lost, self.tolerance, self._tries)
             z = np.concatenate([z, functions[3](x, z, *arguments)], axis=-1)
         return z
 
@@ -359,58 +316,8 @@ class ImplicitFlow(CompiledSteps):
         functions  predict, residual, both and keep of the phase, over arrays
         """
         x = functions[0](z, *arguments)
-        self._newton_numpy(phase, functions, x, z, arguments, lost, self.iterations)
+        newton(phase, functions[1:3], x, z, arguments, lost, self.tolerance, self.iterations)
         return x
-
-    def _newton_numpy(
-        self, phase: PhaseFunctions, functions: tuple[Callable[..., Any], ...], x: Any, z: Any,
-        arguments: tuple[Any, ...], lost: Any, iterations: int,
-    ) -> None:  # fmt: skip
-        """The function `newton` of runtime/implicit.h; x and lost change in place."""
-        _, residual, both, _ = functions
-        if not x.shape[-1]:
-            return
-        rows, columns = np.array(phase.places).T
-        active, fresh, linear = lost == 0, True, phase.linear
-        before, part = np.full(len(x), np.inf), np.ones(len(x))
-        inverse, base, direction = np.zeros((*x.shape, x.shape[-1])), x.copy(), np.zeros_like(x)
-        for k in range(1 if linear else iterations):
-            if not active.any():
-                return
-            fresh_now = fresh
-            if fresh:
-                r, values = both(x, z, *arguments)
-                D = np.zeros_like(inverse)
-                D[:, rows, columns] = values
-                bad = active & ~(np.isfinite(r).all(axis=-1) & np.isfinite(D).all(axis=(-1, -2)))
-                lost[bad], active = 1, active & ~bad
-                inverse, regular = _inverses(D, active)
-                lost[active & ~regular], active = 2, active & regular
-            else:
-                r = residual(x, z, *arguments)
-            correction = (inverse @ r[..., None])[..., 0]
-            size = np.abs(x)
-            norm = (np.abs(correction) / (1 + size)).max(axis=-1)
-            with np.errstate(invalid="ignore"):  # 0 / 0 of members that are there
-                rate = norm / before
-            done, worse = (norm == 0) | linear, np.zeros(len(x), bool)
-            if k:
-                bound = self.tolerance * (size + size.max(axis=-1, keepdims=True) / 1024)
-                done |= (rate < 0.5) & (rate[:, None] * np.abs(correction) <= bound).all(axis=-1)
-                done |= (rate > 0.25) & (norm <= (LOOSE if fresh_now else ROUND_OFF))
-                if not fresh_now:
-                    shorter = (norm <= (1 - 0.25 * part) * before) | (norm <= LOOSE)
-                    worse = active & ~(done | shorter | ((part < SMALL_PART) & np.isfinite(norm)))
-            part = np.where(worse, 0.5 * part, 1.0)
-            stuck = worse & (part < SMALLEST_PART)
-            lost[stuck], active = 1, active & ~stuck
-            base = np.where(worse[:, None], base, x)
-            direction = np.where(worse[:, None], direction, correction)
-            x[active] = (base - part[:, None] * direction)[active]
-            before = np.where(worse, before, norm)
-            active &= ~done
-            fresh = k > 0 and not (active & worse).any() and bool((active & (rate > SLOW)).any())
-        lost[active] = 3
 
 
 def _compiled(phases: Sequence[PhaseFunctions]) -> Solvers:
@@ -426,16 +333,19 @@ def _ordered(
     keep: Function | Program,
     linear: bool,
 ) -> PhaseFunctions:
-    """A phase with its Jacobian, unknowns and equations in an order in which that is cheap to factor.
+    """A phase with its Jacobian, its unknowns and equations in an order in which that is cheap to factor.
 
-    softened  the residual, perhaps with "soften" of `Phase`
+    softened  the residual, with a second output "soften" where the phase has that
     """
-    (x,), (r,) = predict.outputs.values(), residual.outputs.values()
+    (x,) = predict.outputs.values()
+    (r,) = residual.outputs.values()
     places, both = sparse_jacobian(softened, "x")
     values = both.outputs["values"]
     if "soften" in softened.outputs:
         rows = np.flatnonzero(~zeros(softened)["soften"]).tolist()
         places, values = _with_diagonal(both, places, rows)
+    # Unknowns and equations move alike, so that the diagonal stays where it is. Entries are sorted by rows,
+    # as the elimination in C reads them.
     order = ordering(x.size, places)
     moved = reordered(places, order)
     row_by_row = np.lexsort(moved.T[::-1])
@@ -455,56 +365,19 @@ def _with_diagonal(
     both: Function | Program, places: list[tuple[int, int]], rows: Sequence[int]
 ) -> tuple[list[tuple[int, int]], Any]:
     """The places and values of a Jacobian with "soften" on its diagonal, in these rows."""
-    values, added = both.outputs["values"].copy(), both.outputs["soften"]
-    at = {place: k for k, place in enumerate(places)}
-    there = [i for i in rows if (i, i) in at]
-    if there:
-        diagonal = [at[i, i] for i in there]
-        total = (values[diagonal], added[there])
-        values[diagonal] = both.apply(SUM, *total) if isinstance(both, Program) else np.add(*total)
-    new = [i for i in rows if (i, i) not in at]
+    values = both.outputs["values"].copy()
+    added = both.outputs["soften"]
+    position = {place: k for k, place in enumerate(places)}
+    # entries that the Jacobian has on its diagonal become sums, others are appended
+    present = [i for i in rows if (i, i) in position]
+    if present:
+        diagonal = [position[i, i] for i in present]
+        terms = (values[diagonal], added[present])
+        values[diagonal] = both.apply(SUM, *terms) if isinstance(both, Program) else np.add(*terms)
+    new = [i for i in rows if (i, i) not in position]
     return [*places, *((i, i) for i in new)], np.concatenate([values, added[new]])
 
 
 def _in_order(function: Function | Program, order: Sequence[int]) -> dict[str, Any]:
     """The inputs, with the unknowns in this order."""
     return {**function.inputs, "x": function.inputs["x"][order]}
-
-
-def _inverses(D: Any, wanted: Any) -> tuple[Any, Any]:
-    """The inverses of the matrices that are wanted (zero for others), and which are not singular."""
-    inverse, regular = np.zeros_like(D), np.zeros(len(D), bool)
-    for i in np.flatnonzero(wanted):
-        scale = np.abs(D[i]).max(axis=-1, initial=0.0)
-        scaled = D[i] / scale[:, None]
-        if np.isfinite(scaled).all() and np.linalg.cond(scaled) < 1 / SMALLEST_PIVOT:
-            inverse[i], regular[i] = np.linalg.inv(scaled) / scale, True
-    return inverse, regular
-
-
-def solve_by_differences(residual: Callable[..., Any], x: Any, rest: tuple[Any, ...]) -> np.ndarray:
-    """x with residual(x, *rest) = 0, by Newton's method, until corrections stop to shrink.
-
-    Derivatives are central differences.
-
-    Errors: IntegrationError where it does not converge.
-    """
-    before = np.inf
-    if not x.size:
-        return np.asarray(x)
-    for _ in range(ITERATIONS):
-        d = 1e-5 * (1 + np.abs(x))
-        columns = [(residual(x + e, *rest) - residual(x - e, *rest)) / (2 * e.max()) for e in np.diag(d)]
-        r = residual(x, *rest)
-        try:
-            dx = np.linalg.solve(np.stack(columns, axis=-1), r)
-        except np.linalg.LinAlgError:
-            raise IntegrationError(REASONS[2]) from None
-        norm = np.max(np.abs(dx) / (1 + np.abs(x)))
-        if not np.isfinite(norm):
-            raise IntegrationError(f"{REASONS[1]}: in the equations of a step")
-        x = x - dx
-        if norm == 0 or (norm <= LOOSE and norm > 0.25 * before):
-            return x
-        before = norm
-    raise IntegrationError(REASONS[3])

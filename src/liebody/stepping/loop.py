@@ -13,7 +13,7 @@ from ..base.interrupts import CaughtSignals
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
 from .march import Ensemble, Settings, Steps
-from .print_march import Guards
+from .records import Guards
 from .samples import Samples
 from .singular import Nearest
 
@@ -41,7 +41,7 @@ class _March(ctypes.Structure):
 
 
 def _place(array: Any) -> int:
-    """Where the first entry is; a third of the time of `array.ctypes.data`."""
+    """Address of the first entry, in a third of the time of `array.ctypes.data`."""
     return ctypes.addressof(ctypes.c_char.from_buffer(array))
 
 
@@ -58,12 +58,16 @@ class Course:
         record = kept[0]
         self.taken = ctypes.c_int64()
         self._kept = _Record(_place(record), record.shape[1], *map(_place, kept[1:]))
-        address, self._alive = ctypes.addressof, (y, efforts, kept)
+        # C holds addresses only: these arrays must live as long as the call may be made
+        self._alive = (y, efforts, kept)
+        address = ctypes.addressof
         self._in_c = _Course(
             len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.taken),
             signals,
         )  # fmt: skip
-        self._function, self._pointer, self._set = function, ctypes.byref(self._in_c), (1, 1, 0)
+        self._function = function
+        self._pointer = ctypes.byref(self._in_c)
+        self._set = (1, 1, 0)  # steps, every and row in the structure
 
     def __call__(self, t: float, steps: int, every: int, row: int) -> None:
         """`steps` steps from t; every `every`-th state is kept, from this row of the record on."""
@@ -79,25 +83,26 @@ class Course:
 class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
-    libraries  those that have the loop
-    name       what they call it: `march`, or `fixed_steps`, with a number where several methods share them
+    libraries  the libraries that contain the loop
+    name       its name there: `march`, or `fixed_steps`, with a number where several methods share a library
     """
 
     def __init__(self, libraries: Libraries, name: str) -> None:
-        self.libraries, self.name = libraries, name
+        self.libraries = libraries
+        self.name = name
 
     def _for(self, members: int) -> Any:
         """The library for so many members; None without a compiler."""
         return self.libraries.over(members >= FEW_MEMBERS)
 
     def is_compiled(self, members: int) -> bool:
-        """Whether a library for so many members is there, made if need be; False without a compiler."""
+        """Whether a library for so many members exists, after compiling it; False without a compiler."""
         return self._for(members) is not None
 
     def course(
         self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
     ) -> Course:
-        """Steps of these arrays, which stay where they are, to be taken as often as wanted."""
+        """A call for steps of these arrays, which must stay where they are; it can be made repeatedly."""
         function = getattr(self._for(len(y)), self.name)
         return Course(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
 
@@ -107,12 +112,14 @@ class CompiledLoop:
     ) -> None:  # fmt: skip
         """`fixed_steps` of runtime/march.h.
 
-        What a handler of a signal raises ends it. A KeyboardInterrupt has the time of the states as its
-        `reached`; None if they are at several times.
+        An exception in the handler of a signal ends it. A KeyboardInterrupt has an attribute `reached`: the
+        time of the states, or None if members are at several times.
         """
         n = len(y)
         if not n:
             return
+        # A share of the members for each thread, in whole vectors of lanes: then results do not depend on the
+        # number of threads.
         function = getattr(self._for(n), self.name)
         size = -(-n // max(threads, 1))
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
@@ -122,8 +129,8 @@ class CompiledLoop:
             address = signals.address if signals else None
             arrays = y, record, failed, losses, nearest.rows
             for start in range(0, n, size):
-                own = [x[start : start + size] for x in arrays] if size < n else arrays
-                shares.append(Course(function, own[0], u.in_c(start), h, own[1:], address))
+                share = [x[start : start + size] for x in arrays] if size < n else arrays
+                shares.append(Course(function, share[0], u.in_c(start), h, share[1:], address))
             if len(shares) < 2:
                 shares[0](t, steps, every, row)
             else:
@@ -132,6 +139,7 @@ class CompiledLoop:
             if signals:
                 signals.raise_caught()
         except KeyboardInterrupt as stop:
+            # shares may have been stopped after different numbers of steps
             taken = {share.taken.value for share in shares}
             stop.reached = t + taken.pop() * h if len(taken) == 1 and min(taken) >= 0 else None  # type: ignore[attr-defined]
             raise
@@ -139,21 +147,24 @@ class CompiledLoop:
     def march(self, m: Ensemble, u: Samples, until: int, settings: Settings, threads: int) -> None:
         """`march` of runtime/march.h."""
         n = len(m.y)
-        library, p = self._for(n), ctypes.c_void_p
-        logs, queue = np.zeros(n, LOG), ctypes.c_int64(0)
+        library = self._for(n)
+        # Threads take members from one queue, because members differ in the steps they need. C grows a log of
+        # events for each member; `drain` copies them out and frees them, also after an exception.
+        logs = np.zeros(n, LOG)
+        queue = ctypes.c_int64(0)
         arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
         fields = (
             n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
             settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
             settings.least, settings.limit, settings.most,
         )  # fmt: skip
-        given = u.in_c()
+        samples = u.in_c()
         try:
             signals = CaughtSignals.of_this_thread(waits=threads > 1)
             control = _March(*fields, signals and signals.address)
 
             def go(_: int) -> None:
-                _succeeded(library.march(ctypes.byref(control), ctypes.byref(given)))
+                _succeeded(library.march(ctypes.byref(control), ctypes.byref(samples)))
 
             if threads == 1:
                 go(0)
@@ -166,14 +177,15 @@ class CompiledLoop:
             raise
         finally:
             entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
-            library.drain(ctypes.c_int64(n), p(logs.ctypes.data), p(entries.ctypes.data))
+            addresses = (ctypes.c_void_p(logs.ctypes.data), ctypes.c_void_p(entries.ctypes.data))
+            library.drain(ctypes.c_int64(n), *addresses)
         if len(entries):
             for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
                 m.keep(i, new)
 
 
 def _succeeded(code: int) -> None:
-    """Raise for what the loops in C return."""
+    """Raise the error that the result of a loop in C stands for; zero is success."""
     if code < 0:
         raise MemoryError(MEMORY)
     if code > 0:
@@ -181,13 +193,13 @@ def _succeeded(code: int) -> None:
 
 
 class Way(NamedTuple):
-    """What a loop is made for.
+    """The kind of a loop: each kind is compiled separately, so that it contains only what it needs.
 
-    march       whether lanes march on their own
+    march       whether lanes march independently
     controlled  under error control
-    remembers   whether what the method remembers has to fit steps of different lengths
-    jumps       whether it has to fit efforts that jump
-    careful     whether it has the functions for steps that are taken carefully (`watch`)
+    remembers   whether remembered quantities are adapted to steps of different lengths
+    jumps       whether they are adapted to efforts that jump
+    careful     whether it has the functions for careful steps (`watch`)
     """
 
     march: bool = False
@@ -198,39 +210,41 @@ class Way(NamedTuple):
 
     @property
     def name(self) -> str:
-        """That of the loop in C."""
+        """Name of the loop in C."""
         return "march" if self.march else "fixed_steps"
 
 
 class CompiledSteps(Steps):
     """A method's steps in loops that are compiled when they are needed; without a compiler they run in NumPy.
 
-    A subclass has `functions`, `_source`, and what else of a loop is its own.
+    A subclass overrides `functions` and `_source`, and the members of `Steps` for NumPy.
 
-    recipe    a text that determines what is traced, with which a library of an earlier process is found
-              untraced; None where users' own code takes part
-    settings  what determines the source beside the recipe
+    recipe    a text that determines the traced functions, with which a library of an earlier process is found
+              without tracing; None where users' code takes part
+    settings  further values that determine the source
+    loops     the loops that have been asked for, each made when it is called first
     """
 
     called: Callable[[float, Any], Any] | None = None
     """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
     is_careful = False
-    """Whether loops are made with the functions for careful steps"""
+    """Whether loops are compiled with the functions for careful steps"""
     memory: Any = None
-    """How what the method remembers is made to fit the next step; None where that depends on nothing"""
+    """How remembered quantities are adapted to the next step; None where they need no adapting"""
 
     def __init__(self, recipe: str | None, *settings: Any) -> None:
-        self._recipe, self._settings = recipe, settings
-        self._loops: dict[Way, CompiledLoop] = {}
+        self.recipe = recipe
+        self.settings = settings
+        self.loops: dict[Way, CompiledLoop] = {}
 
     @property
     def identity(self) -> tuple[str | None, str]:
         """The recipe and the settings: two flows that differ in them take other steps."""
-        return self._recipe, repr(self._settings)
+        return self.recipe, repr(self.settings)
 
     @property
     def functions(self) -> Any:
-        """What a step is made of, traced."""
+        """The functions of a step, traced."""
         raise NotImplementedError
 
     def _source(self, way: Way, lanes: int) -> str:
@@ -238,7 +252,7 @@ class CompiledSteps(Steps):
         raise NotImplementedError
 
     def _flags(self, way: Way, lanes: int) -> Sequence[str]:
-        """Options of the compiler for it."""
+        """Options of the compiler for such a loop."""
         return build.FLAGS
 
     def source(self, lanes: int = 1) -> str:
@@ -249,22 +263,25 @@ class CompiledSteps(Steps):
         """The same flow, with guards whose events its march locates."""
         self.functions  # noqa: B018 - traced once for both
         other = copy.copy(self)
-        other.guards, other._recipe, other._loops = guards, None, {}
+        other.guards = guards
+        other.recipe = None
+        other.loops = {}
         return other
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:
         """The loop for these efforts, which is made once."""
+        # the kind of loop follows from the efforts: constant ones neither jump nor divide steps
         way = Way(march, controlled, careful=self.is_careful)
         if self.memory is not None:
             way = way._replace(remembers=march or not u.constant, jumps=not u.constant and not u.linear)
-        if way not in self._loops:
+        if way not in self.loops:
 
             def source(lanes: int) -> build.Source:
                 return build.Source([self._source(way, lanes)], self._flags(way, lanes))
 
-            recipe = [self._recipe, repr(self._settings), repr(way)] if self._recipe else []
-            return self._loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
-        return self._loops[way]
+            recipe = [self.recipe, repr(self.settings), repr(way)] if self.recipe else []
+            return self.loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+        return self.loops[way]
 
     def steps(
         self, y: Any, u: Any, t: float, h: float, steps: int, every: int, record: Any, row: int, failed: Any,
@@ -275,12 +292,13 @@ class CompiledSteps(Steps):
         u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
                 parts, which end there
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
-        failed  (n,) integers: 1 + the row at which a member was found not finite, left alone otherwise
-        losses  (n, 2): of members whose equations cannot be solved, which are NaN from there on while others
-                go on, the time at the start of that step, and the reason (`REASONS`)
+        failed  (n,) integers: 1 + the row from which on a member is not finite; unchanged for the others
+        losses  (n, 2): for members whose equations cannot be solved, the time at the start of that step, and
+                the reason (`REASONS`). Such members are NaN from there on, while others go on
         nearest where the members came closest to dependent constraints, kept from call to call
         """
-        u, losses = Samples.of(u), np.zeros((len(y), 2)) if losses is None else losses
+        u = Samples.of(u)
+        losses = np.zeros((len(y), 2)) if losses is None else losses
         nearest = nearest or Nearest.of(*y.shape)
         arguments = (y, u, t, h, steps, every, record, row, failed, losses, nearest)
         if self.called is not None or not self._loop(u).is_compiled(len(y)):
@@ -291,9 +309,11 @@ class CompiledSteps(Steps):
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         """Advance members until the rows of their record before `until` are known; locate events of guards.
 
-        Steps are chosen by the error control, or of the length that the members begin with; u as in `steps`.
+        Error control chooses the steps, or they have the length that the members begin with; u as in `steps`.
         """
-        m, u, controlled = members, Samples.of(u), settings.controlled
+        m = members
+        u = Samples.of(u)
+        controlled = settings.controlled
         if not self._loop(u, True, controlled).is_compiled(len(m.y)):
             self._march_numpy(m, u, until, settings)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -13,72 +13,8 @@ from ..compiler.graph.graph import live
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
-from .print_march import Guards, Marching, opening, settings
-
-Path = tuple[int, Sequence[Sequence[tuple[int, float]]]]
-
-
-class Coefficients(NamedTuple):
-    """What a step has to know of its explicit method.
-
-    paths   for each stage, and at last for the result: the stage it starts from, and exponents in units of
-            the step, each as pairs (stage, coefficient)
-    c       nodes, the times of the stages in units of the step
-    pulled  whether velocities are pulled back to the algebra; others compose exponentials of velocities
-            themselves
-    error   b minus the embedded weights, as pairs (stage, weight), whose defect is of order `error_order` in
-            the step; without them a step under error control is never accepted
-    """
-
-    paths: Sequence[Path]
-    c: Sequence[float]
-    pulled: bool
-    error: Sequence[tuple[int, float]] = ()
-    error_order: int = 1
-
-
-class FlowFunctions(NamedTuple):
-    """The functions of a flow, traced."""
-
-    field: Function | Program
-    """(t, y, u) -> f"""
-    advance: Function | Program
-    """(y, psi) -> z"""
-    pull: Function | Program | None
-    """(psi, f) -> k"""
-    settle: Function | Program | None = None
-    """(t, y, u) -> z, what follows a step that is kept"""
-
-
-Careful = Sequence[Function | Program | None]
-"""field and settle of steps that are taken carefully, each None where the ordinary one does."""
-
-
-class Repeats(NamedTuple):
-    """A step that is taken anew, from what it found, until that is good enough in all lanes.
-
-    guesses    entries of the state that a step starts its search from, and replaces by what it finds
-    defect     the entry that says how far that is from what it should be
-    tolerance  of the defect; lanes that have reached it keep their result
-    most       how often at most, beside the first time
-    """
-
-    guesses: tuple[int, ...]
-    defect: int
-    tolerance: float
-    most: int
-
-
-class HybridFunctions(NamedTuple):
-    """The functions of a system with events, traced; as in `HybridFlow`."""
-
-    field: Function | Program
-    advance: Function
-    pull: Function | None
-    guards: Function
-    look: Function
-    after: Function
-    directions: Sequence[int]
+from .print_march import opening, settings
+from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Repeats
 
 
 def explicit_source(
@@ -91,14 +27,15 @@ def explicit_source(
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
-    rigid    how many entries of the algebra have size 1 in the error control
-    careful  () or functions for steps that are taken carefully, where constraints are watched
-             (runtime/watch.h): then `settle`, or without it `field`, has a second result
+    rigid    number of entries of the algebra that have size 1 in the error control
+    careful  functions for careful steps, or () without them, where constraints are watched (runtime/watch.h):
+             then `settle`, or without it `field`, has a second result. None: nothing is watched
 
-    Of a sequence of methods the loops are called `fixed_steps_0`, `fixed_steps_1`, ...
+    Several methods share one unit, in loops `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
+    # the functions by their names in runtime/explicit.h or, where constraints are watched, in watch.h
     named: dict[str, Function | Program | None] = parts._asdict()
     if careful is not None:
         named |= {"settle": None, "after": parts.settle}
@@ -107,6 +44,8 @@ def explicit_source(
         text += callable_over_lanes(function, name) if function else []
     if marching and marching.guards:
         text += callable_over_lanes(marching.guards.function, "guards")
+    # Each method includes the loop once more. Where several do, its names get a number, and its macros are
+    # undefined behind it.
     alone = isinstance(methods, Coefficients)
     for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
         body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", careful, parts.settle is not None)
@@ -124,6 +63,8 @@ def hybrid_source(
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()
+    # In C a state is a moving part x and a memory m, which stages need not copy. The traced functions take
+    # both joined, so they are traced again as functions of the two.
     memory = memory_of(parts.advance)
     x: dict[str, int | Sequence[int]] = {"x": y.size - memory}
     apart: dict[str, int | Sequence[int]] = {"t": (), **x, "m": memory, "u": u.size}
@@ -134,13 +75,14 @@ def hybrid_source(
     def advanced(x: Any, psi: Any) -> Any:
         return parts.advance(np.concatenate([np.zeros(memory), x]), psi)[memory:]
 
-    def found_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
+    def guards_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
         return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
 
     field: Function | Program
     if isinstance(parts.field, Program):
-        t, at, given = parts.field.inputs.values()
-        inputs = {"t": t, "x": at[memory:], "m": at[:memory], "u": given}
+        # a program is not traced again: its inputs are renamed
+        t, state, parameters = parts.field.inputs.values()
+        inputs = {"t": t, "x": state[memory:], "m": state[:memory], "u": parameters}
         field = parts.field.over(inputs, parts.field.outputs)
     else:
         field = trace(joined(parts.field), apart, "field")
@@ -149,7 +91,7 @@ def hybrid_source(
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
         "pull": parts.pull,
         "look": trace(joined(parts.look), apart, "look"),
-        "after": trace(found_and_after, {**apart, "e": g.size}, "after"),
+        "after": trace(guards_and_after, {**apart, "e": g.size}, "after"),
     }
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
@@ -163,7 +105,7 @@ OF_A_METHOD = (
     "Work", "open_work", "close_work", "stages", "error", "step", "complete", "nodes", "sample_nodes",
     "fixed_steps",
 )  # fmt: skip
-"""What each method has of its own."""
+"""Names in runtime/explicit.h and runtime/march.h that depend on the method."""
 
 
 def _sizes(memory: int, point: int, algebra: int, efforts: int, rigid: int) -> str:
@@ -178,52 +120,69 @@ def _loop(
     points: int,
     algebra: int,
     lanes: int,
-    given: str,
+    others: str,
     careful: Careful | None = None,
     projected: bool = False,
     repeats: Repeats | None = None,
 ) -> list[str]:
-    """The loop of one method; the field takes what is `given` behind time and point."""
-    stages, end = len(method.c), [1.0]
+    """The loop of one method.
+
+    points  number of vectors for points in the arrays of a step
+    others  the arguments of the field behind time and point, in C
+    """
+    stages = len(method.c)
     terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
-    entries, own = points + (stages + 2) * algebra, {"STAGES": stages, "ERROR_ORDER": method.error_order}
-    own |= {"WATCHED": careful is not None, "PROJECTED": projected, "REPEATS": repeats.most if repeats else 0}
-    which, watch = [""], []
+    entries = points + (stages + 2) * algebra
+    macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
+    macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
+    macros["REPEATS"] = repeats.most if repeats else 0
+    which = [""]
+    watch = []
     if repeats is not None:
-        own["DEFECT"] = repeats.defect
+        macros["DEFECT"] = repeats.defect
         watch = [
             constant_table("int", "guesses", repeats.guesses),
             f"static const double tolerance = {literal(repeats.tolerance)};",
         ]
     if careful is not None:
-        own |= {"CAREFUL": bool(careful)}
+        # Stages are printed twice, for ordinary and for careful steps. Where a careful function is the
+        # ordinary one, its name is a macro.
+        macros |= {"CAREFUL": bool(careful)}
         which = ["ordinary_", "careful_"] if careful else ["ordinary_"]
         ordinary = [name for name, f in zip(("field", "after"), careful) if f is None]
         watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
     return [
-        *settings(marching, [*method.c, *end], entries, lanes, None, ALL_NODES=0, **own),
+        *settings(marching, [*method.c, 1.0], entries, lanes, None, ALL_NODES=0, **macros),
         *watch,
         c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
-        *(_stages(method, given, name) for name in which),
+        *(_stages(method, others, name) for name in which),
         runtime("explicit.h"),
         runtime("march.h"),
     ]
 
 
-def _stages(method: Coefficients, given: str, which: str) -> str:
+def _stages(method: Coefficients, arguments: str, which: str) -> str:
     """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
 
     which  "ordinary_" or "careful_", where constraints are watched, or ""
     """
     first, others = (f"{which}velocity_at_start", f"{which}velocity") if which else ("field", "field")
     behind = ", watch" if which else ""
-    paths, c = method.paths, method.c
+    paths = method.paths
+    c = method.c
+    # Only points from which a later stage starts are kept; all others share the array z.
     starts = {start for start, _ in paths if start}
     lines = ["T now = t;", "LOCAL T z[MOVING], here[MOVING], there[MOVING], f[ALGEBRA], psi[ALGEBRA];"]
-    lines += [*(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)), f"{first}(&now, x, {given}{behind}, k);"]
+    lines += [
+        *(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)),
+        f"{first}(&now, x, {arguments}{behind}, k);",
+    ]
     for i, (start, exponents) in enumerate(paths[1:], start=1):
-        point, last = f"z{start}" if start else "x", i == len(c)
+        point = f"z{start}" if start else "x"
+        last = i == len(c)
         end = "next" if last else f"z{i}" if i in starts else "z"
+        # One exponential after the other; between them the point alternates between two arrays, because
+        # `advance` must not read where it writes.
         for row in exponents:
             to = end if row is exponents[-1] else "there" if point == "here" else "here"
             terms = " + ".join(f"{literal(float(a))} * k[{j} * ALGEBRA + i]" for j, a in row)
@@ -231,12 +190,13 @@ def _stages(method: Coefficients, given: str, which: str) -> str:
             lines.append(f"advance({point}, psi, {to});")
             point = to
         if not last:
-            slope, at = f"k + {i} * ALGEBRA", f"{given} + {i} * apart"
+            slope = f"k + {i} * ALGEBRA"
+            efforts = f"{arguments} + {i} * apart"
             lines.append(f"now = t + {literal(float(c[i]))} * h;")
             lines += (
-                [f"{others}(&now, {end}, {at}{behind}, f);", f"pull(psi, f, {slope});"]
+                [f"{others}(&now, {end}, {efforts}{behind}, f);", f"pull(psi, f, {slope});"]
                 if method.pulled
-                else [f"{others}(&now, {end}, {at}{behind}, {slope});"]
+                else [f"{others}(&now, {end}, {efforts}{behind}, {slope});"]
             )
     takes = "Watch *watch" if which else "const T *m"
     head = (
@@ -247,7 +207,7 @@ def _stages(method: Coefficients, given: str, which: str) -> str:
 
 
 def memory_of(advance: Function) -> int:
-    """How many entries at the head of a state stay as they are within steps, and have no part in them."""
+    """Number of entries at the head of a state that `advance` returns unchanged and uses nowhere else."""
     y, _ = advance.inputs.values()
     (z,) = advance.outputs.values()
     kept = next((i for i in range(y.size) if z[i] is not y[i]), y.size)

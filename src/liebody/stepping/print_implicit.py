@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ..compiler import Function, Program
 from ..compiler.printers.c import c_function, constant_table, enumeration, literal, over_lanes
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
 from ..compiler.runtime import runtime
-from .banded import Envelope
-from .print_march import Guards, Marching, Remembers, opening, remembering, settings
-
-
-class PhaseFunctions(NamedTuple):
-    """One phase of a step, traced; arguments are named as in runtime/implicit.h."""
-
-    predict: Function | Program
-    """(z, t, h, y, u) -> x"""
-    residual: Function | Program
-    """(x, z, t, h, y, u) -> r"""
-    both: Function | Program
-    """(x, z, t, h, y, u) -> r, entries of dr/dx that are not zero"""
-    places: list[tuple[int, int]]
-    """Row and column of these entries"""
-    bounds: Envelope
-    """of dr/dx"""
-    keep: Function | Program
-    """(x, z, t, h, y, u) -> what is appended to z"""
-    linear: bool
-
-
-class ControlFunctions(NamedTuple):
-    """What steps under error control need besides, traced: a `stepping.implicit.Control`."""
-
-    phases: tuple[PhaseFunctions, ...]
-    error: Function | Program
-    between: Function | Program
-    order: int
+from .print_march import opening, remembering, settings
+from .records import ControlFunctions, Guards, Marching, PhaseFunctions, Remembers
 
 
 def implicit_source(
@@ -59,12 +31,13 @@ def implicit_source(
     nodes       at which parts of a step the efforts u (nodes, dim) are taken
     tolerance   of each unknown, relative
     iterations  of Newton's method, at most
-    control     what steps under error control need besides
-    memory      how what the method remembers is made to fit the next step; None where it need not be
-    guards      of a march, whose events are located; without `control` its steps are of one length
+    control     error estimate and states within a step, for steps under error control
+    memory      how remembered quantities are adapted to the next step; None where they need no adapting
+    guards      of a march, whose events are located; without `control` its steps have one length
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
+    # The functions of all phases, numbered through. Linear phases need no residual without the Jacobian.
     text = opening(lanes)
     for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
@@ -74,6 +47,8 @@ def implicit_source(
         text += callable_over_lanes(rolled(control.error), "error")
         text += callable_over_lanes(rolled(control.between), "between")
         kept = control.error.inputs["z"]
+    # Work arrays are shared by all phases, so they have the size of the largest one: of its factors with four
+    # vectors (residual, scale, base, direction), and of the entries of its Jacobian.
     sizes = {
         "POINT": y.size,
         "EFFORTS": u.shape[1],
@@ -89,7 +64,8 @@ def implicit_source(
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
     text += [enumeration(sizes), f"#define TOLERANCE {literal(float(tolerance))}"]
-    controlled, marching = control is not None, None
+    controlled = control is not None
+    marching = None
     if controlled or guards:
         marching = Marching(controlled, dense=controlled, guards=guards)
     if guards:
@@ -108,7 +84,11 @@ def _size(phase: PhaseFunctions) -> int:
 
 
 def _phases(name: str, phases: Sequence[PhaseFunctions], number: int, kept: int) -> str:
-    """The function `name` in C: these phases, counted from `number` on, after which so much has been kept."""
+    """The function `name` in C, which solves these phases.
+
+    number  number of the first phase
+    kept    length of z in front of them
+    """
     tables: list[str] = []
     lines = []
     for p, phase in enumerate(phases, start=number):

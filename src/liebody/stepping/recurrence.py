@@ -1,4 +1,4 @@
-"""Linear recurrences x_(k+1) = M_k x_k + b_k, compiled: the march, with a step that is this map."""
+"""Linear recurrences x_(k+1) = M_k x_k + b_k, compiled: a flow whose step is this map."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiler import trace
 from .flow import Flow
-from .print_explicit import Coefficients
+from .records import Coefficients
 from .samples import Samples
 
 LONGEST = 40  # entries of x up to which the map is a straight line in C
@@ -24,21 +24,22 @@ def recurrence(M: Any, b: Any, x: Any) -> np.ndarray:
     x  x_0, (n, size)
     """
     n, steps, size = b.shape
-    found = np.empty((n, steps + 1, size))
-    found[:, 0] = x
+    states = np.empty((n, steps + 1, size))
+    states[:, 0] = x
     if size > LONGEST:
         for k in range(steps):
-            found[:, k + 1] = (M[:, k] @ found[:, k, :, None])[..., 0] + b[:, k]
-    elif found[:, 1:].size:
+            states[:, k + 1] = (M[:, k] @ states[:, k, :, None])[..., 0] + b[:, k]
+    elif states[:, 1:].size:
+        # M_k and b_k are the efforts of step k: samples that are held, one for each step of length 1
         table = np.concatenate([b, M.reshape(n, steps, size * size)], axis=-1)
         failed = np.zeros(n, np.int64)
-        _flow(size).steps(found[:, 0].copy(), Samples(table), 0.0, 1.0, steps, 1, found, 1, failed)
-    return found
+        _flow(size).steps(states[:, 0].copy(), Samples(table), 0.0, 1.0, steps, 1, states, 1, failed)
+    return states
 
 
 @cache
 def _flow(size: int) -> Flow:
-    """Steps of length 1 that take a state to the map of it; the map stands in samples, held for a step."""
+    """Steps of length 1 that apply the map u = (b, M) to the state."""
 
     def mapped(t: Any, y: Any, u: Any) -> Any:
         return u[size:].reshape(size, size) @ y + u[:size]

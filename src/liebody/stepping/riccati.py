@@ -1,4 +1,4 @@
-"""The passes of differential dynamic programming over a trajectory: compiled, or in NumPy."""
+"""The forward and backward passes of differential dynamic programming, compiled or in NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZERO_SLOPE = 1e-12  # in units of the largest entry of the linear term
 
 
 class ShootingFunctions(NamedTuple):
-    """What a forward pass calls, traced; d are tangents of states, p parameters of a knot."""
+    """The functions of a forward pass, traced; d are tangents of states, p parameters of a knot."""
 
     difference: Function | Program
     """(a, b) -> d, with a exp(d) = b"""
@@ -53,27 +53,41 @@ class Sizes(NamedTuple):
 
 
 class Workspace:
-    """The arrays of a trajectory of N knots: those that passes read, and what they write.
+    """The arrays that passes over a trajectory of N knots read and write.
 
-    models  of each knot, in a row: its gap (n,), from x_(k+1) to the end of the step; cost (1,); and what
-            `packing` makes the others of, rows of n + m numbers: n of the derivative F of the step, the one
-            of g, and those of H of the cost
-    end     of the last state: cost, g (n,) and H (n, n)
-    slopes  of the cost to go by the state behind each knot, (N, n), as the last backward pass has found them
+    models  a row for each knot: the gap (n,) from x_(k+1) to the end of the step; the cost (1,); and packed
+            numbers, from which `packing` makes rows of n + m numbers: n rows of the derivative F of the step,
+            one row g and the rows of H of the cost
+    end     cost, g (n,) and H (n, n) of the last state
+    slopes  derivatives of the cost to go by the state behind each knot, (N, n), by the last backward pass
     """
 
     def __init__(self, sizes: Sizes, knots: int, lanes: int, packing: Packing, low: Any, high: Any) -> None:
-        (x, n, m, _), N = sizes, knots
-        self.knots, self.low, self.high = knots, low, high
+        x, n, m, _ = sizes
+        N = knots
+        self.knots = knots
+        self.low, self.high = low, high
         self.bounded = bool(np.isfinite([low, high]).any())
-        self.x, self.u, self.p = np.zeros((N + 1, x)), np.zeros((N, m)), np.zeros((N + 1, sizes.parameters))
+        # the trajectory, with parameters of each knot and of the end
+        self.x = np.zeros((N + 1, x))
+        self.u = np.zeros((N, m))
+        self.p = np.zeros((N + 1, sizes.parameters))
+        # its linear-quadratic model
         self.models, (self.gap, self.cost, _) = _in_rows(((n,), (), (packing.numbers - n - 1,)), N)
         self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
-        self.k, self.K, self.gapped = np.zeros((N, m)), np.zeros((N, m, n)), False
+        self.gapped = False
+        # the gains of a backward pass
+        self.k = np.zeros((N, m))
+        self.K = np.zeros((N, m, n))
         self.slopes = np.zeros((N, n))
-        self.states, self.inputs = np.zeros((N + 1, x, lanes)), np.zeros((N, m, lanes))
-        self.costs, self.alpha = np.zeros(lanes), np.zeros(lanes)
-        self.packing, wide = packing, -(-(n + m) // lanes) * lanes  # rows of whole vectors
+        # the trajectories of a forward pass, one for each of `lanes` step lengths alpha
+        self.states = np.zeros((N + 1, x, lanes))
+        self.inputs = np.zeros((N, m, lanes))
+        self.costs = np.zeros(lanes)
+        self.alpha = np.zeros(lanes)
+        # places of packed numbers in F, g and H whose rows are padded to whole vectors
+        self.packing = packing
+        wide = -(-(n + m) // lanes) * lanes
         self.constant = np.pad(packing.constant.reshape(-1, n + m), ((0, 0), (0, wide - n - m)))
         self.at = packing.at // (n + m) * wide + packing.at % (n + m)
         self.of, self.factor, self.length = packing[3:]
@@ -83,7 +97,8 @@ class Workspace:
 
     def matrices(self, knots: Any = slice(None)) -> list[Any]:
         """F, g and H of some knots."""
-        n, all_ = self.end_g.size, self.end_g.size + self.u.shape[1]
+        n = self.end_g.size
+        all_ = n + self.u.shape[1]
         rows = self.packing.unpack(self.models[knots])
         F, g, H = np.split(rows.reshape(*rows.shape[:-1], -1, all_), [n, n + 1], axis=-2)
         return [F, g[..., 0, :], H]
@@ -99,10 +114,10 @@ def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, lis
 
 
 class Backward(NamedTuple):
-    """What a backward pass finds beside gains.
+    """Results of a backward pass beside the gains.
 
     change    of the cost, as predicted for alpha = 1
-    gradient  largest slope |Q_u| that bounds leave
+    gradient  largest |Q_u| among inputs that bounds leave free
     gaps      sum of |gap|
     """
 
@@ -114,9 +129,9 @@ class Backward(NamedTuple):
 class ShootingPasses:
     """Passes over trajectories x_0 ... x_N with inputs u_0 ... u_(N - 1), of runtime/shooting.h.
 
-    functions   a call that makes what forward passes call
+    functions   makes the functions of forward passes
     sizes       of x, d, u and p
-    recipe      a text that determines the functions; None where only tracing does
+    recipe      a text that determines the functions; None: they are traced to find the library
     low, high   bounds of u, (m,), which may be infinite
     """
 
@@ -128,7 +143,10 @@ class ShootingPasses:
         low: Any,
         high: Any,
     ) -> None:
-        self._make, self.sizes, self.recipe, self.low, self.high = functions, sizes, recipe, low, high
+        self._make = functions
+        self.sizes = sizes
+        self.recipe = recipe
+        self.low, self.high = low, high
 
     @cached_property
     def functions(self) -> ShootingFunctions:
@@ -145,7 +163,7 @@ class ShootingPasses:
 
     @cached_property
     def _library(self) -> Any:
-        """The compiled passes; None without a compiler, or a place for them."""
+        """The compiled passes; None without a compiler, or without a folder for libraries."""
         recipe = [self.recipe, repr(self.sizes), "shooting"] if self.recipe else []
         return Libraries(lambda lanes: build.Source([self.source(lanes)]), recipe).over(True)
 
@@ -162,7 +180,8 @@ class ShootingPasses:
         """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
         if not self._library:
             return backward(w, damping)
-        w.call.gapped, w.call.damping = w.gapped, damping
+        w.call.gapped = w.gapped
+        w.call.damping = damping
         if self._library.backward(ctypes.byref(w.call)):
             return None
         return Backward(w.call.change, w.call.gradient, w.call.gaps)
@@ -181,15 +200,20 @@ class ShootingPasses:
         return ShootingFunctions._make(map(compile_numpy, self.functions))
 
     def _forward_numpy(self, w: Workspace) -> None:
-        f, alpha = self._numpy, w.alpha[:, None]
-        x, cost = np.broadcast_to(w.x[0], (len(alpha), w.x.shape[1])), 0.0
+        f = self._numpy
+        alpha = w.alpha[:, None]
+        x = np.broadcast_to(w.x[0], (len(alpha), w.x.shape[1]))
+        cost = 0.0
         with np.errstate(all="ignore"):
             for t in range(w.knots):
                 d = f.difference(w.x[t], x)
                 u = np.clip(w.u[t] + alpha * w.k[t] + d @ w.K[t].T, w.low, w.high)
-                w.states[t], w.inputs[t] = x.T, u.T
+                w.states[t] = x.T
+                w.inputs[t] = u.T
                 y, c = f.next(x, u, w.p[t])
-                cost, x = cost + c, f.advance(y, (alpha - 1) * w.gap[t]) if w.gapped else y
+                cost = cost + c
+                # a step of length alpha closes this part of a gap of the trajectory it starts from
+                x = f.advance(y, (alpha - 1) * w.gap[t]) if w.gapped else y
             w.states[-1] = x.T
             w.costs[:] = (cost + f.end(x, w.p[-1]))[:, 0]
 
@@ -202,50 +226,69 @@ def backward(w: Workspace, damping: float) -> Backward | None:
         q = g + F^T v,    Q = H + F^T V F,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux
         v = q_x + K^T (Q_uu k + q_u) + Q_xu k,    V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K
 
-    Q_uu is damped for k and K. With bounds, k is the least within them, with rows 0 of K where it is at one.
+    Q_uu is damped for k and K. With bounds, k is the minimum within them, and rows of K are zero where k is
+    at a bound.
+
+    Tassa, Mansard, Todorov (2014), "Control-limited differential dynamic programming".
     """
     n, m = w.end_g.size, w.u.shape[1]
-    v, V = w.end_g.copy(), w.end_H.copy()
-    change, gradient, gaps, k = 0.0, 0.0, 0.0, np.zeros(m)
+    v = w.end_g.copy()
+    V = w.end_H.copy()
+    change = gradient = gaps = 0.0
+    k = np.zeros(m)  # the search in the box starts from the k of the next knot
     for t in reversed(range(w.knots)):
         if w.gapped:
             turned = V @ w.gap[t]
-            change, gaps = change + w.gap[t] @ (v + turned / 2), gaps + np.abs(w.gap[t]).sum()
+            change = change + w.gap[t] @ (v + turned / 2)
+            gaps = gaps + np.abs(w.gap[t]).sum()
             v = v + turned
         w.slopes[t] = v
         F, g, H = w.matrices(t)
-        q, Q = g + F.T @ v, H + F.T @ V @ F
-        (qx, qu), Qux, Quu = np.split(q, [n]), Q[n:, :n], Q[n:, n:]
-        low, high = w.low - w.u[t], w.high - w.u[t]
+        q = g + F.T @ v
+        Q = H + F.T @ V @ F
+        qx, qu = np.split(q, [n])
+        Qux = Q[n:, :n]
+        Quu = Q[n:, n:]
+        low = w.low - w.u[t]
+        high = w.high - w.u[t]
         gradient = max(gradient, np.abs(np.clip(-qu, low, high)).max(initial=0.0))
-        found = _in_box(Quu + damping * np.eye(m), qu, low, high, k)
-        if found is None:
+        solution = _in_box(Quu + damping * np.eye(m), qu, low, high, k)
+        if solution is None:
             return None
-        k, free = found
+        k, free = solution
         K = np.zeros((m, n))
         K[free] = -np.linalg.solve(Quu[np.ix_(free, free)] + damping * np.eye(len(free)), Qux[free])
-        w.k[t], w.K[t] = k, K
+        w.k[t] = k
+        w.K[t] = K
         change += k @ (qu + Quu @ k / 2)
         v = qx + K.T @ (Quu @ k + qu) + Qux.T @ k
         V = Q[:n, :n] + K.T @ (Quu @ K + Qux) + Qux.T @ K
-        V = (V + V.T) / 2
+        V = (V + V.T) / 2  # against round-off
     return Backward(float(change), float(gradient), float(gaps))
 
 
 def _in_box(A: Any, q: Any, low: Any, high: Any, y: Any) -> tuple[Any, Any] | None:
-    """y of least q^T y + y^T A y / 2 in a box, and its free entries; None if A is not positive definite."""
-    y, free = np.clip(y, low, high), np.arange(0)
+    """The minimum y of q^T y + y^T A y / 2 in a box, and its free entries, by projected Newton steps.
+
+    None if A is not positive definite. The search starts from y.
+    """
+    y = np.clip(y, low, high)
+    free = np.arange(0)
     for _ in range(ROUNDS):
+        # entries are held where they are at a bound and the slope points outwards
         slope = q + A @ y
         free = np.flatnonzero(((y > low) | (slope < 0)) & ((y < high) | (slope > 0)))
-        way, inner = np.zeros(len(q)), A[np.ix_(free, free)]
+        inner = A[np.ix_(free, free)]
         try:
             np.linalg.cholesky(inner)
         except np.linalg.LinAlgError:
             return None
         if not np.abs(slope[free]).max(initial=0.0) > ZERO_SLOPE * np.abs(q).max(initial=0.0):
             break
-        way[free], step = -np.linalg.solve(inner, slope[free]), 1.0
+        # a Newton step of the free entries, shortened until the projected step decreases the cost enough
+        way = np.zeros(len(q))
+        way[free] = -np.linalg.solve(inner, slope[free])
+        step = 1.0
         while True:
             moved = np.clip(y + step * way, low, high) - y
             if moved @ (slope + A @ moved / 2) <= 0.1 * (moved @ slope) or step < 1e-12:

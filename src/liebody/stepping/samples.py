@@ -1,4 +1,4 @@
-"""Efforts, or parameters, that are given as samples: functions of time which consist of smooth pieces."""
+"""Efforts or parameters over time, as samples at equal intervals, held or interpolated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SamplesInC(ctypes.Structure):
 def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:
     """First time and interval of the times (n,) of samples.
 
-    Errors: IntegrationError where there are less than two, or intervals differ.
+    Errors: IntegrationError for less than two times, and where intervals differ.
     """
     interval = float(times[-1] - times[0]) / (len(times) - 1) if times.ndim == 1 and len(times) > 1 else 0.0
     if not (interval > 0 and np.abs(np.diff(times) - interval).max() <= 1e-6 * interval):  # nor with NaN
@@ -37,7 +37,7 @@ def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:
 class Samples:
     """Values at equidistant times, held or interpolated; the reference for runtime/samples.h.
 
-    table     (1 or n, samples, dim): shared by all members of an ensemble, or of each
+    table     (1 or n, samples, dim): one for all members of an ensemble, or one for each
     first     time of the first sample                                                                  [s]
     interval  between samples                                                                           [s]
     linear    whether values between samples are interpolated; otherwise a sample is held until the next one
@@ -67,22 +67,22 @@ class Samples:
 
     @property
     def constant(self) -> bool:
-        """Whether there is one sample alone."""
+        """Whether the values never change: one sample."""
         return self.last == 0
 
     def together(self, t: float) -> float:
-        """Times that are closer to t than this are the same, but for round-off."""
+        """Tolerance of times near t: closer times count as equal, but for round-off."""
         return 1e-9 * self.interval + 1e-15 * abs(t)
 
     def piece(self, t: float) -> int:
-        """The piece that a step from t lies in."""
+        """Number of the piece in which a step from t lies."""
         if self.constant:
             return 0
         k = math.floor((t + self.together(t) - self.first) / self.interval)
         return min(max(k, -1 if self.linear else 0), self.last)
 
     def part_end(self, t: float, end: float) -> float:
-        """Where a step from t to `end` has to stop: there, or before, where a piece ends."""
+        """Where a step from t to `end` has to stop: at the end of its piece, if that comes first."""
         k = self.piece(t) + 1
         change = self.first + k * self.interval if k <= self.last else math.inf
         return change if change < end - self.together(end) else end
@@ -90,47 +90,52 @@ class Samples:
     def jumps(self, t: float) -> bool:
         """Whether the values jump at t."""
         k = self.piece(t)
-        at = abs(self.first + k * self.interval - t) <= self.together(t)
-        return not self.linear and k > 0 and at
+        begins = abs(self.first + k * self.interval - t) <= self.together(t)
+        return not self.linear and k > 0 and begins
 
     def at(self, t: float, piece: int | None = None) -> np.ndarray:
-        """The values at t, (1 or n, dim): those of a step within `piece`, or those from t on."""
+        """The values at t, (1 or n, dim), as a step within `piece` has them; default: the piece from t on.
+
+        At the end of its piece a step still has the values before a jump.
+        """
         k = self.piece(t) if piece is None else piece
-        low, high = self.table[:, max(k, 0)], self.table[:, min(max(k, 0) + 1, self.last)]
+        low = self.table[:, max(k, 0)]
+        high = self.table[:, min(max(k, 0) + 1, self.last)]
         if not self.linear or k < 0:
             return low
         return np.asarray(low + ((t - self.first) / self.interval - k) * (high - low))
 
     def along(self, times: np.ndarray) -> np.ndarray:
-        """The values at times (n, rows), of each member at its own: (n, rows, dim), or (1 or n, 1, dim)."""
+        """The values of member i at times[i] (rows,): (n, rows, dim); (1 or n, 1, dim) where constant."""
         if self.constant:
             return self.table
-        at = (times - self.first) / self.interval
-        k = np.floor(at + self.together(np.abs(times).max()) / self.interval).astype(int)
+        # the same as `piece` and `at`, for all members and times at once
+        position = (times - self.first) / self.interval
+        k = np.floor(position + self.together(np.abs(times).max()) / self.interval).astype(int)
         k = np.clip(k, -1 if self.linear else 0, self.last)
         table = np.broadcast_to(self.table, (len(times), *self.table.shape[1:]))
         low, high = (
             np.take_along_axis(table, np.clip(i, 0, self.last)[..., None], axis=1) for i in (k, k + 1)
         )
         inside = self.linear & (k >= 0)
-        return np.asarray(low + np.where(inside, at - k, 0.0)[..., None] * (high - low))
+        return np.asarray(low + np.where(inside, position - k, 0.0)[..., None] * (high - low))
 
     def member(self, i: int) -> Samples:
-        """Those of one member."""
+        """The samples of one member."""
         row = i if len(self.table) > 1 else 0
         return Samples(self.table[row : row + 1], self.first, self.interval, self.linear)
 
     def beside(self, constant: np.ndarray) -> Samples:
-        """The same with further values (1 or n, k) behind them, which do not change."""
-        n, k = max(len(self.table), len(constant)), constant.shape[-1]
-        if not k:
+        """These samples, extended by constant values (1 or n, k)."""
+        if not constant.shape[-1]:
             return self
+        n = max(len(self.table), len(constant))
         parts = (self.table, constant[:, None])
         table = np.concatenate([np.broadcast_to(x, (n, self.last + 1, x.shape[-1])) for x in parts], axis=-1)
         return Samples(np.ascontiguousarray(table), self.first, self.interval, self.linear)
 
     def in_c(self, start: int = 0) -> SamplesInC:
-        """The same for C, for members from `start` on; the table must live as long as it is used."""
+        """These samples for C, from member `start` on; the table must outlive the result."""
         n, samples, dim = self.table.shape
         of_members = self.table[start:] if n > 1 else self.table
         stride = samples * dim if n > 1 else 0

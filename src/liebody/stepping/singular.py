@@ -1,37 +1,29 @@
-"""Steps of systems whose constraints can come to depend on each other: what is looked at, and done about it.
+"""Steps near singular positions, where constraints depend on each other: how they are found, and taken.
 
-Accelerations follow from the factors of A = J M^-1 J^T. Its smallest pivot, over what it is where constraints
-are far from dependent, is the squared sine of an angle between them, and falls with the square of the
-distance from a singular position. At states off the constraints by d accelerations are wrong by d over that
-distance, and stages of a step are a little off. So steps that begin or end within about two of their lengths
-of such a place are taken *carefully*: each stage is put on the constraints first.
+Accelerations follow from the factors of A = J M^-1 J^T. The smallest pivot of A, divided by its value where
+constraints are far from dependent, is the squared sine of an angle between constraints. It falls with the
+square of the distance from a singular position. A state that violates the constraints by d has accelerations
+that are wrong by d over that distance, and stages of a step violate them slightly. So a step that begins or
+ends within about two of its lengths of a singular position is taken *carefully*: each of its stages is
+projected onto the constraints first.
+
+Below, `worst` is one over the smallest relative pivot at a state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..compiler import Function, Program
-
-FAR, APPROACH, DROP = 1e3, 0.5, 4.0  # as in runtime/watch.h
+# as in runtime/watch.h:
+FAR = 1e3  # `worst` from which on a position counts as near a singular one
+APPROACH = 0.5  # distance to a singular position, in lengths of a step, below which a step is careful
+DROP = 4.0  # ratio of `worst` at both ends of a step from which on the step is taken again, carefully
 UNKNOWN = np.array([np.inf, np.nan, np.inf, np.nan, 0.0, 0.0])  # a row of `nearest` before the state
 HEAD = len(UNKNOWN)
-
-
-class Watch(NamedTuple):
-    """How a flow is watched, whose `after`, or if there is none `field`, has a second result `worst` (1,).
-
-    worst  one over the smallest relative pivot at y
-    field, after  those of steps that are taken carefully; None: the ordinary ones
-    """
-
-    field: Callable[[], Function | Program] | None = None
-    after: Callable[[], Function | Program] | None = None
 
 
 def _column(number: int, text: str) -> property:
@@ -41,22 +33,23 @@ def _column(number: int, text: str) -> property:
 
 @dataclass(frozen=True)
 class Nearest:
-    """Where the members of an ensemble came closest to dependent constraints; the views of one array."""
+    """Where the members of an ensemble came closest to dependent constraints, as views of one array."""
 
     rows: np.ndarray
-    """(n, 6 + point): what follows, `worst` at the start of the next step and of the last, and a state"""
+    """(n, 6 + point): the columns below, `worst` at the start of the next step and the last one, a state"""
 
     @classmethod
     def of(cls, members: int, point: int) -> Nearest:
-        """Nothing is known yet."""
+        """Of so many members, before any step."""
         rows = np.empty((members, HEAD + point))
-        rows[:, :HEAD], rows[:, HEAD:] = UNKNOWN, np.nan
+        rows[:, :HEAD] = UNKNOWN
+        rows[:, HEAD:] = np.nan
         return cls(rows)
 
-    pivot = _column(0, "The smallest relative pivot of all steps, (n,); infinite where nobody looked.")
-    time = _column(1, "When the step began in which that was, (n,)  [s]")
+    pivot = _column(0, "The smallest relative pivot of all steps, (n,); infinite for unwatched steps.")
+    time = _column(1, "Start of the step with that pivot, (n,)  [s]")
     singular_pivot = _column(2, "The smallest pivot of steps next to singular positions, or infinite, (n,).")
-    singular_time = _column(3, "When the step began in which that was, (n,)  [s]")
+    singular_time = _column(3, "Start of the step with that pivot, (n,)  [s]")
 
     @property
     def singular_state(self) -> np.ndarray:
@@ -77,8 +70,9 @@ class Watched:
     """runtime/watch.h in NumPy: steps of a whole ensemble, y (n, point), or of one state, y (point,)."""
 
     def __init__(self, parts: WatchedFunctions, nearest: Nearest) -> None:
-        self.parts, self.nearest = parts, nearest
-        self.length = 0.0
+        self.parts = parts
+        self.nearest = nearest
+        self.length = 0.0  # of the last step
 
     def stages(
         self,
@@ -87,32 +81,42 @@ class Watched:
         y: Any,
         efforts: Callable[[float, Any], Any],
     ) -> tuple[list[Any], Any]:
-        """The velocities and the end of a step of length h from y, in some members taken carefully.
+        """The velocities and the end of a step of length h from y, which some members take carefully.
 
-        take     of a function (t, point) -> velocity
+        take     takes the step with a function (t, point) -> velocity
         efforts  (t, point) -> u
         """
         shape = (*y.shape[:-1], 1)
         self.start, self.before = (self.nearest.rows[:, k].reshape(shape).copy() for k in (4, 5))
+        # A member takes this step carefully if `worst` changed so much in the last step that the next one,
+        # at this rate, comes close to a singular position.
         left = 1 + APPROACH * (self.length / h if self.length else 1)
         self.careful = _differ(self.start, self.before, left * left) & (self.before > 0)
         self.careful &= self.parts.after is not None
-        self.most, self.state = self.start, y
-        self.take, self.efforts = take, efforts
+        # the largest `worst` of this step so far, and the state that has it
+        self.most = self.start
+        self.state = y
+        self.take = take
+        self.efforts = efforts
         return self._stages()
 
     def complete(self, t: float, h: float, stop: float, y: Any, end: Any) -> Any:
-        """The state at the end of the step of length h from (t, y) by `stages`, which have led to `end`."""
+        """The state after the step of length h from (t, y) by `stages` to `end`, at the time `stop`."""
+        # A member that ends much closer to a singular position, or much farther from it, than it began has
+        # taken an ordinary step where a careful one was due: it takes the step again.
         z, worst = self._finished(stop, end)
         near = (_differ(worst, self.start, DROP) | np.isnan(worst)) & ~self.careful & ~np.isnan(self.start)
         if self.parts.after is not None and near.any():
-            self.careful, self.most, self.state = self.careful | near, self.start, y
+            self.careful = self.careful | near
+            self.most = self.start
+            self.state = y
             z, worst = self._finished(stop, self._stages()[1])
         self._keep(t, worst)
         self.length = h
         return z
 
     def _stages(self) -> tuple[list[Any], Any]:
+        """An ordinary step of all members, with a careful one in its place for those that need it."""
         k, end = self.take(self._velocity)
         if self.careful.any():
             self.first = True
@@ -122,14 +126,17 @@ class Watched:
         return k, end
 
     def _velocity(self, t: float, y: Any) -> Any:
+        """The field; where there is no `after`, its second result at the start is `worst`."""
         f = self.parts.field(t, y, self.efforts(t, y))
         if self.parts.after is not None:
             return f
         if y is self.state:
-            self.before, self.start = self.start, f[1]
+            self.before = self.start
+            self.start = f[1]
         return f[0]
 
     def _careful_velocity(self, t: float, y: Any) -> Any:
+        """The field at a stage, after projecting the stage; the start of a step is on the constraints."""
         u = self.efforts(t, y)
         if not self.first:
             assert self.parts.careful_after is not None
@@ -139,38 +146,52 @@ class Watched:
         return self.parts.careful_field(t, y, u)
 
     def _finished(self, t: float, y: Any) -> tuple[Any, Any]:
+        """The state after `after`, and `worst` there."""
         if self.parts.after is None:
             return y, self.start
         u = self.efforts(t, y)
         z, worst = self.parts.after(t, y, u)
         if self.careful.any():
             assert self.parts.careful_after is not None
-            on, careful = self.parts.careful_after(t, y, u)
-            z, worst = np.where(self.careful, on, z), np.where(self.careful, careful, worst)
+            projected, careful_worst = self.parts.careful_after(t, y, u)
+            z = np.where(self.careful, projected, z)
+            worst = np.where(self.careful, careful_worst, worst)
             self._note(z, worst)
         return z, worst
 
     def _note(self, y: Any, worst: Any) -> None:
+        """Remember the state y of members for which it is the closest one of this step."""
         self.state = np.where(worst > self.most, y, self.state)
         self.most = np.fmax(worst, self.most)
 
     def _keep(self, t: float, worst: Any) -> None:
-        rows, n = self.nearest.rows, len(self.nearest.rows)
+        """Update the rows of `nearest` at the end of a step that began at t."""
+        rows = self.nearest.rows
+        n = len(rows)
+        # columns 4 and 5: `worst` at the start of the next step and of this one. Without `after` it is known
+        # at the start of a step only, so these columns are one step behind.
         if self.parts.after is None:
-            careful, most = _differ(self.start, self.before, (1 + APPROACH) ** 2), self.start
-            rows[:, 4], rows[:, 5] = self.start.reshape(n), self.before.reshape(n)
+            careful = _differ(self.start, self.before, (1 + APPROACH) ** 2)
+            most = self.start
+            rows[:, 4] = self.start.reshape(n)
+            rows[:, 5] = self.before.reshape(n)
         else:
-            careful, most = self.careful, np.fmax(worst, self.most)
-            rows[:, 4], rows[:, 5] = worst.reshape(n), self.start.reshape(n)
+            careful = self.careful
+            most = np.fmax(worst, self.most)
+            rows[:, 4] = worst.reshape(n)
+            rows[:, 5] = self.start.reshape(n)
         with np.errstate(divide="ignore"):
             pivot = (1 / most).reshape(n)
-        closer, singular = pivot < rows[:, 0], careful.reshape(n) & (pivot < rows[:, 2])
+        closer = pivot < rows[:, 0]
+        singular = careful.reshape(n) & (pivot < rows[:, 2])
         singular &= self.start.reshape(n) > 0  # not at the first step, where it may be small everywhere
-        rows[closer, 0], rows[closer, 1] = pivot[closer], t
-        rows[singular, 2], rows[singular, 3] = pivot[singular], t
+        rows[closer, 0] = pivot[closer]
+        rows[closer, 1] = t
+        rows[singular, 2] = pivot[singular]
+        rows[singular, 3] = t
         rows[singular, HEAD:] = self.state.reshape(n, -1)[singular]
 
 
 def _differ(a: Any, b: Any, times: float) -> Any:
-    """Whether the larger one is FAR, and so many times the other."""
+    """Whether the larger one is above FAR, and more than so many times the other."""
     return ((a > FAR) & (a > times * b)) | ((b > FAR) & (b > times * a))

@@ -18,7 +18,7 @@ from . import sources
 from .derivation import STATE
 from .numbers import readable_numbers
 from .parameters import parameters_of
-from .parts import ALGORITHMS, PARTS, Parts
+from .parts import ALGORITHMS, PARTS, EquationParts
 
 SHOWN = ("M", "C", "g", "kinetic", "potential", "equations")
 WIDTH = 100  # of a page of text
@@ -26,7 +26,7 @@ NUMBERED = re.compile(r"([cIp])(\d+)([xyz]+)")  # symbols of a body, such as I1x
 SYMMETRIC = sympy.Symbol("*")  # in the lower triangle of a symmetric matrix
 
 
-class Equations(Parts):
+class Equations(EquationParts):
     """M(q) dv/dt + C(q, v) v + g(q) = tau of a mechanism, as SymPy expressions.
 
     q, v, a, tau  columns of symbols: coordinates, velocities, accelerations and efforts

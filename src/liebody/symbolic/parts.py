@@ -66,7 +66,7 @@ def _inverse_mass_matrix(tree: Tree, q: Array) -> Array:
     return solve(dynamics.mass_matrix(tree, q), np.eye(tree.nv, dtype=int))
 
 
-class Parts(Derivation):
+class EquationParts(Derivation):
     """M, C, g, energies, equations and the results of other algorithms, in closed form."""
 
     M = _part("mass_matrix", "The mass matrix M(q), (nv, nv).")
@@ -106,7 +106,7 @@ class Parts(Derivation):
         by_v = jacobian(self.traced(moved, "kinematics"), "v")
         still = np.zeros(self.tree.nv).astype(object)
 
-        def rates(equations: Parts) -> list[Any]:
+        def rates(equations: EquationParts) -> list[Any]:
             return [equations.closed_form("kinematics", lambda q, v, *others: by_v(q, still, *others))]
 
         return self.short_or_long(rates)[0]

@@ -14,8 +14,7 @@ from ...bodies import Parametric
 from ...compiler import trace, traced
 from ...compiler.graph.graph import live
 from ...scalars import Array
-from ...stepping.flow import Part
-from ...stepping.singular import Watch
+from ...stepping.records import Part, Watch
 from ..contract import Feedback, Functions, Parts
 from .constraints import Constraint
 from .elimination import PROXIMAL, Regularization
