@@ -260,7 +260,7 @@ def test_the_cache_is_private(tmp_path, before):
         folder.chmod(before)
     tmp_path.chmod(0o755)
     python(
-        "from liebody.compiler import cache; assert cache.cache_folder().name == 'kernels'",
+        "from liebody.compiler.native import cache; assert cache.cache_folder().name == 'kernels'",
         tmp_path,
     )
     assert mode(folder) == 0o700
@@ -268,7 +268,7 @@ def test_the_cache_is_private(tmp_path, before):
 
 
 def test_without_the_variable_it_is_the_users_cache_folder(tmp_path):
-    code = "from liebody.compiler import cache; print(cache.cache_folder())"
+    code = "from liebody.compiler.native import cache; print(cache.cache_folder())"
     done = python(code, "", XDG_CACHE_HOME=str(tmp_path), HOME=str(tmp_path))
     assert Path(done.stdout.strip()).is_relative_to(tmp_path)
 
@@ -328,7 +328,7 @@ def test_a_compiler_that_does_not_work_is_passed_over(tmp_path):
     (folder / "gcc").write_text(f'#!/bin/sh\nexec {PLAIN} "$@"\n')
     for program in folder.iterdir():
         program.chmod(0o755)
-    code = kernel() + "from liebody.compiler import build; print(build.find_compiler().command)"
+    code = kernel() + "from liebody.compiler.native import build; print(build.find_compiler().command)"
     done = python(code, tmp_path, PATH=f"{folder}:{os.environ['PATH']}")
     assert str(folder / "gcc") in done.stdout
 
@@ -458,7 +458,7 @@ def test_nothing_of_the_working_folder_runs_as_the_compiler_of_the_wheel(trapped
     run = f"os.execv({program!r}, [{program!r}, *{options!r}, *sys.argv[2:]])\n"
     (wheel / "__main__.py").write_text(f"import os, sys\nos.environ['PATH'] = {os.environ['PATH']!r}\n{run}")
     paths = os.pathsep.join([str(Path(build.__file__).parents[2]), str(wheel.parent)])
-    code = kernel() + "from liebody.compiler import build; print(build.find_compiler().command)"
+    code = kernel() + "from liebody.compiler.native import build; print(build.find_compiler().command)"
     done = python(code, tmp_path, cwd=folder, PATH=str(folder / "nothing"), PYTHONPATH=paths)
     assert "ziglang" in done.stdout and not marker.exists()
 
