@@ -145,9 +145,10 @@ class ContactImpulses(Solved):
         found = []
         for i in range(len(self.points)):
             gap, axes = self._gap(s, i, p)
+            J = self._jacobian(s, i, axes)
             bias, R = _at_ground(gap, z.stretch[i], p, h)
             x = h * getattr(z, self.guess)[i]
-            found.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), x))
+            found.append(Row(J, bias, R, Cone(p.friction), x))
         return found
 
     def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
@@ -219,9 +220,10 @@ def _at_ground(gap: Any, stretch: Array, p: Any, h: Any) -> tuple[Array, Array]:
     """Bias and compliance of a point."""
     (K, K_t), (D, D_t) = pair(p.stiffness), pair(p.damping)
     c, c_t = h * K + D, h * K_t + D_t
+    soft = 1 / (h * c)
     first = where(gap > 0, gap / h, gap * (K / c))
     bias = np.concatenate([[first], stretch * (K_t / c_t)])
-    return bias, np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
+    return bias, np.array([soft, *[1 / (h * c_t)] * 2])
 
 
 def _not_below(gap: Any, p: Any, h: Any) -> tuple[Array, Array]:
