@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
 
@@ -62,26 +62,15 @@ else:
                     unlock(owner, name)
 
 
-class Spare(Generic[T]):
+class Spare(list[T]):
     """Buffers that calls write into, one for each call that runs at the same time.
 
-    buffer = spare.take() or Buffer()
-    ...
-    spare.give(buffer)  # not after an error, which may have left anything in it
-    """
-
-    __slots__ = ("_free",)
-
-    def __init__(self) -> None:
-        self._free: list[T] = []  # no other thread comes between its pop and append
-
-    def take(self) -> T | None:
-        """A buffer that nobody else has; None where none is free."""
         try:
-            return self._free.pop()
-        except IndexError:
-            return None
+            buffer = spare.pop()
+        except IndexError:  # all are in use
+            buffer = Buffer()
+        ...
+        spare.append(buffer)  # not after an error, which may have left anything in it
 
-    def give(self, buffer: T) -> None:
-        """Let others have it."""
-        self._free.append(buffer)
+    Two threads never get the same one, because `pop` takes it out in one operation.
+    """

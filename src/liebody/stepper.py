@@ -36,12 +36,23 @@ class StepperState:
 
     __slots__ = ("_before", "_last", "_number", "_stepper", "_watched", "ended", "events", "y")
 
-    def __init__(self, stepper: Stepper, number: int, y: Array, ended: Array, before: Array = None) -> None:
-        self._stepper, self._number, self.y, self.ended = stepper, number, y, ended
+    def __init__(
+        self,
+        stepper: Stepper,
+        number: int,
+        y: Array,
+        ended: Array,
+        before: Array = None,
+        watched: Array = None,
+    ) -> None:
+        self._stepper = stepper
+        self._number = number
+        self.y = y
+        self.ended = ended
         self._before = before  # efforts of the last step, where a method remembers what they have done
+        self._watched = watched  # rows of `Nearest`, where steps are watched for dependent constraints
         self.events: Any = None
         self._last: Array = None  # times of the last events
-        self._watched: Array = None  # rows of `Nearest`, where steps are watched for dependent constraints
 
     def __copy__(self) -> StepperState:
         return self.__deepcopy__({})
@@ -77,15 +88,17 @@ class _Buffers:
     y       (n, point), states
     table   (n, 1, nu + np), efforts with the parameters behind them
     kept    what `Flow.steps` keeps beside: a record, failed, losses, nearest
+    failed  the second of these, which Python reads sooner in this way
     course  the call of the loop on these arrays, where that is all there is to do; else None
     """
 
-    __slots__ = ("course", "efforts", "kept", "state", "table", "u", "y")
+    __slots__ = ("course", "efforts", "failed", "kept", "state", "table", "u", "y")
 
     def __init__(self, sim: Stepper) -> None:
         n, point = len(sim._table), sim._point
         self.y, self.table = np.zeros((n, point)), sim._table.copy()
         self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self.failed = memoryview(self.kept[1])
         self.efforts = self.table[..., : sim.nu]
         self.state, self.u = self.y.reshape(*sim.batch, point), self.efforts.reshape(*sim.batch, sim.nu)
         self.course = None
@@ -152,11 +165,11 @@ class Stepper:
     def start(self, q0: Array = None, v0: Array = None) -> StepperState:
         """The state at t = 0; states of all members, or one for all. Default as of `simulate`."""
         n, y = len(self._table), self._points(q0, v0, self._table.reshape(*self.batch, -1))
-        state = StepperState(self, 0, y, self._all_on, np.zeros((n, 1, self.nu)) if self._implicit else None)
+        before = np.zeros((n, 1, self.nu)) if self._implicit else None
+        watched = Nearest.of(n, self._point).rows if self._is_watched else None
+        state = StepperState(self, 0, y, self._all_on, before, watched)
         if self._events:
             state._last = np.full((n, len(self._events)), -np.inf)
-        if self._is_watched:
-            state._watched = Nearest.of(n, self._point).rows
         return state
 
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
@@ -185,10 +198,14 @@ class Stepper:
 
         Raises IntegrationError where a single mechanism's step cannot be taken, ShapeError for u.
         """
-        check_state(self, state, StepperState)
+        if type(state) is not StepperState or state._stepper is not self:
+            check_state(self, state, StepperState)
         if type(steps) is not int or steps < 1:
             steps = count("steps", steps)
-        buffers = self._spare.take() or _Buffers(self)
+        try:
+            buffers = self._spare.pop()
+        except IndexError:  # all are in use
+            buffers = _Buffers(self)
         buffers.state[...] = state.y
         if u is None:
             buffers.u[...] = 0
@@ -198,8 +215,9 @@ class Stepper:
             except (ValueError, TypeError):
                 each = f" or {buffers.u.shape}" if self.batch else ""
                 raise ShapeError(f"u has shape {np.shape(u)}, expected numbers ({self.nu},){each}") from None
-        if self._is_watched:
-            buffers.kept[3].rows[...] = state._watched
+        watched = state._watched
+        if watched is not None:
+            buffers.kept[3].rows[...] = watched
         number = state._number + steps
         if self._events:
             return self._march(state, number, buffers)
@@ -211,16 +229,15 @@ class Stepper:
                 buffers.course(t, steps, steps, 0)
             except Unable:
                 buffers.state[...] = state.y
-                if self._is_watched:
-                    buffers.kept[3].rows[...] = state._watched
+                if watched is not None:
+                    buffers.kept[3].rows[...] = watched
                 self._take(state, t, steps, buffers)
-        if not self.batch and buffers.kept[1][0]:
+        if not self.batch and buffers.failed[0]:
             self._raise(state, t, buffers)
         before = buffers.efforts.copy() if self._implicit else None
-        new = StepperState(self, number, buffers.state.copy(), state.ended, before)
-        if self._is_watched:
-            new._watched = buffers.kept[3].rows.copy()
-        self._spare.give(buffers)
+        watched = None if watched is None else buffers.kept[3].rows.copy()
+        new = StepperState(self, number, buffers.state.copy(), state.ended, before, watched)
+        self._spare.append(buffers)
         return new
 
     def function(self, name: str = "step") -> Function:
@@ -302,7 +319,7 @@ class Stepper:
         new.events, new._last = logs if self.batch else logs[0], m.last
         if self._is_watched:
             new._watched = m.nearest.rows
-        self._spare.give(buffers)
+        self._spare.append(buffers)
         return new
 
     def _raise(self, state: StepperState, t: float, buffers: _Buffers) -> None:
