@@ -40,6 +40,7 @@ def unlock(owner: object, name: Any) -> None:
 if TYPE_CHECKING:
     from functools import cached_property
 else:
+    _Lock = type(undivided)
 
     class cached_property(functools.cached_property):
         """`functools.cached_property`, with a lock for each object.
@@ -53,13 +54,14 @@ else:
             if owner is None:
                 return self
             values, name = owner.__dict__, self.attrname
-            with lock_of(owner, name):
+            place = id(owner), name
+            with _locks.setdefault(place, _Lock()):  # as `lock_of`, in half of its time: this happens often
                 try:
                     if name not in values:
                         values[name] = self.func(owner)
                     return values[name]
                 finally:
-                    unlock(owner, name)
+                    _locks.pop(place, None)
 
 
 class Spare(list[T]):

@@ -34,7 +34,8 @@ def is_printable(text: str) -> bool:
 
 def is_writable(text: str) -> bool:
     """Whether files can hold a text: it has no NUL and no half of a surrogate pair."""
-    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+    half = not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
+    return "\0" not in text and not half
 
 
 def shown(text: Any, breaks: bool = False) -> str:
@@ -66,7 +67,8 @@ def check_name(what: str, name: Any, error: type[LiebodyError] = ModelError) -> 
 def check_names(what: str, names: Iterable[Any], error: type[LiebodyError] = ModelError) -> None:
     """Raise an error for the first of the names that `check_name` refuses."""
     for name in names:
-        check_name(what, name, error)
+        if type(name) is not str or not name.isprintable():
+            check_name(what, name, error)
 
 
 def path_of(what: str, given: str | os.PathLike[str], error: type[LiebodyError] = LiebodyError) -> Path:
