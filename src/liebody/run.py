@@ -26,7 +26,7 @@ from .bodies import with_values
 from .codegen.cache import version
 from .door import array_of, is_index
 from .errors import LiebodyError, ShapeError, counted, pass_on_signals, require, suppress
-from .labels import UNIT_OF_QUATERNIONS, Labels
+from .labels import Labels
 from .seal import is_sealed, write_sealed
 from .shared import lock_of, unlock
 from .texts import check_names, is_writable, path_of, shown, words_of
@@ -209,7 +209,7 @@ class Run:
     @np.errstate(all="ignore")
     def quaternion_error(self) -> float | None:
         """The largest distance of a quaternion's norm from one; None for a mechanism without quaternions."""
-        at = [i for i, unit in enumerate(self.coordinates.units) if unit == UNIT_OF_QUATERNIONS]
+        at = self.coordinates.quaternions
         if not at:
             return None
         quaternions = self.q[..., at].reshape(*self.q.shape[:-1], -1, 4)
