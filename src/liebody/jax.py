@@ -35,7 +35,7 @@ from .codegen import Function, Kernel, Program, build, entry, jvp, trace, vjp
 from .codegen.kernel import FEW
 from .codegen.printers.c import constant_table, enumeration
 from .door import checked
-from .errors import CompilerError, ShapeError, require
+from .errors import CompilerError, ShapeError, pass_on_signals, require
 from .linear import matvec
 from .prepare import Clock, is_sampled
 from .robot import Robot
@@ -145,6 +145,7 @@ def _header() -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
+        pass_on_signals(error)
         raise CompilerError(f"{path} cannot be read: {error.strerror or error}; {_advice()}") from None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import models
 from .bodies import Tree
 from .door import checked
-from .errors import DescriptionError, ModelError, known, require, warn
+from .errors import DescriptionError, ModelError, known, pass_on_signals, require, warn
 from .io import OpenLoops, load_description
 from .robot import GRAVITY, Robot
 from .scalar import Array
@@ -69,6 +69,7 @@ def described(source: str | Path) -> str | Path:
         try:
             module = importlib.import_module(f"{DESCRIPTIONS}.{source}")
         except Exception as error:  # the package asks git, which asks the network
+            pass_on_signals(error)
             if isinstance(error, ModuleNotFoundError) and error.name == f"{DESCRIPTIONS}.{source}":
                 there = known(_fetched(), source)
                 raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {there}") from None

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .errors import ArgumentError, LiebodyError, ModelError
+from .errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
 
 
 def digest(*parts: str) -> str:
@@ -87,7 +87,8 @@ def short_ascii(value: Any, width: int = 60) -> str:
     """A value in a message, in ASCII and no longer than this."""
     try:
         text = ascii(value)
-    except Exception:  # a value may be anything
+    except Exception as error:  # a value may be anything
+        pass_on_signals(error)
         text = f"a {type(value).__name__}"
     return text if len(text) <= width else f"{text[:width]}..."
 
@@ -96,7 +97,8 @@ def message_of(error: BaseException) -> str:
     """The message of an exception, also of one whose message cannot be made."""
     try:
         return shown(error, breaks=True)
-    except BaseException:  # a user's class may raise anything here
+    except BaseException as raised:  # a user's class may raise anything here
+        pass_on_signals(raised)
         return "its message cannot be shown"
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..errors import DescriptionError
+from ..errors import DescriptionError, pass_on_signals
 from .document import XmlElement, quoted, read_document
 
 MOST_ELEMENTS = 200_000
@@ -106,7 +106,8 @@ class _Check:
                 for path in {folder / name, folder / Path(name).name}:  # the latter with `strippath`
                     try:
                         there, regular = path.exists(), path.is_file() or path.is_dir()
-                    except (OSError, ValueError):  # no name of a file
+                    except (OSError, ValueError) as error:  # no name of a file
+                        pass_on_signals(error)
                         continue
                     if there and not regular:
                         element.fail(f"{quoted(name)} is no regular file", "name a file on a disk")
