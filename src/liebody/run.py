@@ -688,7 +688,7 @@ def _events_of(found: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> Any:
     """The event log of a file, or one for each member; None where it has none."""
     if "event_time" not in found:
         return None
-    memory, names = named_in(found, "event_memory_"), tuple(found.get("guard", ())) or None
+    memory, names = named_in(found, "event_memory_"), _texts_in(found, "guard") if "guard" in found else None
     logs = []
     for i, lost in enumerate(found["events_lost"].ravel()):
         at = found["event_member"] == i
@@ -709,7 +709,14 @@ def _label_variables(
 
 
 def _labels_of(found: Mapping[str, np.ndarray], dimension: str) -> Labels:
-    return Labels(tuple(found[dimension]), tuple(found[dimension + UNITS]))
+    return Labels(_texts_in(found, dimension), _texts_in(found, dimension + UNITS))
+
+
+def _texts_in(found: Mapping[str, np.ndarray], name: str) -> tuple[str, ...]:
+    """The texts of a variable; raises TypeError for numbers, of which there may be very many."""
+    if found[name].dtype != object:
+        raise TypeError(f"{name} holds {found[name].dtype}, expected text")
+    return tuple(found[name])
 
 
 @cache
