@@ -122,6 +122,27 @@ def test_texts_that_are_the_same_bytes_of_a_file_are_counted_each(crafted):
         Run.load(crafted(long, same))
 
 
+@pytest.mark.parametrize("name", ["coordinate", "coordinate_units"])
+@pytest.mark.parametrize(
+    "given",
+    [{"shape": (10**7,), "dtype": "i4"}, {"shape": (10**7,), "dtype": "S1"}],
+    ids=["numbers", "texts"],
+)
+def test_labels_without_end_are_refused_before_they_become_texts(crafted, name, given):
+    """Chunks that are not there are zeros of any number; each would be a text of 50 bytes in memory."""
+
+    def many(file):
+        if name in file:
+            del file[name]
+        file.create_dataset(name, chunks=(1000,), **given)
+
+    path, profile = crafted(many), cProfile.Profile()
+    words = rf"{name} holds int32, expected text|{name} has shape .* more bytes than the file can hold"
+    with profile, pytest.raises(LiebodyError, match=words):
+        Run.load(path, check=False)
+    assert sum(entry.callcount for entry in profile.getstats()) < 10**5
+
+
 def test_pipes_and_devices_are_no_files_of_runs(tmp_path):
     os.mkfifo(tmp_path / "run.nc")
     (tmp_path / "zero.nc").symlink_to("/dev/zero")

@@ -100,6 +100,37 @@ def test_no_point_of_thousands_goes_through_the_ground(kind, seed):
     check_laws(run, momentum)
 
 
+TOLERANCE = 1e-6  # N, a ten-millionth of what the bodies weigh
+MOST = {"plane": 1e-4, "points": 5e-3}  # share of the steps in contact above it, by kinds' last word
+
+
+def check_what_is_said(kind, members, seed):
+    """After each step the residual is within the tolerance, or the step is counted, and a warning says it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _, run, _, momentum = dropped(kind, members, seed, tolerance=TOLERANCE)
+    above = run.memory["residual"] > TOLERANCE
+    np.testing.assert_allclose(run.memory["unsolved"], np.cumsum(above, axis=1), atol=1e-9)
+    said = [str(x.message) for x in caught if x.category is UnsolvedSteps]
+    who = f"{above.sum()} steps of {above.any(axis=1).sum()} of {members} members stayed above the tolerance"
+    assert len(said) == above.any() and all(text.startswith(who) for text in said)
+    in_contact = (run.outputs["floor_force"][..., 2] > 0).any(axis=2)
+    assert above.sum() <= MOST[kind.split()[-1]] * in_contact.sum()
+    check_laws(run, momentum)  # they hold in steps that are not solved, too
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", ["3 points in a plane", "a sole on 4 points"])
+def test_every_step_is_within_the_tolerance_or_said_not_to_be(kind):
+    check_what_is_said(kind, 128, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BODIES)
+def test_every_step_of_thousands_of_drops_is_within_the_tolerance_or_said_not_to_be(kind):
+    check_what_is_said(kind, 1024, 20)
+
+
 def two_ended_rod(e, **options):
     tree = TreeBuilder("rod").add("body", Planar((0, 1, 0)), ROD)
     tree = tree.frame("l", "body", [-0.2, 0, 0]).frame("r", "body", [0.2, 0, 0]).build()

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from test_hybrid_systems import ball
 import liebody as lb
 from liebody.base import arguments, interrupts
 from liebody.base.errors import IntegrationError, ShapeError
+from liebody.compiler import trace
 from liebody.compiler.native import build
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.groups import SO3, Revolute
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -278,6 +281,75 @@ class Wrong(ValueError):
 
 
 @with_alarms
+def place_of(frame):
+    """The line that runs, and the one that called its function."""
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_back and frame.f_back.f_lineno
+
+
+def at_each_line(call, handler):
+    """Make the call as often as it runs different lines; a signal comes at another one each time."""
+    places, signalled = {}, []
+
+    def note(frame, event, argument):
+        if event == "line":
+            places.setdefault(place_of(frame))
+        return note
+
+    def raising_at(place):
+        def trace(frame, event, argument):
+            if event == "line" and place_of(frame) == place:
+                sys.settrace(None)
+                signalled.append(place)
+                signal.raise_signal(signal.SIGTERM)
+            return trace
+
+        return trace
+
+    before, old = sys.gettrace(), signal.signal(signal.SIGTERM, handler)
+    try:
+        sys.settrace(note)
+        call()
+        sys.settrace(None)
+        for place in places:
+            signalled.clear()
+            sys.settrace(raising_at(place))
+            try:
+                call()
+                error = None
+            except BaseException as raised:
+                error = raised
+            sys.settrace(None)
+            if signalled:
+                yield place, error
+    finally:
+        sys.settrace(before)
+        signal.signal(signal.SIGTERM, old)
+
+
+def looking_up():
+    """A call that finds a kernel in the cache."""
+    source, compiler = build.Source(["int answer(void) { return 42; }"]), build.find_compiler()
+    build.library(source, compiler)
+    return lambda: build.library(source, compiler)
+
+
+def without_compiler():
+    """A call of a function as NumPy source."""
+    function = trace(lambda x: np.sin(x) + x @ x, {"x": 3}, "f")
+    return partial(compile_numpy(function), np.array([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("call", [looking_up, without_compiler])
+@pytest.mark.parametrize("kind", [TimeoutError, FileExistsError, ValueError])
+def test_what_a_handler_raises_comes_out_of_each_line(call, kind):
+    def handler(number, frame):
+        raise kind("too late")
+
+    ends = list(at_each_line(call(), handler))
+    assert len(ends) > (100 if call is looking_up else 10)
+    assert [(place, error) for place, error in ends if type(error) is not kind] == []
+
+
 def test_no_error_of_this_library_takes_the_place_of_one_of_a_handler(monkeypatch):
     def wrong(number, frame):
         raise Wrong("of a handler")

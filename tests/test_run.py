@@ -133,6 +133,15 @@ def test_quaternion_error_is_the_worst_over_joints_times_and_batch():
     assert a_run(tree=a_tree(Revolute([0, 1, 0]))).quaternion_error is None
 
 
+@pytest.mark.parametrize("units", [("1",), ("1", "1", "m"), ("1", "m", "1", "1", "1"), ("1",) * 5])
+def test_numbers_without_unit_that_are_no_four_in_a_row_are_no_quaternion(units):
+    names, t = tuple(f"x{i}" for i in range(len(units))), np.arange(3.0)
+    entries = Labels(names, units)
+    x = np.full((3, len(units)), 2.0)
+    run = Run(t, x, x, kinetic=t, potential=t, coordinates=entries, dofs=entries)
+    assert run.quaternion_error is None and "quaternions" not in run.summary()
+
+
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("with_tau", [True, False])
 def test_a_file_gives_back_what_was_saved(tmp_path, batch, with_tau):

@@ -37,9 +37,15 @@ def main(case: Callable[[random.Random], object]) -> None:
     options.add_argument("--count", type=int, default=10**9)
     options.add_argument("--minutes", type=float, default=1.0)
     given = options.parse_args()
-    begin = time.monotonic()
-    failed = run(case, given.seed, given.count, 60 * given.minutes)
-    print(f"{len(failed)} failed in {time.monotonic() - begin:.1f} s")
+    begin, cases = time.monotonic(), 0
+
+    def counted(random: random.Random) -> None:
+        nonlocal cases
+        cases += 1
+        case(random)
+
+    failed = run(counted, given.seed, given.count, 60 * given.minutes)
+    print(f"{cases} cases, {len(failed)} failed in {time.monotonic() - begin:.1f} s")
     sys.exit(bool(failed))
 
 

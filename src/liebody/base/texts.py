@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .errors import ArgumentError, LiebodyError, ModelError
+from .errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
 
 
 def digest(*parts: str) -> str:
@@ -34,7 +34,8 @@ def is_printable(text: str) -> bool:
 
 def is_writable(text: str) -> bool:
     """Whether files can hold a text: it has no NUL and no half of a surrogate pair."""
-    return "\0" not in text and not any("\ud800" <= sign <= "\udfff" for sign in text)
+    half = not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
+    return "\0" not in text and not half
 
 
 def shown(text: Any, breaks: bool = False) -> str:
@@ -66,7 +67,8 @@ def check_name(what: str, name: Any, error: type[LiebodyError] = ModelError) -> 
 def check_names(what: str, names: Iterable[Any], error: type[LiebodyError] = ModelError) -> None:
     """Raise an error for the first of the names that `check_name` refuses."""
     for name in names:
-        check_name(what, name, error)
+        if type(name) is not str or not name.isprintable():
+            check_name(what, name, error)
 
 
 def path_of(what: str, given: str | os.PathLike[str], error: type[LiebodyError] = LiebodyError) -> Path:
@@ -85,7 +87,8 @@ def short_ascii(value: Any, width: int = 60) -> str:
     """A value in a message, in ASCII and no longer than this."""
     try:
         text = ascii(value)
-    except Exception:  # a value may be anything
+    except Exception as error:  # a value may be anything
+        pass_on_signals(error)
         text = f"a {type(value).__name__}"
     return text if len(text) <= width else f"{text[:width]}..."
 
@@ -94,7 +97,8 @@ def message_of(error: BaseException) -> str:
     """The message of an exception, also of one whose message cannot be made."""
     try:
         return shown(error, breaks=True)
-    except BaseException:  # a user's class may raise anything here
+    except BaseException as raised:  # a user's class may raise anything here
+        pass_on_signals(raised)
         return "its message cannot be shown"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,16 @@ class Labels:
     def of(cls, entries: Sequence[tuple[str, str]]) -> Labels:
         """From pairs (name, unit)."""
         return cls(tuple(name for name, _ in entries), tuple(unit for _, unit in entries))
+
+    @property
+    def quaternions(self) -> list[int]:
+        """Places of the entries of quaternions: whole fours in a row whose unit is theirs."""
+        places: list[int] = []
+        for unit, row in itertools.groupby(range(len(self)), key=lambda i: self.units[i]):
+            entries = list(row)
+            if unit == UNIT_OF_QUATERNIONS and len(entries) % 4 == 0:
+                places += entries
+        return places
 
     def filled(self, given: Mapping[str, Any], values: Array, what: str = "q0") -> Array:
         """`values` (..., n), where entries that are given by name have what is given, as {"elbow": 1.2}.

@@ -167,9 +167,10 @@ class ContactImpulses(Solved):
         rows = []
         for i in range(len(self.points)):
             gap, axes = self._gap(s, i, p)
+            J = self._jacobian(s, i, axes)
             bias, R = _at_ground(gap, z.stretch[i], p, h)
             x = h * getattr(z, self.guess)[i]
-            rows.append(Row(self._jacobian(s, i, axes), bias, R, Cone(p.friction), x))
+            rows.append(Row(J, bias, R, Cone(p.friction), x))
         return rows
 
     def impact_rows(self, s: State, z: Any, p: Any, h: Any) -> list[ImpactRow]:
@@ -249,11 +250,12 @@ def _at_ground(gap: Any, stretch: Array, p: Any, h: Any) -> tuple[Array, Array]:
     """Bias and compliance R of a point in a step, by the implicit spring and damper of the ground."""
     (K, K_t), (D, D_t) = pair(p.stiffness), pair(p.damping)
     c, c_t = h * K + D, h * K_t + D_t
+    soft = 1 / (h * c)
     # Above the ground the point may come down to it within the step, u + gap / h >= 0. Below it the spring
     # acts.
     first = where(gap > 0, gap / h, gap * (K / c))
     bias = np.concatenate([[first], stretch * (K_t / c_t)])
-    return bias, np.array([1 / (h * c), *[1 / (h * c_t)] * 2])
+    return bias, np.array([soft, *[1 / (h * c_t)] * 2])
 
 
 def _not_below(gap: Any, p: Any, h: Any) -> tuple[Array, Array]:

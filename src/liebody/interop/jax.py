@@ -33,7 +33,7 @@ import numpy as np
 
 from ..base.arguments import checked
 from ..base.concurrency import cached_property, lock_of, unlock
-from ..base.errors import CompilerError, ShapeError, require
+from ..base.errors import CompilerError, ShapeError, pass_on_signals, require
 from ..compiler import Function, Kernel, Program, jvp, trace, vjp
 from ..compiler.native import build, entry
 from ..compiler.native.kernel import FEW
@@ -161,6 +161,7 @@ def _header() -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
+        pass_on_signals(error)
         raise CompilerError(f"{path} cannot be read: {error.strerror or error}; {_advice()}") from None
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..base.errors import DescriptionError
+from ..base.errors import DescriptionError, pass_on_signals
 from .document import XmlElement, quoted, read_document
 
 MOST_ELEMENTS = 200_000
@@ -109,7 +109,8 @@ class _Check:
                     try:
                         there = path.exists()
                         regular = path.is_file() or path.is_dir()
-                    except (OSError, ValueError):  # no name of a file
+                    except (OSError, ValueError) as error:  # no name of a file
+                        pass_on_signals(error)
                         continue
                     if there and not regular:
                         element.fail(f"{quoted(name)} is no regular file", "name a file on a disk")

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import models
 from ..base.arguments import checked
-from ..base.errors import DescriptionError, ModelError, known, require, warn
+from ..base.errors import DescriptionError, ModelError, known, pass_on_signals, require, warn
 from ..bodies import Tree
 from ..io import OpenLoops, load_description
 from ..robot import GRAVITY, Robot
@@ -73,6 +73,7 @@ def described(source: str | Path) -> str | Path:
         try:
             module = importlib.import_module(f"{DESCRIPTIONS}.{source}")
         except Exception as error:  # the package asks git, which asks the network
+            pass_on_signals(error)
             if isinstance(error, ModuleNotFoundError) and error.name == f"{DESCRIPTIONS}.{source}":
                 there = known(_fetched(), source)
                 raise DescriptionError(f"{DESCRIPTIONS} has no {source!r}; {there}") from None

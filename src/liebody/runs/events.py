@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import LiebodyError, counted
 from ..base.texts import shown
-from .variables import axes_of, named_in
+from .variables import axes_of, named_in, texts_in
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +123,7 @@ def events_of(variables: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> An
     if "event_time" not in variables:
         return None
     memory = named_in(variables, "event_memory_")
-    names = tuple(variables.get("guard", ())) or None
+    names = texts_in(variables, "guard") if "guard" in variables else None
     logs = []
     # Members without events have no rows, so the counts of lost events say how many members there are.
     for i, lost in enumerate(variables["events_lost"].ravel()):

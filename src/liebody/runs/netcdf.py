@@ -26,6 +26,9 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 MOST_COMPRESSED = 1032
 """Bytes that one byte compressed by deflate can become, at most."""
 
+LEAST_TEXT = 16
+"""Bytes that a text takes at least in the files that `save` writes; shorter ones count as much."""
+
 TEXT_AT_ONCE = 1 << 28
 """Bytes of text that are read before their lengths are added up; an entry may be as long as the file."""
 
@@ -151,7 +154,8 @@ def _checked_bytes(name: str, dataset: Any, most: int, plain: bool) -> int:
     _check_type(what, kind)
     shapes = [dataset.shape, creation.get_chunk() if layout == h5py.h5d.CHUNKED else ()]
     # A chunk is read whole, however small the array.
-    sizes = [kind.get_size() * math.prod(map(int, shape)) for shape in shapes]
+    each = max(kind.get_size(), LEAST_TEXT if kind.get_class() == h5py.h5t.STRING else 0)
+    sizes = [each * math.prod(map(int, shape)) for shape in shapes]
     if max(sizes) > most:
         raise _Refused(f"{what} has shape {dataset.shape}, which takes more bytes than the file can hold")
     return sizes[0]

@@ -18,7 +18,7 @@ from ..base.errors import LiebodyError, ShapeError, require
 from ..base.public import public
 from ..base.texts import check_names, shown
 from ..bodies import with_values
-from ..bodies.labels import UNIT_OF_QUATERNIONS, Labels
+from ..bodies.labels import Labels
 from . import files, table
 from .events import event_variables, events_of
 from .kinds import RunKind, register
@@ -213,8 +213,7 @@ class Run:
     @np.errstate(all="ignore")
     def quaternion_error(self) -> float | None:
         """The largest distance of a quaternion's norm from one; None for a mechanism without quaternions."""
-        # Quaternions are told by the unit of their entries.
-        at = [i for i, unit in enumerate(self.coordinates.units) if unit == UNIT_OF_QUATERNIONS]
+        at = self.coordinates.quaternions
         if not at:
             return None
         quaternions = self.q[..., at].reshape(*self.q.shape[:-1], -1, 4)

@@ -48,4 +48,11 @@ def label_variables(dimension: str, labels: Labels) -> Variables:
 
 def labels_of(variables: Mapping[str, np.ndarray], dimension: str) -> Labels:
     """The labels that `label_variables` has made variables of."""
-    return Labels(tuple(variables[dimension]), tuple(variables[dimension + UNITS]))
+    return Labels(texts_in(variables, dimension), texts_in(variables, dimension + UNITS))
+
+
+def texts_in(variables: Mapping[str, np.ndarray], name: str) -> tuple[str, ...]:
+    """The texts of a variable; raises TypeError for numbers, of which there may be very many."""
+    if variables[name].dtype != object:
+        raise TypeError(f"{name} holds {variables[name].dtype}, expected text")
+    return tuple(variables[name])

@@ -51,16 +51,22 @@ class StepperState:
     __slots__ = ("_last", "_last_efforts", "_number", "_watched", "ended", "events", "stepper", "y")
 
     def __init__(
-        self, stepper: Stepper, number: int, y: Array, ended: Array, last_efforts: Array = None
+        self,
+        stepper: Stepper,
+        number: int,
+        y: Array,
+        ended: Array,
+        last_efforts: Array = None,
+        watched: Array = None,
     ) -> None:
         self.stepper = stepper
         self._number = number  # of steps since the start
         self.y = y
         self.ended = ended
         self._last_efforts = last_efforts  # of implicit methods, which may remember what these have done
+        self._watched = watched  # rows of `Nearest`, where steps are watched for dependent constraints
         self.events: Any = None
         self._last: Array = None  # times of the last events
-        self._watched: Array = None  # rows of `Nearest`, where steps are watched for dependent constraints
 
     def __copy__(self) -> StepperState:
         return self.__deepcopy__({})
@@ -96,11 +102,12 @@ class _Buffers:
     y       (n, point), states
     table   (n, 1, nu + np), efforts with the parameters behind them
     kept    what `Flow.steps` keeps beside: a record, failed, losses, nearest
+    failed  the second array of `kept` as a memoryview, which Python reads sooner
     course  a call of the loop on these arrays, for steps that need nothing else: no events, one thread, an
             explicit method; otherwise None
     """
 
-    __slots__ = ("course", "efforts", "kept", "state", "table", "u", "y")
+    __slots__ = ("course", "efforts", "failed", "kept", "state", "table", "u", "y")
 
     def __init__(self, sim: Stepper) -> None:
         n = len(sim._table)
@@ -108,6 +115,7 @@ class _Buffers:
         self.y = np.zeros((n, point))
         self.table = sim._table.copy()
         self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self.failed = memoryview(self.kept[1])
         self.efforts = self.table[..., : sim.nu]
         self.state = self.y.reshape(*sim.batch, point)
         self.u = self.efforts.reshape(*sim.batch, sim.nu)
@@ -185,12 +193,11 @@ class Stepper:
         n = len(self._table)
         y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
         last_efforts = np.zeros((n, 1, self.nu)) if self._implicit else None
-        state = StepperState(self, 0, y, self._all_on, last_efforts)
         # No event has happened yet, so none is too close to another one.
+        watched = Nearest.of(n, self._point).rows if self._is_watched else None
+        state = StepperState(self, 0, y, self._all_on, last_efforts, watched)
         if self._events:
             state._last = np.full((n, len(self._events)), -np.inf)
-        if self._is_watched:
-            state._watched = Nearest.of(n, self._point).rows
         return state
 
     def reset(self, state: StepperState, members: Array, q0: Array = None, v0: Array = None) -> StepperState:
@@ -221,12 +228,16 @@ class Stepper:
 
         Raises IntegrationError where a single mechanism's step cannot be taken, ShapeError for u.
         """
-        check_state(self, state, StepperState)
+        if type(state) is not StepperState or state.stepper is not self:
+            check_state(self, state, StepperState)
         if type(steps) is not int or steps < 1:
             steps = count("steps", steps)
         # C writes into the buffers, so two calls never share them. Later calls use them again, because new
         # arrays take longer than a step.
-        buffers = self._spare.take() or _Buffers(self)
+        try:
+            buffers = self._spare.pop()
+        except IndexError:  # all are in use
+            buffers = _Buffers(self)
         buffers.state[...] = state.y
         # Assignment broadcasts one effort to all members, and refuses other shapes.
         if u is None:
@@ -237,8 +248,9 @@ class Stepper:
             except (ValueError, TypeError):
                 each = f" or {buffers.u.shape}" if self.batch else ""
                 raise ShapeError(f"u has shape {np.shape(u)}, expected numbers ({self.nu},){each}") from None
-        if self._is_watched:
-            buffers.kept[3].rows[...] = state._watched
+        watched = state._watched
+        if watched is not None:
+            buffers.kept[3].rows[...] = watched
         number = state._number + steps
         if self._events:
             return self._march(state, number, buffers)
@@ -253,18 +265,17 @@ class Stepper:
             except Unable:
                 # The short way may have written over the state.
                 buffers.state[...] = state.y
-                if self._is_watched:
-                    buffers.kept[3].rows[...] = state._watched
+                if watched is not None:
+                    buffers.kept[3].rows[...] = watched
                 self._take(state, t, steps, buffers)
         # A lost member of an ensemble is NaN; a lost simulation is an error.
-        if not self.batch and buffers.kept[1][0]:
+        if not self.batch and buffers.failed[0]:
             self._raise(state, t, buffers)
         last_efforts = buffers.efforts.copy() if self._implicit else None
-        new = StepperState(self, number, buffers.state.copy(), state.ended, last_efforts)
-        if self._is_watched:
-            new._watched = buffers.kept[3].rows.copy()
+        watched = None if watched is None else buffers.kept[3].rows.copy()
+        new = StepperState(self, number, buffers.state.copy(), state.ended, last_efforts, watched)
         # Only now: after an error the buffers are not used again.
-        self._spare.give(buffers)
+        self._spare.append(buffers)
         return new
 
     def function(self, name: str = "step") -> Function:
@@ -356,7 +367,7 @@ class Stepper:
         new._last = m.last
         if self._is_watched:
             new._watched = m.nearest.rows
-        self._spare.give(buffers)
+        self._spare.append(buffers)
         return new
 
     def _raise(self, state: StepperState, t: float, buffers: _Buffers) -> None:

@@ -137,8 +137,8 @@ class Inventory:
             digests = json.loads(content)["digests"]
             if content == _signed(digests) and all(map(_is_inside, digests)):
                 return digests
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            pass_on_signals(error)
         copy = self.path / COPY  # the list is damaged: files that are equal to their copies make it again
         names = sorted(str(file.relative_to(copy)) for file in files_below(copy))
         wrong = [name for name in names if _readable(self.path / name) != _digest(copy / name)]

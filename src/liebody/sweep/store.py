@@ -322,6 +322,7 @@ class Store:
             except OSError:
                 raise
             except Exception as error:  # of Zarr, on descriptions that somebody wrote
+                pass_on_signals(error)
                 raise SweepError(f"{self.path} cannot be read as a store: {words_of(error)}") from error
 
     def _remove_unfinished(self) -> None:

@@ -74,10 +74,11 @@ def cache_folder() -> Path:
         if _chosen is None:
             _chosen = _usable()
     try:
-        _chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _chosen.mkdir(mode=0o700, parents=True)  # `exist_ok` would pass over errors of handlers of signals
     except OSError as error:
         pass_on_signals(error)
-        move(error, _chosen)
+        if not _is(stat.S_ISDIR, _chosen):
+            move(error, _chosen)
     return _chosen
 
 
@@ -129,7 +130,7 @@ def _obstacle(folder: Path) -> str:
     if folder.is_symlink():
         return "it is a symbolic link; set LIEBODY_CACHE to where it leads"
     with suppress(FileExistsError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return "it is no folder"
@@ -137,7 +138,7 @@ def _obstacle(folder: Path) -> str:
         return "it is another user's"
     if not os.access(folder, os.W_OK):
         return "it cannot be written"
-    if not (folder / TAG).is_file():  # names are read in new folders only: there may be very many
+    if not _is(stat.S_ISREG, folder / TAG):  # names are read in new folders only: there may be very many
         others = [name for name in os.listdir(folder) if not OURS(name) and not name.startswith(PREFIX)]
         if others:
             return f"it holds {min(others)}, which is not of liebody; set LIEBODY_CACHE to another folder"
@@ -183,7 +184,7 @@ def workplace() -> Iterator[Path]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=cache_folder()))
         with _locked(folder, wait=False) as held:
-            if not held or not folder.is_dir():  # another process took it for a leftover before the lock
+            if not held or not _is(stat.S_ISDIR, folder):  # another process took it
                 continue
             try:
                 yield folder
@@ -238,7 +239,7 @@ def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
     """Hold the lock of the cache: shared, to use files; or exclusively (`pruning`), to remove some."""
     lock = cache_folder() / LOCK
     with suppress(OSError):
-        lock.touch(mode=0o600)
+        os.close(os.open(lock, os.O_CREAT | os.O_RDONLY, 0o600))
     with _locked(lock, wait, shared=not pruning) as held:
         yield held
 
@@ -281,7 +282,7 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
         try:
             _place(built, target)
         except PermissionError:
-            if not target.is_file():
+            if not _is(stat.S_ISREG, target):
                 raise  # otherwise another process of Windows uses its own, just made
     # From time to time look after the folder.
     _made += 1
@@ -295,7 +296,7 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
 def kept(key: str) -> ctypes.CDLL | None:
     """The library of this name; None if it is missing or damaged, because opening such a file ends Python."""
     path = cache_folder() / f"{key}{SUFFIX}"
-    if not path.is_file():
+    if not _is(stat.S_ISREG, path):
         return None
     with _no_pruning():
         noted = recall(key, ".sum")
@@ -315,7 +316,8 @@ def _load(path: Path) -> ctypes.CDLL:
         with _arithmetic_kept():
             try:
                 return ctypes.CDLL(str(path))
-            except OSError:
+            except OSError as error:
+                pass_on_signals(error)
                 gc.collect()
                 return ctypes.CDLL(str(path))
     except OSError as error:
@@ -352,13 +354,23 @@ def _floating_point_environment() -> tuple[Callable[[object], int], Callable[[ob
     try:
         library = ctypes.CDLL(None)
         return library.fegetenv, library.fesetenv
-    except (AttributeError, OSError, TypeError):  # TypeError: on Windows
+    except (AttributeError, OSError, TypeError) as error:  # TypeError: on Windows
+        pass_on_signals(error)
         return None
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    """Whether a path leads to a file of a kind. `Path.is_file` passes over errors of handlers of signals."""
+    try:
+        return kind(path.stat().st_mode)
+    except OSError as error:
+        pass_on_signals(error)
+        return False
 
 
 def _place(path: Path, target: Path) -> None:
     """Rename a complete file to its name in the cache: other processes see all of it or nothing."""
-    if target.is_dir():
+    if _is(stat.S_ISDIR, target):
         _clear(target)
     os.replace(path, target)
 
@@ -373,7 +385,7 @@ def _seal(key: str, suffix: str, content: bytes) -> bytes:
 
 def _sum(path: Path) -> str:
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, hashlib.sha256).hexdigest()
 
 
 def _note_use(path: Path) -> bool:

@@ -133,7 +133,8 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
             state = [x for row in rows for x in row.tolist()]
             try:
                 computed = of_floats(*state)
-            except (ArithmeticError, ValueError):  # from `math` for 1/0, sqrt(-1), exp(1000)
+            except (ArithmeticError, ValueError) as error:  # from `math` for 1/0, sqrt(-1), exp(1000)
+                pass_on_signals(error)
                 with np.errstate(all="ignore"):
                     computed = of_arrays(*map(np.float64, state))
             flat = np.array(computed, dtype=float)

@@ -200,7 +200,7 @@ class OptimalControl(Sendable):
             self._roll(w)
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
         plan = self._found(w, count("iterations", iterations, 0), *limits)
-        self._workspaces[n].give(w)
+        self._workspaces[n].append(w)
         return plan
 
     @cached_property
@@ -211,7 +211,10 @@ class OptimalControl(Sendable):
     def _workspace(self, knots: int) -> Workspace:
         """A workspace for one solution; other threads may search at the same time."""
         spare = self._workspaces.setdefault(knots, Spare())
-        return spare.take() or self.shooting.workspace(knots, self._knot[1])
+        try:
+            return spare.pop()
+        except IndexError:  # all are in use
+            return self.shooting.workspace(knots, self._knot[1])
 
     def _roll(self, w: Workspace) -> None:
         """The motion from w.x[0] that w.u makes."""
