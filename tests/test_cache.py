@@ -230,7 +230,12 @@ def test_notes_and_libraries_are_bound_to_their_keys(folder):
 
 
 def test_a_compile_that_was_killed_leaves_its_folder_to_the_next_one(folder, monkeypatch):
-    code = "from liebody.compiler.native import cache\nw = cache.workplace(); print(w.__enter__(), flush=True); input()"
+    code = """
+from liebody.compiler.native import cache
+w = cache.workplace()
+print(w.__enter__(), flush=True)
+input()
+"""
     environment = {**os.environ, "LIEBODY_CACHE": str(folder.parent)}
     process = subprocess.Popen(
         [sys.executable, "-c", code],

@@ -14,7 +14,7 @@ import pytest
 import liebody as lb
 from liebody import scalars
 from liebody.base import interrupts
-from liebody.compiler import Program, trace
+from liebody.compiler import Program, runtime, trace
 from liebody.compiler.native import build
 from liebody.compiler.printers.c import Guard, batch_units
 from liebody.compiler.printers.program import program_unit
@@ -31,7 +31,7 @@ TARGETS = {
     "linux": ([*ZIG, "aarch64-linux-musl"], "qemu-aarch64"),
 }
 MEMBERS, STEPS, DT = 3, 5, 1e-3
-HEADERS = Path(build.__file__).parent / "runtime"
+HEADERS = Path(runtime.__file__).parent
 LONG = re.compile(r"(?<!long )\blong\b(?! long).{,30}")
 MAIN_OF_A_BATCH = """
 #include <stdio.h>

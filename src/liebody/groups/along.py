@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,22 @@ class AlongGroup:
     def jvp(self) -> Derivative:
         """(*inputs, d) -> df/du d at u = 0, for a direction d in the shape of u."""
         along = jvp(self.moved, self._step)
-        return lambda *arguments: along(*arguments[:-1], self._zero, arguments[-1])
+        return partial(_in_direction, along, self._zero)
 
     def _at_zero(self, derived: Function) -> Derivative:
-        return lambda *inputs: derived(*inputs, self._zero)
+        return partial(_at, self._zero, derived)
+
+
+# Named functions, not lambdas: problems that hold derivatives are sent to other processes.
+
+
+def _at(u: Array, derived: Function, *inputs: Any) -> Any:
+    return derived(*inputs, u)
+
+
+def _in_direction(along: Function, u: Array, *inputs: Any) -> Any:
+    *others, direction = inputs
+    return along(*others, u, direction)
 
 
 def along_group(
