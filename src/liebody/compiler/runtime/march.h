@@ -224,8 +224,8 @@ int64_t fixed_steps(const Course *c) {
 #else
 
 typedef struct { /* of one member, as it comes in and goes out: y is the state at t */
-    double t, step, made, before; /* time; next step; length of the last one; its defect */
-    int64_t row;                  /* next row of the record */
+    double t, step, made, last_defect; /* time; next step; length of the last one; its defect */
+    int64_t row;                       /* next row of the record */
 } Clock;
 
 typedef struct { /* a member's log, which grows */
@@ -256,7 +256,7 @@ typedef struct {
 /* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
 typedef struct {
     int64_t member, row, piece;
-    double before, low, high, glow[GUARDS + 1], ghigh[GUARDS + 1];
+    double last_defect, low, high, glow[GUARDS + 1], ghigh[GUARDS + 1];
     int side, tries;
 } Lane;
 
@@ -345,10 +345,11 @@ static double locate(Lane *l, const March *m, double t, double length, const dou
 #if CONTROLLED
 /* The step after one of `length` with this defect, by proportional-integral control (Gustafsson
    1991). */
-static double next_step(double length, double defect, double *before) {
+static double next_step(double length, double defect, double *last_defect) {
     const double order = ERROR_ORDER;
-    const double factor = 0.9 * pow(fmax(defect, 1e-10), -0.7 / order) * pow(*before, 0.4 / order);
-    *before = fmax(defect, 1e-4);
+    const double factor =
+        0.9 * pow(fmax(defect, 1e-10), -0.7 / order) * pow(*last_defect, 0.4 / order);
+    *last_defect = fmax(defect, 1e-4);
     return length * fmin(fmax(factor, 0.2), 10);
 }
 /* The step to try in place of one that was rejected; its defect may be infinite or NaN. */
@@ -401,7 +402,7 @@ int64_t march(const March *m, const Samples *e) {
                     if (i >= m->n) break;
                     const Clock *c = m->clock + i;
                     if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
-                    l->member = i, l->row = c->row, l->before = c->before,
+                    l->member = i, l->row = c->row, l->last_defect = c->last_defect,
                     l->piece = piece_at(e, c->t);
                     LANE(t) = c->t, LANE(ahead[0]) = c->step, LANE(made) = c->made;
                     LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
@@ -525,7 +526,7 @@ int64_t march(const March *m, const Samples *e) {
             Lane *l = of + lane;
             const double size = sqrt(LANE(square)), length = LANE(h);
             if (LANE(finite)) {
-                const double wanted = next_step(length, size, &l->before);
+                const double wanted = next_step(length, size, &l->last_defect);
                 if (length >= LANE(ahead[0]) || wanted < length) LANE(ahead[0]) = wanted;
             } else if (LANE(rejected)) {
                 const double shorter = shorter_step(length, LANE(lost) ? INFINITY : size);
@@ -598,7 +599,7 @@ int64_t march(const March *m, const Samples *e) {
 #if WATCHED
             leave_member(&work.watch, lane, m->nearest + i * NEAREST);
 #endif
-            m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->before, l->row};
+            m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->last_defect, l->row};
             for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
             LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
         }
