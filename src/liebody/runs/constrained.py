@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.concurrency import cached_property
 from ..base.errors import LiebodyError
-from ..mechanisms.constrained import Constrained
 from ..scalars import Array
 from .run import Run, largest_of
 from .variables import Variables
+
+if TYPE_CHECKING:  # a loaded run has no system: reading a file needs no mechanics
+    from ..mechanisms.constrained import Constrained
 
 OF_EQUATIONS = {
     "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
