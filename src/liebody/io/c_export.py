@@ -81,6 +81,7 @@ def export_c(
     """
     about = about or About()
     prefix = _word(name).lower()
+    # an identifier of C begins with a letter
     prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
     single = data_type(dtype) == np.float32
     if not single and data_type(dtype) != np.float64:
@@ -88,6 +89,7 @@ def export_c(
     exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
     if not exported:
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
+    # all texts exist before the first file is written: an error leaves no half of an export
     includes = f'#include "{prefix}.h"\n\n#include <math.h>\n\n'
     source = includes + "\n".join(x.text for x in exported)
     texts = {
@@ -164,6 +166,7 @@ class _Exported:
     def declaration(self, macros: Sequence[str]) -> str:
         """The prototype with what it means; `macros` are names of the arguments' sizes."""
         operations = f"{sum(self.function.operations.values())} operations"
+        # the printer keeps intermediate results in one array w, whose length is the stack that a call needs
         places = re.findall(rf"^    {self.real} w\[(\d+)\];", self.text, re.MULTILINE)
         if places:
             operations += f", {places[-1]} intermediate results on the stack"
@@ -200,6 +203,7 @@ class _Exported:
         reference = self.function if isinstance(self.function, Function) else compile_numpy(self.function)
         for _ in range(DRAWS):
             values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
+            # rounded to floats first, so that the C compiler and the reference have the same arguments
             values = [x.astype(np.float32).astype(float) if self.single else x for x in values]
             results = [np.asarray(y, float) for y in _listed(reference(*values))]
             if all(np.isfinite(y).all() for y in results):
@@ -210,6 +214,7 @@ class _Exported:
         """The relative tolerance of each result; for floats from the round-off of our own kernel."""
         if not self.single:
             return [TOLERANCE] * len(results)
+        # the round-off of our own kernel in floats shows how much the operations amplify it
         ours = _listed(Kernel(self.function, dtype=np.float32)(*values))
         sizes = [max(1.0, np.abs(y).max(initial=0.0)) for y in results]
         off = [np.abs(x - y).max(initial=0.0) / size for x, y, size in zip(ours, results, sizes, strict=True)]
@@ -231,6 +236,7 @@ def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str)
     macros = dict.fromkeys([f"{prefix}_H".upper()])
 
     def macro(*words: str) -> str:
+        # two names may become one word in capitals, as q1 and Q1 do
         name = "_".join([prefix, *words]).upper()
         while name in macros:
             name += "_"

@@ -176,6 +176,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
     """
     if isinstance(source, bytes):
         return _parse(source, "<text>"), None
+    # no path begins with "<", so this is text; a byte order mark and blanks may come before
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<"):
         return _parse(source.encode("utf-8", "replace"), "<text>", "utf-8"), None
     if not isinstance(source, (str, os.PathLike)):
@@ -198,6 +199,7 @@ def read_document(source: str | bytes | os.PathLike[str]) -> tuple[XmlElement, P
             )
         if not path.is_file():
             raise DescriptionError(f"No file {shown} (seen from {Path.cwd()}). Remedy: check the path.")
+        # the size is checked before the file is taken into memory
         _check_size(shown, path.stat().st_size)
         data = path.read_bytes()
     except OSError as error:
@@ -220,6 +222,7 @@ def _check_size(source: str, size: int) -> None:
 def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
     """The root element of a document; the handler of a <!DOCTYPE> refuses it before any entity is defined."""
     _check_size(source, len(data))
+    # UTF-16 is recoded, because blanks and line breaks are counted in single bytes below
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode()
         encoding = "utf-8"
@@ -235,6 +238,7 @@ def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
         element = XmlElement(tag, attributes, source, passed_over + parser.CurrentLineNumber)
         opened[-1].children.append(element)
         opened.append(element)
+        # refused while parsing: no later walk through the elements meets a deeper tree
         if len(opened) > DEEPEST:
             element.fail(
                 f"elements within each other, {DEEPEST} deep", "nest them less; MuJoCo takes no more, either"
@@ -265,7 +269,9 @@ def _parse(data: bytes, source: str, encoding: str | None = None) -> XmlElement:
             "correct the line; every tag has to be closed, and every attribute to be quoted",
         )
     except DescriptionError:
+        # raised by a handler above, with the line of the element
         raise
     except (LookupError, ValueError) as error:
         XmlElement("", {}, source, 1).fail(f"unknown text encoding: {error}", "save the file as UTF-8")
+    # Expat accepts exactly one root element
     return top.children[0]

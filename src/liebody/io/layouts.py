@@ -77,12 +77,15 @@ def _world_linear_drift(q: Array, v: Array) -> Array:
     return np.concatenate([turned[..., 0], np.zeros_like(turned[..., 0])], axis=-1)
 
 
+# joints whose coordinates and velocities agree, with one freedom or three
 _SAME = {n: _Form(*_order(*range(n)), _constant(*range(n))) for n in (1, 3)}
+# Pinocchio's unbounded revolute joint holds (cos, sin) instead of the angle
 _COS_SIN = _Form(
     lambda q: np.concatenate([np.cos(q), np.sin(q)], axis=-1),
     lambda q: np.arctan2(q[..., 1:], q[..., :1]),
     _constant(0),
 )
+# Pinocchio's planar joint: translation first, then (cos, sin) of the angle; velocities (vx, vy, omega)
 _PLANAR = _Form(
     lambda q: np.concatenate([q[..., 1:], np.cos(q[..., :1]), np.sin(q[..., :1])], axis=-1),
     lambda q: np.concatenate([np.arctan2(q[..., 3:], q[..., 2:3]), q[..., :2]], axis=-1),
@@ -151,6 +154,7 @@ class Layout:
         q = vectors("q", q, self.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.tree.nq))
         for part in self.parts:
+            # a follower's coordinates in the model repeat those of its leader
             if part.body.joint.mimic is None:
                 out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
         return out
@@ -161,6 +165,7 @@ class Layout:
         v = vectors("v", v, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, v)
         for part in self.parts:
+            # a follower moves at ratio times the velocity of its leader
             rates = part.body.ratio * v[..., part.body.dofs]
             out[..., part.v] = _times(part.form.turn(q[..., part.body.coordinates]), rates)
         return out
@@ -172,6 +177,7 @@ class Layout:
         out = self._empty(self.tree.nv, q, v)
         for part in self.parts:
             if part.body.joint.mimic is None:
+                # B is orthogonal, so B^T is its inverse
                 B = part.form.turn(q[..., part.body.coordinates])
                 out[..., part.body.dofs] = _times(np.swapaxes(B, -1, -2), v[..., part.v])
         return out
@@ -190,6 +196,7 @@ class Layout:
 
     def from_a(self, q: Array, v: Array, a: Array) -> np.ndarray:
         """Acceleration (..., nv) at q and v to (..., tree.nv)."""
+        # a_theirs = B a + Bdot v: the drift Bdot v is their acceleration at a = 0
         drift = self.to_a(self.from_q(q), self.from_v(q, v), np.zeros(self.tree.nv))
         return self.from_v(q, vectors("a", a, self.nv, finite=False) - drift)
 
@@ -199,6 +206,7 @@ class Layout:
         tau = vectors("tau", tau, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, tau)
         for part in self.parts:
+            # B^-T = B keeps the power tau . v; the efforts on a leader include those of its followers already
             if part.body.joint.mimic is None:
                 B = part.form.turn(q[..., part.body.coordinates])
                 out[..., part.v] = _times(B, tau[..., part.body.dofs])
@@ -287,6 +295,7 @@ def _layout(
     for body in tree.bodies:
         joint = body.joint
         name = names[joint.name]
+        # fixed joints have no coordinates, and a model may leave followers out
         if joint.dim == 0 or (joint.mimic is not None and name not in theirs):
             continue
         if name not in theirs:
@@ -296,6 +305,7 @@ def _layout(
             )
         q, v = theirs.pop(name)
         size = q.stop - q.start, v.stop - v.start
+        # the sizes tell apart several forms of one joint, such as an angle and (cos, sin)
         form = FORMS[library].get(type(joint.group), {}).get(size)
         if form is None:
             raise ModelError(
@@ -304,6 +314,7 @@ def _layout(
                 "description"
             )
         parts.append(_Part(body, q, v, form))
+    # joints of the model that are left over would keep zeros in its q, which is no configuration of them
     if theirs:
         raise ModelError(
             f"the {library} model has joints the tree has not: {', '.join(theirs)}; load both models with "

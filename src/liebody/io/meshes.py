@@ -28,6 +28,7 @@ def read_stl(path: Path) -> np.ndarray:
     if len(data) == HEADER + count * TRIANGLE.itemsize:  # both kinds may start with "solid"
         corners = np.frombuffer(data, TRIANGLE, count, HEADER)["corners"].astype(float)
     else:
+        # a text STL: only its lines "vertex x y z" are read, three of them for each triangle
         lines = [line.split()[1:] for line in data.splitlines() if line.split()[:1] == [b"vertex"]]
         try:
             corners = np.array(lines, float).reshape(-1, 3, 3)

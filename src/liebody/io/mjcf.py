@@ -216,10 +216,12 @@ class _Reader:
                 f"the root element is <{document.tag}>, and that of an MJCF <mujoco>", "pass an MJCF file"
             )
         require("reading MJCF", "mujoco")
+        # before MuJoCo reads anything, because MuJoCo sets no limits itself
         check_limits(document, self.path)
 
         self.source = document.source
         self.unused = Counter[str]()
+        # what MuJoCo warns of becomes part of the one warning that `tree` gives
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model, self.meshdir, self.replaced = self._compiled(source)
@@ -228,6 +230,7 @@ class _Reader:
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
         self.joints = [self.name("joint", i, name) for i, name in enumerate(joint_names(model))]
         self.taken = set(self.bodies)
+        # sites become frames, and frames share one table of names with bodies
         self.sites = [new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
     def _compiled(self, source: Any) -> tuple[Any, str, dict[str, str]]:
@@ -243,10 +246,12 @@ class _Reader:
             try:
                 return spec.compile(), spec.meshdir, replaced
             except (ValueError, mujoco.FatalError):
+                # a spec that failed to compile is not used again: the second attempt parses the file anew
                 spec = self._spec(source)
                 replaced = _without_idle_files(spec)
                 return spec.compile(), spec.meshdir, replaced
         except (ValueError, mujoco.FatalError) as error:
+            # ascii() escapes whatever the file puts into MuJoCo's message
             what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
             remedy = next((text for words, text in REMEDIES.items() if words in what), REFERENCE)
             raise DescriptionError(f"{self.source}: MuJoCo refuses it: {what}. Remedy: {remedy}.") from error
@@ -259,6 +264,7 @@ class _Reader:
             return mujoco.MjSpec.from_file(str(self.path))
         data = source if isinstance(source, bytes) else str(source).encode("utf-8", "replace")
         text = data.decode()
+        # a byte order mark or blanks before the XML declaration are an error to MuJoCo
         return mujoco.MjSpec.from_string(text.lstrip("\ufeff \t\r\n"))
 
     def name(self, kind: str, number: int, otherwise: str = "") -> str:
@@ -286,6 +292,7 @@ class _Reader:
             builder.frame(name, self.bodies[model.site_bodyid[i]], place)
         loops = tuple(self._loops(builder))
         tree = builder.build(check=False)
+        # a body without joints may have an inertia that no body has: the sums of welded bodies count
         welded = tree.merge_fixed()
         if check and (findings := welded.findings()):
             text = "\n  ".join([f"{self.source}: no such mechanism can be:", *findings])
@@ -296,6 +303,7 @@ class _Reader:
         layout = mujoco_layout(tree, model) if tree.nq else None
 
         def configuration(qpos: Array) -> np.ndarray:
+            # keyframes may hold quaternions that are not of unit length
             return np.asarray(tree.group.normalize(layout.from_q(qpos))) if layout else np.zeros(0)
 
         keys = {self.name("key", i): configuration(model.key_qpos[i]) for i in range(model.nkey)}
@@ -332,6 +340,7 @@ class _Reader:
         )
         placement = _pose(model.body_pos[i], model.body_quat[i])
         numbers = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
+        # a body without joints hangs on a fixed joint, whose name must differ from all of MuJoCo's joints
         if not numbers:
             fixed = self.bodies[i] if self.bodies[i] not in self.joints else f"{self.bodies[i]} is fixed"
             builder.add(self.bodies[i], Joint(fixed, Fixed()), inertia, parent, placement)
@@ -374,12 +383,16 @@ class _Reader:
             numbers["rest"] = float(model.qpos_spring[model.jnt_qposadr[j]])
             if model.jnt_limited[j]:
                 bounds = np.array(model.jnt_range[j], float)
+                # multiplied by infinity, a bound keeps its sign
                 bounds[np.abs(bounds) >= UNLIMITED] *= np.inf
                 numbers["lower"], numbers["upper"] = bounds
             if model.jnt_actfrclimited[j]:
+                # a `Joint` has one effort limit for both directions: the larger one, and the difference is
+                # counted
                 least, most = map(float, model.jnt_actfrcrange[j])
                 numbers["effort_limit"] = max(-least, most)
                 self.unused["joint@actuatorfrcrange that differs by direction"] += -least != most
+            # a rotor turns gear times as fast as its joint: its inertia and damping are felt gear^2 times
             for i, gear in self._rotors(j):
                 numbers["armature"] += gear**2 * model.actuator_armature[i]
                 numbers["damping"] += gear**2 * model.actuator_damping[i]
@@ -406,6 +419,7 @@ class _Reader:
         followers: dict[str, Mimic] = {}
         for i, kind in enumerate(self.model.eq_type):
             if kind in (OF_JOINTS, OF_TENDONS):
+                # an inactive equality has no effect; one that binds no follower is counted
                 relation = self._relation(i) if self.model.eq_active0[i] and mimic else None
                 if relation is None or not _follow(followers, *relation):
                     self.unused[f"equality/{EQUALITIES[kind]}"] += 1
@@ -417,10 +431,12 @@ class _Reader:
         # x(0) at qpos0. Tendons are sums of joints, so the terms of both sides are collected by joints.
         model = self.model
         a0, a1, *others = model.eq_data[i, :5]
+        # a2 to a4 multiply powers of x_2, and followers are linear
         if any(others):
             return None
         coefficients: defaultdict[int, float] = defaultdict(float)
         for element, factor in ((model.eq_obj1id[i], 1.0), (model.eq_obj2id[i], -float(a1))):
+            # all terms go to the left side: x_1 - a1 x_2 = a0 + the same sum at qpos0
             terms = {element: 1.0} if model.eq_type[i] == OF_JOINTS else self._fixed_tendon(element)
             if element >= 0 and not terms:
                 return None
@@ -435,6 +451,7 @@ class _Reader:
         model = self.model
         joint = 1  # mjWRAP_JOINT
         coefficients: defaultdict[int, float] = defaultdict(float)
+        # the other objects that a tendon wraps, sites and geoms, make it spatial
         for w in range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon]):
             if model.wrap_type[w] == joint:
                 coefficients[int(model.wrap_objid[w])] += float(model.wrap_prm[w])
@@ -473,6 +490,8 @@ class _Reader:
         model = self.model
         for i in range(len(model.actuator_trntype)):
             gears = self._gears(i)
+            # affine means a fixed gain, and no bias or one that is affine in l and dl/dt; activations
+            # (dyntype) are states
             affine = not model.actuator_gaintype[i] and model.actuator_biastype[i] in (0, 1)
             if not gears or not affine or model.actuator_dyntype[i]:
                 self.unused["actuator of another kind than motor, position, velocity"] += 1
@@ -494,6 +513,7 @@ class _Reader:
         kind = model.actuator_trntype[i]
         end = model.actuator_trnid[i, 0]
         terms = {end: 1.0} if kind in (0, 1) else self._fixed_tendon(end) if kind == 3 else {}  # mjtTrn
+        # a gear acts on one coordinate, and balls and free joints have several
         if any(model.jnt_type[j] not in (SLIDE, HINGE) for j in terms):
             return {}
         return {self.joints[j]: c * self._gear(i) for j, c in terms.items()}
@@ -509,6 +529,7 @@ class _Reader:
             mesh = model.geom_dataid[i]
             size = model.geom_size[i]
             placement = _pose(model.geom_pos[i], model.geom_quat[i])
+            # fields have no closed surface that `Shape` describes, and are counted
             filename = path = None
             if kind in ("hfield", "sdf"):
                 self.unused[f"geom of type {kind}"] += 1
@@ -550,6 +571,7 @@ class _Reader:
         else:
             filename = model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
         here = self.path.parent if self.path else Path.cwd()
+        # relative to the description, as viewers look for it
         candidates = (here / filename, here / self.meshdir / filename)  # MuJoCo 4 joins them itself
         shown = os.path.relpath(filename, here) if Path(filename).is_relative_to(here) else filename
         return shown, next((path for path in candidates if path.is_file()), None)
@@ -608,6 +630,7 @@ def _without_idle_files(spec: Any) -> dict[str, str]:
             replaced[mesh.name] = Path(mesh.file).name if spec.strippath else mesh.file
             mesh.file = ""
             mesh.uservert = TETRAHEDRON
+    # textures become one flat pixel, and height fields a table of 2 x 2, so that no file is read
     for texture in spec.textures:
         if texture.file or any(texture.cubefiles):
             texture.file = ""
@@ -629,6 +652,7 @@ def _without_idle_files(spec: Any) -> dict[str, str]:
 
 def _follow(followers: dict[str, Mimic], coefficients: Mapping[str, float], constant: float) -> bool:
     """Bind one of two joints to the other, if it follows nobody yet: c_1 x_1 + c_2 x_2 = constant."""
+    # either joint may be the follower; the first one named is tried first
     for joint, leader in (list(coefficients), list(coefficients)[::-1]) if len(coefficients) == 2 else ():
         # the chain of leaders must not come back to the joint, or nobody would move freely
         last = leader

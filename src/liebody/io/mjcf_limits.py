@@ -45,6 +45,7 @@ def check_limits(document: XmlElement, path: Path | None) -> None:
     Included descriptions are read, and count as if they stood in its place.
     """
     check = _Check(path.parent if path else Path())
+    # elements and folders first: files may lie in folders that a later <compiler> names
     elements = check.elements(document)
     check.check_files()
     if elements > MOST_ELEMENTS:
@@ -104,6 +105,7 @@ class _Check:
     def files(self, element: XmlElement) -> Iterator[Path]:
         """The files that an element names, wherever they may lie; pipes and devices are refused."""
         for name in (element.attributes[x] for x in FILES if x in element.attributes):
+            # which attribute of <compiler> a file's folder comes from depends on its kind: try all folders
             for folder in self.folders:
                 for path in {folder / name, folder / Path(name).name}:  # the latter with `strippath`
                     try:
@@ -140,6 +142,7 @@ def _read(path: Path) -> XmlElement:
 def _product(numbers: list[str]) -> int:
     """The product of whole numbers, as large as they are; 0 for words, which MuJoCo refuses."""
     try:
+        # each factor is clipped, so that absurd counts do not make arithmetic with endless integers
         return math.prod(min(int(float(x)), 10**18) for text in numbers for x in text.split()[:1])
     except OverflowError:  # infinity
         return 10**18

@@ -130,6 +130,7 @@ def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
     q = tree.group.random(rng) if tree.nq else np.zeros(0)
     for body in tree.bodies:
         joint = body.joint
+        # limits from UNLIMITED on are none to MuJoCo, whose files are loaded as well
         if (
             joint.mimic is None
             and joint.dim == joint.nq == 1
@@ -143,6 +144,7 @@ def _reach(tree: Tree, q: np.ndarray) -> float:
     """The farthest point from the base: from the world, or from a body that floats."""
     # poses by number of the body, the world first
     poses = [np.eye(4), *np.asarray(body_poses(tree, q), float).reshape(-1, 4, 4)]
+    # a body that floats is its own base: its distance from the world says nothing about the size
     base = poses[1] if tree.bodies and isinstance(tree.bodies[0].joint.group, Free) else poses[0]
     points = [pose[:3, 3] for pose in poses[1:]]
     points += [
@@ -242,6 +244,7 @@ def _of_the_description(tree: Tree) -> list[str]:
     bodies = {body.name for body in tree.bodies}
     doubts = []
     welded = [
+        # single links on fixed joints may have inertias that no body has, as the welded sum counts
         f"{link.name!r} (line {link.line})"
         for link in description.links
         if link.inertia is not None and link.name not in bodies and not link.inertia.is_physical
@@ -271,6 +274,7 @@ def _order(tree: Tree) -> list[str]:
     lines = ["order              depth-first from the base; q and v follow it"]
     description = tree.description if isinstance(tree, DescribedTree) else None
     if description is not None:
+        # joints that follow or were welded have no place in q, and so no order to compare
         ours = [b.joint.name for b in tree.bodies if b.joint.mimic is None and b.joint.nq]
         file = [name for name in description.joints if name in ours]
         if file != [name for name in ours if name in file]:

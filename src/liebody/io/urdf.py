@@ -356,6 +356,7 @@ def _unwelded(description: Description, floating: bool) -> Tree:
     builder = TreeBuilder(description.name)
     for link in description.links:
         if names[link.name] == WORLD:
+            # a root link called "world" that does not float is body 0 itself, which every tree has
             continue
         joint = link.joint or Joint(root_joint, Free() if floating else Fixed())
         parent = WORLD if link.parent is None else names[link.parent]
@@ -369,6 +370,7 @@ def _unwelded(description: Description, floating: bool) -> Tree:
 def _check_base(description: Description, tree: Tree) -> None:
     """Raise ModelError for a massless base, made to float, on which a body floats by the file's own joint."""
     base, *others = tree.bodies
+    # a free joint right on the base means that the file has the floating base already
     free = [b.joint.name for b in others if b.parent == base.index and isinstance(b.joint.group, Free)]
     if free and base.inertia.is_massless:
         raise ModelError(
@@ -416,6 +418,7 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
 
 def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link]]:
     """The links behind massless bodies, which state no inertia, and those behind unphysical ones."""
+    # links on fixed joints have become frames: the welded body that carries a frame counts for its link
     carriers = {body.name: body for body in tree.bodies}
     carriers |= {frame.name: tree.bodies[frame.body - 1] for frame in tree.frames.values() if frame.body}
     moving = [(link, carriers[link.name].inertia) for link in description.links if link.name in carriers]
@@ -428,6 +431,7 @@ def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link
 
 def _is_definite(inertia: SpatialInertia) -> bool:
     """Whether the kinetic energy of a body is never negative, up to round-off in its moments."""
+    # decimal digits may leave a zero moment slightly negative, so 1e-9 of the largest entry is allowed
     I = inertia.rotational
     return bool(inertia.mass >= 0 and np.linalg.eigvalsh(I)[0] >= -1e-9 * np.abs(I).max())
 
@@ -449,6 +453,7 @@ def read_urdf(
     document, path = read_document(source)
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
+    # macros first: the schema would blame missing links for what xacro has yet to insert
     _refuse_macros(document, path)
     notes = Notes()
     # elements that Gazebo and Drake have added are taken out first: what the schema meets then is plain URDF
@@ -463,11 +468,13 @@ def read_urdf(
             "a robot without any <link>",
             f"add at least one; if it is a xacro file, {EXPAND}",
         )
+    # the tree's order and the followers' leaders are known before joints are made, which refer to both
     order, above = _depth_first(links, joints)
     leaders = _leaders(joints, mimic, notes)
     stated_links = []
     for name in order:
         inertia = _inertia(links[name], notes)
+        # only links that would have no inertia are filled with matter; stated inertias are kept
         if density is not None and (inertia is None or inertia.is_massless):
             inertia = _filled(links[name], path, density)
         stated = Link(name, inertia, links[name].element.line)
@@ -498,6 +505,7 @@ def _refuse_macros(document: XmlElement, path: Path | None) -> None:
 
     Files that were expanded may keep some elements of xacro, which are counted as unused.
     """
+    # definitions alone change no element of the robot, so only calls of macros count here
     macros = [x for x in document.children if x.tag.startswith(XACRO) and x.tag not in DEFINITIONS]
     if macros and ((path and path.suffix == ".xacro") or not any(document.all("joint"))):
         macros[0].fail(f"<{macros[0].tag}> is an element of xacro, which makes a URDF of it", EXPAND)
@@ -513,6 +521,7 @@ def _take_transmissions(document: XmlElement) -> list[Transmission]:
         try:
             transmissions = [_transmission(element, actuator) for actuator in element.all("actuator")]
         except (DescriptionError, KeyError):
+            # a rotor inertia changes the dynamics, so a transmission that states one must be readable
             if any(x.tag == "drake:rotor_inertia" for a in element.all("actuator") for x in a.children):
                 raise
             continue  # dynamics do not depend on it: it stays where it is counted
@@ -548,6 +557,7 @@ def _take_springs(document: XmlElement) -> list[tuple[str, float, float]]:
         rest = [x.number() for x in element.all("springReference")]
         if "reference" not in element.attributes or not stiffness:
             continue
+        # taken out of the document, so that the schema does not count it as an element without effect
         document.children.remove(element)
         if stiffness[0] < 0:
             element.fail(f"springStiffness {stiffness[0]:g} is negative", "give zero or more")
@@ -621,6 +631,7 @@ class Item:
     def pose(self, tag: str) -> np.ndarray:
         """The pose (4, 4) of a child with xyz and rpy, R = Rz(yaw) Ry(pitch) Rx(roll)."""
         place = self.first(tag)
+        # without <origin>, xyz or rpy the format defines zeros
         values = {} if place is None else place.values
         rpy = values.get("rpy", np.zeros(3))
         (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
@@ -635,6 +646,7 @@ class Item:
 def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
     """The element with the values that its rule reads; `path`, the tags above it, is for the counts."""
     rule = SCHEMA[element.tag]
+    # attributes before children: a missing or malformed one refuses the element at once
     for name in rule.needs:
         if name not in element.attributes:
             element.fail(f"no attribute '{name}' in {element}", f'add {name}="..."')
@@ -668,6 +680,7 @@ def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
                 if not idle:
                     raise
                 notes.unused[f"{where} that cannot be read"] += 1
+    # multiplicities are those of the stated elements, whether or not they could be read
     for tag, often in rule.children.items():
         stated = list(element.all(tag))
         if often == "1" and not stated:
@@ -686,6 +699,7 @@ def _value(element: XmlElement, name: str, kind: str | int | tuple[int, ...]) ->
     if kind == LIMIT:
         return element.numbers(name, (1,), infinite=True)[0]
     numbers = element.numbers(name, kind if isinstance(kind, tuple) else (int(kind),))
+    # a single number stays a float, several become an array
     return numbers[0] if kind == 1 else np.array(numbers)
 
 
@@ -753,11 +767,13 @@ def _depth_first(links: dict[str, Item], joints: dict[str, Item]) -> tuple[list[
     while pending:
         order.append(pending.pop())
         pending += reversed(children[order[-1]])
+    # links in a cycle cannot be reached from the root: they are missing from the order
     if cycle := _cycle({name: joint.link("parent") for name, joint in above.items()}):
         names = [above[link].values["name"] for link in cycle]
         above[cycle[0]].element.fail(
             f"joints {listed(names)} close a cycle of links: {listed(cycle)}", "delete one of them"
         )
+    # the name stands for body 0 of every tree, so that no other body can have it
     if WORLD in order[1:]:
         links[WORLD].element.fail(
             f"link {WORLD!r} hangs on another link", "rename it: only the root can be called that"
@@ -770,6 +786,8 @@ def _cycle(above: Mapping[str, str]) -> list[str]:
     try:
         TopologicalSorter({name: [upper] for name, upper in above.items()}).prepare()
     except CycleError as error:
+        # graphlib lists each name before the one that needs it, the first one again at the end: reversed,
+        # each name is followed by the name above it
         return error.args[1][:0:-1]
     return []
 
@@ -781,6 +799,7 @@ def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mi
         stated = joint.first("mimic")
         if stated is None:
             continue
+        # a fixed joint has no coordinate that could follow another
         if not mimic or joint.values["type"] == "fixed":
             notes.unused["joint/mimic" + (" of a fixed joint" if mimic else "")] += 1
             continue
@@ -790,6 +809,7 @@ def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mi
                 f"joint {quoted(name)} mimics {quoted(leader)}, and there is no such joint",
                 "correct the name, delete <mimic>, or load the file with mimic=False",
             )
+        # x = multiplier y + offset relates single coordinates, so both ends have exactly one
         for end in (name, leader):
             kind = joints[end].values["type"]
             if kind not in ("revolute", "continuous", "prismatic"):
@@ -798,6 +818,7 @@ def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mi
                     "mimic works between joints of one coordinate: revolute, continuous, prismatic",
                 )
         leaders[name] = Mimic(leader, stated.values.get("multiplier", 1.0), stated.values.get("offset", 0.0))
+    # in a circle of followers no coordinate would be independent
     if circle := _cycle({name: mimic.joint for name, mimic in leaders.items()}):
         joints[circle[0]].children["mimic"][0].element.fail(
             f"joints mimic each other in a circle: {listed(circle)}",
@@ -819,6 +840,7 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
                 f"use one of universal, {', '.join(LOOPS)}",
             )
         _check_ends(item, links)
+        # neither axis has a default: two equal ones could not stay at a right angle
         for tag in ("parent_axis", "child_axis") if kind == "universal" else ():
             if item.first(tag) is None:
                 item.element.fail(
@@ -826,6 +848,7 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
                 )
         parent_axis = _axis(item, "parent_axis", X_AXIS)
         child_axis = _axis(item, "child_axis", parent_axis)
+        # the file may state directions of any length; the equations of closures need unit vectors
         parent_axis = parent_axis / np.linalg.norm(parent_axis)
         child_axis = child_axis / np.linalg.norm(child_axis)
         # `Closure` makes the two frames coincide up to the group's motions, with one axis in both
@@ -897,6 +920,7 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
                 bounds[f"{bound}_limit"] = limit.values.get(bound, math.inf)
             else:
                 notes.unused[f"joint/limit@{bound} below zero"] += 1
+        # a continuous joint turns without end, whatever bounds its <limit> states
         if kind != "continuous":
             lower = limit.values.get("lower", 0.0)
             upper = limit.values.get("upper", 0.0)
@@ -905,6 +929,7 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
             else:
                 notes.unused["joint/limit with lower above upper"] += 1
     if dynamics is not None and kind != "fixed":
+        # a negative loss would feed energy into the motion, so it refuses the file, as a limit does not
         for loss, value in dynamics.values.items():
             if value < 0:
                 dynamics.element.fail(f"{loss}={value:g} of <dynamics> is negative", "give zero or more")
@@ -937,6 +962,8 @@ def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
             notes.assume("products of inertia that are not stated are zero", inertia.element)
     # exact zeros vanish from traced equations; exporters write them as 1e-17
     I[np.abs(I) < ROUND_OFF * abs(m)] = 0
+    # the file's moments are about the centre of mass, in the axes of <origin>; shift leads to the link's
+    # frame
     return SpatialInertia(m, np.zeros(3), I).shift(inertial.pose("origin"))
 
 
@@ -946,6 +973,7 @@ def _filled(link: Item, path: Path | None, density: float) -> SpatialInertia | N
     for element in link.element.all("collision"):
         if not _has_shape(element):
             element.fail(f"no shape to take an inertia from in {element}", f"use one of {', '.join(SHAPES)}")
+        # with notes that are dropped: `_shapes` counts the same elements once more
         item = _admit(element, Notes())
         shape = _shape(item, link, path, Notes())
         try:
@@ -971,6 +999,8 @@ def _solid(shape: Shape, density: float) -> SpatialInertia:
 
 def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
     """A pose (4, 4); round-off next to 0 and 1 in its rotation is removed (pi/2 written as 1.57079632679)."""
+    # exactly no rotation: the unit matrix, whose entries vanish from traced equations; + 0.0 removes signs of
+    # zero
     if np.array_equal(R, np.eye(3)):
         T = np.eye(4)
         T[:3, 3] = p
@@ -989,13 +1019,16 @@ def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
 def _rotation(R: np.ndarray, tolerance: float) -> np.ndarray:
     """The rotation next to R with exact zeros where entries are below the tolerance: its polar factor."""
     zero = np.abs(R) < tolerance
+    # R = U s V has the polar factor U V, the rotation nearest to R in the Frobenius norm
     U, _, V = np.linalg.svd(np.where(zero, 0.0, R))
     R = np.where(zero, 0.0, U @ V)
+    # a row with a single entry is a coordinate axis: the entry is exactly one in size
     return np.where(np.count_nonzero(R, axis=1, keepdims=True) == 1, np.sign(R), R)
 
 
 def _shapes(robot: Item, path: Path | None, notes: Notes) -> Iterator[Shape]:
     """Visual and collision shapes, in the order of the file's links."""
+    # materials below <robot> are defined once, and links refer to them by name
     colors = {material.values.get("name"): _color(material) for material in robot.children["material"]}
     for link in robot.children["link"]:
         for item in link.children["visual"] + link.children["collision"]:
@@ -1061,17 +1094,20 @@ def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path
         if package in ("", ".", "..") or inside.startswith(("..", "/")):
             unused[OUTSIDE] += 1
             return None
+        # the nearest folder of the package's name goes first, then folders beside the description
         candidates = [folder / inside for folder in around if folder.name == package]
         candidates += [folder / package / inside for folder in around]
         return next(filter(os.path.isfile, candidates), None)
     if mark and scheme != "file":
         unused["mesh at an address that is not read"] += 1
         return None
+    # a drive letter (C:) makes a path absolute, also where the system has no drives
     absolute = bool(mark) or posixpath.isabs(text) or text[1:2] == ":"
     if not absolute and not around:
         return None
     path = Path(unquote(rest) if mark else text if absolute else around[0] / text)
     path = Path(posixpath.normpath(path.as_posix()))
+    # the check comes after normpath, which has resolved every ".."
     if not around or not path.is_relative_to(_package_folder(around)):
         unused["mesh at an absolute path outside the package folder" if absolute else OUTSIDE] += 1
         return None
@@ -1080,5 +1116,6 @@ def _mesh(filename: str, description: Path | None, unused: Counter[str]) -> Path
 
 def _package_folder(around: list[Path]) -> Path:
     """The folder that holds the package of a description, from the folders around it, nearest first."""
+    # without a package.xml the custom is package/urdf/robot.urdf: the folder above the description's
     marked = (folder for folder in around if (folder / "package.xml").is_file())
     return next(marked, around[min(1, len(around) - 1)])

@@ -370,6 +370,7 @@ class _Mjcf(_Writer):
     def sites(self, element: Any, name: str, index: int) -> None:
         at_origin = [Frame(self.ends[name], index, np.eye(4))] if name in self.ends else []
         for frame in (*at_origin, *self.frames[index]):
+            # loops that end at a body end at a site at its origin
             _add(element, "site", name=frame.name, **_at(frame.placement))
 
     def actuators(self, root: Any) -> None:

@@ -94,6 +94,7 @@ def _legged(name: str, links: Sequence[tuple[str, str, float, float]]) -> Tree:
     mass = 0.8
     radius = 0.05
     height = 0.02
+    # a disc: m r^2/2 about its axis, half of that about a diameter
     turning = mass * radius**2 / 2
     trunk = SpatialInertia(mass, np.array([0, height, 0]), np.diag([turning / 2, turning / 2, turning]))
     builder = _base(name, trunk)
@@ -102,6 +103,7 @@ def _legged(name: str, links: Sequence[tuple[str, str, float, float]]) -> Tree:
     for joint, body, length, weight in links:
         end = np.array([0, -length, 0])
         rod = SpatialInertia.rod(weight, length, axis=1, com=end / 2)
+        # each link hangs at the end of the link before it; the last end is the foot
         builder.add(body, Joint(joint, Revolute(OUT_OF_PLANE), lower=-2.6, upper=2.6), rod, parent, place)
         parent = body
         place = end

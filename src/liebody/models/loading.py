@@ -43,6 +43,7 @@ def load(
         return robot if gravity is None else Robot(robot.tree, gravity)
     if isinstance(source, Tree):
         tree = source
+    # a description: a file, its text, or a name that an installed package knows
     else:
         tree = load_description(described(source), floating=floating, **options)
     # whoever passes a Tree made it open on purpose; a file may surprise with loops
@@ -82,6 +83,7 @@ def described(source: str | Path) -> str | Path:
                 f"{DESCRIPTIONS} cannot get {source!r}, {type(error).__name__}: {said}. Robots are fetched "
                 "by git when they are first read: check the network, or give the file of a description"
             ) from error
+        # modules of robot_descriptions have a URDF, an MJCF, or both
         return Path(getattr(module, "URDF_PATH", None) or module.MJCF_PATH)
     files = _installed()
     if source in files:
@@ -109,6 +111,7 @@ def _installed() -> dict[str, Path]:
     for folder in Path(str(root)).glob("*/"):
         files = sorted(folder.rglob("*.urdf"))
         for file in files:
+            # a folder with one file stands for that file
             of_folder = [folder.name.removesuffix("_description")] if len(files) == 1 else []
             for name in (file.stem, file.stem.removesuffix("_robot"), *of_folder):
                 named.setdefault(name, set()).add(file)

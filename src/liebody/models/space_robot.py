@@ -63,6 +63,7 @@ def space_robot(payload: Any = 0.0) -> Tree:
     no momentum, as everywhere. The numbers are plausible ones of ours, of no real robot.
     """
     bus = SpatialInertia.box(BUS_MASS, BUS_SIZE)
+    # symmetric panels keep the centre of mass at the bus's centre, the origin of its frame
     for side in (-1, 1):
         bus = bus + SpatialInertia.box(PANEL_MASS, PANEL_SIZE, (0, side * PANEL_AT, 0))
     builder = TreeBuilder("space_robot").add("bus", Free(), bus)
@@ -71,7 +72,9 @@ def space_robot(payload: Any = 0.0) -> Tree:
     for i, link in enumerate(LINKS, start=1):
         tube = SpatialInertia.cylinder(link.mass, link.radius, link.length, com=(0, 0, link.length / 2))
         if i == len(LINKS):
+            # the payload is a ball that touches the hand's frame from ahead
             tube = tube + SpatialInertia.sphere(payload, 0.1, (0, 0, link.length + 0.1))
+        # bending joints stop before the arm folds into itself; turning ones have half a turn either way
         bend = 2.1 if link.axis == 1 else np.pi
         joint = Joint(
             f"joint{i}",
