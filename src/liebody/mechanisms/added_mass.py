@@ -29,8 +29,10 @@ def ellipsoid_added_mass(semi_axes: Sequence[float], density: float) -> np.ndarr
     s = a**2
     # alpha_i = abc int_0^inf dt/((a_i^2 + t) Delta), which sum to 2
     alpha = [2 / 3 * a.prod() * _carlson_rd(s[(i + 1) % 3], s[(i + 2) % 3], s[i]) for i in range(3)]
+    # Lamb, art. 114: the kinetic energy of the fluid is alpha/(2 - alpha) of that of the displaced mass
     translation = [displaced * alpha_i / (2 - alpha_i) for alpha_i in alpha]
     rotation = []
+    # Lamb, art. 115; about an axis of symmetry an ideal fluid is not moved at all
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         d = s[j] - s[k]
@@ -53,4 +55,5 @@ def _carlson_rd(x: float, y: float, z: float) -> float:
         x, y, z = (x + shift) / 4, (y + shift) / 4, (z + shift) / 4
         if max(abs(x - z), abs(y - z)) < 1e-9 * z:
             break
+    # x, y and z agree to 1e-9, so that the series ends after its first term
     return 3 * total + power * ((x + y + 3 * z) / 5) ** -1.5

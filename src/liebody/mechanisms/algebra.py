@@ -22,6 +22,7 @@ def structure_constants(group: LieGroup) -> np.ndarray:
     n = group.dim
     one = np.eye(n)
     c = np.zeros((n, n, n))
+    # column j of ad(e_i) is [e_i, e_j]
     for i in range(n):
         column = np.asarray(group.ad(one[i]), dtype=float)
         if column.shape != (n, n):
@@ -38,6 +39,7 @@ def structure_constants(group: LieGroup) -> np.ndarray:
         raise ModelError(
             f"ad(u) of {group} is not linear in u; a bracket is: ad(a u + b w) = a ad(u) + b ad(w)"
         )
+    # for a bilinear bracket, antisymmetry on the basis is the same as [u, u] = 0 for all u
     worst = np.abs(c + c.transpose(0, 2, 1))
     if worst.max(initial=0.0) > ROUND_OFF * scale:
         _, i, j = (int(x) for x in np.unravel_index(np.argmax(worst), worst.shape))
@@ -53,6 +55,7 @@ def structure_constants(group: LieGroup) -> np.ndarray:
             f"the bracket of {group} breaks Jacobi's identity: [e_{i}, [e_{j}, e_{k}]] + cyclic ="
             f" {numbers(cyclic[:, i, j, k])}, expected 0; it belongs to no group: check the signs in ad(u)"
         )
+    # the definition of coad, tried at the two fixed vectors
     if n and _apart(group.coad(other) @ probe, -(linear.T @ other)) > ROUND_OFF * scale * n:
         raise ModelError(f"coad(p) of {group} is not that of its ad: coad(p) v = -ad(v)^T p")
     _check_matrices(group, c, scale)
@@ -65,6 +68,7 @@ def _check_matrices(group: LieGroup, c: np.ndarray, scale: float) -> None:
         E = [np.asarray(group.hat(e), dtype=float) for e in np.eye(group.dim)]
     except (NotImplementedError, ModelError):
         return  # known by its bracket alone
+    # pairs j < i suffice: both brackets are antisymmetric
     for i in range(group.dim):
         for j in range(i):
             bracket = E[j] @ E[i] - E[i] @ E[j]

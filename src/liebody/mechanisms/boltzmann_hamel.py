@@ -54,6 +54,7 @@ class BoltzmannHamel:
             raise ModelError("the inertia is a function M(x); say how many coordinates x has: n = ...")
         self.n: int = len(np.asarray(inertia)) if n is None else n
         self.S = self._square(S, "S")
+        # the derivatives are traced once and serve at every x
         self._dS = jacobian(self.S, "x")
         self._dU = None if potential is None else jacobian(trace(potential, {"x": (self.n,)}, name="U"), "x")
         self._M = None
@@ -109,6 +110,8 @@ class BoltzmannHamel:
             M = mass_matrix(tree, group.integrate(q0, x))
             if S is None:
                 return M
+            # v = dexp(-x) dx/dt = P w with P = dexp(-x) S^-1, so that the kinetic energy has the inertia P^T
+            # M P
             per_velocity = np.asarray(exponential(x)) @ inverse(np.asarray(S(x)))
             return per_velocity.T @ M @ per_velocity
 
@@ -136,6 +139,7 @@ class BoltzmannHamel:
         coordinates: the evaluation at x = 0 in From, eq. (47) on, is not needed.
         """
         inverse = self._inverse(x)
+        # eq. (46) for each row j of S; the second index of the product is k, the first one i
         return np.stack([inverse.T @ curl @ inverse for curl in self._curl(x)], axis=-1).transpose(1, 0, 2)
 
     def coriolis(self, x: Array, v: Array, form: str = "skew") -> Array:
@@ -151,10 +155,12 @@ class BoltzmannHamel:
         M = self.mass_matrix(x)
         if form == "skew":
             inverse = self._inverse(x)
+            # eq. (54): the curls of the rows of S, weighted by the momenta p = M v
             twisted = sum((p_s * curl for p_s, curl in zip(M @ np.asarray(v), self._curl(x), strict=True)), 0)
             return self._christoffel(x, v) + inverse.T @ twisted @ inverse
         if form == "gamma":
             gamma = self.hamel_coefficients(x)
+            # eq. (52): sum over k of gamma_k v_k M
             return self._christoffel(x, v) + sum((v[k] * gamma[k] for k in range(self.n)), 0) @ M
         raise ModelError(f"there is no Coriolis matrix {form!r}; there are 'skew' and 'gamma'")
 
@@ -202,6 +208,7 @@ class BoltzmannHamel:
 
     def _inverse(self, x: Array) -> Array:
         S = self.S(x)
+        # numbers are inverted with pivots, which symbols of a trace cannot choose
         if not is_numeric(S):
             return inverse(S)
         try:
@@ -224,6 +231,7 @@ def exponential_transformation(group: LieGroup, terms: int | None = None) -> Tra
 
     def series(phi: Array) -> Array:
         ad = group.ad(phi)
+        # term is (-ad)^k, from one turn to the next
         term = total = np.eye(group.dim)
         for k in range(1, terms):
             term = -(term @ ad)
@@ -242,6 +250,7 @@ def roll_pitch_yaw_transformation(x: Array) -> Array:
     if len(x) not in (3, 6):
         raise ShapeError(f"roll, pitch, yaw, without or with a position: 3 or 6 numbers, not {len(x)}")
     (sr, sp, sy), (cr, cp, cy) = ([f(x[k]) for k in range(3)] for f in (sin, cos))
+    # the columns are the axes of roll, pitch and yaw, seen from the body
     T = np.array([[1, 0, -sp], [0, cr, sr * cp], [0, -sr, cr * cp]])
     if len(x) == 3:
         return T
@@ -252,5 +261,6 @@ def roll_pitch_yaw_transformation(x: Array) -> Array:
             [-sp, cp * sr, cp * cr],
         ]
     )
+    # R^T turns the velocity of the position into the body's axes
     zero = np.zeros((3, 3), int)
     return np.block([[T, zero], [zero, R.T]])

@@ -126,13 +126,16 @@ class Mechanism(Sendable):
 
         more  how many numbers stand in y after v
         """
+        # states lie on G x R^(nv + more): velocities and meters simply add
         state = Product(self.group, R(self.nv + more))
         algebra = self.group.dim + self.nv + more
 
         def advance(y: Array, psi: Array) -> Array:
+            # round-off would let quaternions drift away from unit length
             return state.normalize(state.integrate(y, psi))
 
         def pull(psi: Array, f: Array) -> Array:
+            # at -psi, because velocities are left-trivialised
             return state.dexp_inverse_times(-psi, f)
 
         point = {"y": self.nq + self.nv + more, "psi": algebra}
@@ -163,6 +166,8 @@ class Mechanism(Sendable):
 
     def given(self, u: Array) -> tuple[Self, Array, Array]:
         """The mechanism at the parameters behind efforts u, the efforts alone, and the parameters."""
+        # parameters stand behind the efforts in one argument u, so that flows have the same signature without
+        # any
         k = len(u) - self.layout.size
         return self.at(u[k:]), u[:k], u[k:]
 
@@ -335,6 +340,7 @@ def check_force(force: Any, joints: Collection[str]) -> None:
     """Raise ModelError for what is no force, or names joints that are not among these."""
     if not isinstance(force, Force):
         raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
+    # a force is part of the key under which compiled flows are found
     try:
         hash(force)
     except TypeError:
@@ -391,6 +397,7 @@ class OpenTree(OfTree, Mechanism):
     @cached_property
     def idle_limits(self) -> Limits | None:
         names, _, numbers = self.tree.limits
+        # limits that act as forces are not idle; joints with neither bound have none to pass
         acting = any(isinstance(force, JointLimits) for force in self.forces)
         return None if acting or not names else Limits(names, *numbers[2:])
 
@@ -403,6 +410,7 @@ class OpenTree(OfTree, Mechanism):
     def _columns(self) -> Any:
         """Where the coordinates with limits stand, as a slice where they are neighbours."""
         _, columns, _ = self.tree.limits
+        # neighbouring columns become a slice, which copies nothing
         first = columns[0]
         end = columns[-1] + 1
         return slice(first, end) if np.array_equal(columns, np.arange(first, end)) else columns
@@ -423,6 +431,7 @@ class OpenTree(OfTree, Mechanism):
         """Efforts u (..., nv), clipped to the effort limits if the mechanism is `clipped`."""
         if not self.clipped:
             return u
+        # infinite limits cost no operation: only joints with a finite one are clipped
         limits = np.full(self.nv, np.inf)
         for body in self.tree.bodies:
             if body.joint.mimic is None:  # joints that follow have no effort of their own
@@ -447,6 +456,7 @@ class OpenTree(OfTree, Mechanism):
         return u
 
     def applied(self, t: Any, q: Array, v: Array, u: Array) -> Array:
+        # weight belongs to Q here, because b of `laws` is taken without gravity
         weight = gravity_forces(self.tree, q, tuple(self.gravity))
         return self._with_forces(t, q, v, self.acting(u) - weight)
 
@@ -475,6 +485,7 @@ class OpenTree(OfTree, Mechanism):
         nu = self.nu
         return {
             "M": lambda q: mass_matrix(tree, q),
+            # b is C(q, v) v alone: `applied` has the weight in Q
             "b": lambda q, v: bias_forces(tree, q, v, (0.0, 0.0, 0.0)),
             "Q": lambda t, q, v, u: self.applied(t, q, v, u[:nu]),
         }

@@ -111,6 +111,7 @@ class JointForce(Force):
 
     def on_tree(self, tree: Tree, t: Any, q: Array, v: Array) -> Array:
         """As `Force.on_tree`; of a joint that follows another, at the velocity of that."""
+        # zeros of dtype object, because a law may return symbols
         tau: Array = np.zeros(tree.nv, int).astype(object)
         for body in tree.bodies:
             numbers = self.numbers_in(body.joint)
@@ -119,6 +120,7 @@ class JointForce(Force):
                 rates = body.joint_rates(v)
                 effort = self.effort(t, x, rates, *numbers)
                 effort = self.checked(effort, (body.joint.dim,), f"joint {body.joint.name!r}")
+                # by virtual work, a follower's effort acts on its leader with its ratio
                 tau[body.dofs] = tau[body.dofs] + body.ratio * effort
         return tau.astype(float) if is_numeric(tau) else tau
 
@@ -150,6 +152,7 @@ class FrameForce(Force):
         """As `Force.on_tree`: the sum of J^T F."""
         motions = [x for f in self.frames for x in (frame_pose(tree, q, f), frame_twist(tree, q, v, f))]
         wrenches = self.checked(self.wrenches(t, *motions), (len(self.frames), 6), tree.name)
+        # by virtual work, a wrench F on a frame has the generalised force J^T F
         return sum(frame_jacobian(tree, q, f).T @ F for f, F in zip(self.frames, wrenches, strict=True))
 
     def energy_in_tree(self, tree: Tree, q: Array) -> Any:
@@ -197,12 +200,14 @@ class Bushing(FrameForce):
     def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
         Ta, Va, Tb, Vb = motions
         p, C = _relative(Ta, Tb)
+        # the rate of p in the axes of a, which turns itself
         rate = C @ Vb[3:] - Va[3:] - cross(Va[:3], p)
         f = -(np.array(self.stiffness) * p + np.array(self.damping) * rate)
         # m = -2 vee(skew(G R)), the gradient of tr(G (1 - R))
         A = self._turning[:, None] * C
         m = -np.array([A[2, 1] - A[1, 2], A[0, 2] - A[2, 0], A[1, 0] - A[0, 1]])
         m = m - np.array(self.turning_damping) * (Vb[:3] - C.T @ Va[:3])
+        # a takes the opposite wrench, moved from b's origin to its own: p x f
         return [np.concatenate([-(C @ m) - cross(p, f), -f]), np.concatenate([m, C.T @ f])]
 
     def energy(self, *at: Any, **more: Any) -> Any:
@@ -262,6 +267,7 @@ class SmoothContact(FrameForce):
         _check_number("SmoothContact: width", self.width, "a positive number")
         _check_number("SmoothContact: height", self.height, "a finite number")
         object.__setattr__(self, "frames", tuple(frames))
+        # heights and slip velocities are measured along n, so n has unit length
         object.__setattr__(self, "normal", tuple((n / np.linalg.norm(n)).tolist()))
 
     def wrenches(self, t: Any, *motions: Array) -> Sequence[Array]:
@@ -288,6 +294,7 @@ class SmoothContact(FrameForce):
         total = 0.0
         for T in at:
             near, deep = self._depth(T[:3, 3])
+            # the integral of the elastic force: a cubic near the surface, a parabola below
             total = total + near * near * near / (12 * w) + deep * (deep / 2 + w)
         return self.stiffness * total
 
@@ -331,6 +338,7 @@ class _ByJoint(JointForce):
             if value is None and getattr(type(self), field, 0) is None:
                 continue  # the joints' own
             name = f"{type(self).__name__}: {field}"
+            # pairs instead of a dict, so that the law has a hash
             if isinstance(value, Mapping):
                 value = tuple(value.items())
                 object.__setattr__(self, field, value)
@@ -398,6 +406,7 @@ class JointSpring(_ByJoint):
         of_joint = self.stiffness is None
         acting = _acting(joint.stiffness if of_joint else _of(self.stiffness, joint))
         rest = joint.rest if of_joint else _of(self.rest, joint)
+        # the last number selects angles, which count the short way round from rest
         return acting and (*acting, rest, float(isinstance(joint.group, Revolute)))
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
@@ -441,6 +450,7 @@ class JointLimits(_ByJoint):
         _check_number("JointLimits: contact", contact, "a positive number")
         q = np.array(tree.group.neutral(), float)
         limited = [b for b in tree.bodies if b.joint.mimic is None and _has_stops(b.joint)]
+        # followers take their coordinate from a leader, so only leaders are placed
         for body in limited:
             ends = [x for x in (*body.joint.lower, *body.joint.upper) if abs(x) < NO_LIMIT]
             q[body.coordinates] = np.mean(ends)
@@ -449,6 +459,7 @@ class JointLimits(_ByJoint):
         if not is_numeric(M, q):
             raise ModelError(f"{tree.name} has symbols; give the stiffness of its stops, JointLimits(1e4)")
         felt = 1 / np.diag(np.linalg.inv(M.astype(float))) if tree.nv else np.zeros(0)
+        # a follower's stop is felt by its leader with ratio^2, which is divided out
         stiffness = {
             b.joint.name: float(felt[b.dofs.start] / b.ratio**2 * (np.pi / contact) ** 2)
             for b in tree.bodies
@@ -463,6 +474,7 @@ class JointLimits(_ByJoint):
 
     def effort(self, t: Any, x: Array, v: Array, *numbers: Array) -> Array:
         k, lower, upper, T = numbers
+        # each side pushes into the range: the damper acts against the velocity, and only while it touches
         below, above = _beyond(x, lower, upper)
         return k * (_push(below, -T * v) - _push(above, T * v))
 

@@ -28,6 +28,7 @@ class Potential(Force):
     name = "potential"
 
     def efforts(self, t: Any, q: Array, v: Array) -> Array:
+        # a group may have coordinates without a velocity, such as parameters of curves, which take no effort
         return -gradient(self.function, self.group)(q)[: len(v)]
 
     def energy(self, *at: Any, **more: Any) -> Any:

@@ -56,6 +56,7 @@ class RigidBody:
     ) -> None:
         self.group = group
         self.potential = potential
+        # the bracket is checked first, because C(v) = ad~_(M v) rests on it alone
         self.structure = structure_constants(group)
         self._weights: list[tuple[Any, Array]] = []
         self._weighs = isinstance(inertia, SpatialInertia)
@@ -67,6 +68,7 @@ class RigidBody:
             if len(buoyancy) != 2:
                 raise ShapeError(f"buoyancy is {buoyancy!r}, expected (displaced mass, its centre (3,))")
             displaced = quantity("displaced mass", buoyancy[0])
+            # a weight that points upwards has a negative mass
             self._weights.append((-displaced, quantities("centre of buoyancy", buoyancy[1], (3,))))
         M = self._restricted(inertia)
         self.mass_matrix = M if added_mass is None else M + self._restricted(added_mass)
@@ -145,6 +147,7 @@ class RigidBody:
                 "gravity needs mass and centre of mass, which an inertia matrix does not tell;"
                 " give a SpatialInertia as inertia, and what else there is as added_mass"
             )
+        # the direction of gravity in the body's axes
         g = self.pose(q)[:3, :3].T @ np.asarray(gravity)
         force = sum((m for m, _ in self._weights), 0.0) * g
         moment = cross(sum((m * c for m, c in self._weights), np.zeros(3, int)), g)
@@ -193,8 +196,10 @@ class RigidBody:
             if gravity is not None:
                 effort = effort + self.gravity_wrench(q, gravity)
             if variables == "momenta":
+                # Hamilton's equations in body-fixed momenta need no Coriolis matrix
                 return np.concatenate([v, self.group.ad(v).T @ w + effort])
             a = self.acceleration(v, effort)
+            # dV/dt = Ad(q) dv/dt, because the other term of the derivative, Ad(q) ad_v v, is zero
             return np.concatenate(
                 [v, self.group.Ad(self.group.element(q)) @ a if variables == "spatial" else a]
             )
@@ -242,6 +247,7 @@ class SelectedMotions(MotionSubgroup):
             raise ShapeError(f"a selection matrix has shape (6, dim), angular first, not {S.shape}")
         if not np.isfinite(S).all():
             raise ModelError("a selection matrix must be finite")
+        # elements are whole poses, because nothing smaller is known for an arbitrary span
         self.n = 4
         self.nq = 16
         self.dim = S.shape[1]

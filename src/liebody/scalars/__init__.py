@@ -24,14 +24,17 @@ def _function(name: str, of_floats: Callable[..., Any], operands: int) -> Callab
     """`of_floats` extended to object arrays, whose symbols apply the function `name` themselves."""
 
     def of_scalars(*scalars: Any) -> Any:
+        # one symbol among the operands makes the whole application symbolic
         for scalar in scalars:
             if hasattr(scalar, "apply"):
                 return scalar.apply(name, scalars)
+        # object arrays may hold plain numbers too, whose result is a scalar of Python
         return of_floats(*(s if isinstance(s, (bool, np.bool_)) else float(s) for s in scalars)).item()
 
     of_objects = np.frompyfunc(of_scalars, operands, 1)
 
     def function(*arrays: Array) -> Array:
+        # the dtype object marks symbols; arrays of floats go to NumPy as a whole
         if "O" in [np.asarray(a).dtype.kind for a in arrays]:
             return of_objects(*arrays)
         return of_floats(*arrays)[()]  # where makes arrays of its scalars

@@ -35,6 +35,7 @@ def skew(a: Array) -> Array:
 
 def symmetric(n: int, entry: Callable[[int, int], Any]) -> Array:
     """The symmetric (n, n) matrix whose upper triangle is entry(i, j), i <= j; the rest is mirrored."""
+    # each entry of the upper triangle is computed once, so that a trace holds it once
     upper = {(i, j): entry(i, j) for i in range(n) for j in range(i, n)}
     return np.array([[upper[min(i, j), max(i, j)] for j in range(n)] for i in range(n)]).reshape(n, n)
 
@@ -116,6 +117,7 @@ def back_substitute(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Arr
 def inward(factors: tuple[list[list[Any]], list[Any]], b: Array) -> Array:
     """y of L^T y = b: the first half of `back_substitute`, from the leaves of a tree to its root."""
     x = list(np.asarray(b))
+    # from the last row up: descendants give their part to ancestors
     for k in reversed(range(len(x))):
         for i, l_ki in enumerate(factors[0][k]):
             if not is_zero(l_ki):
@@ -127,6 +129,7 @@ def outward(factors: tuple[list[list[Any]], list[Any]], y: Array) -> Array:
     """x of diag(d) L x = y: the second half of `back_substitute`, from the root of a tree to its leaves."""
     L, reciprocals = factors
     x = list(np.asarray(y))
+    # divided by d, then from the first row down: ancestors are known before their descendants
     for k, reciprocal in enumerate(reciprocals):
         x[k] = x[k] * reciprocal
         for i, l_ki in enumerate(L[k]):
@@ -175,6 +178,7 @@ def _reflect(rows: list[list[Any]], k: int) -> None:
         return
     first = rows[k][k]
     diagonal = not is_zero(rows[k][k])
+    # |x|, without the diagonal entry where that is known to be zero
     size = sqrt(sum(rows[i][k] * rows[i][k] for i in ([k, *below] if diagonal else below)))
     signed = where(first < 0, -size, size) if diagonal else size
     u = {k: first + signed, **{i: rows[i][k] for i in below}}
@@ -185,6 +189,7 @@ def _reflect(rows: list[list[Any]], k: int) -> None:
             share = scale * sum(along)
             for i in u:
                 rows[i][j] = rows[i][j] - share * u[i]
+    # the column is known: -s on the diagonal and exact zeros below
     rows[k][k] = -signed
     for i in below:
         rows[i][k] = 0

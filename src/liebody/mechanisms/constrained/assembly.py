@@ -83,6 +83,7 @@ class Assembly(Mechanism):
 
     def moved_with(self, q: Array, v: Array, time: float) -> np.ndarray:
         """q exp(time v): where the velocities of now lead in a time."""
+        # parameters of curves have no velocity: they stay, and the closest points are found afterwards
         u = np.concatenate([time * np.asarray(v), np.zeros(self.group.dim - self.nv)])
         return np.array(self.group.normalize(self.group.integrate(q, u)), float)
 
@@ -105,6 +106,7 @@ class Assembly(Mechanism):
 
     def _closed(self, q: Array, hold: Sequence[str], t: float, tolerance: float) -> np.ndarray:
         """A configuration with all constraints within `tolerance`, by damped Gauss-Newton steps from q."""
+        # a guess may have quaternions of any length
         q = np.array(self.group.normalize(floats("q", q, finite=False)), float)
         if q.shape != (self.nq,) or not np.isfinite(q).all():
             raise ShapeError(f"a configuration is {self.nq} finite numbers, not {q!r}")

@@ -53,6 +53,7 @@ class MovingBody:
         arm = self.mass * self.lever**2 if self.lever else 0.0
         # relative to what the joints feel at the farthest point, so that the change of motions is as small
         least = SLIGHT * (arm + largest or self.mass)
+        # diagonal inertias stay diagonal: their zeros vanish from traced equations
         if _is_diagonal(Theta):
             return np.diag(np.maximum(np.diag(Theta), least))
         moments, axes = np.linalg.eigh(Theta)
@@ -64,6 +65,7 @@ class MovingBody:
         if not is_numeric(self.Theta):
             return solve(self.Theta, np.eye(3, dtype=int))
         inverse = np.linalg.inv(self.Theta)
+        # symmetric to the last bit, as the blocks of A are formed from one triangle
         return np.diag(1 / np.diag(self.Theta)) if _is_diagonal(self.Theta) else (inverse + inverse.T) / 2
 
     @cached_property

@@ -200,6 +200,7 @@ class SystemBuilder:
         place = _pose(point, name)[:3, 3]
 
         def g(*poses: Array) -> Array:
+            # the point in the axes of the body `on`, or in the world's
             T = poses[-1]
             S = poses[0] if len(poses) > 1 else np.eye(4, dtype=int)
             return surface(S[:3, :3].T @ (T[:3, :3] @ place + T[:3, 3] - S[:3, 3]))
@@ -222,6 +223,7 @@ class SystemBuilder:
         """
         start = three_numbers(through, f"through of {name!r}")
         along = unit_vector(direction, f"an axis of {name!r}")
+        # the right singular vectors beyond the first span the directions across
         across = np.linalg.svd(along[None])[2][1:]
         return self.point_on_surface(name, lambda x: across @ (x - start), body, point, on)
 
@@ -306,6 +308,7 @@ class SystemBuilder:
         d = None if axis is None else unit_vector(axis, f"an axis of {name!r}")
         base = (on, _pose(plane, name))
         wheel = (body, _pose(center, name))
+        # two constraints: one of places keeps the contact, one of velocities forbids slipping
         if held:
             height = contact(radius, d)
             bodies = [body] if on == WORLD else [on, body]
@@ -383,6 +386,7 @@ class SystemBuilder:
                 "added before"
             )
         numbers = number(f"stiffness of {name!r}", stiffness), number(f"rest of {name!r}", rest)
+        # without a kind: `Definition` joins the springs of all joints to one law
         return self._add("force", name, None, link.bodies, link.frames, link.joint, numbers)
 
     @checked
@@ -424,6 +428,7 @@ class SystemBuilder:
         """The system. Raises ModelError for unknown bodies and for constraints that act on none."""
         if not self._bodies:
             raise ModelError(f"{self.name} has no bodies; add one with body(name, inertia)")
+        # checked at the end, because links may be added before their bodies
         there = (WORLD, *self._bodies)
         for link in (*self._constraints.values(), *self._forces.values()):
             for body in link.bodies:

@@ -59,6 +59,7 @@ class _Solver:
         self.mass = mass
         self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
+        # M^-1 couples all closures through the tree, so A is one dense block
         self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
         self.elimination = Elimination([len(J)], [])
         self.factors = self.elimination.factor([A], {}, self.by, [d])
@@ -91,6 +92,7 @@ class ClosedTree(Constrained, OpenTree):
         builder = SystemBuilder(tree.name)
         frame = SpatialInertia(1.0, rotational=np.ones(3))  # the constraints refer to the bodies' own frames
         for body in tree.bodies:
+            # bodies are added in the tree's order, so that a constraint's numbers are the tree's
             builder.body(body.name, frame)
         for closure in closures:
             closure.add_to(builder, tree)
@@ -115,6 +117,7 @@ class ClosedTree(Constrained, OpenTree):
             with_values(self.tree, values),
             values.get("gravity", self.gravity),
         )
+        # the definition makes the constraints anew, but only where numbers of closures vary
         of_closures = {name: x for name, x in values.items() if name in self._of_closures}
         if of_closures:
             mechanism.constraints = (
@@ -207,9 +210,11 @@ class ClosedTree(Constrained, OpenTree):
         rows = self.loop_rows(q, v, t)
         solver = self._solver(q, rows.J, by)
         h = bias_forces(self.tree, q, v, tuple(self.gravity))
+        # M^-1 (tau - h): the accelerations with all loops open
         free = back_substitute(solver.mass, self.efforts(t, q, v, u) - h)
         b, *slip = stabilized.right(rows.J @ free + rows.bias, rows.residual, rows.rate)
         multipliers = solver.multipliers(b)
+        # in the index-2 form a second right side corrects the velocity of q
         velocity = v - solver.gain @ solver.multipliers(slip[0]) if slip else v
         field = np.concatenate([velocity, free - solver.gain @ multipliers])
         return StateRate(field, multipliers, solver.factors.worst)
@@ -277,12 +282,14 @@ class ClosedTree(Constrained, OpenTree):
                 free[body.dofs] = False
         W = np.zeros((self.nv, self.nv))
         M = mass_matrix(self.tree, q).astype(float)[np.ix_(free, free)]
+        # M = L L^T, and so W = L^-T
         W[np.ix_(free, free)] = np.linalg.inv(np.linalg.cholesky(M)).T
         return W
 
     def loop(self, constraint: str) -> tuple[str, ...]:
         """The closure and the joints on the way between its bodies."""
         c = next(c for c in self.constraints if c.name == constraint)
+        # the shared part of the ways to the root lies outside the loop
         paths = [[b.joint.name for b in self.tree.ancestors(i + 1)] for i in c.bodies]
         common = set(paths[0]).intersection(*map(set, paths[1:]))
         names = [name for path in paths for name in path if name not in common]

@@ -125,6 +125,8 @@ class JointFrames:
 
         A wrench is a moment about the axis of a rotation, a force along a translation.
         """
+        # S^+ takes a relative twist to joint velocities, W takes efforts to a wrench: S^T W = 1 keeps the
+        # power
         S = self.group.S
         _, axes, _ = lower_pair(self.group)
         turns = S[:3].any(axis=0)
@@ -169,6 +171,7 @@ class LowerPair(ConstraintKind):
         wa = C @ a.w
         z = Rb[:, 2]
         d = b.R.T @ (b.p - a.p)
+        # velocity and centripetal acceleration of the child's point, in the child's axes
         point_b = b.v + cross(b.w, rb)
         swing_b = cross(b.w, cross(b.w, rb))
         Ja = []
@@ -183,6 +186,7 @@ class LowerPair(ConstraintKind):
             residual.append(g)
 
         if self.translation == "locked":
+            # coinciding points: R^T (p_b - p_a)'' = 0, a row for each axis of the child
             swing = swing_b - C @ cross(a.w, cross(a.w, ra))
             gap = d + rb - C @ ra
             arm = C @ skew(ra)
@@ -195,6 +199,7 @@ class LowerPair(ConstraintKind):
             tilt = _turn(E)
         elif self.rotation == "axis":
             tilt = _tilt(E)
+        # d/dt (omega_b - C omega_a) has, besides the accelerations, omega_b x C omega_a
         turning = cross(b.w, wa)
         if tilt is not None:
             for k in range(3 if self.rotation == "locked" else 2):
@@ -203,8 +208,10 @@ class LowerPair(ConstraintKind):
         if self.translation in ("normal", "perpendicular") or self.screw:
             rho = C.T @ (d + rb)  # the child's point in the parent's axes, from the parent's centre of mass
             across = C.T @ point_b - a.v
+            # velocity of the child's point relative to the parent as a rigid frame
             slip = point_b - C @ (a.v + cross(a.w, rho))
             rest = swing_b - C @ cross(a.w, across) - cross(b.w, slip)
+            # the child's point in the parent's joint frame: x and y across the axis, z along it
             place = Ra.T @ (rho - ra)
 
             def along(n: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
@@ -230,6 +237,7 @@ class LowerPair(ConstraintKind):
 
 def _turn(E: Array) -> Array:
     """-2 tan(angle/2) a (3,) of the rotation E by an angle about a; large, along a, at half a turn."""
+    # at half a turn the direction is read from E + 1 = 2 a a^T, because the skew part vanishes
     c = 1 + E[0, 0] + E[1, 1] + E[2, 2]  # 4 cos(angle/2)^2
     skew_part = (E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0])
     first = (E[0, 0] >= E[1, 1]) & (E[0, 0] >= E[2, 2])
@@ -275,8 +283,10 @@ def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
         raise ModelError(
             f"{group!r} is no lower pair; known are {', '.join(sorted(c.__name__ for c in _PAIRS))}.{free}"
         )
+    # a group that leaves all rotations names no axis: any will do
     direction = getattr(group, "axis", getattr(group, "normal", np.array([0.0, 0.0, 1.0])))
     point = getattr(group, "point", np.zeros(3))
+    # two directions across the axis complete the frame
     e = subgroups.Planar(direction).S[3:, 1:]
     frame = SE3.motion(np.column_stack([e, direction]), point)
     return kind, frame, float(getattr(group, "pitch", 1.0))
@@ -315,6 +325,7 @@ class RightAngle(ConstraintKind):
         wa = C @ a.w
         c = cross(db, e)
         relative = b.w - wa
+        # the second derivative of d_b . C d_a without the terms in angular accelerations
         bias = cross(b.w, wa) @ c - relative @ cross(db, cross(relative, e))
         Ja = np.concatenate([-(c @ C), ZERO])
         Jb = np.concatenate([c, ZERO])
@@ -334,6 +345,7 @@ class Distance(ConstraintKind):
         d = b.R.T @ (b.p - a.p) + rb - C @ ra
         rate = b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra))
         swing = cross(b.w, cross(b.w, rb)) - C @ cross(a.w, cross(a.w, ra))
+        # over L, g is a length, and at g = 0 the row is the unit direction of the rod
         u = d / length
         scale = 1 / length
         m = u @ C
@@ -382,6 +394,7 @@ class OnCurve(ConstraintKind):
         Jb = []
         bias = []
         residual = []
+        # rows only across the curve: along it the point is free
         for n in _normals(slope / sqrt(square)):
             m = C @ n
             Ja.append(np.concatenate([-cross(rho, n), -n]))
@@ -401,6 +414,7 @@ class OnCurve(ConstraintKind):
         for _ in range(iterations):
             slope = self.first(s)
             step = float(slope @ (place - self.position(s)) / (slope @ slope))
+            # a Gauss-Newton step: the curvature of c is left out
             s += step
             if abs(step) < 1e-15 * max(1.0, abs(s)):
                 break
@@ -463,6 +477,7 @@ class OfFunction(ConstraintKind):
         def path(e: Any, t: Any, *parts: Array) -> Array:
             moved: list[Array] = []
             for R, p, *twist in zip(*(parts[k::4] for k in range(4)), strict=True):
+                # R exp(e W) to second order, which two derivatives at e = 0 need
                 W = skew(twist[0])
                 moved += [R + e * (R @ W) + (0.5 * e * e) * (R @ (W @ W)), p + e * (R @ twist[1])]
                 moved += twist if "w" in self.parts else []
@@ -502,6 +517,7 @@ class General(OfFunction):
         for (R, _, _, _), (by_R, by_p), Q, r in zip(
             frames, self._gradients, constants[::2], constants[1::2], strict=True
         ):
+            # the derivative by all entries of R, taken along the three rotations R hat(e_k)
             G, P = by_R(t, *places), by_p(t, *places)
             turned = [(G * (R @ skew(e))[None]).sum(axis=(1, 2)) for e in ONE]
             jacobians.append(at_center(np.stack(turned, axis=1), P @ R, Q, r))
@@ -529,6 +545,7 @@ def own_frames(states: States, constants: Sequence[Array]) -> list[tuple[Array, 
 
 def at_center(turned: Array, moved: Array, Q: Array, r: Array) -> Array:
     """Rows (m, 6) for (omega, v) of a body, from rows (m, 3) for its frame, in the frame's axes."""
+    # rows in the body's axes; turning about the centre of mass moves the frame by omega x r
     spin = turned @ Q.T
     slide = moved @ Q.T
     return np.concatenate([spin + slide @ -skew(r), slide], axis=1)

@@ -148,6 +148,7 @@ class AbsoluteCoordinates(Constrained):
         """The configuration as it was given to the builder (nq,); loops may be open."""
         q = [SE3.coordinates(b.guess @ b.offset) for b in self.bodies]
         slides = []
+        # each parameter starts at the closest point to the guessed pose
         for start, k in zip(self.curves, (k for k, c in enumerate(self.constraints) if c.kind.parameters)):
             slides.append(self._closest(k, start, np.concatenate(q)))
         return np.concatenate([*q, slides]).astype(float)
@@ -169,6 +170,7 @@ class AbsoluteCoordinates(Constrained):
         com = np.array([b.offset[:3, 3] for b in self.bodies])
         T[..., :3, :3] = R
         T[..., 3, 3] = 1
+        # from the centre of mass back to the origin of the body's own frame
         T[..., :3, 3] = p - matvec(R, com)
         return T
 
@@ -179,6 +181,7 @@ class AbsoluteCoordinates(Constrained):
         for name, twist in twists.items():
             i = self._moving(name)
             twist = vector(f"the twist of {name!r}", twist, 6)
+            # the velocity of the centre of mass from that of the frame's origin: v + omega x r
             linear = twist[3:] + np.cross(twist[:3], self.bodies[i].offset[:3, 3])
             v[i] = [*twist[:3], *(linear if self.bodies[i].group == SE3 else R[i] @ linear)]
         return v.reshape(-1)

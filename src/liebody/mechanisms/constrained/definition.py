@@ -141,6 +141,8 @@ class Definition:
     def of_links(self, system: System) -> dict[str, Parameter]:
         """The parameters of joints, rods and springs."""
         parameters: dict[str, Parameter] = {}
+        # forces have their numbers as they were given; those of constraints come from the system, which knows
+        # guessed lengths
         links = [(link, link.constants) for link in self.forces.values()]
         links += [(self.constraints[c.name], c.constants[2:3]) for c in system.constraints]
         for link, constants in links:
@@ -171,6 +173,7 @@ class Definition:
 
         return replace(
             self,
+            # the nominal guess stays: neutral joints at other placements would put loops elsewhere
             gravity=values.get("gravity", self.gravity),
             bodies={
                 b.name: replace(
@@ -195,6 +198,7 @@ class Definition:
             return 0.0
         com = np.asarray(body.inertia.com, float)
         arms = [
+            # frames and centre of mass are both in the body's own frame
             float(np.linalg.norm(frame[:3, 3] - com))
             for link in acting
             for frame, of in zip(link.frames, link.bodies)
@@ -207,6 +211,7 @@ class Definition:
         if body.configuration != "auto":
             return GROUPS[body.configuration], "as given"
         constraints = [link for link in acting if self.constraints.get(link.name) is link]
+        # only a lower pair to the ground keeps the absolute motion in a subgroup (Mueller, Terze)
         for link in constraints:
             if link.group is not None and link.bodies == (WORLD, name):
                 return GROUPS["SE3"], f"on the ground by {link.name!r}, {link.group!r}: a motion subgroup"
@@ -228,6 +233,7 @@ class Definition:
                 on_parent, on_child = link.frames
                 group = link.group
                 assert group is not None
+                # the child's pose in the parent with the joint at its neutral coordinates
                 step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
                 for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
                     if known in poses and new not in poses:
@@ -313,6 +319,7 @@ class _MovingInertia(Parameter):
 
     def _check_inertia(self, values: Array) -> None:
         super()._check_inertia(values)
+        # the nominal inertia was raised to SLIGHT already; 1e-6 leaves room for round-off
         moments = np.linalg.eigvalsh(matrix_of(np.moveaxis(values, -1, 0)).transpose())
         thin = moments[..., 0] < SLIGHT * (1 - 1e-6) * moments[..., 2]
         self._refuse(values, thin.T, "no principal moment below 1e-7 of the largest, about which it may turn")

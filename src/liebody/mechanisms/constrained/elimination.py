@@ -77,6 +77,7 @@ class Elimination:
 
     def __init__(self, sizes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
         self.sizes = list(sizes)
+        # A is symmetric: each coupling once, in the lower triangle
         self.pairs = sorted({(max(p), min(p)) for p in pairs})
         neighbours: list[set[int]] = [set() for _ in sizes]
         for k, l in self.pairs:
@@ -136,6 +137,7 @@ class Elimination:
 
     def solve(self, factors: Factors, right: Sequence[Array], regularization: Regularization) -> list[Array]:
         """x of A x = b, b given by its blocks; by the proximal iteration where A may be singular."""
+        # each solution with the factors of A + eps D starts the next proximal step
         x = self._substitute(factors, right)
         for _ in range(REFINEMENTS - 1 if regularization.redundant else 0):
             shifted = zip(right, factors.scale, x, strict=True)
@@ -191,6 +193,7 @@ def _eliminated(
     # one array, so that the factors of all blocks of a kind have one place in a loop
     packed = np.array([x for row in L for x in row] + reciprocals)
     U = [back_substitute((L, reciprocals), A.T) for A in across]
+    # the Schur complement A_ll' - A_lk A_kk^-1 A_kl' of each pair of coupled blocks
     left = []
     pairs = [(i, j) for i in range(len(U)) for j in range(i + 1)]
     for A, (i, j) in zip(rest, pairs, strict=True):

@@ -66,6 +66,7 @@ def bodies(system: AbsoluteCoordinates, q: Array, V: Array) -> Bodies:
 
 @repeated
 def _state(q: Array, V: Array, on_SE3: bool) -> BodyState:
+    # constraints and forces want v in the body's axes; on SO(3) x R^3 it is in the world's
     R = SO3.element(q[:4])
     return BodyState(R, q[4:], V[:3], V[3:] if on_SE3 else R.T @ V[3:])
 
@@ -135,6 +136,7 @@ def free_accelerations(system: AbsoluteCoordinates, state: Bodies, t: Any, u: Ar
 
 @repeated
 def _free(body: BodyState, F: Array, Theta: Array, inverse: Array, mass: Any, gravity: Array) -> Array:
+    # Euler's equation about the centre of mass, and Newton's in the body's axes
     turning = inverse @ (F[:3] - cross(body.w, Theta @ body.w))
     return np.concatenate([turning, F[3:] / mass + gravity @ body.R])
 
@@ -188,6 +190,7 @@ def _own_rows(
     kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
     moving: list[bool], axes: list[Array | None],
 ) -> list[Array]:  # fmt: skip
+    # columns for v in the world's axes are those for the body's axes, turned by R^T
     """J of each moving body for its velocity on its group, which is in these axes."""
     pairs = itertools.compress(zip(kind(states, constants, t, slide).jacobians, axes, strict=True), moving)
     return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
@@ -296,6 +299,7 @@ def motion(
         return stabilization.right(driven + rows.bias, rows.residual, rate)
 
     constraint_blocks = blocks(system, state, t, free, right)
+    # one factorisation serves the multipliers and, in index-2 form, the corrections
     factors = factor(system, constraint_blocks, regularization)
     multipliers = system.elimination.solve(factors, [r[0] for r in constraint_blocks.right], regularization)
     a = impulses(system, constraint_blocks, multipliers, free)
@@ -308,6 +312,7 @@ def motion(
     dV = [
         _rate(x, body, b.group == SE3) for x, body, b in zip(a, state.states[:-1], system.bodies, strict=True)
     ]
+    # in the order of y: coordinates of bodies, parameters of curves, velocities
     field = joined([dq.reshape(-1), *constraint_blocks.slides, *dV])
     return StateRate(field, joined(multipliers), factors.worst)
 

@@ -72,6 +72,7 @@ class SpringDamper(ForceKind):
         along = d / length
         rate = along @ (b.v + cross(b.w, rb) - C @ (a.v + cross(a.w, ra)))
         further = 0.0 if self.tension is None else self.tension(length, rate)
+        # tension pulls b towards a
         f = -(stiffness * (length - rest) + damping * rate + further) * along  # on b, in its axes
         on_a = -(f @ C)
         return [np.concatenate([cross(ra, on_a), on_a]), np.concatenate([cross(rb, f), f])]
@@ -142,6 +143,7 @@ class JointEffort(ForceKind):
         return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
     def _with_numbers(self, constants: Sequence[Array]) -> list[tuple[JointForce, Sequence[Array]]]:
+        # the first six constants are those of the joint's frames
         ends = np.cumsum([6, *(count for _, count in self.laws)])
         return [(law, constants[i : i + count]) for (law, count), i in zip(self.laws, ends)]
 
@@ -150,9 +152,11 @@ class JointEffort(ForceKind):
         Ra, ra, Rb, rb, _, W = constants[:6]
         if not self.single:
             return None
+        # the displacement of the child's frame along the axis of the slide
         if self.single == "slides":
             return np.array([W[3:, 0] @ (Ra.T @ (a.R.T @ (b.p + b.R @ rb - a.p) - ra))])
         E = (b.R @ Rb).T @ (a.R @ Ra)
+        # twice the sine and twice the cosine of the angle between the frames
         sine = W[:3, 0] @ np.array([E[1, 2] - E[2, 1], E[2, 0] - E[0, 2], E[0, 1] - E[1, 0]])
         return np.array([arctan2(sine, E[0, 0] + E[1, 1] + E[2, 2] - 1)])
 

@@ -162,12 +162,14 @@ class AbsoluteTree:
         configuration: str = "auto",
         driven: bool = True,
     ) -> None:
+        # bodies on fixed joints are merged: each would add six coordinates and six equations
         self.tree = tree if all(b.joint.dim for b in tree.bodies) else tree.merge_fixed()
         builder = SystemBuilder(tree.name, gravity)
         neutral = body_poses(self.tree, self.tree.group.neutral()).astype(float)
         for body in self.tree.bodies:
             builder.body(body.name, body.inertia, neutral[body.index - 1], configuration)
         for body in self.tree.bodies:
+            # a free joint constrains nothing; its drive is a wrench on the body
             if isinstance(body.joint.group, Free):
                 if body.parent or np.any(body.joint.damping):
                     raise ModelError(f"joint {body.joint.name!r} is free and not at rest on the world")
@@ -211,6 +213,7 @@ class AbsoluteTree:
             # the relative motion of the joint's frames; what violates the joint is projected away
             T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
             coordinates.append(joint_coordinates(body.joint.group, T))
+            # the parent's motion, seen from the child, is taken off; S^+ keeps the part along the joint
             carried = SE3.Ad(SE3.inverse(poses[body.index]) @ poses[body.parent]) @ twists[body.parent]
             rates.append(np.linalg.pinv(body.joint.S) @ (twists[body.index] - carried))
         return np.concatenate(coordinates), np.concatenate(rates)

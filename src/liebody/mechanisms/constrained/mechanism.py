@@ -78,6 +78,7 @@ class Constrained(Parametric, Redundancy):
         if not self.is_driven:
             return power
         by = Regularization.plain(self.redundant)
+        # stabilising terms would do work of their own, so they are left out
         multipliers = self.motion(t, np.concatenate([q, v]), u, NOTHING, by).multipliers
         return power + multipliers @ self.drift(t, q)
 
@@ -107,6 +108,7 @@ class Constrained(Parametric, Redundancy):
         shapes: dict[str, Any] = {"t": (), "y": nq + self.nv, "u": self.nu + self.layout.size}
 
         def field(by: Regularization, t: Any, y: Array, u: Array) -> dict[str, Array]:
+            # the mechanism at the parameters that stand behind the efforts in u
             here, u, p = self.given(u)
             if feedback is not None:
                 u = np.asarray(feedback(t, y[:nq], y[nq:], *([p] if len(p) else [])))
@@ -265,6 +267,7 @@ class Constrained(Parametric, Redundancy):
         F = np.zeros((*q.shape[:-1], 6))
         times = np.broadcast_to(t, q.shape[:-1])
         for at in np.ndindex(q.shape[:-1]):
+            # the equations of motion have J^T lambda on the left: the body feels -J^T lambda
             F[at] = -multipliers[at][rows] @ self.reaction_rows(c, q[at], float(times[at]))
         return F
 

@@ -83,6 +83,7 @@ class Redundancy(Assembly):
     def report(self, q: Array = None, t: float = 0.0) -> Report:
         """Degrees of freedom, rank and redundancy at q (by default, where the guess closes)."""
         q = self.assemble(t=t) if q is None else vector("q", q, self.nq)
+        # a rank that is larger next to q shows that q is a singular configuration
         rank, dependent, smallest = self._rank(q, t)
         largest = max([rank, *(self._rank(near, t)[0] for near in self._neighbours(q, rank, t))])
         return Report(self.nc, rank, self.nv - rank, self.nc - rank, dependent, largest, smallest)
@@ -135,6 +136,7 @@ class Redundancy(Assembly):
             for _ in range(2):  # orthogonal to round-off
                 for b in basis:
                     rest = rest - (b @ rest) * b
+            # a row counts if enough of it is left beside the span of the rows before it
             if size > 0 and np.linalg.norm(rest) > 1e-6 * max(size, 1e-6 * np.abs(scaled).max()):
                 basis.append(rest / np.linalg.norm(rest))
                 chosen.append(k)
@@ -179,6 +181,7 @@ class Redundancy(Assembly):
     def _scaled(self, q: Array, t: float) -> np.ndarray:
         """J M^-1/2, rows over what their length is where they matter."""
         _, J = self._finite(q, t)
+        # rows over sqrt(D) have no units, so that one bound serves lengths and angles
         sizes = np.sqrt(self.row_sizes(q, t))
         return np.asarray(J @ self.inverse_mass_root(q, ()) / np.where(sizes > 0, sizes, 1.0)[:, None])
 
@@ -206,6 +209,7 @@ class Redundancy(Assembly):
     def nearly_dependent(self, q: Array, t: float = 0.0) -> tuple[float, tuple[str, ...]]:
         """The smallest singular value of the scaled Jacobian, and the constraints that take part in it."""
         U, s, _ = np.linalg.svd(self._scaled(q, t))
+        # the last left singular vector weighs the rows in the combination that nearly vanishes
         if not len(s):
             return np.inf, ()
         return float(s[-1]), self._taking_part(np.abs(U[:, len(s) - 1]), 0.05)

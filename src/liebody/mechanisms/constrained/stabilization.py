@@ -36,6 +36,7 @@ class Stabilization:
             raise IntegrationError(
                 f"stabilization is {self.name!r}, expected one of {', '.join(STABILIZATIONS)}"
             )
+        # without its gain a method would do nothing under its name
         needed = {"baumgarte": "frequency", "index-2": "rate"}.get(self.name)
         object.__setattr__(self, "projected", self.projected or self.name == "projection")
         for key in ("frequency", "damping", "rate"):
@@ -50,8 +51,10 @@ class Stabilization:
         """Right sides of A lambda = b with stabilising terms; in index-2 form also for the slip."""
         omega = self.frequency
         zeta = self.damping
+        # Baumgarte (1972): the accelerations are asked for g'' = -2 zeta w g' - w^2 g
         if omega:
             b = b + (2 * zeta * omega) * rate + (omega * omega) * residual
+        # index-2 form: one set of multipliers makes dg/dt decay, another one corrects dq/dt so that g does
         return [b + self.rate * rate, rate + self.rate * residual] if self.rate else [b]
 
 

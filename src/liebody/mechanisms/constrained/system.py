@@ -53,6 +53,7 @@ class System(AbsoluteCoordinates):
                 body_forces.append(
                     on_bodies(force, self.bodies, [self._moving(name) for name in force.frames])
                 )
+        # the dataclass is frozen, but `take` only runs on a copy that nobody uses yet
         object.__setattr__(self, "forces", tuple(body_forces))
         object.__setattr__(self, "added", (*self.added, *forces))
         generalised = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
@@ -96,6 +97,7 @@ class System(AbsoluteCoordinates):
             n = len(self.bodies)
             flat = np.asarray(q, float).reshape(-1, self.nq)
             places = zip(flat, R.reshape(-1, n, 3, 3), p.reshape(-1, n, 3), strict=True)
+            # energies need no velocities, whose places hold zeros
             stored = [self._stored(x, [*map(BodyState, r, c, [0] * n, [0] * n), REST]) for x, r, c in places]
             total = total + np.reshape(stored, p.shape[:-2])
         return total
@@ -127,6 +129,7 @@ class System(AbsoluteCoordinates):
     # -- equations of motion ------------------------------------------------------------------------------
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        # the last moving body carries the reaction, so its six columns of J are taken
         i = [b for b in c.bodies if b >= 0][-1]
         J = self.measure(q, t=t)[1][self.rows[c.name], 6 * i : 6 * i + 6]
         return J @ SE3.Ad(c.frame) if i == c.bodies[-1] else J
@@ -141,6 +144,7 @@ class System(AbsoluteCoordinates):
                 for at in np.ndindex(q.shape[:-1]):
                     states = equations.bodies(self, q[at], v[at]).states
                     acting = [states[b] for b in force.bodies]
+                    # constants[5] is W: efforts along the joint's motions become a wrench
                     F[at] = force.constants[5] @ force.kind.carried(acting, force.constants, times[at])
         return F
 
@@ -333,6 +337,7 @@ class System(AbsoluteCoordinates):
         W = np.zeros((self.nv, self.nv))
         held = {self.index(name) for name in hold}
         for i, b in enumerate(self.bodies):
+            # W is block diagonal: Cholesky's factor of Theta^-1, and 1/sqrt(m) for translations
             if i not in held:
                 W[6 * i : 6 * i + 3, 6 * i : 6 * i + 3] = np.linalg.cholesky(b.inverse)
                 W[6 * i + 3 : 6 * i + 6, 6 * i + 3 : 6 * i + 6] = np.eye(3) / np.sqrt(b.mass)

@@ -99,6 +99,7 @@ def relative_pose(base: Array, frame: Array, *poses: Array) -> Array:
 def relative_motion(base: Array, frame: Array, *motions: Array) -> tuple[Array, Array]:
     """X as `relative_pose`, and the twist V of the frame against the base, in the frame's axes."""
     X = relative_pose(base, frame, *motions[::2])
+    # the frame's twist in its own axes, and less that of the moving base
     V = SE3.Ad(SE3.inverse(frame)) @ motions[-1]
     if len(motions) > 2:
         V = V - SE3.Ad(SE3.inverse(base @ X)) @ motions[1]
@@ -118,9 +119,11 @@ def rolling(radius: float, axis: Array | None, slip: Any) -> Callable[..., Any]:
 
     def f(t: Any, X: Array, V: Array) -> Array:
         R, _ = SE3.parts(X)
+        # the velocity of the material point at the contact, in the axes of the plane
         u = R @ (V[3:] + cross(V[:3], R.T @ (radius * foot(R, axis))))
         if axis is not None:
             x, y, _ = R @ axis
+            # the track is level and at right angles to the axis
             size = sqrt(x * x + y * y)
             u = np.array([y * u[0] - x * u[1], x * u[0] + y * u[1]]) / size
         return u[:2] - _at(slip, t)
@@ -146,6 +149,7 @@ def foot(R: Array, axis: Array | None) -> Array:
     if axis is None:
         return DOWN
     x, y, z = R @ axis
+    # straight down without the part along the axis, at unit length
     return np.array([z * x, z * y, z * z - 1]) / sqrt(1 - z * z)
 
 
