@@ -26,7 +26,7 @@ from ..scalars import Array
 
 STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
-TOLERANCE = 1e-9  # relative, between this machine's numbers and those of the C compiler
+TOLERANCE = 1e-9  # relative difference of this machine's numbers and the C compiler's
 LEAST_FLOAT = 1e-5  # relative tolerance of floats, at least
 TIMES_ROUND_OFF = 10.0  # the tolerance as a multiple of the round-off of our own kernel in floats
 
@@ -42,7 +42,7 @@ def normal(argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> A
 
 @dataclass(frozen=True)
 class About:
-    """What a header says, beside its functions.
+    """Additions to a header beside its functions: sentences, sizes, and samples of arguments.
 
     lines   sentences, of a line each
     sizes   numbers that get a `#define`, by name
@@ -67,17 +67,17 @@ def export_c(
 
         lb.export_c("out", "filter", [lb.compiler.trace(step, {"x": 2, "y": (), "gain": ()}, "step")])
 
-    name       is the prefix of what C sees; what C does not allow in names is replaced by _
+    name       prefix of all names in C; characters that C does not allow become _
     functions  kernels, functions or programs; pairs of a name in C and such; or a mapping from names to such
     dtype      float64: the arguments are `double`; float32: `float`
-    about      what else the header says; see `About`
+    about      additions to the header; see `About`
 
     The files are `<name>.c`, `<name>.h`, `<name>_test.c`, which compares the functions with numbers of this
     library at random arguments, and `CMakeLists.txt`, which builds a library and the test. The C needs math.h
     alone; it allocates nothing, keeps no state, and compilers that are asked for all warnings, -Wconversion
     included, have none. Returns the paths.
 
-    Raises LiebodyError where there is nothing to export, or a type that cannot be.
+    Raises LiebodyError for an empty list of functions and for other types than float64 and float32.
     """
     about = about or About()
     prefix = _word(name).lower()
@@ -150,7 +150,7 @@ class _Exported:
         self.function = self.kernel.function
         self.name, *_ = c99_names(self.function, identifier(f"{prefix}_{key}"))
         self.text = callable_c99(self.function, self.name, single)
-        # names of arguments are those of the prototype, which differ from the inputs' where C reserves a word
+        # the prototype's names of arguments; they differ from the inputs' names where C reserves a word
         shapes = [*self.kernel.inputs.values(), *self.kernel.outputs.values()]
         head = next(x for x in self.text.splitlines() if x.startswith(f"void {self.name}("))
         declared = head[head.index("(") + 1 : -1].split(", ") if shapes else []
@@ -164,7 +164,7 @@ class _Exported:
         return [declared.split("*")[-1] for declared, _ in self.arguments]
 
     def declaration(self, macros: Sequence[str]) -> str:
-        """The prototype with what it means; `macros` are names of the arguments' sizes."""
+        """The prototype with its documentation; `macros` are names of the arguments' sizes."""
         operations = f"{sum(self.function.operations.values())} operations"
         # the printer keeps intermediate results in one array w, whose length is the stack that a call needs
         places = re.findall(rf"^    {self.real} w\[(\d+)\];", self.text, re.MULTILINE)

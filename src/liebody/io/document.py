@@ -109,7 +109,7 @@ class XmlElement:
         return numbers
 
     def fail(self, what: str, remedy: str) -> NoReturn:
-        """Raise a DescriptionError that names the file and the line, what is wrong, and what to do."""
+        """Raise a DescriptionError that names the file, the line, the mistake and the remedy."""
         raise DescriptionError(f"{self.source}, line {self.line}: {what}. Remedy: {remedy}.")
 
     def __str__(self) -> str:

@@ -324,7 +324,7 @@ def _layout(
 
 
 def _joint_coordinates(body: Body, q: np.ndarray) -> np.ndarray:
-    """The coordinates of a joint; those of a follower from its leader's."""
+    """The coordinates of a joint; a follower's are computed from its leader's."""
     coordinates = q[..., body.coordinates]
     return coordinates if body.joint.mimic is None else body.ratio * coordinates + body.offset
 

@@ -92,9 +92,9 @@ class Actuator:
 
         f = gain u + bias[0] + bias[1] l + bias[2] dl/dt,    l = sum of gear x,    tau = gear f
 
-    gears          {joint: gear}: one joint, or those of a fixed tendon; x are their coordinates
+    gears          {joint: gear}: one joint, or the joints of a fixed tendon; x are their coordinates
     control_range  the least and the largest u that count; infinite if not limited
-    force_range    those of f                                                                        [N m, N]
+    force_range    the least and the largest f that count; as above                                  [N m, N]
     """
 
     name: str
@@ -181,8 +181,8 @@ def load_mjcf(
                  `tree.description.unused` always counts them, with cameras, lights, sensors and skins
 
     Bodies, joints and sites (the frames) have MuJoCo's names. A joint without one is called like its body,
-    where it is the only joint there; what else has none is called "body number 3" and so on. A site that is
-    called like a body is called NAME_site.
+    where it is the only joint there; other elements without a name are called "body number 3" and so on. A
+    site that is called like a body is called NAME_site.
 
     Raises MissingPackage without MuJoCo (pip install mujoco), DescriptionError for files that MuJoCo refuses
     and for improper names, ModelError for impossible mechanisms. Warns (DoubtfulInertia) as stated, and once

@@ -56,7 +56,7 @@ def check_limits(document: XmlElement, path: Path | None) -> None:
 
 
 class _Check:
-    """A walk through a description and what it includes, beside the folder of the main file."""
+    """A walk through a description and the files that it includes, from the folder of the main file on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -96,7 +96,7 @@ def report(tree: Tree, samples: int = SAMPLES, seed: int = 0) -> TreeReport:
     if tree.nv:
         matrices = np.array([mass_matrix(tree, q) for q in configurations], dtype=float)
         diagonals = np.diagonal(matrices, axis1=1, axis2=2)
-        # a diagonal of ones removes the units: what is left is coupling close to dependence
+        # a diagonal of ones removes the units: a large condition number then means nearly dependent motions
         scale = 1 / np.sqrt(np.where(diagonals > 0, diagonals, 1))
         conditions = np.linalg.cond(matrices)
         condition = float(conditions.min()), float(np.median(conditions)), float(conditions.max())
@@ -329,7 +329,7 @@ def _numbers_of_joints(tree: Tree) -> list[str]:
 
 
 def _frames(tree: Tree) -> list[str]:
-    """Each frame beside those of the bodies, with its body and its place there."""
+    """Each frame that is not a body's own, with its body and its place there."""
     names = ["world", *(body.name for body in tree.bodies)]
     rows = [[f.name, names[f.body], _vector(f.placement[:3, 3])] for f in tree.frames.values()]
     return [*_table(["frame", "on", "at [m]"], rows), ""] if rows else []

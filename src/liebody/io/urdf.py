@@ -55,7 +55,7 @@ LIMIT = "limit"
 
 
 class Rule(NamedTuple):
-    """What an element may have.
+    """The attributes and children that an element may have.
 
     attributes  name -> NAME, TEXT, LIMIT (a number, infinity allowed), or how many finite numbers
     children    tag -> how often: "1", "*", or at most once: "?", and "!" where dynamics depend on it
@@ -274,7 +274,7 @@ class Description:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedTree(Tree):
-    """A tree, with the description it was made from: `tree.description.shapes` is what a viewer draws.
+    """A tree with its description: `tree.description.shapes` are the shapes that a viewer draws.
 
     Each loop of the description has two frames, "NAME_parent_frame" and "NAME_child_frame".
     """
@@ -310,9 +310,9 @@ def load_urdf(
     check        True: refuse negative masses, inertias that are not positive definite, and motions without
                  inertia, in the welded bodies, and warn of moments that break the triangle inequality, which
                  no body has but which do no harm; "warn": load, and warn of all of them; False: load
-    inertia      "from collision geometry": links that state no inertia, or zeros, have that of their
-                 collision shapes filled with matter, overlaps counted twice, as MuJoCo's inertiafromgeom;
-                 meshes are STL and enclose a volume. None: they have none
+    inertia      "from collision geometry": links that state no inertia, or zeros, get the inertia of
+                 their collision shapes filled with matter; overlaps count twice, as with MuJoCo's
+                 inertiafromgeom; meshes are STL and enclose a volume. None: they have none
     density      of that matter [kg/m3]
     unused       whether to warn (UnusedElements) of everything in the file that has no effect here;
                  `description.unused` of the tree has it always
@@ -322,7 +322,7 @@ def load_urdf(
 
     Raises DescriptionError for files that cannot be read or understood, ModelError for mechanisms that cannot
     be, e.g. one that floats already. Loops (<constraint>) stay open: see `DescribedTree.closures`. Warns
-    (DoubtfulInertia) as stated, and once (AssumedDynamics) of what the file leaves open.
+    (DoubtfulInertia) as stated, and once (AssumedDynamics) of numbers that the file leaves open.
     """
     check_option(check)
     if inertia not in (None, FROM_COLLISIONS):
@@ -456,7 +456,7 @@ def read_urdf(
     # macros first: the schema would blame missing links for what xacro has yet to insert
     _refuse_macros(document, path)
     notes = Notes()
-    # elements that Gazebo and Drake have added are taken out first: what the schema meets then is plain URDF
+    # elements that Gazebo and Drake have added are taken out first: the schema then meets plain URDF
     drives = _take_transmissions(document)
     springs = _take_springs(document)
     robot = _admit(document, notes)
@@ -680,7 +680,7 @@ def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
                 if not idle:
                     raise
                 notes.unused[f"{where} that cannot be read"] += 1
-    # multiplicities are those of the stated elements, whether or not they could be read
+    # all stated elements count here, whether or not they could be read
     for tag, often in rule.children.items():
         stated = list(element.all(tag))
         if often == "1" and not stated:
@@ -1008,7 +1008,7 @@ def _pose(R: np.ndarray, p: np.ndarray) -> np.ndarray:
     # Entries below 1e-10 become zeros, if the rest is a rotation still. A small angle on purpose (1e-11 rad)
     # would not survive that: then only round-off is removed.
     cleaned = _rotation(R, RIGHT_ANGLE_TOLERANCE)
-    if np.abs(cleaned.T @ cleaned - np.eye(3)).max() > ROUND_OFF:  # what was removed was no right angle
+    if np.abs(cleaned.T @ cleaned - np.eye(3)).max() > ROUND_OFF:  # it was no right angle
         cleaned = _rotation(R, ROUND_OFF)
     T = np.eye(4)
     T[:3, :3] = cleaned

@@ -284,7 +284,7 @@ class _Mjcf(_Writer):
         return self.text_of(root)
 
     def body(self, above: Any, body: Body, carrier: Array, carried: list[Joint]) -> None:
-        """A body with its joints and those of the massless bodies that carry it.
+        """A body with its joints and the joints of the massless bodies that carry it.
 
         carrier  pose of the last of these bodies in the last one with mass, (4, 4)
         carried  their joints, in the frame of the last of them
@@ -419,5 +419,5 @@ def _roll_pitch_yaw(R: np.ndarray) -> list[float]:
     yaw = np.arctan2(R[1, 0], R[0, 0])
     pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
     _, y, z = np.eye(3)
-    rest = (SO3.exp(yaw * z) @ SO3.exp(pitch * y)).T @ R  # what is left is Rx(roll)
+    rest = (SO3.exp(yaw * z) @ SO3.exp(pitch * y)).T @ R  # the remaining factor is Rx(roll)
     return [np.arctan2(rest[2, 1], rest[1, 1]), pitch, yaw]

@@ -29,7 +29,7 @@ def ellipsoid_added_mass(semi_axes: Sequence[float], density: float) -> np.ndarr
     s = a**2
     # alpha_i = abc int_0^inf dt/((a_i^2 + t) Delta), which sum to 2
     alpha = [2 / 3 * a.prod() * _carlson_rd(s[(i + 1) % 3], s[(i + 2) % 3], s[i]) for i in range(3)]
-    # Lamb, art. 114: the kinetic energy of the fluid is alpha/(2 - alpha) of that of the displaced mass
+    # Lamb, art. 114: along its axis the ellipsoid gains alpha/(2 - alpha) of the displaced mass
     translation = [displaced * alpha_i / (2 - alpha_i) for alpha_i in alpha]
     rotation = []
     # Lamb, art. 115; about an axis of symmetry an ideal fluid is not moved at all

@@ -110,8 +110,7 @@ class BoltzmannHamel:
             M = mass_matrix(tree, group.integrate(q0, x))
             if S is None:
                 return M
-            # v = dexp(-x) dx/dt = P w with P = dexp(-x) S^-1, so that the kinetic energy has the inertia P^T
-            # M P
+            # v = dexp(-x) dx/dt = P w with P = dexp(-x) S^-1: in velocities w the inertia is P^T M P
             per_velocity = np.asarray(exponential(x)) @ inverse(np.asarray(S(x)))
             return per_velocity.T @ M @ per_velocity
 

@@ -214,7 +214,7 @@ class Mechanism(Sendable):
         return True
 
     def functions(self) -> Functions:
-        """By name, what kernels compute: a function on floats or symbols, and the shapes of its arguments."""
+        """{name of a kernel: (function on floats or symbols, shapes of its arguments)}."""
         raise NotImplementedError
 
     def function(self, name: str) -> Function | Program:
@@ -233,7 +233,7 @@ class Mechanism(Sendable):
         raise NotImplementedError
 
     def potential_energy(self, q: Array) -> Array:
-        """Of weight and of forces that store energy, (...)                                             [J]"""
+        """Potential energy of weight and of forces, (...)                                              [J]"""
         raise NotImplementedError
 
     def recipe(self) -> str | None:
@@ -262,7 +262,7 @@ class Mechanism(Sendable):
             check_force(force, self.joints)
         key = ("forces", *forces)
         if forces and key not in self.flows:
-            # a copy shares the numbers, not what was compiled without these forces
+            # a copy shares the numbers, not the functions that were compiled without these forces
             mechanism = copy.copy(self)
             for compiled in ("flows", "_kernels", "works", "idle_limits"):
                 vars(mechanism).pop(compiled, None)
@@ -306,7 +306,7 @@ class Mechanism(Sendable):
         """In words, what goes wrong within a time ahead of (q, v); empty if nothing is known."""
         return ""
 
-    # -- what is compiled -----------------------------------------------------------------------------------
+    # -- compiled functions ---------------------------------------------------------------------------------
 
     def kernel(self, name: str) -> Kernel:
         """The compiled kernel of a `function`."""
@@ -325,7 +325,7 @@ class Mechanism(Sendable):
         return {}
 
     def sharing(self, other: Self | None) -> Self:
-        """This one, with what is compiled of another one that differs in its numbers alone."""
+        """This mechanism with the compiled functions of another one that differs in its numbers alone."""
         if other is not None:
             vars(self)["_kernels"] = other._kernels
         return self
@@ -337,7 +337,7 @@ class Mechanism(Sendable):
 
 
 def check_force(force: Any, joints: Collection[str]) -> None:
-    """Raise ModelError for what is no force, or names joints that are not among these."""
+    """Raise ModelError for an object that is no `Force`, or that names joints other than these."""
     if not isinstance(force, Force):
         raise ModelError(f"{force!r} is no force, such as JointFriction(), or an object of your own Force")
     # a force is part of the key under which compiled flows are found
@@ -356,7 +356,7 @@ class OpenTree(OfTree, Mechanism):
 
     tree     bodies on joints
     gravity  acceleration of free fall, (3,)                                                          [m/s2]
-    forces   what acts beside the efforts
+    forces   `Force`s that act beside the efforts
     clipped  whether efforts u are kept within the joints' effort limits
     robot    a Robot of this tree, whose free parameters are the mechanism's
     """

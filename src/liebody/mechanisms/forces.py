@@ -1,4 +1,4 @@
-"""Forces: what acts on a mechanism beside its drives, written once for every mechanism and every integrator.
+"""Forces that act on a mechanism beside its drives, written once for every mechanism and every integrator.
 
     @dataclass(frozen=True)
     class Drag(JointForce):
@@ -11,7 +11,7 @@
 
 A law consists of NumPy operators and functions of `liebody.scalars`, without branches on values: it is
 traced, compiled with the equations of motion, and differentiated by implicit methods. Laws that are equal
-share what is compiled, so they are frozen dataclasses, or objects that are kept and used again.
+share compiled functions, so they are frozen dataclasses, or objects that are kept and used again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..groups import Prismatic, Revolute
 from ..scalars import Array, arctan2, cos, maximum, minimum, sin, sqrt, tanh, where
 from ..scalars.linear import cross, is_numeric
 
-LEAST_FRICTION = 1e-3  # below it friction is as that of a fluid, so that it has a derivative at rest  [N]
+LEAST_FRICTION = 1e-3  # below it friction is viscous, so that it has a derivative at rest  [N]
 NO_LIMIT = 1e9  # limits from here on are none                                                    [rad, m]
 ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "zero or more": lambda x: x >= 0,
@@ -326,7 +326,7 @@ class JointDamping(JointForce):
 class _ByJoint(JointForce):
     """A law whose numbers are one for all joints, or {name of a joint: number}, frozen as pairs.
 
-    allowed  {field: what its numbers may be, of `ALLOWED`}; zero or more where nothing is said
+    allowed  {field: a key of `ALLOWED`, for its numbers}; zero or more by default
     shared   fields that hold one number for all joints, and none by their names
     """
 

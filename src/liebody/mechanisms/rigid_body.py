@@ -75,7 +75,7 @@ class RigidBody:
         check_inertia(self.mass_matrix, f"mass matrix of a body on {group}")
 
     def _restricted(self, inertia: Array) -> Array:
-        """M = S^T I S, or what is M already."""
+        """M = S^T I S of an inertia I (6, 6); a matrix (dim, dim) is M already."""
         inertia = array_of("inertia", inertia)
         n = self.group.dim
         if inertia.shape == (6, 6) and _embedded(self.group):

@@ -35,6 +35,7 @@ def prismatic_hopper(masses: Array = (0.957, 0.050)) -> Tree:
     return (
         _base("prismatic_hopper", SpatialInertia.point(base))
         .add("leg", Prismatic((1, 0, 0)), SpatialInertia.point(foot), "base")
+        # the foot is the point mass at the origin of the sliding body
         .frame("foot", "leg")
         .build()
     )
@@ -68,7 +69,7 @@ def two_joint_hopper() -> Tree:
 
     The trunk is a disc of 0.8 kg and 5 cm radius about the hip, with its centre of mass 2 cm above it; thigh
     and shank are thin rods of 12 cm, 0.122 kg and 0.050 kg. At q = 0 the leg hangs straight down, the trunk
-    upright. Plausible numbers of ours, close to `revolute_hopper`; no real robot.
+    upright. The numbers are plausible, close to `revolute_hopper`, and of no real robot.
     """
     return _legged("two_joint_hopper", (("hip", "thigh", 0.12, 0.122), ("knee", "shank", 0.12, 0.050)))
 
@@ -78,7 +79,7 @@ def three_joint_hopper() -> Tree:
     """A trunk on a leg with hip, knee and ankle.
 
     As `two_joint_hopper`, with thigh and shank of 10 cm, 0.110 kg and 0.050 kg, and a foot of 6 cm and
-    0.020 kg, of which the tip touches the ground. Plausible numbers of ours; no real robot.
+    0.020 kg, of which the tip touches the ground. The numbers are plausible, and of no real robot.
     """
     links = (("hip", "thigh", 0.10, 0.110), ("knee", "shank", 0.10, 0.050), ("ankle", "toe", 0.06, 0.020))
     return _legged("three_joint_hopper", links)

@@ -64,6 +64,7 @@ def planar_chain(n: int = 10, length: Any = 1.0, mass: Any = 1.0) -> Tree:
     """
     n = count("planar_chain: n", n)
     length = quantity("planar_chain: length", length)
+    # all links share the same length and mass, which may be symbols
     return _chain("planar_chain", [mass] * n, [length] * n, _rod, spherical=False)
 
 

@@ -60,7 +60,7 @@ def space_robot(payload: Any = 0.0) -> Tree:
     The satellite is a box with two solar panels along y; its frame lies at its centre of mass. The arm stands
     on its top, along z at q = 0, and reaches 1.4 m. Velocities: six of the satellite, "bus", then the rates
     of "joint1" to "joint7". The frame "hand" is at the tip, with z ahead. The drives' rotors (armature) carry
-    no momentum, as everywhere. The numbers are plausible ones of ours, of no real robot.
+    no momentum, as everywhere. The numbers are plausible, and of no real robot.
     """
     bus = SpatialInertia.box(BUS_MASS, BUS_SIZE)
     # symmetric panels keep the centre of mass at the bus's centre, the origin of its frame

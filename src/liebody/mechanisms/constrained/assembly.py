@@ -48,7 +48,7 @@ class Assembly(Mechanism):
         raise NotImplementedError
 
     def inverse_mass_root(self, q: Array, hold: Sequence[str]) -> np.ndarray:
-        """W with W W^T = M^-1 (nv, nv), for changes as `moved` takes them; zero for what is held."""
+        """W with W W^T = M^-1 (nv, nv), for changes as `moved` takes them; zero rows for held bodies."""
         raise NotImplementedError
 
     def moved(self, q: Array, step: Array) -> np.ndarray:
@@ -60,7 +60,7 @@ class Assembly(Mechanism):
         return np.asarray(v + change)
 
     def loop(self, constraint: str) -> tuple[str, ...]:
-        """The names of what makes up the shortest loop that a constraint closes."""
+        """The names of the constraints and joints in the shortest loop that a constraint closes."""
         raise NotImplementedError
 
     # -- sizes ----------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Assembly(Mechanism):
 
         hold  bodies that keep their velocities
 
-        Raises ConstraintError where there are none, or none that keep those.
+        Raises ConstraintError if no such velocities exist.
         """
         q = vector("q", q, self.nq)
         v = vector("v", v, self.nv)
@@ -220,7 +220,7 @@ class Assembly(Mechanism):
 
     def _not_closed(self, q: Array, g: Array) -> ConstraintError:
         worst = self._worst(g)
-        loop = self.loop(worst)  # what is left over outside this loop has other causes
+        loop = self.loop(worst)  # residuals outside this loop have other causes
         left = ", ".join(
             f"{name!r}: {np.abs(g[rows]).max():.3g}"
             for name, rows in self.rows.items()

@@ -28,7 +28,7 @@ class MovingBody:
     lever   the farthest point from the centre of mass where something acts on the body               [m]
 
     A thin rod has no inertia about its axis, a point mass none at all. Equations of free bodies need some:
-    they get SLIGHT of what the body has about its farthest joint, which changes motions by as little.
+    they get SLIGHT times the body's inertia about its farthest joint, which changes motions by as little.
     """
 
     name: str
@@ -51,7 +51,7 @@ class MovingBody:
         Theta = np.asarray(self.inertia.rotational, float)
         largest = float(np.abs(Theta).max())
         arm = self.mass * self.lever**2 if self.lever else 0.0
-        # relative to what the joints feel at the farthest point, so that the change of motions is as small
+        # relative to the inertia felt at the farthest joint, so that the change of motions is as small
         least = SLIGHT * (arm + largest or self.mass)
         # diagonal inertias stay diagonal: their zeros vanish from traced equations
         if _is_diagonal(Theta):

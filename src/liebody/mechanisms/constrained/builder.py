@@ -58,7 +58,7 @@ class SystemBuilder:
         """Add a body.
 
         inertia        in the body's own frame; its mass must be positive. Thin rods and point masses get a
-                       slight inertia about the axes that have none, 1e-7 of what the joints feel:
+                       slight inertia about the axes that have none, 1e-7 of the inertia at the joints:
                        motions change by as much
         pose           a guess of where its frame is in the world; None: as its joints have it, if they are
                        neutral
@@ -162,7 +162,7 @@ class SystemBuilder:
     ) -> SystemBuilder:
         """Keep the distance of two points, as a massless rod between ball joints.
 
-        length  None: as it is in the bodies' guessed poses
+        length  None: the distance in the bodies' guessed poses
         """
         if b == WORLD:
             a, b, on_a, on_b = b, a, on_b, on_a
@@ -403,7 +403,7 @@ class SystemBuilder:
         All in the bodies' own frames, the twists and the wrenches (moment, force) also in their axes. For one
         body the result is (6,), for several (k, 6). With `efforts`, so many entries of u come after t.
 
-        energy  the potential energy of what of them is conservative, energy(T_1, ...)                     [J]
+        energy  the potential energy of their conservative part, energy(T_1, ...)                          [J]
         """
         bodies = names(bodies)
         kind = OwnWrench(function, len(bodies), efforts, name, energy)

@@ -244,7 +244,7 @@ class ClosedTree(Constrained, OpenTree):
         rows = self.loop_rows(q, np.zeros(self.nv, int), t)
         return rows.residual, rows.J
 
-    # -- what a user asks ---------------------------------------------------------------------------------
+    # -- methods for users --------------------------------------------------------------------------------
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
         poses = body_poses(self.tree, q)
@@ -264,7 +264,7 @@ class ClosedTree(Constrained, OpenTree):
     def functions(self) -> Functions:
         return {**OpenTree.functions(self), **Constrained.functions(self)}
 
-    # -- what `Mechanism` asks ----------------------------------------------------------------------------
+    # -- contract of `Mechanism` --------------------------------------------------------------------------
 
     def measure(self, q: Array, v: Array | None = None, t: float = 0.0) -> tuple[Array, Array, Array]:
         """(g (nc,), J (nc, nv), rate of g (nc,)) at one state."""

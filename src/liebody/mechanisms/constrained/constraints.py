@@ -125,8 +125,7 @@ class JointFrames:
 
         A wrench is a moment about the axis of a rotation, a force along a translation.
         """
-        # S^+ takes a relative twist to joint velocities, W takes efforts to a wrench: S^T W = 1 keeps the
-        # power
+        # S^+ maps a relative twist to joint velocities, W efforts to a wrench; S^T W = 1 keeps the power
         S = self.group.S
         _, axes, _ = lower_pair(self.group)
         turns = S[:3].any(axis=0)
@@ -254,7 +253,7 @@ def _tilt(E: Array) -> Array:
 
 
 def _unless_half_turn(c: Array, values: Sequence[Any], instead: Sequence[Any]) -> Array:
-    """2 values / c, or what is instead where c vanishes."""
+    """2 values / c; the values `instead` where c vanishes."""
     regular = c > HALF_TURN
     divisor = where(regular, c, 1)
     return np.array([where(regular, 2 * x / divisor, y) for x, y in zip(values, instead, strict=True)])
@@ -276,14 +275,14 @@ _PAIRS: dict[type, LowerPair] = {
 
 
 def lower_pair(group: MotionSubgroup) -> tuple[LowerPair, np.ndarray, float]:
-    """(what a subgroup locks, the pose (4, 4) of its frame with axis z, its pitch)."""
+    """(the motions that a subgroup locks, the pose (4, 4) of its frame with axis z, its pitch)."""
     kind = _PAIRS.get(type(group))
     if kind is None:
         free = " Free() locks nothing: leave the joint out." if isinstance(group, subgroups.Free) else ""
         raise ModelError(
             f"{group!r} is no lower pair; known are {', '.join(sorted(c.__name__ for c in _PAIRS))}.{free}"
         )
-    # a group that leaves all rotations names no axis: any will do
+    # a group without a preferred direction names no axis: any will do
     direction = getattr(group, "axis", getattr(group, "normal", np.array([0.0, 0.0, 1.0])))
     point = getattr(group, "point", np.zeros(3))
     # two directions across the axis complete the frame
@@ -442,7 +441,7 @@ class OfFunction(ConstraintKind):
               (T_1, T_2, ...), after the time if `timed`; returns a number or a vector (m,)
     """
 
-    parts = "Rp"  # what of each body the traced function takes: R, p, and also w, v of the twist
+    parts = "Rp"  # arguments of the traced function for each body: R, p, and also w, v of the twist
 
     def __init__(self, function: Callable[..., Any], count: int, timed: bool, name: str) -> None:
         self.function = function
@@ -455,7 +454,7 @@ class OfFunction(ConstraintKind):
         self.rows = next(iter(self.value.outputs.values())).size
 
     def _shapes(self, parts: str) -> dict[str, Any]:
-        """Of t, and such parts of each body: "R0", "p0", "R1", ..."""
+        """The shapes of t and of these parts of each body: "R0", "p0", "R1", ..."""
         return {"t": (), **{f"{x}{i}": (3, 3) if x == "R" else 3 for i in range(self.count) for x in parts}}
 
     def _value(self, t: Any, *parts: Array) -> Array:

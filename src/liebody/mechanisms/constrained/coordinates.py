@@ -181,7 +181,7 @@ class AbsoluteCoordinates(Constrained):
         for name, twist in twists.items():
             i = self._moving(name)
             twist = vector(f"the twist of {name!r}", twist, 6)
-            # the velocity of the centre of mass from that of the frame's origin: v + omega x r
+            # the centre of mass moves at v + omega x r, where v is the velocity of the frame's origin
             linear = twist[3:] + np.cross(twist[:3], self.bodies[i].offset[:3, 3])
             v[i] = [*twist[:3], *(linear if self.bodies[i].group == SE3 else R[i] @ linear)]
         return v.reshape(-1)

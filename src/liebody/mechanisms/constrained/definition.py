@@ -141,8 +141,7 @@ class Definition:
     def of_links(self, system: System) -> dict[str, Parameter]:
         """The parameters of joints, rods and springs."""
         parameters: dict[str, Parameter] = {}
-        # forces have their numbers as they were given; those of constraints come from the system, which knows
-        # guessed lengths
+        # the numbers of constraints come from the system, because it knows lengths that were guessed
         links = [(link, link.constants) for link in self.forces.values()]
         links += [(self.constraints[c.name], c.constants[2:3]) for c in system.constraints]
         for link, constants in links:
@@ -173,12 +172,12 @@ class Definition:
 
         return replace(
             self,
-            # the nominal guess stays: neutral joints at other placements would put loops elsewhere
             gravity=values.get("gravity", self.gravity),
             bodies={
                 b.name: replace(
                     self.bodies[b.name],
                     inertia=inertia_with(b.name, b.whole, values),
+                    # the nominal guess stays: neutral joints at other placements would put loops elsewhere
                     pose=b.guess,
                     whole=True,
                 )

@@ -33,7 +33,7 @@ from ...scalars import Array, absolute, maximum, where
 from ...scalars.linear import back_substitute, factor, symmetric
 
 PROXIMAL = 1e-8  # eps
-REFINEMENTS = 3  # iterations: what is left of an error is PROXIMAL^3 / (scaled eigenvalue)^3
+REFINEMENTS = 3  # iterations: an error is multiplied by PROXIMAL^3 / (scaled eigenvalue)^3
 SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
 
 
@@ -180,7 +180,7 @@ def worse(before: Array, found: Array, ordinary: Array, redundant: bool) -> Arra
 def _eliminated(
     own: Array, scale: Array, across: list[Array], rest: list[Array | None], redundant: bool, shift: Any
 ) -> tuple[Array, list[Array], list[Array]]:
-    """The packed factors of a block, U of those coupled to it, and what is left of those among them.
+    """The packed factors of a block, U of the blocks coupled to it, and those blocks after elimination.
 
     rest  the lower triangle of the blocks among these, row by row; None is zero
     """

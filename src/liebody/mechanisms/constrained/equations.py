@@ -190,8 +190,8 @@ def _own_rows(
     kind: ConstraintKind, states: list[BodyState], constants: tuple[Array, ...], t: Any, slide: Array,
     moving: list[bool], axes: list[Array | None],
 ) -> list[Array]:  # fmt: skip
-    # columns for v in the world's axes are those for the body's axes, turned by R^T
     """J of each moving body for its velocity on its group, which is in these axes."""
+    # R v is the velocity in the world's axes, so its columns are J_v R^T
     pairs = itertools.compress(zip(kind(states, constants, t, slide).jacobians, axes, strict=True), moving)
     return [J if R is None else np.concatenate([J[:, :3], J[:, 3:] @ R.T], axis=1) for J, R in pairs]
 

@@ -36,7 +36,7 @@ class ForceKind:
         raise NotImplementedError
 
     def energy(self, states: States, constants: Sequence[Array]) -> Any:
-        """Potential energy; zero where there is none."""
+        """Potential energy; zero for forces that store none."""
         return 0.0
 
 
@@ -143,7 +143,7 @@ class JointEffort(ForceKind):
         return sum(law.energy(x, *numbers) for law, numbers in self._with_numbers(constants))
 
     def _with_numbers(self, constants: Sequence[Array]) -> list[tuple[JointForce, Sequence[Array]]]:
-        # the first six constants are those of the joint's frames
+        # the first six constants belong to the joint's frames
         ends = np.cumsum([6, *(count for _, count in self.laws)])
         return [(law, constants[i : i + count]) for (law, count), i in zip(self.laws, ends)]
 

@@ -67,7 +67,7 @@ class Redundancy(Assembly):
     """
 
     def row_sizes(self, q: Array, t: float = 0.0) -> np.ndarray:
-        """D of the regularised A + eps D (nc,): what the diagonal of A = J M^-1 J^T is where rows matter."""
+        """D of the regularised A + eps D (nc,): the diagonal of A = J M^-1 J^T where no row vanishes."""
         raise NotImplementedError
 
     def relative_pivots(self, q: Array, t: float = 0.0) -> np.ndarray:
@@ -143,7 +143,7 @@ class Redundancy(Assembly):
         return np.array(chosen, int)
 
     def _neighbours(self, q: Array, rank: int, t: float, distance: float = NEAR) -> list[np.ndarray]:
-        """Configurations around q, where J has this rank; none where there is no redundancy to look for."""
+        """Configurations around q, where J has this rank; [] if all equations are independent."""
         neighbours: list[np.ndarray] = []
         if not rank < self.nc <= DENSE:
             return neighbours

@@ -88,7 +88,7 @@ class System(AbsoluteCoordinates):
         return 0.5 * (turning + np.einsum("n,...ni,...ni->...", mass, u, u))
 
     def potential_energy(self, q: Array, parameters: Any = None) -> np.ndarray:
-        """Of weight, -sum m g . p, and of springs, (...)                                               [J]"""
+        """Energy of weight, -sum m g . p, and of springs, (...)                                        [J]"""
         if self.layout.size:
             return self.evaluated("energies", q, np.zeros(self.nv), p=self.packed(parameters))[1]
         R, p = self._axes(q)
@@ -189,7 +189,7 @@ class System(AbsoluteCoordinates):
         """(d omega/dt, d^2 p/dt^2) (..., n, 6) of the bodies' own frames, in the world's axes.
 
         They are derivatives of the angular velocity and of the position of the frame's origin, not of a
-        twist: what an inertial sensor there feels is d^2 p/dt^2 - gravity.                    [rad/s2, m/s2]
+        twist: an inertial sensor there measures d^2 p/dt^2 - gravity.                         [rad/s2, m/s2]
         """
         R, _ = self._axes(q)
         w, linear = self._body_velocities(q, v)

@@ -99,7 +99,7 @@ def relative_pose(base: Array, frame: Array, *poses: Array) -> Array:
 def relative_motion(base: Array, frame: Array, *motions: Array) -> tuple[Array, Array]:
     """X as `relative_pose`, and the twist V of the frame against the base, in the frame's axes."""
     X = relative_pose(base, frame, *motions[::2])
-    # the frame's twist in its own axes, and less that of the moving base
+    # the frame's twist in its own axes, minus the twist of the moving base
     V = SE3.Ad(SE3.inverse(frame)) @ motions[-1]
     if len(motions) > 2:
         V = V - SE3.Ad(SE3.inverse(base @ X)) @ motions[1]
