@@ -128,8 +128,8 @@ class Layout:
 
     `to_*` takes the tree's arrays and returns the model's, `from_*` takes the model's and returns the tree's;
     all arguments of a call are in the same layout. Any leading batch axes. nq and nv are the model's. Joints
-    that mimic in the tree and move freely in the model are set to what they follow; on the way back their
-    efforts act on what they follow.
+    that mimic in the tree and move freely in the model are set by their leaders; on the way back their
+    efforts act on their leaders.
     """
 
     tree: Tree
@@ -154,7 +154,7 @@ class Layout:
         q = vectors("q", q, self.nq, finite=False)
         out = np.zeros((*q.shape[:-1], self.tree.nq))
         for part in self.parts:
-            # a follower's coordinates in the model repeat those of its leader
+            # a follower's coordinates in the model repeat its leader's
             if part.body.joint.mimic is None:
                 out[..., part.body.coordinates] = part.form.from_q(q[..., part.q])
         return out
@@ -206,7 +206,7 @@ class Layout:
         tau = vectors("tau", tau, self.tree.nv, finite=False)
         out = self._empty(self.nv, q, tau)
         for part in self.parts:
-            # B^-T = B keeps the power tau . v; the efforts on a leader include those of its followers already
+            # B^-T = B keeps the power tau . v; the efforts on a leader include its followers' already
             if part.body.joint.mimic is None:
                 B = part.form.turn(q[..., part.body.coordinates])
                 out[..., part.v] = _times(B, tau[..., part.body.dofs])
@@ -236,8 +236,8 @@ def pinocchio_layout(tree: OfTree | Tree, model: Any, names: Mapping[str, str] |
     names   the model's names of joints that are called otherwise in the tree, {tree: model}
 
     A free joint without counterpart is taken to be the model's one joint of six freedoms without counterpart.
-    Pinocchio's planar joints lie in its x, y plane, whatever the axis in a URDF; those about z agree with
-    ours. Raises ModelError where joints do not correspond.
+    Pinocchio's planar joints lie in its x, y plane, whatever the axis in a URDF; planar joints about z agree
+    with ours. Raises ModelError where joints do not correspond.
     """
     theirs = {}
     for i in range(1, model.njoints):

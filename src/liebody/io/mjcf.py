@@ -113,7 +113,7 @@ class MjcfTree(DescribedTree):
     loops           closures of its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
     reference       the configuration in which it is drawn, (nq,)
     configurations  its keyframes, {name: q (nq,)}
-    actuators       those that drive hinges and slides
+    actuators       the actuators of hinges and slides
     """
 
     gravity: np.ndarray = field(default_factory=lambda: np.array(FREE_FALL))
@@ -130,7 +130,8 @@ class MjcfTree(DescribedTree):
     def actuation(self, q: Array, v: Array, u: Array) -> Array:
         """Efforts tau (nv,) of the actuators at controls u, one for each, in their order        [N m, N]
 
-        Of NumPy operators: lb.simulate(..., tau=lambda t, q, v: tree.actuation(q, v, u)) is compiled.
+        It consists of NumPy operators, so that lb.simulate(..., tau=lambda t, q, v: tree.actuation(q, v, u))
+        is compiled.
         """
         if np.shape(u) != (len(self.actuators),):
             raise ShapeError(
@@ -221,7 +222,7 @@ class _Reader:
 
         self.source = document.source
         self.unused = Counter[str]()
-        # what MuJoCo warns of becomes part of the one warning that `tree` gives
+        # MuJoCo's own warnings become part of the one warning that `tree` gives
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             model, self.meshdir, self.replaced = self._compiled(source)
@@ -234,7 +235,7 @@ class _Reader:
         self.sites = [new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
     def _compiled(self, source: Any) -> tuple[Any, str, dict[str, str]]:
-        """MuJoCo's model, its folder of meshes, and {mesh: its file} of those that MuJoCo did not read.
+        """MuJoCo's model, its folder of meshes, and {mesh: its file} of the meshes that it did not read.
 
         If MuJoCo refuses the model, it gets a second chance without the files on which no motion depends.
         """

@@ -40,7 +40,7 @@ MODELS = ("include", "model")
 
 
 def check_limits(document: XmlElement, path: Path | None) -> None:
-    """Raise DescriptionError for an MJCF, of this path, that asks for too much or for a file that is none.
+    """Raise DescriptionError for an MJCF, of this path, that asks for too much, or for pipes or devices.
 
     Included descriptions are read, and count as if they stood in its place.
     """

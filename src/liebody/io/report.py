@@ -130,7 +130,7 @@ def _random_configuration(tree: Tree, rng: np.random.Generator) -> np.ndarray:
     q = tree.group.random(rng) if tree.nq else np.zeros(0)
     for body in tree.bodies:
         joint = body.joint
-        # limits from UNLIMITED on are none to MuJoCo, whose files are loaded as well
+        # MuJoCo, whose files are loaded as well, ignores limits from UNLIMITED on
         if (
             joint.mimic is None
             and joint.dim == joint.nq == 1

@@ -17,7 +17,7 @@ Format: http://wiki.ros.org/urdf/XML. Choices that the format leaves open:
 * Bodies are numbered depth-first, children in the order in which the file lists their joints.
 * Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
   stays.
-* Springs and rotors, for which URDF has no words, are read from what Gazebo and Drake have added:
+* Springs and rotors, for which URDF has no words, are read from elements of Gazebo and Drake:
   springStiffness and springReference in <gazebo reference="JOINT">; drake:rotor_inertia J and
   drake:gear_ratio N (or mechanicalReduction) of an <actuator> in a <transmission> give its joint the armature
   N^2 J. All transmissions are kept in `Description.transmissions`; none has backlash.
@@ -172,7 +172,7 @@ class Shape:
     filename   of a mesh, as the file states it
     path       of a mesh, where it was found inside the package folder; None otherwise
     color      red, green, blue, alpha in 0..1; None if not stated
-    collides   whether it is for contacts: in a URDF "collision" ones, in an MJCF those that touch something
+    collides   whether it is for contacts: in a URDF "collision" shapes, in an MJCF geoms that can touch
     """
 
     link: str
@@ -417,7 +417,7 @@ def _report(description: Description, tree: Tree, check: bool | str) -> None:
 
 
 def _faulty(description: Description, tree: Tree) -> tuple[list[Link], list[Link]]:
-    """The links behind massless bodies, which state no inertia, and those behind unphysical ones."""
+    """The links of massless bodies, which state no inertia, and the links of unphysical bodies."""
     # links on fixed joints have become frames: the welded body that carries a frame counts for its link
     carriers = {body.name: body for body in tree.bodies}
     carriers |= {frame.name: tree.bodies[frame.body - 1] for frame in tree.frames.values() if frame.body}
@@ -453,7 +453,7 @@ def read_urdf(
     document, path = read_document(source)
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
-    # macros first: the schema would blame missing links for what xacro has yet to insert
+    # macros first: the schema would complain of links that xacro has yet to insert
     _refuse_macros(document, path)
     notes = Notes()
     # elements that Gazebo and Drake have added are taken out first: the schema then meets plain URDF

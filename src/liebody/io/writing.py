@@ -101,7 +101,7 @@ class _Writer:
         raise ModelError(f"{self.tree.name} cannot be written as {self.format}: {what}; {remedy}")
 
     def simple(self, joint: Joint) -> list[Joint]:
-        """The joint as those that the format has, in the order of its coordinates."""
+        """The joint as joints that the format has, in the order of its coordinates."""
         if isinstance(joint.group, COMMUTING):
             point = getattr(joint.group, "point", np.zeros(3))
             # columns of S are axes of rotations or directions of translations, in the order of coordinates

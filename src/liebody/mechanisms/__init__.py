@@ -1,4 +1,4 @@
-"""Mechanisms: what moves, as every integrator sees it, and the forces that act on it. The modules:
+"""Mechanisms, as every integrator sees them, and the forces that act on them. The modules:
 
 contract          the contract of a mechanism, and the open tree in joint coordinates
 forces            forces of joints, frames, dampers, stops, contacts
@@ -6,7 +6,7 @@ potential         forces of a potential energy
 rigid_body        one rigid body on SE(3), a subgroup or any other group
 boltzmann_hamel   the equations of motion in any velocities v = S(x) dx/dt
 algebra           checks of brackets and inertias
-added_mass        what an ideal fluid adds to the inertia of an ellipsoid
+added_mass        the inertia that an ideal fluid adds to an ellipsoid
 hamiltonian_form  a tree whose state is (q, p)
 constrained/      bodies in absolute coordinates with constraints, and trees with closed loops
 """

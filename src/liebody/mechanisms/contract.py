@@ -193,7 +193,7 @@ class Mechanism(Sendable):
         raise NotImplementedError
 
     def power(self, t: Any, q: Array, v: Array, u: Array) -> Any:
-        """Power of efforts and forces less what they store, (): the rate of the energy.
+        """Power of efforts and forces plus the rate of the potential energy, (): the rate of the energy.
 
         dE/dt = Q . v + dV/dq v, where constraints do no work.                                           [W]
         """
@@ -303,7 +303,7 @@ class Mechanism(Sendable):
         return None
 
     def diagnosis(self, q: Array, v: Array, ahead: float = 0.0, t: float = 0.0) -> str:
-        """In words, what goes wrong within a time ahead of (q, v); empty if nothing is known."""
+        """The cause of a failure within a time ahead of (q, v), in words; empty if none is known."""
         return ""
 
     # -- compiled functions ---------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Mechanism(Sendable):
 
     @cached_property
     def flows(self) -> dict[Any, Any]:
-        """Compiled loops of simulations, and mechanisms with more forces, by what determines them."""
+        """Compiled loops of simulations, and mechanisms with more forces, by the arguments that make them."""
         return {}
 
 

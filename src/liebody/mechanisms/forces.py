@@ -31,7 +31,7 @@ from ..scalars import Array, arctan2, cos, maximum, minimum, sin, sqrt, tanh, wh
 from ..scalars.linear import cross, is_numeric
 
 LEAST_FRICTION = 1e-3  # below it friction is viscous, so that it has a derivative at rest  [N]
-NO_LIMIT = 1e9  # limits from here on are none                                                    [rad, m]
+NO_LIMIT = 1e9  # limits from here on do not count                                                [rad, m]
 ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "zero or more": lambda x: x >= 0,
     "a positive number": lambda x: x > 0,
@@ -527,7 +527,7 @@ def joint_laws(tree: Tree, kinds: Collection[str], contact: float = 0.02) -> tup
 
 
 class Limits(NamedTuple):
-    """Limits of n joint coordinates: the joints they belong to, and what they may be at least and at most."""
+    """Limits of n joint coordinates: their joints, least values and largest values."""
 
     joints: Sequence[str]
     lower: Array

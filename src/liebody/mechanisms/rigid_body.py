@@ -42,7 +42,7 @@ class RigidBody:
     Velocities v (dim,) are left-trivialised (body-fixed), tau (dim,) is collocated with v: power is tau . v.
 
     Raises ShapeError for wrong shapes; ModelError for an inertia that is not symmetric and positive definite,
-    and for a group whose bracket is none (`structure_constants`). From, eqs (58), (60), (75), (108).
+    and for a group without a Lie bracket (`structure_constants`). From, eqs (58), (60), (75), (108).
     """
 
     @checked
@@ -174,7 +174,7 @@ class RigidBody:
 
         tau        body-fixed efforts tau(t, q, v), (dim,); none by default
         gravity    acceleration of free fall, (3,), for a body with weight; none by default    [m/s2]
-        variables  what w (dim,) is: "body", the velocities v;
+        variables  meaning of w (dim,): "body", the velocities v;
                    "momenta", p = M v: dp/dt = ad_v^T p - dU/dq + tau, Hamilton's equations;
                    "spatial", V = Ad(q) v, with the inertia of `spatial_mass_matrix`: dV/dt = Ad(q) dv/dt
 

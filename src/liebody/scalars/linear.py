@@ -196,7 +196,7 @@ def _reflect(rows: list[list[Any]], k: int) -> None:
 
 
 def _less(row: list[Any], terms: list[tuple[Any, list[Any]]]) -> list[Any]:
-    """The row less the sum of weight times others, without those that are known to be zero."""
+    """The row less the sum of weight times others, without the terms that are known to be zero."""
     for weight, others in terms:
         if not is_zero(weight):
             row = [x if is_zero(y) else x - weight * y for x, y in zip(row, others, strict=True)]

@@ -5,7 +5,7 @@ constraints    kinds of constraints, with their rows; velocities: constraints wi
 forces         kinds of forces on bodies
 elimination    sparse factors of A = J M^-1 J^T
 assembly       closing loops, consistent velocities; redundancy: ranks, and which equations depend on others
-mechanism      what systems and closed trees share: field, projection, reactions
+mechanism      the common part of systems and closed trees: field, projection, reactions
 bodies         a body that moves freely; coordinates: states of all bodies of a system
 equations      the equations of motion in index-1 form; projection: states put back on the constraints
 system         `System`; definition: made of records by name; builder: which collects them

@@ -73,8 +73,8 @@ class ClosedTree(Constrained, OpenTree):
     """A tree whose loops are closed by constraints; q (nq,), v (nv,) and efforts tau (nv,) are the tree's.
 
     tree      the mechanism with its loops cut open
-    closures  what closes them: `Closure` (a joint or a rod between two frames), `Condition` (any g(q) = 0);
-              or what velocities obey: `Rolling`, `KnifeEdge`, `VelocityCondition` (any J(q) v = b(q, t))
+    closures  constraints on places: `Closure` (joint or rod between two frames), `Condition` (any g(q) = 0);
+              or on velocities: `Rolling`, `KnifeEdge`, `VelocityCondition` (any J(q) v = b(q, t))
     gravity   acceleration of free fall, (3,)                                                     [m/s2]
     damping   whether the joints' damping acts
 
@@ -193,7 +193,7 @@ class ClosedTree(Constrained, OpenTree):
         """
         rng = np.random.default_rng(0)
         largest = np.zeros(self.nc)
-        # angles are drawn, translations stay: those have no scale of their own
+        # angles are drawn; translations stay, because they have no natural scale
         turns = np.zeros(self.nv)
         for body in self.tree.bodies:
             turns[body.dofs] = np.any(body.joint.S[:3] != 0, axis=0)

@@ -2,7 +2,7 @@
 
 Blocks k and l of A are coupled where two constraints act on the same body. The next block is always one of
 least degree (Tinney and Walker 1967). For trees of bodies this creates no new blocks: the cost is linear in
-the number of bodies. Eliminating block k means, for those l, l' that are coupled to it,
+the number of bodies. Eliminating block k means, for all blocks l, l' coupled to it,
 
     U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
 
@@ -146,7 +146,7 @@ class Elimination:
 
     def _substitute(self, factors: Factors, right: Sequence[Array]) -> list[Array]:
         b, x = list(right), list(right)
-        # forwards: each block takes its share out of those that come later
+        # forwards: each block takes its share out of the later blocks
         for k in self.order:
             for l in self.later[k]:
                 b[l] = _forward(b[l], factors.U[k, l], b[k])

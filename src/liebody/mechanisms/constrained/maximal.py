@@ -151,7 +151,7 @@ class AbsoluteTree:
     configuration  "auto", "SE3" or "SO3xR3", of all bodies
     driven         whether efforts act on the joints: u is then tau (nv,) of the tree
 
-    Errors: ModelError for what absolute coordinates cannot hold.
+    Raises ModelError for joints and bodies that absolute coordinates cannot represent.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class AbsoluteTree:
         coordinates = [np.zeros(0)]
         rates = [np.zeros(0)]
         for body in self.tree.bodies:
-            # the relative motion of the joint's frames; what violates the joint is projected away
+            # the relative motion of the joint's frames; the part that violates the joint is projected away
             T = SE3.inverse(poses[body.parent] @ body.placement) @ poses[body.index]
             coordinates.append(joint_coordinates(body.joint.group, T))
             # the parent's motion, seen from the child, is taken off; S^+ keeps the part along the joint

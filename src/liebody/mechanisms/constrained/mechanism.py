@@ -244,8 +244,8 @@ class Constrained(Parametric, Redundancy):
         At the constraint's frame on that body and in its axes; for conditions that a user wrote, at the
         body's frame.
 
-        passive  whether it contains what springs, dampers and other laws in a joint of a System carry along
-                 the joint's motions; efforts u along them are never in it
+        passive  whether it contains the efforts of springs, dampers and other laws in a joint of a System
+                 along the joint's motions; efforts u along them are never in it
         """
         _, multipliers = self.accelerations(q, v, u, t)
         q = self.configurations(q)

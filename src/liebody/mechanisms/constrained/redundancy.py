@@ -20,7 +20,7 @@ DEPENDENT = 1e-7  # a singular value of the scaled Jacobian below which equation
 DENSE = 600  # equations up to which ranks come from singular values, and from sparse factors beyond
 NEARLY = 1e-3  # a smallest singular value, below which a place counts as singular
 NEAR = 0.02  # distance of the neighbouring configurations whose rank is compared, in rad or m
-FAR = 0.5  # and of those among which ordinary pivots are looked for
+FAR = 0.5  # the same for the configurations that ordinary pivots are taken from
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Redundancy(Assembly):
         return tuple(name for name, rows in self.rows.items() if (shares[rows] > least).any())
 
     def _scaled(self, q: Array, t: float) -> np.ndarray:
-        """J M^-1/2, rows over what their length is where they matter."""
+        """J M^-1/2, rows over their ordinary lengths, sqrt(D)."""
         _, J = self._finite(q, t)
         # rows over sqrt(D) have no units, so that one bound serves lengths and angles
         sizes = np.sqrt(self.row_sizes(q, t))
