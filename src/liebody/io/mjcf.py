@@ -388,8 +388,7 @@ class _Reader:
                 bounds[np.abs(bounds) >= UNLIMITED] *= np.inf
                 numbers["lower"], numbers["upper"] = bounds
             if model.jnt_actfrclimited[j]:
-                # a `Joint` has one effort limit for both directions: the larger one, and the difference is
-                # counted
+                # a `Joint` has one effort limit for both directions: the larger one; a difference is counted
                 least, most = map(float, model.jnt_actfrcrange[j])
                 numbers["effort_limit"] = max(-least, most)
                 self.unused["joint@actuatorfrcrange that differs by direction"] += -least != most
@@ -530,8 +529,8 @@ class _Reader:
             mesh = model.geom_dataid[i]
             size = model.geom_size[i]
             placement = _pose(model.geom_pos[i], model.geom_quat[i])
-            # fields have no closed surface that `Shape` describes, and are counted
             filename = path = None
+            # height and distance fields have no closed form in `Shape`, and are counted
             if kind in ("hfield", "sdf"):
                 self.unused[f"geom of type {kind}"] += 1
                 continue
@@ -572,7 +571,7 @@ class _Reader:
         else:
             filename = model.paths[start:].split(b"\0", 1)[0].decode(errors="replace")
         here = self.path.parent if self.path else Path.cwd()
-        # relative to the description, as viewers look for it
+        # beside the description, or in its folder of meshes
         candidates = (here / filename, here / self.meshdir / filename)  # MuJoCo 4 joins them itself
         shown = os.path.relpath(filename, here) if Path(filename).is_relative_to(here) else filename
         return shown, next((path for path in candidates if path.is_file()), None)

@@ -142,7 +142,7 @@ def _read(path: Path) -> XmlElement:
 def _product(numbers: list[str]) -> int:
     """The product of whole numbers, as large as they are; 0 for words, which MuJoCo refuses."""
     try:
-        # each factor is clipped, so that absurd counts do not make arithmetic with endless integers
+        # each factor is clipped, so that the product stays cheap whatever the file states
         return math.prod(min(int(float(x)), 10**18) for text in numbers for x in text.split()[:1])
     except OverflowError:  # infinity
         return 10**18

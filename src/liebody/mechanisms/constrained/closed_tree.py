@@ -59,8 +59,8 @@ class _Solver:
         self.mass = mass
         self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
         A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
-        # M^-1 couples all closures through the tree, so A is one dense block
         self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
+        # M^-1 couples all closures through the tree, so A is one dense block
         self.elimination = Elimination([len(J)], [])
         self.factors = self.elimination.factor([A], {}, self.by, [d])
 
