@@ -17,8 +17,11 @@ from ..scalars.linear import back_substitute, factor, is_zero, product
 from ..stepping.banded import solve as solve_sparse
 
 REGULARIZATION = 1e-6
-"""eps of the proximal point method for the equations of a step; `elimination.PROXIMAL` of constrained systems
-is smaller, because it shifts the factors of A = J M^-1 J^T alone and not the Jacobian of a whole step"""
+"""eps of the proximal point method for the equations of a step.
+
+`elimination.PROXIMAL` of constrained systems is smaller, because it shifts the factors of
+A = J M^-1 J^T alone and not the Jacobian of a whole step.
+"""
 REFINEMENTS = 3  # iterations of the proximal point method, in which errors fall by the ratio eps
 FLOOR = 1e-6  # part of the mean of the diagonal of J M^-1 J^T that every row gets at least
 INDEPENDENT = 1e-12  # smallest pivot of independent rows, where the largest entry of J is 1
