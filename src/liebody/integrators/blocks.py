@@ -19,8 +19,8 @@ from ..stepping.banded import solve as solve_sparse
 REGULARIZATION = 1e-6
 """eps of the proximal point method for the equations of a step.
 
-`elimination.PROXIMAL` of constrained systems is smaller, because it shifts the factors of
-A = J M^-1 J^T alone and not the Jacobian of a whole step.
+`elimination.PROXIMAL` is 1e-8: it shifts the factors of A = J M^-1 J^T, this one the Jacobian of a step.
+Results depend on both to the last bit.
 """
 REFINEMENTS = 3  # iterations of the proximal point method, in which errors fall by the ratio eps
 FLOOR = 1e-6  # part of the mean of the diagonal of J M^-1 J^T that every row gets at least
