@@ -14,7 +14,7 @@ import pytest
 import liebody as lb
 from liebody import LiebodyError, Run
 from liebody.base.digests import LENGTH, MARK
-from liebody.base.texts import digest, is_printable, shown
+from liebody.base.texts import digest, shown
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.bodies.labels import Labels
 from liebody.groups import Revolute
@@ -227,7 +227,7 @@ def test_names_that_cannot_be_printed_are_refused_where_they_come_in(text):
     for what, call in doors.items():
         with pytest.raises(LiebodyError) as raised:
             call()
-        assert is_printable(str(raised.value)), what
+        assert str(raised.value).isprintable(), what
 
 
 def test_names_with_separators_do_not_make_two_robots_one(monkeypatch):
@@ -342,7 +342,7 @@ def test_descriptions_of_a_store_may_be_anything(store, key, value):
             try:
                 call(path)
             except LiebodyError as error:
-                assert is_printable(str(error))
+                assert str(error).isprintable()
 
 
 # -- paths and texts of calls --------------------------------------------------------------------------------
@@ -402,7 +402,7 @@ def test_texts_that_no_file_can_hold_are_refused_as_our_errors(call, text, tmp_p
         try:
             TEXTS[call](text, tmp_path)
         except LiebodyError as error:
-            assert "\0" not in str(error) and is_printable(str(error).replace("\n", ""))
+            assert "\0" not in str(error) and str(error).replace("\n", "").isprintable()
 
 
 class Mute(Exception):

@@ -238,23 +238,30 @@ def test_every_exception_is_still_needed():
             )
 
 
-# -- the rooms of the compiler ------------------------------------------------------------------------------
+# -- the order within rooms ---------------------------------------------------------------------------------
 
 COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the ground up
+STEPPING = (  # likewise, as the head of stepping/__init__.py explains
+    *("samples", "banded", "records", "singular", "print_march", "print_explicit", "print_implicit"),
+    *("march", "newton", "loop", "flow", "implicit", "hybrid", "recurrence", "riccati"),
+)
+INSIDE = {"compiler": COMPILER, "stepping": STEPPING}
 
 
 def upward(module: str, source: str, is_package: bool = False) -> list[str]:
-    """Imports, also in functions and for types, of rooms of the compiler above the module's own room."""
-    room = module.split(".")[1]
+    """Imports, also in functions and for types, of parts of the module's room above the module's own part."""
+    room, part = module.split(".")[:2]
+    order = INSIDE[room]
     targets = [target.split(".") for _, target, _ in imports(ast.parse(source), module, is_package)]
-    rooms = [parts[2] for parts in targets if parts[:2] == ["liebody", "compiler"] and len(parts) > 2]
-    return [other for other in rooms if COMPILER.index(other) > COMPILER.index(room)]
+    parts = [names[2] for names in targets if names[:2] == ["liebody", room] and len(names) > 2]
+    return [other for other in parts if order.index(other) > order.index(part)]
 
 
-def test_rooms_of_the_compiler_import_downwards_only():
-    rooms = {name: x for name, x in sources(PACKAGE).items() if name.startswith("compiler.")}
-    assert {name.split(".")[1] for name in rooms} == set(COMPILER)
-    assert {name: upward(name, *x) for name, x in rooms.items()} == {name: [] for name in rooms}
+@pytest.mark.parametrize("room", INSIDE)
+def test_parts_of_a_room_import_downwards_only(room):
+    parts = {name: x for name, x in sources(PACKAGE).items() if name.startswith(f"{room}.")}
+    assert {name.split(".")[1] for name in parts} == set(INSIDE[room])
+    assert {name: upward(name, *x) for name, x in parts.items()} == {name: [] for name in parts}
 
 
 @pytest.mark.parametrize(
@@ -268,6 +275,11 @@ def test_rooms_of_the_compiler_import_downwards_only():
 )
 def test_imports_of_a_room_of_the_compiler_from_above_it_are_seen(source, above):
     assert upward("compiler.programs.program", source) == above
+
+
+def test_imports_of_a_file_of_stepping_from_above_it_are_seen():
+    source = "from .records import Guards\nfrom .flow import Flow\nfrom ..compiler import trace"
+    assert upward("stepping.march", source) == ["flow"]
 
 
 # -- circles and private names ------------------------------------------------------------------------------

@@ -9,5 +9,5 @@ from typing import Any
 
 
 def public(name: str) -> Any:
-    """What `liebody.NAME` gives; `liebody/__init__.py` imports its room now, unless that has happened."""
+    """The value of `liebody.NAME`; `liebody/__init__.py` imports its room when it is first asked for."""
     return getattr(sys.modules[__name__.partition(".")[0]], name)

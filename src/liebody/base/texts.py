@@ -23,15 +23,6 @@ def digest(*parts: str) -> str:
     return whole.hexdigest()
 
 
-def is_printable(text: str) -> bool:
-    """Whether a text has printable signs only.
-
-    Not printable are control characters, half surrogate pairs, line separators, and marks that turn the
-    direction of writing.
-    """
-    return text.isprintable()
-
-
 def is_writable(text: str) -> bool:
     """Whether files can hold a text: it has no NUL and no half of a surrogate pair."""
     half = not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)

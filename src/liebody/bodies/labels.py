@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import array_of
+from ..base.arguments import array_of, wrong_shape
 from ..base.errors import ModelError, ShapeError, known
 from ..base.texts import check_names
 from ..groups import subgroups
@@ -67,7 +67,7 @@ class Labels:
             part = array_of(f"{what}: {name!r}", value, float)
             part = part if whole else part[..., None]
             if part.shape[-1:] != (len(at),):
-                raise ShapeError(f"{what}: {name!r} has shape {part.shape}, expected (..., {len(at)})")
+                raise wrong_shape(f"{what}: {name!r}", part.shape, f"(..., {len(at)})")
             places.append(at)
             parts.append(part)
         try:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..base.arguments import short
+from ..base.arguments import short, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ArgumentError, ModelError, ShapeError
 from ..compiler import Guard
@@ -122,9 +122,8 @@ class Parametric:
         layout = FlatLayout("parameter", {name: values[name] for name in names}, needed=self.symbols)
         for name, x in layout.defaults.items():
             if name in known and x.shape != known[name].shape:
-                raise ShapeError(
-                    f"{name} has shape {x.shape}, expected {known[name].shape}; batches of values are given "
-                    "to the calls"
+                raise wrong_shape(
+                    name, x.shape, f"{known[name].shape}; batches of values are given to the calls"
                 )
         # one prototype for each set of free parameters keeps the compiled code; copies with other default
         # values share it

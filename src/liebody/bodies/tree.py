@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base.arguments import array_of, checked, floats
+from ..base.arguments import array_of, checked, floats, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError, counted, known
 from ..base.texts import check_name
@@ -521,7 +521,7 @@ def as_pose(placement: Array | None, what: str) -> Array:
 
 def _check_pose(T: Array, what: str) -> None:
     if T.shape != (4, 4):
-        raise ShapeError(f"{what} has shape {T.shape}, expected a pose (4, 4) or a translation (3,)")
+        raise wrong_shape(what, T.shape, "a pose (4, 4) or a translation (3,)")
     if is_numeric(T):
         T = T.astype(float)
         R = T[:3, :3]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import checked, count, floats
+from ..base.arguments import checked, count, floats, wrong_shape
 from ..base.errors import ConfigurationError, ModelError, ShapeError, positive, warn
 from ..bodies import Body, Frame, Joint, Tree
 from ..compiler import Kernel, traced
@@ -183,9 +183,7 @@ def _target(robot: Robot, frame: str | Frame, target: Any) -> Array:
         robot.tree.frame(frame)
     x = floats(f"the target of {frame!r}", target)
     if x.shape[-1:] != (3,) and x.shape[-2:] != (4, 4):
-        raise ShapeError(
-            f"the target of {frame!r} has shape {x.shape}, expected a pose (..., 4, 4) or a position (..., 3)"
-        )
+        raise wrong_shape(f"the target of {frame!r}", x.shape, "a pose (..., 4, 4) or a position (..., 3)")
     if x.shape == (3, 3) and np.abs(x.T @ x - np.eye(3)).max() <= 1e-6 and np.linalg.det(x) > 0:
         warn(
             f"the target of {frame!r} is a rotation matrix (3, 3), and read as three positions; a pose is "

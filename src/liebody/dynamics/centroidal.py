@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.errors import ShapeError
+from ..base.arguments import wrong_shape
 from ..bodies import Body, Frame, Joint, Moments, SpatialInertia, Tree
 from ..compiler import repeated
 from ..groups import SE3, Free
@@ -51,7 +51,7 @@ def total_momentum(tree: Tree, q: Array, v: Array, frame: str | Frame | Array = 
     else:
         X = np.asarray(frame)
         if X.shape != (4, 4):
-            raise ShapeError(f"frame has shape {X.shape}, expected a name or a pose (4, 4) in the world")
+            raise wrong_shape("frame", X.shape, "a name or a pose (4, 4) in the world")
     tree, q, v = _afloat(tree, q, v)
     n, f = momentum_at_base(tree, transformations(tree, q), v)
     R, p = SE3.parts(SE3.compose(SE3.inverse(tree.bodies[0].pose(q)), X))

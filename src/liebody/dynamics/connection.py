@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import count, floats, members
+from ..base.arguments import count, floats, members, wrong_shape
 from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..bodies import Moments, Tree
 from ..groups import Product
@@ -362,7 +362,7 @@ def _way(tree: Tree, q: Array, start: Array | None) -> Array:
     q = tree.group.check(q)
     start = joint_group(tree).neutral() if start is None else start
     if q.ndim != 1:
-        raise ShapeError(f"q has shape {q.shape}, expected a single configuration, ({tree.nq},)")
+        raise wrong_shape("q", q.shape, f"a single configuration, ({tree.nq},)")
     return _points(tree, [start, q[floating_base(tree).coordinates.stop :]])
 
 

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import floats, members
+from ..base.arguments import floats, members, wrong_shape
 from ..base.errors import GraphError, ModelError, ShapeError
 from ..bodies import Tree
 from ..compiler import jvp, trace
@@ -143,13 +143,13 @@ def transform_equations(
     """
     T, M = np.asarray(T), np.asarray(M)
     if M.ndim != 2 or M.shape[0] != M.shape[1]:
-        raise ShapeError(f"M has shape {M.shape}, expected a square matrix, (n, n)")
+        raise wrong_shape("M", M.shape, "a square matrix, (n, n)")
     for name, A in (("T", T), ("T_rate", T_rate), ("C", C)):
         if np.shape(A) != M.shape:
-            raise ShapeError(f"{name} has shape {np.shape(A)}, expected that of M, {M.shape}")
+            raise wrong_shape(name, np.shape(A), f"that of M, {M.shape}")
     for F in efforts:
         if np.shape(F) != M.shape[:1]:
-            raise ShapeError(f"an effort has shape {np.shape(F)}, expected ({len(M)},)")
+            raise wrong_shape("an effort", np.shape(F), f"({len(M)},)")
     X = _inverse(T, "T") if inverse is None else np.asarray(inverse)
     M_w = X.T @ M @ X
     return M_w, X.T @ C @ X - M_w @ T_rate @ X, *(X.T @ F for F in efforts)
@@ -405,7 +405,7 @@ def rank_of(J: Array, tolerance: float = TOLERANCE) -> InternalRank:
     """The same of a given matrix (r, n)."""
     J = floats("J", J)
     if J.ndim != 2:
-        raise ShapeError(f"J has shape {J.shape}, expected (r, n)")
+        raise wrong_shape("J", J.shape, "(r, n)")
     values = np.linalg.svd(J, compute_uv=False)
     rank = int(np.sum(values > tolerance * values.max(initial=0.0)))
     r, n = J.shape
@@ -598,7 +598,7 @@ def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
     if callable(task):
         J = np.asarray(task(q))
         if J.ndim != 2 or J.shape[1] != tree.nv:
-            raise ShapeError(f"the task's Jacobian has shape {J.shape}, expected (r, {tree.nv})")
+            raise wrong_shape("the task's Jacobian", J.shape, f"(r, {tree.nv})")
         return J, _rate_of_graph(tree, task, q, v, "the task's Jacobian") if base.moves else None
     frame, rows, representation = _task(task)
     J = frame_jacobian(tree, q, frame, representation)[[*rows]]
@@ -646,7 +646,7 @@ def _chosen(choice: Any, base: _Base, size: int, name: str, what: str) -> _Map:
     def square(given: Any, name: str) -> Array:
         matrix = np.asarray(given)
         if matrix.shape != (size, size):
-            raise ShapeError(f"{name} has shape {matrix.shape}, expected ({size}, {size}): it maps {what}")
+            raise wrong_shape(name, matrix.shape, f"({size}, {size}): it maps {what}")
         return matrix
 
     T = square(function(base.q) if callable(function) else choice, name)

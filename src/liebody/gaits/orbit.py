@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import floats, vector
+from ..base.arguments import floats, vector, wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import ConfigurationError, ShapeError, positive
+from ..base.errors import ConfigurationError, positive
 from ..hybrid import HybridSystem
 from ..runs import HybridRun
 from .segments import Array, Events, GaitError, Point
@@ -285,7 +285,7 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
         nodes.append(at)
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else floats("shift", shift)
     if s.shape not in ((), first.shift.shape):
-        raise ShapeError(f"shift has shape {s.shape}, expected {first.shift.shape}, one for each symmetry")
+        raise wrong_shape("shift", s.shape, f"{first.shift.shape}, one for each symmetry")
     q, v = (np.stack(x) for x in zip(*nodes[:-1], strict=True))
     return replace(first, q=q, v=v, shift=np.broadcast_to(s, first.shift.shape))
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import ConfigurationError, ShapeError
+from ..base.errors import ConfigurationError
 from ..hybrid import HybridSystem
 from ..hybrid.in_place import changes
 from ..runs import HybridRun
@@ -167,14 +168,14 @@ def _weights(name: str, given: Any, scale: Array) -> Array:
     n = len(scale)
     x = 1 / scale**2 if given is None else np.asarray(given, float)
     if x.shape not in ((n,), (n, n)):
-        raise ShapeError(f"{name} has shape {x.shape}, expected ({n},) or ({n}, {n})")
+        raise wrong_shape(name, x.shape, f"({n},) or ({n}, {n})")
     return scale[:, None] * (np.diag(x) if x.ndim == 1 else x) * scale
 
 
 def _gain(given: Any, inputs: int, size: int) -> Array:
     K = np.asarray(given, float)
     if K.shape != (inputs, size):
-        raise ShapeError(f"gain has shape {K.shape}, expected ({inputs}, {size}): inputs by (q, v)")
+        raise wrong_shape("gain", K.shape, f"({inputs}, {size}): inputs by (q, v)")
     return K
 
 

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 
 from .. import dynamics
-from ..base.arguments import floats
-from ..base.errors import ModelError, ShapeError
+from ..base.arguments import floats, wrong_shape
+from ..base.errors import ModelError
 from ..bodies import Tree
 from ..dynamics import joint_group, mechanical_connection
 from ..groups import SE3
@@ -592,7 +592,7 @@ def _shaped(name: str, what: str, value: Any, *shapes: tuple[int, ...]) -> np.nd
     array = floats(f"{name}: {what}", value)
     if array.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
-        raise ShapeError(f"{name}: {what} has shape {array.shape}, expected {wanted}")
+        raise wrong_shape(f"{name}: {what}", array.shape, wanted)
     return array
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..base.errors import IntegrationError, ShapeError
 from ..compiler import repeated
 from ..scalars import Array
@@ -92,7 +93,7 @@ def constant_inertia(M: Any, dim: int, group: str) -> tuple[Blocks, Blocks]:
 def check_shape(group: str, name: str, value: Any, expected: tuple[int, ...]) -> None:
     """Raise ShapeError where a value, unless it is None, has another shape than expected."""
     if value is not None and np.shape(value) != expected:
-        raise ShapeError(f"{name} on {group} has shape {np.shape(value)}, expected {expected}")
+        raise wrong_shape(f"{name} on {group}", np.shape(value), expected)
 
 
 def _diagonal_blocks(M: Array) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import IntegrationError, ShapeError
+from ..base.errors import IntegrationError
 from ..compiler import Function, Program, repeated, trace
 from ..compiler.graph.derivatives import forward
 from ..compiler.graph.graph import live
@@ -112,7 +113,7 @@ class MechanicalEquations:
         J = self._user_jacobian(0.0, q)
         m = np.shape(g(q)) if g else np.shape(J)[:1] if self._J else (0,)
         if len(m) != 1:
-            raise ShapeError(f"g(q) has shape {m}, expected (m,) for m constraints")
+            raise wrong_shape("g(q)", m, "(m,) for m constraints")
         self.m = m[0]
         self.holonomic = g is not None or self._J is None
         shape("J", None if isinstance(J, list) else J, (self.m, self.dim))

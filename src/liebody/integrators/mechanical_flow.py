@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import IntegrationError, ShapeError
+from ..base.errors import IntegrationError
 from ..compiler import trace
 from ..compiler.graph.graph import undisturbed
 from ..compiler.printers.numpy_source import compile_numpy
@@ -88,7 +89,7 @@ class MechanicalFlow(ImplicitFlow):
         q = np.atleast_2d(system.group.check(q))
         v = np.atleast_2d(np.asarray(v, float))
         if v.shape[-1] != system.dim or v.ndim != 2 or q.ndim != 2:
-            raise ShapeError(f"v has shape {shape}, expected ({system.dim},) or (n, {system.dim})")
+            raise wrong_shape("v", shape, f"({system.dim},) or (n, {system.dim})")
         n = max(len(q), len(v))
         q = np.broadcast_to(q, (n, system.nq))
         v = np.broadcast_to(v, (n, system.dim))

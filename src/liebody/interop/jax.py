@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import checked
+from ..base.arguments import checked, wrong_shape
 from ..base.concurrency import cached_property, lock_of, unlock
 from ..base.errors import CompilerError, ShapeError, pass_on_signals, require
 from ..compiler import Function, Kernel, Program, jvp, trace, vjp
@@ -371,7 +371,7 @@ def _joined(called: str, names: list[str], arrays: Any, shapes: Shapes) -> list[
     leads = []
     for name, x, shape in zip(names, converted, shapes, strict=True):
         if x.ndim < len(shape) or x.shape[x.ndim - len(shape) :] != shape:
-            raise ShapeError(f"{called}: {name} has shape {x.shape}, expected {shape} or a batch of such")
+            raise wrong_shape(f"{called}: {name}", x.shape, f"{shape} or a batch of such")
         leads.append(x.shape[: x.ndim - len(shape)])
     try:
         lead = jnp.broadcast_shapes(*leads)
@@ -507,7 +507,7 @@ class StepFunction:
         dtype = jnp.result_type(*start, float)
         held = None if tau is None or callable(tau) else jnp.asarray(tau)
         if held is not None and held.shape[:1] != (steps,):
-            raise ShapeError(f"tau has shape {held.shape}, expected ({steps}, ..., {self.nv}): a row a step")
+            raise wrong_shape("tau", held.shape, f"({steps}, ..., {self.nv}): a row a step")
 
         def advance(state: Any, now: Any) -> Any:
             k, u = now

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..base.errors import ModelError, ShapeError
+from ..base.arguments import wrong_shape
+from ..base.errors import ModelError
 from ..groups import LieGroup
 from ..scalars import Array
 from ..scalars.linear import is_numeric
@@ -85,7 +86,7 @@ def check_inertia(M: Array, what: str = "inertia") -> None:
     """Raise ModelError unless M (n, n), where its values are known, is symmetric and positive definite."""
     M = np.asarray(M)
     if M.ndim != 2 or len(M) != M.shape[1]:
-        raise ShapeError(f"the {what} has shape {M.shape}, expected a square one")
+        raise wrong_shape(f"the {what}", M.shape, "a square one")
     if not is_numeric(M) or not len(M):
         return
     try:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..base.errors import ConfigurationError, ModelError, ShapeError
 from ..bodies import Tree
 from ..compiler import Function, jacobian, trace
@@ -73,7 +74,7 @@ class BoltzmannHamel:
         def square(x: Array) -> Array:
             matrix = np.asarray(function(x), dtype=object)
             if matrix.shape != (n, n):
-                raise ShapeError(f"{name}(x) has shape {matrix.shape}, expected ({n}, {n})")
+                raise wrong_shape(f"{name}(x)", matrix.shape, f"({n}, {n})")
             return matrix
 
         return trace(square, {"x": (n,)}, name=name)

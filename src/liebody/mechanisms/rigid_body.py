@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import array_of, checked, quantities, quantity
+from ..base.arguments import array_of, checked, quantities, quantity, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError
 from ..bodies import SpatialInertia
@@ -82,7 +82,7 @@ class RigidBody:
             return self.twists.T @ inertia @ self.twists
         if inertia.shape != (n, n):
             expected = f"({n}, {n})" + (" or (6, 6)" if _embedded(self.group) and n != 6 else "")
-            raise ShapeError(f"inertia on {self.group} has shape {inertia.shape}, expected {expected}")
+            raise wrong_shape(f"inertia on {self.group}", inertia.shape, expected)
         return inertia
 
     @property

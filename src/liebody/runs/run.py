@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..base.arguments import array_of, is_index
+from ..base.arguments import array_of, is_index, wrong_shape
 from ..base.concurrency import lock_of, unlock
 from ..base.errors import LiebodyError, ShapeError, require
 from ..base.public import public
@@ -107,7 +107,7 @@ class Run:
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
         if self.q.ndim < 2:
-            raise ShapeError(f"q has shape {self.q.shape}, expected (..., nt, nq)")
+            raise wrong_shape("q", self.q.shape, "(..., nt, nq)")
         nq = len(self.coordinates)
         nv = len(self.dofs)
         rows = (*self.batch, len(self.t))
@@ -116,9 +116,10 @@ class Run:
         def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
             x = array_of(name, x, float)
             if x.shape != shape:
-                raise ShapeError(
-                    f"{name} has shape {x.shape}, expected {shape}: batch {self.batch}, {len(self.t)} times, "
-                    f"{nq} coordinates, {nv} velocities"
+                raise wrong_shape(
+                    name,
+                    x.shape,
+                    f"{shape}: batch {self.batch}, {len(self.t)} times, {nq} coordinates, {nv} velocities",
                 )
             return x
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_arguments, floats
+from ..base.arguments import check_arguments, floats, wrong_shape
 from ..base.errors import GraphError, IntegrationError, LiebodyError, ShapeError, pass_on_signals
 from ..base.texts import words_of
 from ..compiler import Function, Kernel, trace
@@ -180,7 +180,7 @@ def _sampled(tau: Any, nu: int, linear: bool, batch: tuple[int, ...]) -> Samples
     else:
         table = floats("tau", tau)
         if table.ndim < 1 or table.shape[-1] != nu:
-            raise ShapeError(f"tau has shape {table.shape}, expected ({nu},) or (..., {nu})")
+            raise wrong_shape("tau", table.shape, f"({nu},) or (..., {nu})")
         table = table[..., None, :]  # one sample
     # One table for all members stays one: the loop reads the same rows for each of them.
     lead = () if table.ndim == 2 else batch

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, floats, vectors
+from ..base.arguments import checked, floats, vectors, wrong_shape
 from ..base.errors import SECONDS, ModelError, ShapeError, positive, require
 from ..compiler import Kernel, traced
 from ..compiler.programs.layout import ensemble_of
@@ -159,7 +159,7 @@ def lqr(linear: Linearization | ConstrainedLinearization, Q: Array, R: Array, N:
     matrices = {"A": (A, (n, n)), "B": (B, (n, m)), "Q": (Q, (n, n)), "R": (R, (m, m)), "N": (N, (n, m))}
     for name, (x, shape) in matrices.items():
         if np.shape(x) != shape:
-            raise ShapeError(f"{name} has shape {np.shape(x)}, expected {shape}")
+            raise wrong_shape(name, np.shape(x), shape)
     discrete = linear.dt is not None
     try:
         # SciPy does not check that R is positive definite.

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, floats
+from ..base.arguments import checked, floats, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
 from ..compiler import Function, Kernel, trace
@@ -722,7 +722,7 @@ class Sensitivities:
                 raise ValueError
             return np.broadcast_to(x, (*self._batch, *shape)).reshape(math.prod(self._batch), *shape)
         except ValueError:
-            raise ShapeError(f"{name} has shape {x.shape}, expected {(*self._batch, *shape)}") from None
+            raise wrong_shape(name, x.shape, (*self._batch, *shape)) from None
 
     def _named(self, tangents: Array, shape: tuple[int, ...]) -> Tangents:
         """Tangents (n, times, rows, columns), parted into coordinates, velocities and integral."""

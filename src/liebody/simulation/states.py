@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..base.arguments import OFF_UNIT, check_members, floats, free_base, quaternion_remedy
+from ..base.arguments import OFF_UNIT, check_members, floats, free_base, quaternion_remedy, wrong_shape
 from ..base.errors import ConfigurationError, ShapeError
 from ..groups import SE3, SO3, LieGroup, Product
 from ..mechanisms import Mechanism
@@ -96,9 +96,7 @@ def states_of(
     for name, array, size in (("q0", q, mechanism.nq), ("v0", v, mechanism.nv)):
         if array.ndim < 1 or array.shape[-1] != size:
             more = free_base(name, array.shape[-1] if array.ndim else 1, size)
-            raise ShapeError(
-                f"{name} has shape {array.shape}, expected ({size},) or an ensemble (..., {size}){more}"
-            )
+            raise wrong_shape(name, array.shape, f"({size},) or an ensemble (..., {size}){more}")
     batch = q.shape[:-1]
     # Most calls have equal axes; the others are broadcast.
     if not batch == v.shape[:-1] == shape:

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
-from ..base.arguments import check_state, checked, count, members_of
+from ..base.arguments import check_state, checked, count, members_of, wrong_shape
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..compiler import Function, trace
@@ -247,7 +247,7 @@ class Stepper:
                 buffers.u[...] = u
             except (ValueError, TypeError):
                 each = f" or {buffers.u.shape}" if self.batch else ""
-                raise ShapeError(f"u has shape {np.shape(u)}, expected numbers ({self.nu},){each}") from None
+                raise wrong_shape("u", np.shape(u), f"numbers ({self.nu},){each}") from None
         watched = state._watched
         if watched is not None:
             buffers.kept[3].rows[...] = watched

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import array_of, checked, count, floats
+from ..base.arguments import array_of, checked, count, floats, wrong_shape
 from ..base.errors import ShapeError, SweepError, require
 from ..compiler.programs.layout import Named
 
@@ -97,9 +97,8 @@ class Space:
             if isinstance(axes, Sample):
                 self.coordinates[name] = (("sample", *inner) if value.ndim else (), value)
             elif value.ndim > 1:
-                raise ShapeError(
-                    f"axis {name} has shape {value.shape}, expected (n,) or a number; arrays for each member "
-                    "go into a Sample"
+                raise wrong_shape(
+                    f"axis {name}", value.shape, "(n,) or a number; arrays for each member go into a Sample"
                 )
             else:
                 self.coordinates[name] = ((name,) if value.ndim else (), value)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import checked, short
+from ..base.arguments import checked, short, wrong_shape
 from ..base.errors import ModelError, ShapeError, require
 from ..compiler import trace
 from ..compiler.printers.sympy_source import to_sympy
@@ -248,7 +248,7 @@ def boltzmann_hamel_equations(
         else _matrix(sympy, "S", S)
     )
     if matrix.shape != (n, n):
-        raise ShapeError(f"S(x) has shape {matrix.shape}, expected that of the inertia, ({n}, {n})")
+        raise wrong_shape("S(x)", matrix.shape, f"that of the inertia, ({n}, {n})")
     tidy = sympy.simplify if simplify else lambda entry: entry
     if tidy(matrix.det()) == 0:
         raise ModelError("S(x) is singular at every x, and v = S(x) dx/dt are no velocities")
@@ -345,7 +345,7 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
     if full.shape == (6, 6) and S is not None:
         full = S.T * full * S
     if full.shape != (n, n):
-        raise ShapeError(f"inertia on {group} has shape {full.shape}, expected ({n}, {n})")
+        raise wrong_shape(f"inertia on {group}", full.shape, f"({n}, {n})")
     _check_symbolic_inertia(sympy, full, n)
     return full
 
@@ -377,7 +377,7 @@ def _body(sympy: Any, kind: str) -> Any:
 
 def _check_symbolic_inertia(sympy: Any, M: Any, n: int) -> None:
     if M.shape != (n, n):
-        raise ShapeError(f"the inertia has shape {M.shape}, expected ({n}, {n})")
+        raise wrong_shape("the inertia", M.shape, f"({n}, {n})")
     rest = (M - M.T).applyfunc(sympy.expand)
     for i in range(n):
         for j in range(i):

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import floats, names
+from ..base.arguments import floats, names, wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import ModelError, ShapeError
+from ..base.errors import ModelError
 from ..bodies import Parametric, Tree, parameters_of, with_values
 from ..bodies.labels import labels_of
 from ..compiler import FlatLayout, Kernel, traced
@@ -252,7 +252,7 @@ def _motion(system: Any, motion: Any) -> tuple[Array, Array]:
     runs = hasattr(motion, "q") and hasattr(motion, "t")
     q = floats("q", motion.q if runs else motion, finite=False)
     if q.ndim < 1 + runs or q.shape[-1] < group.nq or 0 in q.shape[:-1]:
-        raise ShapeError(f"q has shape {q.shape}, expected (..., {group.nq}), or a run of this system")
+        raise wrong_shape("q", q.shape, f"(..., {group.nq}), or a run of this system")
     if not runs:
         return np.zeros(1), q[..., None, :]
     t = np.asarray(motion.t, float)

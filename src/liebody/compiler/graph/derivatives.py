@@ -162,7 +162,7 @@ def jacobian(
     entries = sum(y.size for y in function.outputs.values())
     if mode not in (None, "forward", "reverse"):
         raise GraphError(f"mode {mode!r}: expected 'forward', 'reverse' or None")
-    # Number the directions of all inputs in a row: those of `name` begin at first[name].
+    # Number the directions of all inputs in a row: the directions of `name` begin at first[name].
     shapes = {}
     seeds = {}
     first = {}

@@ -477,8 +477,8 @@ class _Form:
         self.name = name
         self.parts = parts
         self.function = parts[0].function
-        # Of each constant argument: the entries that differ from place to place, and the values of the
-        # others, which become part of the text.
+        # Split the entries of each constant argument: entries that differ from place to place are free, and
+        # the values of the others become part of the text.
         self.free = {}
         self._fixed = {}
         for k, a in enumerate(parts[0].arguments):

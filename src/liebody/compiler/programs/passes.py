@@ -346,7 +346,7 @@ class StepPlan:
             self._members[k].some(self._row[places[self._of[places] == k]]) for k in of[np.argsort(first)]
         ]
         turns = [np.flatnonzero(self._of[places] == k) for k in of[np.argsort(first)]]
-        # Of each node: how often this pass reads it; whether anything does; whether something else does.
+        # Count for each node how often this pass reads it, and note whether anything else reads it.
         within = np.zeros(self._graph.size, np.int64)
         for part in parts:
             within += np.bincount(part.reads.ravel(), minlength=len(within))

@@ -97,7 +97,7 @@ class Segment:
         return True
 
     def _key(self, column: Any) -> bytes:
-        """The name of a column of cells. What `_meets` asks of it again and again is computed once."""
+        """The key of a column of cells, under which its range and step are kept for `_meets`."""
         key = column.tobytes()
         if key not in self._spans:
             steps = np.diff(column)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import checked, count, floats, names, short
+from ...base.arguments import checked, count, floats, names, short, wrong_shape
 from ...base.concurrency import Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
@@ -168,9 +168,7 @@ class OptimalControl(Sendable):
         guesses = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
         for name, x in guesses.items():
             if x.ndim not in (1, 2) or x.shape[-1] != arrays[name][1]:
-                raise ShapeError(
-                    f"{name} has shape {x.shape}, expected ({arrays[name][1]},) or a row per knot"
-                )
+                raise wrong_shape(name, x.shape, f"({arrays[name][1]},) or a row per knot")
         # all arrays with a row per knot, and knots=, must agree on the number of steps
         rows = {name: len(x) - arrays[name][2] for name, x in guesses.items() if x.ndim == 2}
         if knots is not None:
@@ -346,9 +344,7 @@ def _actuation(mechanism: OpenTree, given: Any) -> Array:
     else:
         S = floats("actuated", given)
     if S.ndim != 2 or len(S) != nv or not S.shape[1]:
-        raise ShapeError(
-            f"actuated has shape {S.shape}, expected ({nv}, m), by which tau = S u, or names of joints"
-        )
+        raise wrong_shape("actuated", S.shape, f"({nv}, m), by which tau = S u, or names of joints")
     return S
 
 

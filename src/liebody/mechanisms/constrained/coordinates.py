@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import vector, vectors
+from ...base.arguments import vector, vectors, wrong_shape
 from ...base.concurrency import cached_property
-from ...base.errors import ModelError, ShapeError, counted
+from ...base.errors import ModelError, counted
 from ...bodies import WORLD
 from ...bodies.labels import Labels
 from ...groups import SE3, LieGroup, Product, R
@@ -157,7 +157,7 @@ class AbsoluteCoordinates(Constrained):
         """q (nq,) with these bodies' own frames at these poses (4, 4); the others as in q, or as guessed."""
         q = self.guess.copy() if q is None else self.configurations(q).copy()
         if q.ndim != 1:
-            raise ShapeError(f"q has shape {q.shape}, expected ({self.nq},)")
+            raise wrong_shape("q", q.shape, f"({self.nq},)")
         for name, T in poses.items():
             i = self._moving(name)
             q[7 * i : 7 * i + 7] = SE3.coordinates(np.asarray(T, float) @ self.bodies[i].offset)
