@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from test_hybrid_systems import ball
 
 import liebody as lb
 from liebody.base import arguments, interrupts
-from liebody.base.errors import IntegrationError, ShapeError
+from liebody.base.errors import IntegrationError, ShapeError, pass_on_signals
 from liebody.compiler import trace
 from liebody.compiler.native import build
 from liebody.compiler.printers.numpy_source import compile_numpy
@@ -476,3 +477,30 @@ def test_threads_end_before_an_error_of_a_handler_comes_out():
     with handled(late, 0.05), pytest.raises(Late):
         interrupts.in_threads(work, range(20), 3, stopped.set)
     assert ended == [True] * 3
+
+
+def test_an_error_that_was_looked_at_for_signals_keeps_nothing_alive():
+    """Neither its frames nor their arrays: Python 3.11 and 3.12 keep the values of a frame that were read."""
+
+    class Held:
+        pass
+
+    def fails(held):
+        raise OSError("not of a signal")
+
+    def looks():
+        held = Held()
+        try:
+            fails(held)
+        except OSError as error:
+            pass_on_signals(error)
+            assert held is not None  # the names of the frame still have their values
+        return weakref.ref(held)
+
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        assert looks()() is None
+    finally:
+        if enabled:
+            gc.enable()

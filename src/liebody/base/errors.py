@@ -98,6 +98,10 @@ def handlers_of(error: BaseException) -> set[types.CodeType]:
             isinstance(a, int) and isinstance(b, types.FrameType) for a, b in itertools.pairwise(arguments)
         ):
             handlers.add(code)
+        # Before Python 3.13 the frame of a function keeps this dictionary. If the error is one of the values,
+        # it would hold its own frames, and all their arrays, until Python next looks for garbage.
+        if isinstance(values, dict) and code.co_flags & inspect.CO_OPTIMIZED:
+            values.clear()
         trace = trace.tb_next
     return handlers
 
