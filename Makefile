@@ -28,7 +28,7 @@ test:
 	$(PYTHON) -m pytest -n logical
 
 QUICK = dynamics groups layers text lowest
-PACKAGES = build casadi cli gym imports jax layouts mjcf plot printers run sweep urdf view
+PACKAGES = build casadi cli gym imports interrupts jax layouts mjcf plot pool printers run sweep urdf view
 
 quick:  # laws of mechanics, and what uses other packages: in a few minutes, with whatever versions are installed
 	$(PYTHON) -m pytest -n logical $(patsubst %,tests/test_%.py,$(QUICK) $(PACKAGES))
