@@ -49,7 +49,7 @@ def main(picture: str | None = None, steps: int = 1_000_000) -> dict[str, np.nda
     errors, rods = {}, []
     for method in METHODS:
         flow = method.flow(R(3), np.eye(3), weight, rod)
-        motion = flow.run(*START, t_end=steps * STEP, dt=STEP, every=10)
+        motion = flow.run(*START, t_end=steps * STEP, dt=STEP, record_every=10 * STEP)
         q, v = motion.q, motion.v
         energy = 0.5 * (v**2).sum(axis=1) + GRAVITY * q[:, 2]
         momentum = q[:, 0] * v[:, 1] - q[:, 1] * v[:, 0]

@@ -36,10 +36,9 @@ from ..robot import Robot
 from ..runs import Run
 from ..scalars import Array
 from ..scalars.linear import matvec
-from ..stepping import Samples
+from ..stepping import Clock, Samples
 from ..stepping.march import parts as parts_at_samples
 from ..stepping.recurrence import recurrence
-from .clock import Clock
 from .efforts import is_sampled
 from .setup import flow_of, method_of, points_of
 from .simulate import refuse_fields, run_of, simulation_of
@@ -95,11 +94,14 @@ def sensitivities(
     tau: Any = None,
     running: Callable[..., Any] | None = None,
     record_every: float | None = None,
+    t_eval: Array = None,
     hold: str = "zero",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     parameters: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> Sensitivities:
     """Simulate, and differentiate the motion by its start, its efforts and its parameters.
@@ -133,6 +135,7 @@ def sensitivities(
                 "beside its own; give the cost a place in `flows`, and efforts as parameters"
             )
         options |= {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, "hold": hold}
+        options |= {"t_eval": t_eval, "threads": threads, "progress": progress}
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
@@ -141,11 +144,11 @@ def sensitivities(
     refuse_fields(mechanism)
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
-        rtol=1e-8, atol=1e-10,  # of no use to steps of one length
+        t_eval=t_eval, rtol=1e-8, atol=1e-10,  # of no use to steps of one length
         hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
-        parameters=parameters, threads=1,
+        parameters=parameters, threads=threads,
     )  # fmt: skip
-    run = run_of(simulation)
+    run = run_of(simulation, progress)
     efforts = simulation.efforts
     if efforts.refusal is not None:
         raise IntegrationError(f"{efforts.refusal}; what can only be called is not differentiated")
@@ -219,8 +222,7 @@ class StepChain(Sendable):
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.rows = self.dim + self.is_metered
         # Steps that a sample cuts are several here; the run records after whole ones.
-        lengths = clock.lengths
-        starts = clock.h * np.arange(len(lengths))
+        starts, lengths = clock.steps.T.copy()
         counts = self._cut(starts, lengths)
         ends = np.cumsum([0, *counts])
         self.recorded = ends[clock.steps_of_rows]

@@ -1,12 +1,11 @@
 """The parts with which every motion begins: method, mechanism with forces and parameters, compiled flow.
 
-Simulations, steppers, sensitivities and linear models are made of these, of `clock`, `states` and `efforts`.
+Simulations, steppers, sensitivities and linear models are made of these, of `states` and of `efforts`.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import (
-    number,
-)
+from ..base.arguments import event_attributes, takes_parameters
 from ..base.errors import (
+    SECONDS,
     GraphError,
     IntegrationError,
     ModelError,
     ShapeError,
-    pass_on_signals,
+    positive,
 )
 from ..base.texts import check_names
 from ..bodies import JOINT_KINDS, Parametric, joint_kinds
@@ -32,9 +30,11 @@ from ..mechanisms import Force, Mechanism, OpenTree, joint_laws
 from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
-from ..stepping import Flow
+from ..stepping import Clock, Flow
+from ..stepping.clock import MOST_STEPS
 from ..stepping.records import Guards
 
+DEFAULT_STEP = 1e-3  # [s]
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 PUMPING = "look for forces that pump energy in, as those of angles in degrees do, where radians belong"
 ADVICE = "write tau with NumPy operators, liebody.scalars and methods of a Robot"
@@ -57,6 +57,48 @@ def _method_called(given: str) -> Method | MechanicalMethod:
             "of liebody.hybrid, and its simulate(..., method='time-stepping')"
         )
     return any_method(given)
+
+
+def clock_of(
+    method: Method | MechanicalMethod,
+    t_end: float,
+    dt: float | None,
+    record_every: float | None,
+    t_eval: Array = None,
+) -> Clock:
+    """The times of a simulation by this method, from options of `simulate`.
+
+    A method that does not estimate its errors takes steps of at most DEFAULT_STEP where no dt is given, a
+    whole number of them up to t_end, and from row to row of the record.
+    """
+    t_end = positive("t_end", t_end, SECONDS)
+    controlled = method.error_weights if isinstance(method, Method) else method.estimates_errors
+    if dt is not None:
+        h: float | None = positive("dt", dt, SECONDS)
+    elif controlled:
+        h = None
+    else:
+        # The record without steps says how far they go: from one of its rows to the next.
+        rows = Clock(t_end, None, t_end if record_every is None else record_every, t_eval).times
+        time = min(t_end, float(np.diff(rows[: 2 if t_eval is None else None]).min()))
+        h = time / math.ceil(min(time / DEFAULT_STEP, MOST_STEPS) * (1 - 1e-9))
+    check_fit(method, t_end, h)
+    clock = Clock(t_end, h, record_every, t_eval)
+    if isinstance(method, MechanicalMethod) and not clock.is_even:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length, and times of t_eval are no multiples of dt = {h:g} s"
+        )
+    return clock
+
+
+def check_fit(method: Method | MechanicalMethod, t_end: float, h: float | None) -> None:
+    """Raise IntegrationError where a method cannot take steps of h to t_end; None: under error control."""
+    if isinstance(method, Method) or h is None:
+        return
+    if abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
+        )
 
 
 def stabilization_of(
@@ -178,19 +220,6 @@ def with_parameters(
     return mechanism.prototype, mechanism.packed(parameters)
 
 
-def takes_parameters(function: Any) -> bool:
-    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
-    if not callable(function):
-        return False
-    try:
-        arguments = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:  # a function of C may have no signature
-        pass_on_signals(error)
-        return False
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
-
-
 def flow_of(
     mechanism: Any,
     method: Method | MechanicalMethod,
@@ -297,6 +326,4 @@ def guards_of(
             f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
             "operators, liebody.scalars and methods of a Robot"
         ) from None
-    signs = {f"the direction of event {k}": getattr(event, "direction", 0) for k, event in events.items()}
-    directions = [int(np.sign(number(name, x))) for name, x in signs.items()]
-    return Guards(function, directions, [bool(getattr(x, "terminal", False)) for x in events.values()])
+    return Guards(function, *event_attributes(events))

@@ -153,8 +153,9 @@ class Steps:
 
     dense = False
     directions: Sequence[int] = ()
+    terminal: Sequence[bool] = ()
     guards: Guards | None = None
-    """Guards of the run; systems that choose their steps have guards of their own."""
+    """Guards of the run; systems that choose their steps have guards of their own, with these directions."""
 
     def _watch(self, nearest: Nearest) -> Any:
         """The `Watched` that looks for dependent constraints in steps of these members; None: not watched."""
@@ -333,7 +334,7 @@ class Steps:
                 if m.counts[i, 0] < settings.most:
                     entries.append([t, e[j] * (1 + j), *now[0]])
                 m.counts[i, 0] += 1
-                stop |= self.guards is not None and self.guards.terminal[j]
+                stop |= (self.guards or self).terminal[j]
             # 8. Records: within steps by interpolation, or at steps that end at the time of a row.
             while self.dense and row < len(m.times) and m.times[row] <= t:
                 s = (m.times[row] - began) / h
@@ -369,7 +370,7 @@ class Steps:
         if not len(before):
             return np.zeros(0, bool)
         up = np.where(after > 0, 1, -1)
-        directions = np.array(self.guards.directions if self.guards else self.directions, int)
+        directions = np.array((self.guards or self).directions, int)
         return ((before > 0) != (after > 0)) & (after == after) & (directions * up >= 0)
 
 
