@@ -40,7 +40,7 @@ from ..stepping import Clock, Samples
 from ..stepping.march import parts as parts_at_samples
 from ..stepping.recurrence import recurrence
 from .efforts import is_sampled
-from .setup import flow_of, method_of, points_of
+from .setup import flow_of, method_of, points_of, refuse_foreign
 from .simulate import refuse_fields, run_of, simulation_of
 from .step_derivatives import (
     ExplicitSteps,
@@ -126,14 +126,8 @@ def sensitivities(
     samples within steps, and what `simulate` raises.
     """
     if isinstance(mechanism, HybridSystem):
-        foreign = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
-        foreign["forces"] = tuple(forces) or None
-        # These options belong to mechanisms that are no hybrid systems.
-        for name in (name for name, x in foreign.items() if x is not None):
-            raise ModelError(
-                f"{name} is given, and a hybrid system has neither running costs nor efforts, nor forces "
-                "beside its own; give the cost a place in `flows`, and efforts as parameters"
-            )
+        of_mechanisms = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
+        refuse_foreign(of_mechanisms | {"forces": tuple(forces) or None})
         options |= {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, "hold": hold}
         options |= {"t_eval": t_eval, "threads": threads, "progress": progress}
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
@@ -144,7 +138,7 @@ def sensitivities(
     refuse_fields(mechanism)
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
-        t_eval=t_eval, rtol=1e-8, atol=1e-10,  # of no use to steps of one length
+        t_eval=t_eval, rtol=None, atol=None,
         hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
         parameters=parameters, threads=threads,
     )  # fmt: skip

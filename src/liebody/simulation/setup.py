@@ -42,6 +42,18 @@ BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)  # no parameters
+RTOL = 1e-8  # tolerances of the error control, where none are given
+ATOL = 1e-10
+AS_PARAMETERS = "give efforts as parameters, or by an element such as hybrid.JointPD"
+NOT_OF_HYBRID_SYSTEMS = {  # options of `simulate` and `sensitivities`, and what hybrid systems have instead
+    "tau": AS_PARAMETERS,
+    "running": "give the cost a place in `flows`",
+    "forces": "give forces to robot_system(robot, force, ...)",
+    "joints": "its joints have what they were built with",
+    "stabilization": "its constraints are elements, or loops of time stepping",
+    "rtol": "it chooses its steps by the function `step`, or takes steps of dt",
+    "atol": "it chooses its steps by the function `step`, or takes steps of dt",
+}
 
 
 def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
@@ -78,9 +90,12 @@ def clock_of(
     elif controlled:
         h = None
     else:
-        # The record without steps says how far they go: from one of its rows to the next.
-        rows = Clock(t_end, None, t_end if record_every is None else record_every, t_eval).times
-        time = min(t_end, float(np.diff(rows[: 2 if t_eval is None else None]).min()))
+        if t_eval is not None:
+            time = Clock(t_end, None, record_every, t_eval).interval
+        elif record_every is not None:
+            time = min(t_end, positive("record_every", record_every, SECONDS))
+        else:
+            time = t_end
         h = time / math.ceil(min(time / DEFAULT_STEP, MOST_STEPS) * (1 - 1e-9))
     check_fit(method, t_end, h)
     clock = Clock(t_end, h, record_every, t_eval)
@@ -99,6 +114,27 @@ def check_fit(method: Method | MechanicalMethod, t_end: float, h: float | None) 
         raise IntegrationError(
             f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
         )
+
+
+def tolerances_of(h: float | None, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """rtol and atol of error control, with h = None; raises IntegrationError if given for steps of h."""
+    for name, x in (("rtol", rtol), ("atol", atol)):
+        if x is not None and h is not None:
+            raise IntegrationError(
+                f"{name} = {x!r} belongs to error control, and these steps have one length, {h:g} s: leave "
+                "it out, or leave out dt and take a method with an error estimate, such as 'rkmk45'"
+            )
+    return (
+        RTOL if rtol is None else positive("rtol", rtol),
+        ATOL if atol is None else positive("atol", atol),
+    )
+
+
+def refuse_foreign(options: Mapping[str, Any]) -> None:
+    """Raise ModelError for options that are given for a hybrid system, and belong to other mechanisms."""
+    for name, remedy in NOT_OF_HYBRID_SYSTEMS.items():
+        if options.get(name) is not None:
+            raise ModelError(f"{name} is given for a hybrid system, which does not take it; {remedy}")
 
 
 def stabilization_of(

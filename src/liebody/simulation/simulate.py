@@ -10,7 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from ..base.arguments import checked, count
-from ..base.errors import ArgumentError, IntegrationError, positive, warn
+from ..base.errors import ArgumentError, IntegrationError, warn
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
 from ..integrators import MechanicalMethod, Method
@@ -29,7 +29,16 @@ from .reports import (
     note_passed_limits,
     report_lost,
 )
-from .setup import ADVICE, clock_of, mechanism_of, method_of, stabilization_of, with_parameters
+from .setup import (
+    ADVICE,
+    clock_of,
+    mechanism_of,
+    method_of,
+    refuse_foreign,
+    stabilization_of,
+    tolerances_of,
+    with_parameters,
+)
 from .states import states_of
 
 __all__ = ["CalledEfforts", "DivergedMembers", "PassedLimits", "SingularPosition", "simulate"]
@@ -61,6 +70,7 @@ def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
     @functools.wraps(simulate)
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
         if isinstance(mechanism, HybridSystem):
+            refuse_foreign(options)
             return mechanism.simulate(mechanism.group.neutral() if q0 is None else q0, v0, **options)
         refuse_fields(mechanism)
         return simulate(mechanism, q0, v0, **options)
@@ -81,8 +91,8 @@ def simulate(
     tau: Any = None,
     record_every: float | None = None,
     t_eval: Array = None,
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
+    rtol: float | None = None,
+    atol: float | None = None,
     hold: str = "zero",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
@@ -115,7 +125,8 @@ def simulate(
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
     t_eval        times of the recorded states, increasing from 0 to t_end, in place of record_every. Fixed
                   steps go from one of these times to the next, where the last one may be shorter          [s]
-    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, errors of v relative to |v|
+    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, errors of v relative to |v|.
+                  Default: 1e-8 and 1e-10
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
     forces        forces beside efforts and weight, such as `JointFriction()`, or a `Force` that you write
@@ -174,8 +185,8 @@ def simulation_of(
     tau: Any,
     record_every: float | None,
     t_eval: Array,
-    rtol: float,
-    atol: float,
+    rtol: float | None,
+    atol: float | None,
     hold: str,
     forces: Iterable[Force],
     joints: str | Iterable[str] | None,
@@ -194,10 +205,7 @@ def simulation_of(
     events = events or {}
     parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()))
     moving = mechanism_of(parametric, forces, joints, h)
-    # Steps of one length have no use for tolerances, which may be anything then.
-    if h is None:
-        rtol = positive("rtol", rtol)
-        atol = positive("atol", atol)
+    tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
     q, v, batch = states_of(moving, q0, v0, p)
     efforts = EffortInput(moving, tau, hold, batch, p)
@@ -210,7 +218,7 @@ def simulation_of(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     return PreparedSimulation(
-        moving, chosen, stabilized, (q, v), batch, efforts, clock, (rtol, atol), events, threads,
+        moving, chosen, stabilized, (q, v), batch, efforts, clock, tolerances, events, threads,
         forces, joints,
     )  # fmt: skip
 
