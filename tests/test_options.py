@@ -2,7 +2,10 @@
 
 import importlib
 import inspect
+import pathlib
 import pkgutil
+import traceback
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,10 +14,11 @@ from test_hybrid_systems import ball
 import liebody as lb
 from liebody.base import progress
 from liebody.base.errors import IntegrationError, ModelError
+from liebody.compiler.native import build
 from liebody.groups import R
 from liebody.hybrid import HybridSystem
 from liebody.integrators import GeneralizedAlpha, solve_ivp
-from liebody.stepping import Clock, drive
+from liebody.stepping import Clock, drive, loop
 
 REQUIRED = inspect.Parameter.empty
 DEFAULTS = {  # of options that say how something moves
@@ -281,3 +285,54 @@ def test_tolerances_of_steps_of_one_length_are_refused(name):
         with pytest.raises(IntegrationError, match=f"{name} = 0.001 belongs to error control"):
             lb.simulate(PENDULUM, [1.0, 0.3], t_end=0.1, **{name: 1e-3}, **options)
     assert solve_ivp(lambda t, q: np.ones(1), (0, 1), [0.0], R(1), dt=0.3).t.tolist()[-1] == 1.0
+
+
+# -- the life of one step -----------------------------------------------------------------------------------
+
+ROOM = pathlib.Path(lb.__file__).parent
+
+
+def stack_at_c(monkeypatch, simulate):
+    """The functions of this library on the way to the call of C, outermost first."""
+    stacks = []
+    call = loop.Course.__call__
+
+    def seen(self, *arguments):
+        frames = (frame for frame, _ in traceback.walk_stack(None))
+        names = [f"{f.f_code.co_filename}:{f.f_code.co_qualname}" for f in frames]
+        stacks.append([name[len(str(ROOM)) + 1 :] for name in reversed(names) if name.startswith(str(ROOM))])
+        return call(self, *arguments)
+
+    monkeypatch.setattr(loop.Course, "__call__", seen)
+    simulate()
+    return stacks
+
+
+def test_from_simulate_to_c_are_nine_functions_those_of_the_architecture_page(monkeypatch):
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    (stack,) = stack_at_c(monkeypatch, lambda: lb.simulate(PENDULUM, [1.0, 0.3], t_end=1.0, dt=1e-3))
+    path = [*(name.split(":")[1].split(".<locals>")[0] for name in stack), "Course.__call__"]
+    assert len(path) <= 10
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+    chapter = page[page.index("## The life of one step") : page.index("## To add something")]
+    assert [name for name in path if f"`{name}`" not in chapter] == []
+
+
+def test_a_simulation_copies_its_states_twice():
+    """Once to make them unit and contiguous, once into the states that move; the record is the result."""
+    n = 200_000
+    q0 = np.zeros((n, 2))
+    v0 = np.zeros((n, 2))
+    options = {"t_end": 1e-3, "dt": 1e-3, "record_every": 1e-3, "threads": 1}
+    lb.simulate(PENDULUM, q0, v0, **options)
+    tracemalloc.start()
+    try:
+        run = lb.simulate(PENDULUM, q0, v0, **options)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    size = q0.nbytes + v0.nbytes
+    record = 2 * size  # q and v at two times, where it is not of the pool
+    assert peak < 2.5 * size + record + 32 * n  # rows at which members fail, times and reasons of ends
+    assert run.q.shape == (n, 2, 2)

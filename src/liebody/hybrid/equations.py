@@ -189,7 +189,8 @@ class HybridEquations(Sendable):
         if both:
             raise ModelError(f"{both[0]!r} is the name of a guard and of an event; give each its own")
         # Calls with the same functions share a system, and so its compiled loop.
-        key = (*events.items(), *map(tuple, event_attributes(events)))
+        directions, terminal = event_attributes(events)
+        key = (*events.items(), tuple(directions), tuple(terminal))
         if key not in self._watching:
             self._watching[key] = self._watched(events)
             for oldest in [*self._watching][:-MOST_WATCHING]:

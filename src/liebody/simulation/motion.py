@@ -67,7 +67,8 @@ class PreparedSimulation:
         if efforts.called is not None:
             flow = flow.calling(efforts.at_states)
         clock = self.clock
-        members = Ensemble(y, clock.times, clock.first, len(self.events))
+        guards = len(self.events)
+        members = Ensemble(y, clock.times, clock.first, guards, copy=False, watched=flow.is_watched)
         # Members take steps of one length together, unless an event of one of them shortens its step.
         settings = None
         if clock.h is None or self.events:

@@ -75,7 +75,7 @@ class HybridFlow(Explicit):
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
         (g,) = self.functions.guards.outputs.values()
-        return Ensemble(y, times, times[-1] - times[0], g.size)
+        return Ensemble(y, times, times[-1] - times[0], g.size, watched=self.is_watched)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
