@@ -2,10 +2,10 @@
 
     python examples/acrobot_swing_up.py [picture.png]
 
-The acrobot is a double pendulum whose elbow alone is driven, here with at most 12 N m. `optimal_control`
-finds how to get from hanging at rest to standing in 4 s. The plant is heavier by 2 % and starts
-elsewhere, so the plan alone fails; the gains that come with it lead back to it, and where it ends a
-linear-quadratic regulator goes on.
+The acrobot is a double pendulum with a drive at its elbow only, here of at most 12 N m. `optimal_control`
+finds a motion from hanging at rest to standing at rest in 4 s. The plant is 2 % heavier and starts
+elsewhere, so the planned torques alone fail. The gains of the plan lead the plant back to the plan. At
+its end, a linear-quadratic regulator takes over.
 """
 
 from __future__ import annotations

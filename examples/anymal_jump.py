@@ -1,14 +1,16 @@
-"""ANYmal jumps in place: a plan through the contacts of its feet, which nobody tells when to begin and end.
+"""ANYmal jumps in place: a plan through the contacts of its feet, which finds when they begin and end.
 
     python examples/anymal_jump.py [picture.png]
 
-The robot (of the package example-robot-data) stands on compliant ground with friction, a force like any other
-one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for legs
-that move alike and feet that stand still before and after, for rest, for little effort; at most 80 N m act
-in each joint. When the feet leave the ground and land, and with which forces, is found by the search. The
-torques are then played in two simulations: of the same ground by a method of fourth order with a quarter of
-the step, with nothing fed back, and of the ground that `Contact` makes, on which feet stick and slip, with PD
-at the joints.
+The robot (from the package example-robot-data) stands on compliant ground with friction, which is a force
+in its equations of motion. The cost of `optimal_control` asks for a base 35 cm higher at one instant, for
+symmetric legs, for feet that stand still before and after, for rest at the end, and for small torques.
+Each joint has at most 80 N m. The search finds when the feet leave the ground and land, and with which
+forces.
+
+Two simulations test the torques. The first has the same ground and no feedback, and uses a method of
+fourth order with a quarter of the step. The second has the ground of `Contact`, on which feet stick and
+slip, and PD control of the joints.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ STIFF, DAMPED = 100.0, 3.0  # of the joints that follow the plan, N m/rad, N m s
 
 @dataclass(frozen=True)
 class Jump:
-    """What was planned, and what became of it: heights of the base and the feet, forces of the ground.
+    """The plan and its simulations: heights of the base and the feet, forces of the ground.
 
     plan       an `OptimalPlan`
     force      on the feet in the plan, (knots, 4, 3)                                                      [N]

@@ -1,8 +1,8 @@
 """The compass walker of Goswami, Thuilot and Espiau: a gait without drives, and how its period doubles.
 
-Two straight legs, each with a mass in its middle, and a mass twice as large at the hip walk down a slope.
-Nothing drives them. The gait at 3 degrees is found as a periodic orbit; over the slope its period doubles
-again and again.
+The walker has two straight legs, each with a mass in its middle, and a mass twice as large at the hip. It
+walks down a slope without drives. The gait at 3 degrees is found as a periodic orbit. Over the slope its
+period doubles again and again.
 
     python examples/compass_walker.py branches.png
 

@@ -2,10 +2,11 @@
 
     python examples/control_loop.py
 
-The plant is a stepper: each turn of the loop it is given the force that the controller holds for 1 ms. The
-controller is what would run on hardware, plain Python with nothing traced: an encoder of 4096 counts a turn
-measures the pole's angle, another one the cart's place; an observer makes the state of them; linear-quadratic
-feedback gives the force, which is limited. After a second somebody pushes the pole for 50 ms.
+The plant is a stepper. In each cycle of the loop it receives the force that the controller holds for 1
+ms. The controller is plain Python, as it would run on hardware; nothing is traced. An encoder with 4096
+counts per revolution measures the pole's angle, another one the cart's position. An observer estimates
+the state from them. Linear-quadratic feedback gives the force, which is limited. After a second a push
+acts on the pole for 50 ms.
 """
 
 from __future__ import annotations

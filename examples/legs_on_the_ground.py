@@ -2,9 +2,10 @@
 
     python examples/legs_on_the_ground.py [picture.png]
 
-The robot (of the package example-robot-data) holds a pose by joint PD. After half a second something pushes
-its base sideways for a tenth of a second, each member with another force. Its feet stick, slip or leave the
-ground; each foot's force obeys Coulomb's law in every step of 1 ms, and the residual says how exactly.
+The robot (from the package example-robot-data) holds a pose by PD control of the joints. After half a
+second a force pushes its base sideways for a tenth of a second; each member has another force. Its feet
+stick, slip or leave the ground. Each foot's force obeys Coulomb's law in every step of 1 ms, and the
+residual measures how accurately.
 """
 
 from __future__ import annotations

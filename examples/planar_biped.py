@@ -1,13 +1,13 @@
-"""A biped of one's own, from its URDF to gaits: search, multipliers, a branch, feedback at the step.
+"""Your own biped, from its URDF to gaits: search, multipliers, a branch, feedback at the step.
 
-The robot has a torso, two legs with knees and point feet, and moves in a plane (planar_biped.urdf). Springs
-and dampers at hips and knees hold virtual constraints: the torso leans, the swing leg mirrors the stance leg,
-its knee bends and stretches again on the way. Nothing acts on the ground but the feet.
+The robot has a torso and two legs with knees and point feet, and moves in a plane (planar_biped.urdf).
+Springs and dampers at hips and knees enforce virtual constraints: the torso leans, the swing leg mirrors
+the stance leg, and its knee bends and stretches again on the way. Only the feet touch the ground.
 
     python examples/planar_biped.py biped.png
 
-The controller is that of Grizzle, Abba, Plestan (2001), Asymptotically stable walking for biped robots, IEEE
-Trans. Automatic Control 46(1), as springs, and with knees.
+The controller follows Grizzle, Abba, Plestan (2001), Asymptotically stable walking for biped robots, IEEE
+Trans. Automatic Control 46(1), with springs instead of exact constraints, and with knees.
 """
 
 import sys

@@ -2,15 +2,16 @@
 
     python examples/slotine_li.py [picture.png]
 
-The Puma 560 follows a fast motion while its controller knows neither masses nor inertias: the inertial
+The Puma 560 follows a fast motion. Its controller knows neither masses nor inertias: the inertial
 parameters p^ start at zero. With e = q - q_d, v_r = v_d - L e, s = v - v_r and the regressor Y,
 
     Y(q, v, v_r, a_r) p = M a_r + C v_r + g,    tau = Y p^ - K s,    dp^/dt = -P Y^T s,
 
-V = (s^T M s + (p^ - p)^T P^-1 (p^ - p)) / 2 falls at the rate s^T K s, so that s and e go to zero. That takes
-s^T (dM/dt - 2 C) s = 0 for every s. A matrix as recursive Newton-Euler has it ("newton-euler") gives the same
-C v, but C v_r differs by D s, D = C_newton-euler - C, and V changes at the rate -s^T (K + D) s. D is
-proportional to the speed, and no larger than the links' own inertia. So, as printed and drawn:
+V = (s^T M s + (p^ - p)^T P^-1 (p^ - p)) / 2 falls at the rate s^T K s, so s and e go to zero. This
+requires s^T (dM/dt - 2 C) s = 0 for every s. The matrix of recursive Newton-Euler ("newton-euler") gives
+the same C v, but its C v_r differs by D s, D = C_newton-euler - C. With it, V changes at the rate -s^T (K
++ D) s. D is proportional to the speed, and no larger than the links' own inertia. The script prints and
+draws the consequences:
 
 - rotors behind high gears outweigh most links: on the real arm the difference is hard to see;
 - the same links on direct drives need a K that grows with the speed, or the motion is unstable, with known

@@ -2,15 +2,15 @@
 
     python examples/space_robot.py [picture.png]
 
-Nothing holds the satellite: it answers every motion of its arm. Three controllers move the arm; the equations
-of external and internal motion are those of docs/floating-bases.md:
+Nothing holds the satellite, so it reacts to every motion of its arm. Three controllers move the arm. The
+equations of external and internal motion are in docs/floating-bases.md:
 
     decoupled       efforts of the joints alone, from the internal Jacobian (of Umetani and Yoshida) and the
                     internal inertia; the satellite gives way as it likes
     naive           the same law with the Jacobian and the mass matrix of an arm that stands on the ground
     held            naive, while thrusters hold the satellite where it was
 
-The hand is to run along a circle within twenty seconds, upright, from rest to rest. All controllers are
+The hand has to follow a circle within twenty seconds, upright, from rest to rest. All controllers are
 compiled into the loop.
 """
 
