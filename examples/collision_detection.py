@@ -237,7 +237,7 @@ def _directions(rng: np.random.Generator, n: int) -> Array:
 
 
 class Result(NamedTuple):
-    """What `main` found.
+    """The results of `main`.
 
     The samples; r of the exact model without noise, and tau_ext through the same filter; observers by their
     (noise, gain); which links are named, see `named`.
@@ -285,7 +285,7 @@ def main(picture: str | None = None, gains: tuple[float, ...] = OBSERVERS) -> Re
 
 
 def mean_delay(observed: Observed) -> float:
-    """Of all hits [s]; NaN if one was not felt."""
+    """The mean delay of all hits [s]; NaN if one was not detected."""
     return float(np.mean([x.delay if x else np.nan for x in observed.detections]))
 
 

@@ -96,7 +96,7 @@ def muscles(t: Any, q: Array, v: Array) -> Array:
 
 
 class Fall(NamedTuple):
-    """What `main` found.
+    """The results of `main`.
 
     run         the simulation
     l           angular momentum about the centre of mass, (n,)                           [N m s]

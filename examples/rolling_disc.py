@@ -29,7 +29,7 @@ DURATION, STEP = 4.0, 1e-3  # [s]
 
 
 class Roll(NamedTuple):
-    """What is seen of the motion.
+    """The motion, as drawn.
 
     t (n,) [s]; centre and lowest point (n, 3) [m]; tilt of the axis (n,) [rad]; rates (n, 3) about the track,
     the steepest line and the axis [rad/s]; energy (n,) [J]; slip of the point that touches the floor [m/s].

@@ -94,7 +94,7 @@ def adaptation(robot: lb.Robot, gain: float, rate: float) -> Array:
 
 
 def inverse(A: Array) -> Array:
-    """Of a symmetric matrix, where it has one."""
+    """The pseudoinverse of a symmetric matrix: small eigenvalues count as zero."""
     return np.linalg.pinv(A, rcond=1e-10, hermitian=True)
 
 
@@ -179,12 +179,12 @@ def main(picture: str | None = None, t_end: float = 20.0) -> tuple[dict[str, Run
 
 
 def largest_error(run: Run) -> Array:
-    """Of all joints [deg]."""
+    """The largest error of all joints at each time [deg]."""
     return np.degrees(np.abs(run.error).max(axis=1))
 
 
 def balance(run: Run) -> Array:
-    """How V + work of K differs from V at the start, over that."""
+    """The change of V + work of K, divided by V at the start."""
     return np.abs(run.V + run.work - run.V[0]) / run.V[0]
 
 

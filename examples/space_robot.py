@@ -6,7 +6,7 @@ Nothing holds the satellite, so it reacts to every motion of its arm. Three cont
 equations of external and internal motion are in docs/floating-bases.md:
 
     decoupled       efforts of the joints alone, from the internal Jacobian (of Umetani and Yoshida) and the
-                    internal inertia; the satellite gives way as it likes
+                    internal inertia; the satellite moves freely
     naive           the same law with the Jacobian and the mass matrix of an arm that stands on the ground
     held            naive, while thrusters hold the satellite where it was
 
@@ -42,7 +42,7 @@ HAND = ROBOT.pose(START, "hand")
 
 
 class Flight(NamedTuple):
-    """What one simulation shows.
+    """The results of one simulation.
 
     t (n,) [s]; q (n, nq); the hand's distance from its path (n,) [m]; the momentum about the centre of mass
     (n, 6) [N m s, N s]; the satellite's turn (n,) [rad].
@@ -119,7 +119,7 @@ def naive(t: Any, q: Array, v: Array) -> Array:
 
 
 def held(t: Any, q: Array, v: Array) -> Array:
-    """Naive, and thrusters that hold the satellite like a spring and a damper."""
+    """The naive law, with thrusters that hold the satellite like a spring and a damper."""
     inertia = dynamics.locked_inertia(ROBOT.tree, START)
     away = SE3.difference(START[:7], q[:7])
     wrench = -inertia @ (HOLD**2 * away + 2 * HOLD * v[:6])

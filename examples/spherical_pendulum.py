@@ -33,7 +33,7 @@ METHODS = (Variational(), HalfExplicit(4, project=True), GeneralizedAlpha(0.9))
 
 
 def weight(t, q, v, u):
-    """Of a mass of 1 kg."""
+    """Weight of a mass of 1 kg."""
     return np.array([0, 0, -GRAVITY])
 
 

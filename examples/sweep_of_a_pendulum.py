@@ -51,7 +51,7 @@ PENDULUM = HybridSystem(
 
 
 def monodromy_trace(frequency: Array, amplitude: Array) -> Array:
-    """Trace of what a period of the pivot does to small (angle, rate); stable where it is within -2 ... 2."""
+    """Trace of the monodromy matrix of small (angle, rate) over a period; stable where it is in (-2, 2)."""
     shape = np.broadcast_shapes(np.shape(frequency), np.shape(amplitude))
     h, x = 1 / (STEPS * frequency), [np.ones(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)]
     y = np.stack(x).reshape(2, 2, *shape)  # (angle, rate) of two solutions
