@@ -25,7 +25,7 @@ LEGS = (3, 5)  # where the hip of each is in q and v; the knee is next. Before: 
 
 
 def legs(q, v):
-    """For each leg: angle of the line from hip to foot from the vertical, bend of the knee, and their rates."""
+    """Each leg: angle of the line from hip to foot from the vertical, bend of the knee, and their rates."""
     return [
         np.stack([q[0] + q[k] + q[k + 1] / 2, q[k + 1], v[0] + v[k] + v[k + 1] / 2, v[k + 1]]) for k in LEGS
     ]
