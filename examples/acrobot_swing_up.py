@@ -47,7 +47,7 @@ def planned(acrobot: lb.Robot) -> lb.OptimalPlan:
 
 
 def followed(plan: lb.OptimalPlan, plant: lb.Robot, feedback: float, seconds: float = 10.0) -> Motion:
-    """The plant under the plan's inputs and gains, then under a regulator; without feedback, inputs alone."""
+    """The plant under the plan's inputs and gains, then under a regulator; or only the inputs."""
     linear = lb.linearize(plant, UPRIGHT, dt=DT)
     K = lb.lqr(linear._replace(B=linear.B[:, 1:]), Q=np.diag([10.0, 10.0, 1.0, 1.0]), R=np.eye(1)).K
     sim = lb.stepper(plant, dt=DT)

@@ -30,10 +30,10 @@ from liebody.mechanisms import SmoothContact
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = tuple(f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH"))
-MIRROR = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, -1], [-1, -1, -1]])  # angles of legs that are alike
+MIRROR = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, -1], [-1, -1, -1]])  # signs of the angles of symmetric legs
 POSE = (MIRROR * [0, 0.7, -1.4]).ravel()
 DT, SECONDS, APEX, RISE, MOST = 1e-3, 1.2, 0.6, 0.35, 80.0  # s, s, s, m, N m
-FREE = 0.15  # from the apex, how long feet may move, s
+FREE = 0.15  # before and after the apex: time in which feet may move, s
 STIFFNESS, FRICTION = 5e4, 0.8  # N/m
 STIFF, DAMPED = 100.0, 3.0  # of the joints that follow the plan, N m/rad, N m s/rad
 
@@ -59,7 +59,7 @@ class Jump:
 
     @property
     def flies(self) -> np.ndarray:
-        """At which knots no foot touches."""
+        """The knots at which no foot touches the ground."""
         return self.force[..., 2].max(axis=1) == 0
 
 

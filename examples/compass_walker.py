@@ -19,7 +19,7 @@ from liebody.gaits import continuation, floquet, periodic_orbit, switch_branch
 from liebody.scalars import cos, sin, where
 from liebody.scalars.linear import solve
 
-LEG, HIP, A, B, G = 5.0, 10.0, 0.5, 0.5, 9.81  # masses [kg]; foot to a leg's mass, that to the hip [m]
+LEG, HIP, A, B, G = 5.0, 10.0, 0.5, 0.5, 9.81  # masses [kg]; distances foot to mass, mass to hip [m]
 L, MASSES = A + B, (LEG, HIP, LEG)
 GUESS = {"q0": [0.2187, -0.3235], "v0": [-1.0918, -0.3772], "period": 0.73}
 STEPS = {"dt": 5e-3, "method": "rkmk8"}

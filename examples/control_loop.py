@@ -20,11 +20,11 @@ from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.groups import Prismatic, Revolute
 
 DT, MOST = 1e-3, 20.0  # s, N
-COUNT = np.array([1e-4, 2 * np.pi / 4096])  # m, rad: what the encoders resolve
+COUNT = np.array([1e-4, 2 * np.pi / 4096])  # m, rad: resolution of the encoders
 
 
 def cart_pole():
-    """A cart of 1 kg on a rail along x, and a rod of 0.2 kg and 0.6 m, which stands up where q = 0."""
+    """A cart of 1 kg on a rail along x, and a rod of 0.2 kg and 0.6 m, upright at q = 0."""
     rod = SpatialInertia.rod(0.2, 0.6, axis=2, com=[0, 0, 0.3])
     tree = TreeBuilder("cart_pole").add("cart", Prismatic((1, 0, 0)), SpatialInertia.point(1.0))
     return lb.Robot(tree.add("pole", Revolute((0, 1, 0)), rod, "cart").build())

@@ -20,7 +20,7 @@ import liebody.interop.gym
 
 POLICIES, STARTS, BEST, ACTIONS = 128, 2, 10, 200  # 200 actions are 2 s
 PERIOD = 40  # actions in a turn of the clock
-SCALE = np.array([0.25, 0.5, 1, 1, 1, 1, 5, 20, 20.0])  # sizes of observations
+SCALE = np.array([0.25, 0.5, 1, 1, 1, 1, 5, 20, 20.0])  # typical sizes of observations
 
 
 def features(observation, k):

@@ -25,7 +25,7 @@ from liebody.scalars import where
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)  # the hind legs bend the other way
-MU, START, END = 0.6, 0.5, 0.6  # friction; when the push starts and ends, s
+MU, START, END = 0.6, 0.5, 0.6  # friction; start and end of the push, s
 MEMBERS = 128
 
 

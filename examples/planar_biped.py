@@ -21,7 +21,7 @@ from liebody.gaits import continuation, floquet, search, stabilize
 from liebody.hybrid import Feedback, robot_system
 
 robot = lb.load(Path(__file__).with_suffix(".urdf"))
-LEGS = (3, 5)  # where the hip of each is in q and v; the knee is next. Before: pitch, height, place
+LEGS = (3, 5)  # index of each hip in q and v; its knee is next. Entries 0 to 2: pitch, height, place
 
 
 def legs(q, v):

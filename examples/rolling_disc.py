@@ -60,7 +60,7 @@ def directions(axis: Array) -> Array:
 
 
 def roll(tilt: float = TILT, rates: tuple[float, float, float] = RATES, duration: float = DURATION) -> Roll:
-    """Let it go, with its axis tilted from the vertical towards y."""
+    """Simulate the disc from a start with its axis tilted from the vertical towards y."""
     system = disc()
     axis = np.array([0, np.sin(tilt), np.cos(tilt)])
     T = SE3.motion(

@@ -124,7 +124,7 @@ def follow(robot: lb.Robot, form: str, gain: float, rate: float, known: float, t
 
 
 def growth(robot: lb.Robot, form: str, gains: Array) -> Array:
-    """How fast a small s grows on the desired motion, with known parameters, for each gain  [1/s].
+    """Growth rate of a small s on the desired motion, with known parameters, for each gain  [1/s].
 
     M ds/dt = -(C + K) s is periodic: the largest Floquet exponent. At c times the speed, growth and gains are
     c times those here.

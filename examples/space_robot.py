@@ -31,7 +31,7 @@ DURATION = 20.0  # [s]
 STEP = 0.02  # of RK4 [s]
 RADIUS = 0.2  # of the circle [m]
 K, D = 9.0, 6.0  # of the hand, [1/s2, 1/s]
-SLACK = 2.0  # damping of the arm's motions that the hand does not feel [1/s]
+SLACK = 2.0  # damping of the arm's motions that do not move the hand [1/s]
 HOLD = 1.0  # bandwidth of the thrusters [rad/s]
 ARM = np.array([0.0, 0.5, 0.3, 1.3, -0.2, 1.0, 0.0])  # at the start [rad]
 FORWARD, SIDEWAYS = np.array([0.8, 0.6, 0.0]), np.array([0.0, 0.0, 1.0])  # directions of the circle
@@ -56,7 +56,7 @@ class Flight(NamedTuple):
 
 
 def path(t: Any) -> tuple[Array, Array, Array]:
-    """Where the hand is to be in the world, with velocity and acceleration: a circle, passed by a quintic."""
+    """Desired position, velocity and acceleration of the hand in the world: a circle, timed by a quintic."""
     s = scalars.minimum(t / DURATION, 1.0)
     angle = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s**2)
     rate = 2 * np.pi * 30 * s**2 * (1 - s) ** 2 / DURATION
@@ -103,7 +103,7 @@ def decoupled(t: Any, q: Array, v: Array) -> Array:
 
 
 def naive(t: Any, q: Array, v: Array) -> Array:
-    """The same law for an arm on a satellite that is believed to stand still where it was."""
+    """The same law, which assumes that the satellite stands still at its start."""
     tree = ROBOT.tree
     q, v = np.concatenate([START[:7], q[7:]]), np.concatenate([np.zeros(6, int), v[6:]])
     rates = v[6:]
