@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import floats
-from ..base.errors import ConfigurationError, IntegrationError
+from ..base.errors import ConfigurationError
 from ..compiler.programs.layout import FlatLayout
 from ..stepping import Samples
-from ..stepping.samples import equidistant
+from ..stepping.samples import equidistant, is_linear
 
 
 class ParametersOverTime:
@@ -44,8 +44,7 @@ class ParametersOverTime:
 
     def samples(self, hold: str, batch: tuple[int, ...], dt: float) -> Samples:
         """Table of all parameters of each member over time; its last column is the step dt."""
-        if hold not in ("zero", "linear"):
-            raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
+        linear = is_linear(hold)
         # One table holds all parameters, so that all sampled ones need the same times. Constant parameters
         # alone make a table with one row.
         first, interval, rows = 0.0, 1.0, 1
@@ -66,4 +65,4 @@ class ParametersOverTime:
             values[name] = np.expand_dims(value, extra) if extra > 0 else value
         table = self.layout.values(values, (*batch, rows), dt)
         table = table.reshape(math.prod(batch), rows, self.layout.size + 1)
-        return Samples(np.ascontiguousarray(table), first, interval, hold == "linear")
+        return Samples(np.ascontiguousarray(table), first, interval, linear)

@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_members, checked, count, number, vectors
+from ..base.arguments import check_members, checked, count, number
 from ..base.concurrency import cached_property
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..bodies.labels import labels_of
-from ..compiler import trace
-from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.programs.layout import ensemble_of
 from ..integrators import Method, method_named
+from ..mechanisms.states import States
 from ..runs import HybridRun
 from ..scalars import Array
 from ..stepping import Clock, Drive
@@ -84,18 +83,14 @@ class HybridSystem(HybridEquations):
 
     def checked_states(self, q0: Array, v0: Array) -> tuple[Array, Array]:
         """Initial states as arrays (..., nq) and (..., nv), from arrays or names; v0 = None: at rest."""
-        if isinstance(q0, Mapping):
-            q0 = labels_of(self)[0].filled(q0, self.group.neutral())
-        if isinstance(v0, Mapping):
-            v0 = labels_of(self)[1].filled(v0, np.zeros(self.nv), "v0")
-        q = vectors("q0", q0, self.nq)
-        v = vectors("v0", np.zeros(self.nv) if v0 is None else v0, self.nv)
-        return self._normalize(self.group.check(q)), v
+        q, v = self._states.read(q0, v0, self.group.neutral, lambda: labels_of(self))
+        q = np.array(q, order="C")
+        self._states.normalize(q.reshape(-1, self.nq))
+        return q, v
 
     @cached_property
-    def _normalize(self) -> Callable[..., Any]:
-        """`normalize` of the group, for arrays with any leading axes."""
-        return compile_numpy(trace(self.group.normalize, {"q": self.nq}, "normalize"))
+    def _states(self) -> States:
+        return States(self.group)
 
     def start_states(
         self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import check_arguments, floats, takes_parameters, wrong_shape
-from ..base.errors import GraphError, IntegrationError, LiebodyError, ShapeError, pass_on_signals
+from ..base.errors import GraphError, LiebodyError, ShapeError, pass_on_signals
 from ..base.texts import words_of
 from ..compiler import Function, Kernel, trace
 from ..integrators import MechanicalFlow
 from ..mechanisms import Mechanism
 from ..scalars import Array
 from ..stepping import Flow, Samples
-from ..stepping.samples import equidistant
+from ..stepping.samples import equidistant, is_linear
 from .setup import NONE
 
 
@@ -34,8 +34,7 @@ class EffortInput:
     def __init__(
         self, mechanism: Mechanism, tau: Any, hold: str, batch: tuple[int, ...] = (), p: Array = NONE
     ) -> None:
-        if hold not in ("zero", "linear"):
-            raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
+        linear = is_linear(hold)
         self.nq = mechanism.nq
         self.nv = mechanism.nv
         self.nu = mechanism.nu
@@ -49,7 +48,7 @@ class EffortInput:
         if tau is None or callable(tau):
             self.samples = _zero(self.nu)
         else:
-            self.samples = _sampled(tau, self.nu, hold == "linear", batch)
+            self.samples = _sampled(tau, self.nu, linear, batch)
 
     def trace(self, feedback: Callable[..., Any], q: Array, v: Array) -> str | None:
         """Take the function (t, q, v) -> (nu,), traced; or say why it can only be called.

@@ -19,6 +19,13 @@ class SamplesInC(ctypes.Structure):
     _fields_ = fields("void_p table, int64 member_stride samples, double first interval, int linear")
 
 
+def is_linear(hold: str) -> bool:
+    """Whether values between samples are interpolated, by the option `hold`; raises IntegrationError."""
+    if hold not in ("zero", "linear"):
+        raise IntegrationError(f"hold is {hold!r}, expected 'zero' or 'linear'")
+    return hold == "linear"
+
+
 def equidistant(name: str, times: np.ndarray) -> tuple[float, float]:
     """First time and interval of the times (n,) of samples.
 
