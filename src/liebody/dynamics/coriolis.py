@@ -160,7 +160,7 @@ class CoriolisForm:
     by_kinetic_energy  whether all inertias with the same kinetic energy of the tree have the same C, so that
                        the tree's base moments serve
     moving_origin      whether C is the same if the root's origin moves on: C takes fewer operations then
-    boltzmann_hamel    whether C is that of the Boltzmann-Hamel equations, dM/dt - ad_v^T M - (v^T X_i M) / 2,
+    boltzmann_hamel    whether C belongs to the Boltzmann-Hamel equations, dM/dt - ad_v^T M - (v^T X_i M) / 2,
                        which is found from the C of the form "christoffel", whose other fields it has
     """
 

@@ -37,34 +37,17 @@ def forward_dynamics(
     returns      (nv,)                                                     [rad/s2, m/s2]
 
     Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
-    by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+    by their 3 x 3 blocks. As in `inverse_dynamics` linear accelerations belong to points, so linear
     velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
-    factors. The function has more than 60 lines because half of them are this docstring, and its three passes
-    share their lists.
+    factors.
     """
     # Followers tie accelerations of different branches together: a body's articulated inertia would then
     # depend on joints outside of its subtree, which one inward pass cannot know.
     if tree.has_mimics:
         bias = bias_forces(tree, q, v, gravity, wrenches, damping, base_motion)
         return solve(mass_matrix(tree, q), tau - bias)
-    T: list[Any] = [None]
     world = world_rates(gravity, base_motion)
-    w: list[Any] = [world.w]  # index 0: the world
-    c: list[Any] = [None]
-    bodies: list[Any] = [None]  # for each body its inertia, and the wrench that its velocity takes
-    # Outward: velocities, and the forces and accelerations that they alone cause.
-    for body in tree.bodies:
-        i = body.index
-        moments = body.inertia.moments
-        T.append(transformation(body, q))
-        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
-        turning, bias, wrench = _velocity_terms(
-            T[i], body.twist, moments, v[body.dofs], w[body.parent], applied
-        )
-        w.append(turning)
-        c.append(bias)
-        bodies.append(Articulated(moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int), *wrench))
-
+    T, c, bodies = _single_bodies(tree, q, v, world.w, wrenches)
     # Inward: articulated inertias and bias forces. Each joint solves for its own acceleration as a function
     # of its parent's (`solutions`), and the parent takes over the inertia and the force that remain.
     solutions: list[Any] = [None] * len(T)
@@ -86,6 +69,33 @@ def forward_dynamics(
         a.append(acceleration)
         rates.append(moving)
     return np.concatenate(a)
+
+
+def _single_bodies(
+    tree: Tree, q: Array, v: Array, world: Array, wrenches: Array | None
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Outward: motions in the parents, bias accelerations, inertias with the wrenches that velocities take.
+
+    world  its angular velocity, (3,)
+
+    Lists with an item for each body; the world's at 0 is None.
+    """
+    T: list[Any] = [None]
+    w: list[Any] = [world]
+    c: list[Any] = [None]
+    bodies: list[Any] = [None]
+    for body in tree.bodies:
+        i = body.index
+        moments = body.inertia.moments
+        T.append(transformation(body, q))
+        applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
+        turning, bias, wrench = _velocity_terms(
+            T[i], body.twist, moments, v[body.dofs], w[body.parent], applied
+        )
+        w.append(turning)
+        c.append(bias)
+        bodies.append(Articulated(moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int), *wrench))
+    return T, c, bodies
 
 
 class Articulated(NamedTuple):

@@ -79,7 +79,7 @@ def frame_acceleration(
     a  acceleration, dv/dt, (nv,); other arguments as in `frame_jacobian`
 
     The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
-    getFrameClassicalAcceleration), and that of the twist in "body" and "world".
+    getFrameClassicalAcceleration), and the rate of the twist in "body" and "world".
     """
     # The world rests, without gravity: kinematics alone.
     frame = _frame(tree, frame)

@@ -201,7 +201,7 @@ def base_parameters(
 
     A column of a body depends on those before it if it does in the rows of the body's own joint: what these
     do not tell moves with the parent's parameters, whatever the joint does, and is added to them; O(n). With
-    followers, whose rows are those of their leaders too, all rows are looked at.
+    followers, which share rows with their leaders, all rows are used.
 
     Gautier (1991), "Numerical calculation of the base inertial parameters of robots"; Wensing, Niemeyer,
     Slotine (2024), "A geometric characterization of observability in inertial parameter identification".

@@ -117,7 +117,10 @@ class Collocation(MechanicalMethod):
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> ImplicitFlow:
-        """The compiled steps for g^-1 dg/dt = F(t, q, u), any vector field on any group; y is q (nq,)."""
+        """The compiled steps for g^-1 dg/dt = F(t, q, u), any vector field on any group; y is q (nq,).
+
+        One function, although it is long: its parts share F, the tableau and the layout z = (Psi, delta).
+        """
         c = self.tableau.c.tolist()
         s = self.tableau.stages
         n = group.dim
@@ -228,7 +231,7 @@ class Collocation(MechanicalMethod):
             return np.concatenate([after, v + self._combined(self.ends, [w - v for w in V])])
 
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
+            """The equations of delta, for Psi and the multipliers, with the scales of `residual`."""
             # y = (Psi, v) has delta = (x, W - v). `defect` gives W as a function of x, which leaves the
             # balance of forces for x, and J W = 0 for the multipliers.
             q = y[:nq]
@@ -335,31 +338,12 @@ class Collocation(MechanicalMethod):
         D = np.stack([(slope(t, e) - first) / e.max() for e in np.diag(step)], axis=-1)
         with np.errstate(all="ignore"):
             solve = _inverse(np.kron(self.W, np.eye(n)) - h * np.kron(np.eye(s), D), t)
-            psi = np.zeros((s, n))
-            last_size = math.inf
-            for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
+
+            def correction(psi: Array) -> Array:
                 slopes = np.stack([slope(t + x * h, row) for x, row in zip(c, psi, strict=True)])
-                change = -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)
-                psi = psi + change
-                if scale is None:
-                    size = float(np.abs(change).max())
-                    enough = EPSILON * (1 + float(np.abs(psi).max()))
-                else:
-                    size = float(np.abs(change / scale).max())
-                    enough = SMALL_PART
-                # Corrections shrink like a geometric series, so the corrections still to come sum up to
-                # size rate/(1 - rate): Hairer, Wanner, section IV.8. The first correction has no rate yet.
-                rate = size / last_size
-                if size == 0 or (0 < rate < 1 and size * rate / (1 - rate) <= enough):
-                    break
-                if not rate < 1 or not math.isfinite(size):
-                    # Corrections that are small and no longer shrink are round-off of F.
-                    if scale is None and size <= LOOSE * (1 + float(np.abs(psi).max())):
-                        break
-                    raise NotConverged(_complaint(t, h))
-                last_size = size
-            else:
-                raise NotConverged(_complaint(t, h))
+                return -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)
+
+            psi = _corrected(np.zeros((s, n)), correction, scale, _complaint(t, h))
         increment = self._combined(self.ends, psi)
         after = np.asarray(group.normalize(group.integrate(q, increment)))
         # The companion formula with f linearised:
@@ -371,6 +355,38 @@ class Collocation(MechanicalMethod):
             known = known + self.error_end * group.dexp_inverse_times(-increment, velocity)
         error = _inverse(np.eye(n) / (self.gamma * h) - D, t) @ known
         return Step(after, self.W @ psi / h, error, increment, velocity)
+
+
+def _corrected(
+    psi: Array, correction: Callable[[Array], Array], scale: Array | None, complaint: str
+) -> Array:
+    """psi after corrections, psi + correction(psi), until they are small enough.
+
+    scale      as in `Collocation.advance`
+    complaint  message of NotConverged, where they do not shrink
+    """
+    last_size = math.inf
+    for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
+        change = correction(psi)
+        psi = psi + change
+        if scale is None:
+            size = float(np.abs(change).max())
+            enough = EPSILON * (1 + float(np.abs(psi).max()))
+        else:
+            size = float(np.abs(change / scale).max())
+            enough = SMALL_PART
+        # Corrections shrink like a geometric series, so the corrections still to come sum up to
+        # size rate/(1 - rate): Hairer, Wanner, section IV.8. The first correction has no rate yet.
+        rate = size / last_size
+        if size == 0 or (0 < rate < 1 and size * rate / (1 - rate) <= enough):
+            return psi
+        if not rate < 1 or not math.isfinite(size):
+            # Corrections that are small and no longer shrink are round-off of F.
+            if scale is None and size <= LOOSE * (1 + float(np.abs(psi).max())):
+                return psi
+            raise NotConverged(complaint)
+        last_size = size
+    raise NotConverged(complaint)
 
 
 def _inverse(A: Array, t: float) -> Array:
@@ -403,10 +419,10 @@ class Gauss(Collocation):
 class RadauIIA(Collocation):
     """Radau IIA methods of order 1 (implicit Euler), 3 and 5: L-stable, for stiff contacts and dampers.
 
-    What decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at order 3,
-    3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off (index 2);
-    g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be integrable.
-    One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for other orders.
+    A motion that decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at
+    order 3, 3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off
+    (index 2); g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be
+    integrable. One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for other orders.
 
     Hairer, Lubich, Roche, "The numerical solution of differential-algebraic systems by Runge-Kutta methods"
     (1989): order 2 s - 1 of q and v in index 2.

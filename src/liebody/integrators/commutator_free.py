@@ -54,7 +54,7 @@ def size(word: Word) -> int:
 def exact(word: Word) -> Fraction:
     """The coefficient of a word in the flow.
 
-    Its derivative by s is the coefficient of the word without its last tree, times that of the tree.
+    The derivative by s is the coefficient of the word without its last tree, times the last tree's.
     """
     return exact(word[:-1]) * exact(word[-1]) / size(word) if word else Fraction(1)
 
@@ -132,7 +132,8 @@ class CommutatorFree:
     ) -> list[Callable[[Word], Fraction]]:
         """For each exponential, the coefficient of a tree in its argument.
 
-        known  of each stage and tree, the coefficient in k_stage: that of its branches, a word, in g_stage
+        known  {(stage, tree): the tree's coefficient in k_stage}, which is the coefficient in g_stage of the
+               word that the tree's branches make
         """
 
         # `velocity` and `composed` call each other, always on a smaller word and an earlier stage. Each value
@@ -157,7 +158,8 @@ class CommutatorFree:
     def paths(self) -> tuple[tuple[int, tuple[Combination, ...]], ...]:
         """How to reach each stage, and at last the result: from the point of an earlier one, by exponentials.
 
-        A stage whose first exponentials are all those of an earlier one begins there; the others, at stage 0.
+        A stage whose first exponentials are all exponentials of an earlier stage begins there; other stages
+        begin at stage 0.
         """
         # A reused point saves its exponentials: of cf4 the last stage starts from the second one, and a step
         # has five exponentials instead of six (Celledoni, Marthinsen, Owren).

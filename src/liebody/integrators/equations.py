@@ -68,6 +68,8 @@ class MechanicalEquations:
              method; Rockafellar 1976)
 
     Errors: ShapeError where a function returns an array of another shape, or M is not symmetric.
+
+    The class has more than 300 lines because every term stands beside its default and its derivatives.
     """
 
     def __init__(
@@ -298,7 +300,7 @@ class MechanicalEquations:
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
 
-        J(q(s)) v(s) = 0 along the motion, to second order in s that of `_rates` with a = dv/dt.
+        J(q(s)) v(s) = 0 along the motion, which to second order in s is the curve of `_rates` with a = dv/dt.
         """
         return -self._rate(2, 0.0, q, v, dv)
 

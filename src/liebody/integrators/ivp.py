@@ -504,10 +504,10 @@ class _Control:
     """Error norm, bounds of the step, the first step.
 
     tolerances  rtol and atol
-    steps       the first one and the longest one, as they are given
+    steps       the first one and the longest one, as the user gave them
 
-    The steps are those of `next_step`, so that errors tend to 0.9^k of the tolerances, with k the order of
-    the error estimate. The first step: Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I",
+    `next_step` chooses the steps, so that errors tend to 0.9^k of the tolerances, with k the order of the
+    error estimate. The first step: Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I",
     section II.4.
     """
 

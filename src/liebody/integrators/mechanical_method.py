@@ -56,5 +56,5 @@ class MechanicalMethod:
         return with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
-        """The steps for this system; `options` are those of `ImplicitFlow`."""
+        """The steps for this system; `options` are options of `ImplicitFlow`."""
         raise NotImplementedError

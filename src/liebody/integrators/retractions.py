@@ -26,7 +26,7 @@ class Exponential:
         self.group = group
 
     def integrate(self, q: Array, u: Array) -> Array:
-        """Coordinates of g tau(u), where q are those of g."""
+        """Coordinates of g tau(u), where q are coordinates of g."""
         return self.group.integrate(q, u)
 
     def dual(self, operation: str, u: Array, p: Array) -> Array:

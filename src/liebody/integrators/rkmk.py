@@ -7,7 +7,7 @@ in the algebra, which is a vector space, obeys
 
 and any Runge-Kutta method may solve that for one step (Munthe-Kaas, Appl. Numer. Math. 29 (1999); in this
 left-trivialised form Mueller, Terze, Mech. Mach. Theory 82 (2014), eqs (36), (37)). The result lies on the
-group whatever the step, and the order is that of the tableau. Without dexp^-1 the order falls to two, while
+group whatever the step, and the order is the tableau's. Without dexp^-1 the order falls to two, while
 energy and constraints may show nothing.
 """
 

@@ -29,8 +29,8 @@ class Variational(MechanicalMethod):
     and does not grow; of a free body the spatial momentum Ad^-T p is constant to round-off. Position and
     velocity constraints hold to round-off. Other forces enter by the principle of Lagrange and d'Alembert,
     Q(t, q, v, u) with v = Psi/h at both ends. Inertial forces follow from M: Q must not contain them, and b
-    is not used. A step solves dim + m equations, then m linear ones. p is remembered, so that its round-off
-    does not add up with that of M^-1.
+    is not used. A step solves dim + m equations, then m linear ones. p is remembered, so that the round-off
+    of M^-1 does not add up in it.
 
     retraction  the map by which a step moves: "exp", as above, or "cay", Cayley's on SO(3) and SE(3), with
                 dcay and Ad_cay in place of dexp and Ad_exp; all that is said here holds for both
