@@ -422,7 +422,8 @@ class RadauIIA(Collocation):
     A motion that decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at
     order 3, 3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off
     (index 2); g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be
-    integrable. One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for other orders.
+    integrable. One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for
+    other orders.
 
     Hairer, Lubich, Roche, "The numerical solution of differential-algebraic systems by Runge-Kutta methods"
     (1989): order 2 s - 1 of q and v in index 2.
