@@ -365,7 +365,8 @@ def race(rounds: int, members: int) -> None:
     rk4, euler = MuJoCo(), MuJoCo("Euler")
 
     def ours(steps: Mapping[str, float]) -> tuple[float, np.ndarray]:
-        run = hopper().simulate(q, v, t_end=T_END, record_every=EVERY, events=0, threads=1, parameters=steps)
+        options = {"record_every": EVERY, "most_events": 0, "threads": 1, "parameters": steps}
+        run = hopper().simulate(q, v, t_end=T_END, **options)
         return float(run.end_times.sum()), run.ends == ""
 
     def theirs(engine: MuJoCo, steps: Mapping[str, float]) -> tuple[float, np.ndarray]:

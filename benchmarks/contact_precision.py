@@ -41,7 +41,7 @@ def measured(
     floor = Contact(*robot.tree.frames, stiffness=stiffness, damping=damping, friction=0.8)
     system = robot_system(robot, drives, floor, ledger=False)
     t_end = unless_quick(1.0, 0.1)
-    options: dict[str, Any] = {"t_end": t_end, "record_every": 0.05, "events": 0, "threads": 1}
+    options: dict[str, Any] = {"t_end": t_end, "record_every": 0.05, "most_events": 0, "threads": 1}
 
     def run(**more: Any) -> tuple[float, np.ndarray]:
         q0 = np.tile(q, (MEMBERS, 1))

@@ -60,7 +60,7 @@ def sampled(name: str, stiffness: float, damping: float) -> tuple[dict[str, np.n
     system = TimeStepping(robot, drives, floor, ledger=False)
     times = HOLD * np.arange(26)
     targets = q[7:] + case.noise * rng.standard_normal((128, len(times), len(q) - 7))
-    options: Any = {"dt": DT, "record_every": DT, "events": 0, "sampled": {"pd_q_des": (times, targets)}}
+    options: Any = {"dt": DT, "record_every": DT, "most_events": 0, "sampled": {"pd_q_des": (times, targets)}}
     run = system.simulate(np.tile(q, (128, 1)), t_end=times[-1], **options)
 
     found: dict[str, Any] = {}

@@ -84,7 +84,7 @@ def stiff(R_end):
             flow, best = method.flow(SO3xR3, INERTIA, held), np.inf
             for _ in range(ROUNDS + 1):
                 begin = time.perf_counter()
-                motion = flow.run(*START, END, times=[0, END], first_step=1e-5, **options)
+                motion = flow.run(*START, END, t_eval=[0, END], first_step=1e-5, **options)
                 best = min(best, time.perf_counter() - begin)
             error = np.linalg.norm(SO3.element(motion.q[-1, :4]) - R_end)
             counts = f"{motion.steps:8}{motion.rejected:10}"
@@ -95,7 +95,8 @@ def stiff(R_end):
 
 def reference():
     """Attitude at the end, and the multipliers: weight minus mass times acceleration of the centre."""
-    motion = Gauss(6).flow(SO3, ABOUT_PIVOT, about_pivot).run(SO3.neutral(), SPIN, END, 5e-5, every=20000)
+    flow = Gauss(6).flow(SO3, ABOUT_PIVOT, about_pivot)
+    motion = flow.run(SO3.neutral(), SPIN, END, 5e-5, record_every=END)
     R, w = SO3.element(motion.q[-1]), motion.v[-1]
     moment = np.cross(ABOUT_PIVOT @ w, w) + np.cross(ARM, R.T @ WEIGHT)
     turning = np.linalg.solve(ABOUT_PIVOT, moment)
@@ -146,7 +147,7 @@ def main():
         for method in unless_quick(METHODS, METHODS[::4]):
             flow = method.flow(group, INERTIA, weight, pivot)
             for h in (2e-3, 1e-3, 5e-4):
-                motion = flow.run(*START, END, h, every=round(END / h))
+                motion = flow.run(*START, END, h, record_every=END)
                 attitude = np.linalg.norm(SO3.element(motion.q[-1, :4]) - R_end)
                 error = np.linalg.norm(motion.multipliers[-1] - force)
                 speeds = (rate(flow, h, n) for n in (1, MEMBERS))

@@ -145,7 +145,7 @@ def measure(name: str) -> None:
         begin = time.process_time()
         run = system.simulate(
             np.broadcast_to(q, (*targets.shape[:-2], len(q))), t_end=t_end, dt=DT, record_every=HOLD,
-            sampled={"pd_q_des": (HOLD * np.arange(targets.shape[-2]), targets)}, threads=1, events=0,
+            sampled={"pd_q_des": (HOLD * np.arange(targets.shape[-2]), targets)}, threads=1, most_events=0,
         )  # fmt: skip
         spent = time.process_time() - begin
         residuals.append(run.memory["residual"][..., 1:].ravel())
@@ -203,7 +203,7 @@ def scaling(members: int = unless_quick(4096, 16), side: int = 12) -> None:
     states = {threads: sim.start(q0) for threads, sim in sims.items()}  # each stepper has states of its own
 
     def run(threads: int) -> None:
-        more: Any = {"parameters": given, "events": 0, "threads": threads}
+        more: Any = {"parameters": given, "most_events": 0, "threads": threads}
         if (system.simulate(q0, t_end=0.5, dt=DT, record_every=0.1, **more).ends != "").any():
             raise SystemExit("members ended early")
 

@@ -2,10 +2,10 @@
 
     python examples/acrobot_swing_up.py [picture.png]
 
-The acrobot is a double pendulum whose elbow alone is driven, here with at most 12 N m. `optimal_control`
-finds how to get from hanging at rest to standing in 4 s. The plant is heavier by 2 % and starts
-elsewhere, so the plan alone fails; the gains that come with it lead back to it, and where it ends a
-linear-quadratic regulator goes on.
+The acrobot is a double pendulum with a drive at its elbow only, here of at most 12 N m. `optimal_control`
+finds a motion from hanging at rest to standing at rest in 4 s. The plant is 2 % heavier and starts
+elsewhere, so the planned torques alone fail. The gains of the plan lead the plant back to the plan. At
+its end, a linear-quadratic regulator takes over.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def planned(acrobot: lb.Robot) -> lb.OptimalPlan:
 
 
 def followed(plan: lb.OptimalPlan, plant: lb.Robot, feedback: float, seconds: float = 10.0) -> Motion:
-    """The plant under the plan's inputs and gains, then under a regulator; without feedback, inputs alone."""
+    """The plant under the plan's inputs and gains, then under a regulator; or only the inputs."""
     linear = lb.linearize(plant, UPRIGHT, dt=DT)
     K = lb.lqr(linear._replace(B=linear.B[:, 1:]), Q=np.diag([10.0, 10.0, 1.0, 1.0]), R=np.eye(1)).K
     sim = lb.stepper(plant, dt=DT)

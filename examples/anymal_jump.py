@@ -1,14 +1,16 @@
-"""ANYmal jumps in place: a plan through the contacts of its feet, which nobody tells when to begin and end.
+"""ANYmal jumps in place: a plan through the contacts of its feet, which finds when they begin and end.
 
     python examples/anymal_jump.py [picture.png]
 
-The robot (of the package example-robot-data) stands on compliant ground with friction, a force like any other
-one in its equations of motion. `optimal_control` is asked for a base 35 cm higher at one instant, for legs
-that move alike and feet that stand still before and after, for rest, for little effort; at most 80 N m act
-in each joint. When the feet leave the ground and land, and with which forces, is found by the search. The
-torques are then played in two simulations: of the same ground by a method of fourth order with a quarter of
-the step, with nothing fed back, and of the ground that `Contact` makes, on which feet stick and slip, with PD
-at the joints.
+The robot (from the package example-robot-data) stands on compliant ground with friction, which is a force
+in its equations of motion. The cost of `optimal_control` asks for a base 35 cm higher at one instant, for
+symmetric legs, for feet that stand still before and after, for rest at the end, and for small torques.
+Each joint has at most 80 N m. The search finds when the feet leave the ground and land, and with which
+forces.
+
+Two simulations test the torques. The first has the same ground and no feedback, and uses a method of
+fourth order with a quarter of the step. The second has the ground of `Contact`, on which feet stick and
+slip, and PD control of the joints.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ from liebody.mechanisms import SmoothContact
 
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = tuple(f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH"))
-MIRROR = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, -1], [-1, -1, -1]])  # angles of legs that are alike
+MIRROR = np.array([[1, 1, 1], [-1, 1, 1], [1, -1, -1], [-1, -1, -1]])  # signs of the angles of symmetric legs
 POSE = (MIRROR * [0, 0.7, -1.4]).ravel()
 DT, SECONDS, APEX, RISE, MOST = 1e-3, 1.2, 0.6, 0.35, 80.0  # s, s, s, m, N m
-FREE = 0.15  # from the apex, how long feet may move, s
+FREE = 0.15  # before and after the apex: time in which feet may move, s
 STIFFNESS, FRICTION = 5e4, 0.8  # N/m
 STIFF, DAMPED = 100.0, 3.0  # of the joints that follow the plan, N m/rad, N m s/rad
 
 
 @dataclass(frozen=True)
 class Jump:
-    """What was planned, and what became of it: heights of the base and the feet, forces of the ground.
+    """The plan and its simulations: heights of the base and the feet, forces of the ground.
 
     plan       an `OptimalPlan`
     force      on the feet in the plan, (knots, 4, 3)                                                      [N]
@@ -57,7 +59,7 @@ class Jump:
 
     @property
     def flies(self) -> np.ndarray:
-        """At which knots no foot touches."""
+        """The knots at which no foot touches the ground."""
         return self.force[..., 2].max(axis=1) == 0
 
 

@@ -2,9 +2,9 @@
 
     python examples/anymal_trots.py [picture.png]
 
-The set-points of the drives are samples, drawn between linearly; to lift a foot, the thigh turns forwards and
-the knee bends twice as much. Members trot at different paces, by time stepping with steps of 1 ms. Without
-feedback they drift by some centimetres a second.
+The set-points of the drives are samples with linear interpolation. To lift a foot, the thigh turns
+forwards and the knee bends twice as much. Members trot at different paces, by time stepping with steps of
+1 ms. Without feedback they drift by some centimetres a second.
 """
 
 from __future__ import annotations

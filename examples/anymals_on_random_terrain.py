@@ -2,9 +2,9 @@
 
     python examples/anymals_on_random_terrain.py [picture.png] [members]
 
-Terrains are height fields, bilinear between random heights, which are parameters of the contact: from flat
-ones to such of 0.3 m, and friction differs, too. The robots (of the package example-robot-data) hold a pose
-by joint PD. How steeply do they stand after a second, and how many have fallen?
+Each terrain is a height field, bilinear between random heights. The heights are parameters of the
+contact, up to 0.3 m, and friction differs, too. The robots (from the package example-robot-data) hold a
+pose by PD control of the joints. How steeply do they stand after a second, and how many have fallen?
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python examples/casadi_swing_up.py [casadi_swing_up.png]
 
-The acrobot is a double pendulum with a drive at its elbow alone. Unknown are its states at the knots and the
-torques between them; conditions are that each knot is a step of the one before. The step is the very one that
-simulates: so the optimum, played in a simulation, ends where the solver says. IPOPT takes exact Jacobians and
-Hessians, of compiled code.
+The acrobot is a double pendulum with a drive at its elbow only. The unknowns are its states at the knots
+and the torques between them. The constraints say that each knot is one step after the knot before. This
+step is exactly the step of the simulation, so a simulation with the optimal torques ends where the solver
+says. IPOPT gets exact Jacobians and Hessians from compiled code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UPRIGHT = np.array([np.pi, 0.0])
 
 
 def solve(robot):
-    """States (KNOTS + 1, 4) and torques (KNOTS,) of least sum of squares, and what IPOPT says of it."""
+    """States (KNOTS + 1, 4) and torques (KNOTS,) with the least sum of squares, and IPOPT's status."""
     import casadi
 
     traced = lb.stepper(robot, dt=STEP).function()

@@ -2,19 +2,22 @@
 
     python examples/collision_detection.py [picture.png]
 
-The generalized momentum p = M v changes at the rate dp/dt = tau + C^T v - g + tau_ext, as dM/dt = C + C^T.
-Everything but tau_ext is measured or known, so that
+The generalized momentum p = M v changes at the rate dp/dt = tau + C^T v - g + tau_ext, because dM/dt = C
++ C^T. Everything except tau_ext is measured or known. So the residual
 
     r = K (p - p(0) - int (tau + C^T v - g + r) dt)    obeys    dr/dt = K (tau_ext - r):
 
-the external efforts, filtered, without accelerations and without inverting M. A force on link i turns joints
-1 to i only: the last joint with a residual beyond its threshold names the link.
+It estimates the external efforts through a low-pass filter, without accelerations and without inverting
+M. A force on link i turns only the joints 1 to i, so the last joint with a residual beyond its threshold
+identifies the link.
 
-A Puma 560 without friction follows a motion, and is hit four times. The observer works on samples of q, v and
-tau at 1 kHz; v carries noise, and the masses it believes in are 2 % too large. The thresholds are 1.5 times
-what that alone leaves in the residual, on the same motion without hits. A higher K is faster only as long as
-noise does not set the thresholds. And a force whose line meets the axis of joint i, or is parallel to it,
-does not turn it: then a link before i is named. The last lines printed say how often.
+A Puma 560 without friction follows a motion and is hit four times. The observer gets samples of q, v and
+tau at 1 kHz. v has noise, and the masses of its model are 2 % too large. The thresholds are 1.5 times the
+residual that these errors cause on the same motion without hits. A higher K detects faster, as long as
+noise does not determine the thresholds.
+
+A force whose line meets the axis of joint i, or is parallel to it, does not turn this joint. Then the
+observer names a link before i. The last lines of the output say how often.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ DT = 1e-3  # of the samples [s]
 STEP = 2.5e-4  # of the simulation [s]
 NOISE = 1e-3  # of the velocities measured, standard deviation [rad/s]
 MARGIN = 1.5  # of the thresholds
-SMALLEST = 0.02  # threshold: what the efforts are known to [N m]
+SMALLEST = 0.02  # threshold: accuracy of the efforts [N m]
 OBSERVER = 50.0  # K [1/s]
 OBSERVERS = (15.0, 25.0, 35.0, 50.0, 75.0, 100.0, 150.0, 250.0)
 STIFFNESS, SLOPE = 20.0, 5.0  # of the controller [1/s]
@@ -155,14 +158,14 @@ def residual(model: lb.Robot, q: Array, v: Array, tau: Array, dt: float, gain: f
 
 
 class Detection(NamedTuple):
-    """delay from a hit's start to the first residual beyond its threshold [s], and the link that is named."""
+    """Delay from a hit's start to the first residual beyond its threshold [s], and the link that is named."""
 
     delay: float
     link: int
 
 
 def detect(t: Array, r: Array, threshold: Array, hit: Hit) -> Detection | None:
-    """What the residual tells while the hit lasts; None if nothing."""
+    """The detection while the hit lasts; None if no residual passes its threshold."""
     beyond = (np.abs(r) > threshold) & ((t > hit.start) & (t <= hit.end))[:, None]
     if not beyond.any():
         return None
@@ -186,7 +189,7 @@ def heavier(tree: lb.Tree, factor: float) -> lb.Tree:
 
 
 class Observed(NamedTuple):
-    """Residuals (n, 6) and thresholds (6,) [N m], what was told of each hit, and the number of false alarms.
+    """Residuals (n, 6) and thresholds (6,) [N m], the detection of each hit, and the number of false alarms.
 
     A false alarm is a residual beyond its threshold before the first hit.
     """
@@ -234,7 +237,7 @@ def _directions(rng: np.random.Generator, n: int) -> Array:
 
 
 class Result(NamedTuple):
-    """What `main` found.
+    """The results of `main`.
 
     The samples; r of the exact model without noise, and tau_ext through the same filter; observers by their
     (noise, gain); which links are named, see `named`.
@@ -282,7 +285,7 @@ def main(picture: str | None = None, gains: tuple[float, ...] = OBSERVERS) -> Re
 
 
 def mean_delay(observed: Observed) -> float:
-    """Of all hits [s]; NaN if one was not felt."""
+    """The mean delay of all hits [s]; NaN if one was not detected."""
     return float(np.mean([x.delay if x else np.nan for x in observed.detections]))
 
 

@@ -1,8 +1,8 @@
 """The compass walker of Goswami, Thuilot and Espiau: a gait without drives, and how its period doubles.
 
-Two straight legs, each with a mass in its middle, and a mass twice as large at the hip walk down a slope.
-Nothing drives them. The gait at 3 degrees is found as a periodic orbit; over the slope its period doubles
-again and again.
+The walker has two straight legs, each with a mass in its middle, and a mass twice as large at the hip. It
+walks down a slope without drives. The gait at 3 degrees is found as a periodic orbit. Over the slope its
+period doubles again and again.
 
     python examples/compass_walker.py branches.png
 
@@ -19,7 +19,7 @@ from liebody.gaits import continuation, floquet, periodic_orbit, switch_branch
 from liebody.scalars import cos, sin, where
 from liebody.scalars.linear import solve
 
-LEG, HIP, A, B, G = 5.0, 10.0, 0.5, 0.5, 9.81  # masses [kg]; foot to a leg's mass, that to the hip [m]
+LEG, HIP, A, B, G = 5.0, 10.0, 0.5, 0.5, 9.81  # masses [kg]; distances foot to mass, mass to hip [m]
 L, MASSES = A + B, (LEG, HIP, LEG)
 GUESS = {"q0": [0.2187, -0.3235], "v0": [-1.0918, -0.3772], "period": 0.73}
 STEPS = {"dt": 5e-3, "method": "rkmk8"}

@@ -1,12 +1,12 @@
-"""Computed torque: a control law that holds the robot's own dynamics, compiled into the simulation loop.
+"""Computed torque: a control law that contains the robot's dynamics, compiled into the simulation loop.
 
     python examples/computed_torque.py
 
-tau = M(q) (a_d + D (v_d - v) + K (q_d - q)) + C(q, v) v + g(q) is inverse dynamics of a reference
-acceleration. It is written below with the same function that `robot.inverse_dynamics` compiles; `simulate`
-traces it, so that robot, controller and integrator are one C loop. The second run drives the same robot with
-a law that believes the last link 30 % lighter; the error then settles at what stiffness K leaves of the wrong
-weight.
+The law tau = M(q) (a_d + D (v_d - v) + K (q_d - q)) + C(q, v) v + g(q) is inverse dynamics with a
+corrected acceleration. It calls the same function that `robot.inverse_dynamics` compiles. `simulate`
+traces the law, so robot, controller and integrator are one C loop. In the second run, the law assumes a
+last link that is 30 % lighter than the real one. The error then settles where the stiffness K balances
+the missing weight.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python examples/control_loop.py
 
-The plant is a stepper: each turn of the loop it is given the force that the controller holds for 1 ms. The
-controller is what would run on hardware, plain Python with nothing traced: an encoder of 4096 counts a turn
-measures the pole's angle, another one the cart's place; an observer makes the state of them; linear-quadratic
-feedback gives the force, which is limited. After a second somebody pushes the pole for 50 ms.
+The plant is a stepper. In each cycle of the loop it receives the force that the controller holds for 1
+ms. The controller is plain Python, as it would run on hardware; nothing is traced. An encoder with 4096
+counts per revolution measures the pole's angle, another one the cart's position. An observer estimates
+the state from them. Linear-quadratic feedback gives the force, which is limited. After a second a push
+acts on the pole for 50 ms.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.groups import Prismatic, Revolute
 
 DT, MOST = 1e-3, 20.0  # s, N
-COUNT = np.array([1e-4, 2 * np.pi / 4096])  # m, rad: what the encoders resolve
+COUNT = np.array([1e-4, 2 * np.pi / 4096])  # m, rad: resolution of the encoders
 
 
 def cart_pole():
-    """A cart of 1 kg on a rail along x, and a rod of 0.2 kg and 0.6 m, which stands up where q = 0."""
+    """A cart of 1 kg on a rail along x, and a rod of 0.2 kg and 0.6 m, upright at q = 0."""
     rod = SpatialInertia.rod(0.2, 0.6, axis=2, com=[0, 0, 0.3])
     tree = TreeBuilder("cart_pole").add("cart", Prismatic((1, 0, 0)), SpatialInertia.point(1.0))
     return lb.Robot(tree.add("pole", Revolute((0, 1, 0)), rod, "cart").build())

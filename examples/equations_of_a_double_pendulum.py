@@ -1,8 +1,8 @@
 """The double pendulum on paper, and as a function that runs without this library.
 
-Masses and lengths are symbols of SymPy; the equations of motion come out as in the textbook. The same closed
-form is printed as a Python function, run, and compared with the compiled kernels; then with Lagrange's
-equations, which are derived here from the two energies alone.
+Masses and lengths are symbols of SymPy, and the equations of motion are the ones of the textbook. The
+same closed form is printed as a Python function, run, and compared with the compiled kernels. Then it is
+compared with Lagrange's equations, which this script derives from the two energies alone.
 
     python examples/equations_of_a_double_pendulum.py
 

@@ -1,20 +1,22 @@
-"""A cat falls with its feet up, and lands on them: turned by half a turn without any angular momentum.
+"""A cat falls with its feet up and lands on them: it makes half a turn without any angular momentum.
 
     python examples/falling_cat.py [animation.gif]
 
-The cat of Kane and Scher (1969), "A dynamical explanation of the falling cat phenomenon", Int. J. Solids
-Structures 5: two equal cylinders on a spine that bends but does not twist. It is bent, and lets the direction
-of the bend run once around: belly, flank, back, other flank. Its joints are then where they were, a closed
-loop, and the cat is not: it has turned by the holonomy of the mechanical connection
-(docs/floating-bases.md).
+The cat is the one of Kane and Scher (1969), "A dynamical explanation of the falling cat phenomenon", Int.
+J. Solids Structures 5: two equal cylinders on a spine that bends but does not twist. The spine is bent,
+and the direction of the bend runs once around: belly, flank, back, other flank. Then the joints are where
+they were: they have followed a closed loop. But the cat has turned, by the holonomy of the mechanical
+connection (docs/floating-bases.md).
 
-With half the angle of the bend b, and the inertias J_a and J_t of a cylinder along and across, it turns by
+Let b be half the angle of the bend, and J_a and J_t the inertias of a cylinder along and across its axis.
+The cat turns by the angle
 
     2 pi J_a cos b / (J_a cos^2 b + J_t sin^2 b)
 
-about the line between the cylinders' directions. The bend is chosen so that this is half a turn. Three ways
-lead there: this formula, the connection integrated along the loop, and a simulated fall from 1.5 m, in
-which muscles of the spine follow the loop and nothing else acts but weight.
+about the line between the cylinders' directions. The bend is chosen so that this is half a turn. The
+script computes the turn in three ways: by this formula, by integrating the connection along the loop, and
+by simulating a fall from 1.5 m, in which muscles of the spine follow the loop and weight is the only
+external force.
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ def spine(phi: Any, rate: Any = 0.0, rise: Any = 0.0) -> tuple[Array, Array, Arr
 
 
 def muscles(t: Any, q: Array, v: Array) -> Array:
-    """Efforts of the spine, for one loop by a quintic: My (what is wanted) + Cyx v_x + Cy q' + gy."""
+    """Efforts of the spine, for one loop by a quintic: My (desired acceleration) + Cyx v_x + Cy q' + gy."""
     s = scalars.minimum(t / DURATION, 1.0)
     phi = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s**2)
     rate = 2 * np.pi * 30 * s**2 * (1 - s) ** 2 / DURATION
@@ -94,7 +96,7 @@ def muscles(t: Any, q: Array, v: Array) -> Array:
 
 
 class Fall(NamedTuple):
-    """What `main` found.
+    """The results of `main`.
 
     run         the simulation
     l           angular momentum about the centre of mass, (n,)                           [N m s]

@@ -2,10 +2,11 @@
 
     python examples/hopper_gym.py [generations]
 
-`liebody.interop.gym.Hopper` is a trunk on a leg with hip and knee. The policy is a = tanh(W s(o)) with 2 x 12
-weights: of the observation o, of a clock of 2.5 Hz and of 1. In every generation 128 policies, drawn from a
-normal distribution, are tried from 2 starts each; mean and deviation are then those of the best 10 (the
-cross-entropy method). What is learnt is shown by one environment with another start.
+`liebody.interop.gym.Hopper` is a trunk on a leg with hip and knee. The policy is a = tanh(W s(o)) with 2
+x 12 weights: for the observation o, for a clock of 2.5 Hz, and for 1. In every generation 128 policies
+are drawn from a normal distribution, and each is tried from 2 starts. The best 10 give the next mean and
+deviation (the cross-entropy method). At the end one environment with another start shows the learned
+policy.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import liebody.interop.gym
 
 POLICIES, STARTS, BEST, ACTIONS = 128, 2, 10, 200  # 200 actions are 2 s
 PERIOD = 40  # actions in a turn of the clock
-SCALE = np.array([0.25, 0.5, 1, 1, 1, 1, 5, 20, 20.0])  # sizes of observations
+SCALE = np.array([0.25, 0.5, 1, 1, 1, 1, 5, 20, 20.0])  # typical sizes of observations
 
 
 def features(observation, k):
-    """What the policy sees: (..., 12)."""
+    """Inputs of the policy, (..., 12)."""
     phase = 2 * np.pi * k / PERIOD
     clock = np.broadcast_to([np.sin(phase), np.cos(phase), 1.0], (*observation.shape[:-1], 3))
     return np.concatenate([observation / SCALE, clock], axis=-1)

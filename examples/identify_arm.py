@@ -1,16 +1,18 @@
-"""Identify an arm: masses of links, friction of joints, and all of what its hand holds, from one noisy run.
+"""Identify an arm: masses of links, friction of joints, and inertia of the load, from one noisy run.
 
     python examples/identify_arm.py [identify_arm.png]
 
-A PUMA 560 with a load in its hand follows a motion under soft PD control; its angles are recorded, with
-noise of 0.2 mrad. Its masses, its friction and the load are not what the model believes. The model is
-simulated with the same controller, and its parameters are changed until it moves as the arm did: Gauss-Newton
-on the angles, damped as by Levenberg and Marquardt. Each iteration is one call of `simulate`: an ensemble,
-two members for each number, whose differences are derivatives. The first call compiles, and no other does.
+A PUMA 560 with a load in its hand follows a motion under soft PD control. Its angles are recorded with
+noise of 0.2 mrad. Its masses, friction and load differ from those of the model. The script simulates the
+model with the same controller, and changes its parameters until it moves as the arm did: Gauss-Newton on
+the angles, with the damping of Levenberg and Marquardt. Each iteration is one call of `simulate` for an
+ensemble with two members for each number. Differences between these members are derivatives. Only the
+first call compiles.
 
-No iteration meets a body that cannot be. Masses and friction are sought by their logarithms. The ten numbers
-of the hand with its load are sought by log-Cholesky coordinates (a, d1, d2, d3, s12, s23, s13, t1, t2, t3) of
-the moments of mass, a matrix that is positive definite for any of them (Rucker and Wensing, 2022):
+All iterations use physically possible bodies. Masses and friction are represented by their logarithms.
+The ten numbers of the hand with its load are represented by log-Cholesky coordinates (a, d1, d2, d3, s12,
+s23, s13, t1, t2, t3) of the moments of mass. This matrix is positive definite for any coordinates (Rucker
+and Wensing, 2022):
 
     [Sigma h; h^T m] = U U^T,    U = e^a [e^d1 s12 s13 t1; 0 e^d2 s23 t2; 0 0 e^d3 t3; 0 0 0 1]
 """

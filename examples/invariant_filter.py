@@ -1,20 +1,22 @@
-"""Where is the vehicle, and which way does it look? An invariant Kalman filter, and one that is not.
+"""An invariant Kalman filter estimates the pose of a vehicle, beside a filter that is not invariant.
 
     python examples/invariant_filter.py [invariant_filter.png]
 
-A vehicle measures its twist, with noise and a bias, and its position once a second. At the start it hardly
-knows its heading, to 60 degrees. The state is (T, b), pose and bias, and two extended Kalman filters estimate
-it: they are the same few lines over two groups, whose exponentials say what an error is, x = x^ exp(e):
+A vehicle measures its twist, with noise and a bias, and its position once a second. At the start it knows
+its heading only to 60 degrees. The state is (T, b), pose and bias. Two extended Kalman filters estimate
+it. Both are the same few lines over two groups, whose exponentials define the error e by x = x^ exp(e):
 
     SE(3) x R^6              the left-invariant filter (Barrau and Bonnabel, 2017)
     SO(3) x R^3 x R^6        attitude and position apart, as filters of quaternions have it
 
-An unknown heading leaves the positions that are possible after a drive on an arc. In the exponential
-coordinates of SE(3) that is a straight line, and what is Gaussian in e stays so; but for the bias, errors
-move in a way that does not depend on the estimate. A measurement moves the estimate by Gauss-Newton, for they
-are large at the start. All derivatives are those of the group operations, compiled, for all runs at once.
+After a drive with an unknown heading, the possible positions lie on an arc. In the exponential
+coordinates of SE(3) this arc is a straight line, so an error that is Gaussian in e stays Gaussian.
+Without the bias, the motion of errors would not depend on the estimate. A measurement moves the estimate
+by Gauss-Newton iterations, because errors are large at the start. All derivatives are derivatives of the
+group operations, compiled, for all runs at once.
 
-Does a filter know how wrong it is? The mean of e^T P^-1 e over many runs should be 12, the dimension of e.
+A filter is consistent if its covariance P describes its errors. Then the mean of e^T P^-1 e over many
+runs is 12, the dimension of e.
 """
 
 from __future__ import annotations

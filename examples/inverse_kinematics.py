@@ -1,10 +1,10 @@
-"""Inverse kinematics: an arm draws a circle with its tool upright, and learns how high it can draw it.
+"""Inverse kinematics: an arm draws a circle with its tool upright; at which heights can it reach all of it?
 
     python examples/inverse_kinematics.py
 
-Each point of the circle is searched from the configuration of the one before, so that the arm moves on
-without a jump. Then the circle is lifted: all its points at all heights are one batch, within the limits of
-the joints.
+Each search for a point of the circle starts from the configuration of the point before, so that the arm
+moves without a jump. Then the circle is lifted: all its points at all heights are one batch, within the
+limits of the joints.
 """
 
 from __future__ import annotations

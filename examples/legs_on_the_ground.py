@@ -2,9 +2,10 @@
 
     python examples/legs_on_the_ground.py [picture.png]
 
-The robot (of the package example-robot-data) holds a pose by joint PD. After half a second something pushes
-its base sideways for a tenth of a second, each member with another force. Its feet stick, slip or leave the
-ground; each foot's force obeys Coulomb's law in every step of 1 ms, and the residual says how exactly.
+The robot (from the package example-robot-data) holds a pose by PD control of the joints. After half a
+second a force pushes its base sideways for a tenth of a second; each member has another force. Its feet
+stick, slip or leave the ground. Each foot's force obeys Coulomb's law in every step of 1 ms, and the
+residual measures how accurately.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from liebody.scalars import where
 URDF = "cmeel.prefix/share/example-robot-data/robots/anymal_b_simple_description/robots/anymal.urdf"
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)  # the hind legs bend the other way
-MU, START, END = 0.6, 0.5, 0.6  # friction; when the push starts and ends, s
+MU, START, END = 0.6, 0.5, 0.6  # friction; start and end of the push, s
 MEMBERS = 128
 
 

@@ -1,13 +1,13 @@
-"""A biped of one's own, from its URDF to gaits: search, multipliers, a branch, feedback at the step.
+"""Your own biped, from its URDF to gaits: search, multipliers, a branch, feedback at the step.
 
-The robot has a torso, two legs with knees and point feet, and moves in a plane (planar_biped.urdf). Springs
-and dampers at hips and knees hold virtual constraints: the torso leans, the swing leg mirrors the stance leg,
-its knee bends and stretches again on the way. Nothing acts on the ground but the feet.
+The robot has a torso and two legs with knees and point feet, and moves in a plane (planar_biped.urdf).
+Springs and dampers at hips and knees enforce virtual constraints: the torso leans, the swing leg mirrors
+the stance leg, and its knee bends and stretches again on the way. Only the feet touch the ground.
 
     python examples/planar_biped.py biped.png
 
-The controller is that of Grizzle, Abba, Plestan (2001), Asymptotically stable walking for biped robots, IEEE
-Trans. Automatic Control 46(1), as springs, and with knees.
+The controller follows Grizzle, Abba, Plestan (2001), Asymptotically stable walking for biped robots, IEEE
+Trans. Automatic Control 46(1), with springs instead of exact constraints, and with knees.
 """
 
 import sys
@@ -21,11 +21,11 @@ from liebody.gaits import continuation, floquet, search, stabilize
 from liebody.hybrid import Feedback, robot_system
 
 robot = lb.load(Path(__file__).with_suffix(".urdf"))
-LEGS = (3, 5)  # where the hip of each is in q and v; the knee is next. Before: pitch, height, place
+LEGS = (3, 5)  # index of each hip in q and v; its knee is next. Entries 0 to 2: pitch, height, place
 
 
 def legs(q, v):
-    """Of each leg: angle of the line from hip to foot from the vertical, bend of the knee; their rates."""
+    """Each leg: angle of the line from hip to foot from the vertical, bend of the knee, and their rates."""
     return [
         np.stack([q[0] + q[k] + q[k + 1] / 2, q[k + 1], v[0] + v[k] + v[k + 1] / 2, v[k + 1]]) for k in LEGS
     ]

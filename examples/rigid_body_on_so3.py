@@ -1,9 +1,10 @@
 """A wing nut that turns over: a free rigid body, integrated on SO(3) with `solve_ivp`.
 
-Rotation about the axis of intermediate inertia is unstable (Euler; seen in orbit by Dzhanibekov): the body
-turns over again and again. Attitude and angular velocity (body-fixed) are a point of SO(3) x R^3, and Euler's
-equations its velocity there. Whenever the body is half-way over, there is an event. The angular momentum
-R J omega in space is conserved by physics, not by the method, so it shows the error.
+Rotation about the axis of intermediate inertia is unstable (Euler; seen in orbit by Dzhanibekov): the
+body turns over again and again. Attitude and body-fixed angular velocity are a point of SO(3) x R^3, and
+Euler's equations give its velocity. An event marks each time when the body is half-way over. Physics
+conserves the angular momentum R J omega in space, but the method does not enforce it. So its change
+measures the error.
 
     python examples/rigid_body_on_so3.py
 

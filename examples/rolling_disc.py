@@ -1,13 +1,14 @@
-"""A disc rolls on the floor without slipping: it wobbles, and does not fall as long as it turns fast enough.
+"""A disc rolls on the floor without slipping: it wobbles, and does not fall while it turns fast enough.
 
     python examples/rolling_disc.py [picture.png]
 
-The floor holds the point that touches it, by three equations: one of places (the lowest point lies on the
-floor) and two of velocities (that point is at rest), which have no integral: the disc can get anywhere, in
-any attitude. There are no coordinates of attitude, so nothing special happens where it stands upright.
+Three equations constrain the lowest point of the disc. One is a constraint of position: the point lies on
+the floor. Two are constraints of velocity: the point is at rest. These two cannot be integrated, so the
+disc can reach any place in any attitude. There are no coordinates of attitude, so nothing special happens
+where the disc stands upright.
 
-Energy and two more integrals stay: the rates about the axis and about the steepest line are functions of the
-tilt alone (Appell, Korteweg 1900).
+The energy is conserved, and so are two more integrals: the rates about the axis and about the steepest
+line are functions of the tilt alone (Appell, Korteweg 1900).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DURATION, STEP = 4.0, 1e-3  # [s]
 
 
 class Roll(NamedTuple):
-    """What is seen of the motion.
+    """The motion, as drawn.
 
     t (n,) [s]; centre and lowest point (n, 3) [m]; tilt of the axis (n,) [rad]; rates (n, 3) about the track,
     the steepest line and the axis [rad/s]; energy (n,) [J]; slip of the point that touches the floor [m/s].
@@ -59,7 +60,7 @@ def directions(axis: Array) -> Array:
 
 
 def roll(tilt: float = TILT, rates: tuple[float, float, float] = RATES, duration: float = DURATION) -> Roll:
-    """Let it go, with its axis tilted from the vertical towards y."""
+    """Simulate the disc from a start with its axis tilted from the vertical towards y."""
     system = disc()
     axis = np.array([0, np.sin(tilt), np.cos(tilt)])
     T = SE3.motion(

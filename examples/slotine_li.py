@@ -2,15 +2,16 @@
 
     python examples/slotine_li.py [picture.png]
 
-The Puma 560 follows a fast motion while its controller knows neither masses nor inertias: the inertial
+The Puma 560 follows a fast motion. Its controller knows neither masses nor inertias: the inertial
 parameters p^ start at zero. With e = q - q_d, v_r = v_d - L e, s = v - v_r and the regressor Y,
 
     Y(q, v, v_r, a_r) p = M a_r + C v_r + g,    tau = Y p^ - K s,    dp^/dt = -P Y^T s,
 
-V = (s^T M s + (p^ - p)^T P^-1 (p^ - p)) / 2 falls at the rate s^T K s, so that s and e go to zero. That takes
-s^T (dM/dt - 2 C) s = 0 for every s. A matrix as recursive Newton-Euler has it ("newton-euler") gives the same
-C v, but C v_r differs by D s, D = C_newton-euler - C, and V changes at the rate -s^T (K + D) s. D is
-proportional to the speed, and no larger than the links' own inertia. So, as printed and drawn:
+V = (s^T M s + (p^ - p)^T P^-1 (p^ - p)) / 2 falls at the rate s^T K s, so s and e go to zero. This
+requires s^T (dM/dt - 2 C) s = 0 for every s. The matrix of recursive Newton-Euler ("newton-euler") gives
+the same C v, but its C v_r differs by D s, D = C_newton-euler - C. With it, V changes at the rate -s^T (K
++ D) s. D is proportional to the speed, and no larger than the links' own inertia. The script prints and
+draws the consequences:
 
 - rotors behind high gears outweigh most links: on the real arm the difference is hard to see;
 - the same links on direct drives need a K that grows with the speed, or the motion is unstable, with known
@@ -93,7 +94,7 @@ def adaptation(robot: lb.Robot, gain: float, rate: float) -> Array:
 
 
 def inverse(A: Array) -> Array:
-    """Of a symmetric matrix, where it has one."""
+    """The pseudoinverse of a symmetric matrix: small eigenvalues count as zero."""
     return np.linalg.pinv(A, rcond=1e-10, hermitian=True)
 
 
@@ -123,7 +124,7 @@ def follow(robot: lb.Robot, form: str, gain: float, rate: float, known: float, t
 
 
 def growth(robot: lb.Robot, form: str, gains: Array) -> Array:
-    """How fast a small s grows on the desired motion, with known parameters, for each gain  [1/s].
+    """Growth rate of a small s on the desired motion, with known parameters, for each gain  [1/s].
 
     M ds/dt = -(C + K) s is periodic: the largest Floquet exponent. At c times the speed, growth and gains are
     c times those here.
@@ -178,12 +179,12 @@ def main(picture: str | None = None, t_end: float = 20.0) -> tuple[dict[str, Run
 
 
 def largest_error(run: Run) -> Array:
-    """Of all joints [deg]."""
+    """The largest error of all joints at each time [deg]."""
     return np.degrees(np.abs(run.error).max(axis=1))
 
 
 def balance(run: Run) -> Array:
-    """How V + work of K differs from V at the start, over that."""
+    """The change of V + work of K, divided by V at the start."""
     return np.abs(run.V + run.work - run.V[0]) / run.V[0]
 
 

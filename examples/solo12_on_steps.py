@@ -2,8 +2,8 @@
 
     python examples/solo12_on_steps.py [picture.png]
 
-The steps are boxes, to which distances and normals are exact; feet are spheres. A foot may land on a step, on
-the floor, or on an edge, and slip off it.
+The steps are boxes with exact distances and normals, and the feet are spheres. A foot may land on a step,
+on the floor, or on an edge, and may slip off the edge.
 """
 
 from __future__ import annotations

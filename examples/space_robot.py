@@ -2,15 +2,15 @@
 
     python examples/space_robot.py [picture.png]
 
-Nothing holds the satellite: it answers every motion of its arm. Three controllers move the arm; the equations
-of external and internal motion are those of docs/floating-bases.md:
+Nothing holds the satellite, so it reacts to every motion of its arm. Three controllers move the arm. The
+equations of external and internal motion are in docs/floating-bases.md:
 
     decoupled       efforts of the joints alone, from the internal Jacobian (of Umetani and Yoshida) and the
-                    internal inertia; the satellite gives way as it likes
+                    internal inertia; the satellite moves freely
     naive           the same law with the Jacobian and the mass matrix of an arm that stands on the ground
     held            naive, while thrusters hold the satellite where it was
 
-The hand is to run along a circle within twenty seconds, upright, from rest to rest. All controllers are
+The hand has to follow a circle within twenty seconds, upright, from rest to rest. All controllers are
 compiled into the loop.
 """
 
@@ -31,7 +31,7 @@ DURATION = 20.0  # [s]
 STEP = 0.02  # of RK4 [s]
 RADIUS = 0.2  # of the circle [m]
 K, D = 9.0, 6.0  # of the hand, [1/s2, 1/s]
-SLACK = 2.0  # damping of the arm's motions that the hand does not feel [1/s]
+SLACK = 2.0  # damping of the arm's motions that do not move the hand [1/s]
 HOLD = 1.0  # bandwidth of the thrusters [rad/s]
 ARM = np.array([0.0, 0.5, 0.3, 1.3, -0.2, 1.0, 0.0])  # at the start [rad]
 FORWARD, SIDEWAYS = np.array([0.8, 0.6, 0.0]), np.array([0.0, 0.0, 1.0])  # directions of the circle
@@ -42,7 +42,7 @@ HAND = ROBOT.pose(START, "hand")
 
 
 class Flight(NamedTuple):
-    """What one simulation shows.
+    """The results of one simulation.
 
     t (n,) [s]; q (n, nq); the hand's distance from its path (n,) [m]; the momentum about the centre of mass
     (n, 6) [N m s, N s]; the satellite's turn (n,) [rad].
@@ -56,7 +56,7 @@ class Flight(NamedTuple):
 
 
 def path(t: Any) -> tuple[Array, Array, Array]:
-    """Where the hand is to be in the world, with velocity and acceleration: a circle, passed by a quintic."""
+    """Desired position, velocity and acceleration of the hand in the world: a circle, timed by a quintic."""
     s = scalars.minimum(t / DURATION, 1.0)
     angle = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s**2)
     rate = 2 * np.pi * 30 * s**2 * (1 - s) ** 2 / DURATION
@@ -103,7 +103,7 @@ def decoupled(t: Any, q: Array, v: Array) -> Array:
 
 
 def naive(t: Any, q: Array, v: Array) -> Array:
-    """The same law for an arm on a satellite that is believed to stand still where it was."""
+    """The same law, which assumes that the satellite stands still at its start."""
     tree = ROBOT.tree
     q, v = np.concatenate([START[:7], q[7:]]), np.concatenate([np.zeros(6, int), v[6:]])
     rates = v[6:]
@@ -119,7 +119,7 @@ def naive(t: Any, q: Array, v: Array) -> Array:
 
 
 def held(t: Any, q: Array, v: Array) -> Array:
-    """Naive, and thrusters that hold the satellite like a spring and a damper."""
+    """The naive law, with thrusters that hold the satellite like a spring and a damper."""
     inertia = dynamics.locked_inertia(ROBOT.tree, START)
     away = SE3.difference(START[:7], q[:7])
     wrench = -inertia @ (HOLD**2 * away + 2 * HOLD * v[:6])

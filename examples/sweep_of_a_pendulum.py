@@ -1,15 +1,16 @@
-"""A pendulum that stands on its head because its pivot shakes: 9216 of them, swept over how it shakes.
+"""Inverted pendulums that stand because their pivots shake: a sweep over frequency and amplitude, 9216 runs.
 
     python examples/sweep_of_a_pendulum.py [picture.png]
 
-The pivot moves up and down by amplitude cos(w t). Each pendulum starts 3 deg from upright, without friction,
-and ends when it is level. The time at which it falls is drawn over frequency and amplitude, beside
+The pivot moves up and down by amplitude cos(w t). Each pendulum starts 3 deg from upright, without
+friction, and its run ends when it is level. The picture shows the time of the fall over frequency and
+amplitude, beside
 
     Kapitza's condition        (amplitude w)^2 > 2 g l, for shaking that is fast and small
     the edges of stability     of the linear equation (Mathieu's), where its monodromy has the trace +2 or -2
 
-Results go to the folder pendulums.zarr. Stop the script (Ctrl-C, or kill -9) and start it again: it goes on
-where it was.
+The results are in the folder pendulums.zarr. Stop the script (Ctrl-C, or kill -9) and start it again: it
+continues where it stopped.
 
 Kapitza (1951), "Dynamic stability of a pendulum with an oscillating point of suspension"; Butikov (2001), "On
 the dynamic stabilization of an inverted pendulum", Am. J. Phys. 69.
@@ -50,7 +51,7 @@ PENDULUM = HybridSystem(
 
 
 def monodromy_trace(frequency: Array, amplitude: Array) -> Array:
-    """Trace of what a period of the pivot does to small (angle, rate); stable where it is within -2 ... 2."""
+    """Trace of the monodromy matrix of small (angle, rate) over a period; stable where it is in (-2, 2)."""
     shape = np.broadcast_shapes(np.shape(frequency), np.shape(amplitude))
     h, x = 1 / (STEPS * frequency), [np.ones(shape), np.zeros(shape), np.zeros(shape), np.ones(shape)]
     y = np.stack(x).reshape(2, 2, *shape)  # (angle, rate) of two solutions

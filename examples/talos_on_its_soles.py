@@ -2,9 +2,10 @@
 
     python examples/talos_on_its_soles.py [picture.png]
 
-Under each sole the forces of four points say where the foot presses: at their mean, weighted by the normal
-forces, the centre of pressure. A push at the base moves it forwards; at the edge of the sole the heel begins
-to lift. Four points under a rigid sole could carry it in many ways; a floor that gives way decides.
+The forces of four points under each sole give the centre of pressure: the mean of the points, weighted by
+the normal forces. A push at the base moves the centre of pressure forwards. At the edge of the sole the
+heel begins to lift. Under a rigid sole, many combinations of four forces carry the same load. The
+compliance of the floor selects one.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python examples/throw.py
 
-An arm of two rods holds a stone of 0.5 kg and lets go of it after 0.6 s. Its two drives may push with 4 N m,
-given at 31 instants and interpolated; pushing costs a little. Where the stone lands is a function of the
-state at the release, written in NumPy. One simulation, and one sweep backwards through it, give the distance
-and its derivatives by all 62 numbers, exact ones of the steps that were taken; scipy's L-BFGS-B does the
-rest.
+An arm of two rods holds a stone of 0.5 kg and releases it after 0.6 s. Its two drives have at most 4 N m.
+The efforts are given at 31 instants and interpolated, and they cost a little. The landing point is a
+function of the state at the release, written in NumPy. One simulation, and one sweep backwards through
+it, give the distance and its derivatives by all 62 numbers. These derivatives are exact for the steps
+that were taken. scipy's L-BFGS-B finds the best efforts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main() -> dict[str, Any]:
     shape, found = (len(TIMES), 2), []
 
     def cost(x: Any) -> tuple[float, Any]:
-        """Less than nothing is better: price of the efforts less distance, and its gradient."""
+        """The cost and its gradient: price of the efforts minus the distance."""
         value, gradient = swing(arm, x.reshape(shape)).gradient(end=lambda q, v: -landing(q, v))
         found.append(float(value))
         return float(value), gradient.tau.ravel()

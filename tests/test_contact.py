@@ -58,7 +58,7 @@ def oscillator(t, y, u, stiffness, damping, offset=0.0):
 
 def test_a_landing_point_follows_the_damped_springs():
     system = robot_system(particle(), Contact("tip", stiffness=(K, 3e3), damping=(D, 5.0)))
-    run = system.simulate([0, 0, 0.5], [0.4, -0.2, 0], t_end=0.45, record_every=1e-3, events=5)
+    run = system.simulate([0, 0, 0.5], [0.4, -0.2, 0], t_end=0.45, record_every=1e-3, most_events=5)
     down = run.events.of("floor_tip", -1)
     assert down.t[0] == pytest.approx(np.sqrt(2 * 0.5 / G), abs=1e-13)
     touching = (run.t > down.t[0]) & (run.t < run.events.of("floor_tip", 1).t[0])
@@ -90,7 +90,7 @@ def test_a_point_without_losses_comes_back_to_its_height():
         stance_step=1e-4,
         landing_step=1e-4,
     )
-    run = system.simulate([0, 0, 0.2], t_end=1.5, record_every=0.1, events=20)
+    run = system.simulate([0, 0, 0.2], t_end=1.5, record_every=0.1, most_events=20)
     apexes = run.events.of("apex")
     assert len(apexes) >= 3
     np.testing.assert_allclose(apexes.q[:, 2], 0.2, atol=1e-10)
@@ -98,7 +98,7 @@ def test_a_point_without_losses_comes_back_to_its_height():
 
 def test_a_point_that_leaves_sideways_lets_energy_go():
     system = robot_system(particle(), Contact("tip", stiffness=(K, 500.0), damping=0.0))
-    run = system.simulate([0, 0, 0.1], [1.0, 0, 0], t_end=0.35, record_every=0.01, events=5)
+    run = system.simulate([0, 0, 0.1], [1.0, 0, 0], t_end=0.35, record_every=0.01, most_events=5)
     up = run.events.of("floor_tip", 1)
     stretch = up.q[0, :2] - up.memory["floor_anchor"][0, 0]
     assert len(up) == 1 and np.linalg.norm(stretch) > 0.01
@@ -169,7 +169,7 @@ def test_a_box_comes_to_rest_on_its_corners(free):
     q0 = group.integrate(
         group.neutral(), np.array([0.1, 0.2, 0.3, 0, 0, 0.15]) if free else np.array([0.2, 0, 0.15])
     )
-    run = system.simulate(q0, t_end=2.5, record_every=0.05, events=200)
+    run = system.simulate(q0, t_end=2.5, record_every=0.05, most_events=200)
     assert run.ends == "" and len({name for log in [run.events] for name in log.guard}) == len(corners)
     np.testing.assert_allclose(run.v[-1], 0, atol=1e-3)
     np.testing.assert_array_equal(run.memory["floor_contact"][-1], 1)
@@ -215,7 +215,7 @@ def test_bounces_in_a_settling_contact_keep_its_anchor():
             [1e-3, 0, 0.1],
             t_end=0.05,
             memory={"floor_left": [0.0]},
-            events=9,
+            most_events=9,
             record_every=0.01,
         )
         down = run.events.of("floor_tip", -1)
@@ -227,7 +227,7 @@ def test_bounces_in_a_settling_contact_keep_its_anchor():
 def test_endless_bounces_pass():
     """Bounces whose times shrink geometrically end at a finite time; the run goes on and comes to rest."""
     light = robot_system(particle(), Contact("tip", stiffness=1e5, damping=20.0), stance_step=1e-5)
-    run = light.simulate([0, 0, 0.02], t_end=4.0, record_every=0.5, events=1000)
+    run = light.simulate([0, 0, 0.02], t_end=4.0, record_every=0.5, most_events=1000)
     assert run.ends == "" and len(run.events.of("floor_tip", -1)) > 5
     assert run.counts[0] < 500
     assert run.q[-1, 2] == pytest.approx(-MASS * G / 1e5, rel=1e-3)
@@ -261,7 +261,7 @@ def test_a_point_between_two_walls_has_a_contact_with_each():
         for sign, name in ((1, "left"), (-1, "right"))
     ]
     system = robot_system(particle(), *walls, gravity=(0, 0, 0), stance_step=2e-5, landing_step=2e-5)
-    run = system.simulate([0, 0, 0], [1.0, 0, 0], t_end=1.0, record_every=0.1, events=20)
+    run = system.simulate([0, 0, 0], [1.0, 0, 0], t_end=1.0, record_every=0.1, most_events=20)
     hits = run.events.of("right_tip", -1).t, run.events.of("left_tip", -1).t
     assert len(hits[0]) >= 2 and len(hits[1]) >= 2 and hits[0][0] == pytest.approx(0.1)
     pause = np.pi * np.sqrt(MASS / 1e4)
@@ -363,7 +363,7 @@ def test_points_may_be_called_anything_and_may_stand_still():
     builder = TreeBuilder("particle").add("body", SpatialTranslation(), SpatialInertia.point(MASS))
     tree = builder.frame("left-foot/tip", "body").frame("stone", "world", (0, 0, -0.1)).build()
     system = robot_system(tree, Contact("left-foot/tip", "stone"))
-    run = system.simulate([0, 0, 0.1], t_end=0.2, record_every=0.1, events=4)
+    run = system.simulate([0, 0, 0.1], t_end=0.2, record_every=0.1, most_events=4)
     assert len(run.events.of("floor_left_foot_tip", -1)) == 1
     alone = robot_system(particle(), Contact("tip")).simulate([0, 0, 0.1], t_end=0.2, record_every=0.1)
     np.testing.assert_allclose(run.q[:2], alone.q[:2], atol=1e-12)

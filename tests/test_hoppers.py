@@ -78,7 +78,7 @@ def test_the_general_path_reproduces_the_golden_hops(name, request):
     system = request.getfixturevalue({"pris_III": "prismatic", "rev_I": "radial"}.get(name, "revolute"))
     model = getattr(models, system.tree.name)()
     run = system.simulate(
-        q0, t_end=t_end, record_every=t_end / 10, parameters=parameters, events=200, threads=1
+        q0, t_end=t_end, record_every=t_end / 10, parameters=parameters, most_events=200, threads=1
     )
     golden, apexes = GOLDEN[name], run.events.of("apex")
     loose = np.where((np.arange(20) > 1) & (name == "rev_II"), 10, 1)  # after hop 2 of II
@@ -104,7 +104,7 @@ def test_the_general_path_reproduces_the_golden_hops(name, request):
 @pytest.mark.wide
 def test_angles_and_momenta_at_touch_down_and_lift_off(revolute):
     model, golden = models.revolute_hopper(), GOLDEN["rev_II"]
-    run = revolute.simulate(START, t_end=2.2, parameters={"K_E": 0.0}, events=200, threads=1)
+    run = revolute.simulate(START, t_end=2.2, parameters={"K_E": 0.0}, most_events=200, threads=1)
     down = run.events.of("floor_foot", -1)
     first = np.isin(down.t, touch_downs(run.events))
     angles = []
@@ -120,7 +120,9 @@ def test_angles_and_momenta_at_touch_down_and_lift_off(revolute):
 
 
 def test_experiment_six_is_a_limit_cycle_whose_energy_is_accounted_for(revolute):
-    run = revolute.simulate(*START_VI, t_end=20.0, record_every=0.05, parameters={"D_r": 20.0}, events=1000)
+    run = revolute.simulate(
+        *START_VI, t_end=20.0, record_every=0.05, parameters={"D_r": 20.0}, most_events=1000
+    )
     apexes = run.events.of("apex")
     assert run.ends == "" and len(touch_downs(run.events)) == 54
     np.testing.assert_allclose(np.diff(apexes.t)[-5:], 0.3719972, atol=1e-6)
@@ -149,7 +151,7 @@ def test_experiment_six_is_a_limit_cycle_whose_energy_is_accounted_for(revolute)
 
 def test_experiment_four_settles_almost_in_place(revolute):
     """The leg leans by 36 degrees, and the hopper drifts slowly."""
-    run = revolute.simulate(START, t_end=12.0, parameters={"D_r": 20.0}, events=500, record_every=0.1)
+    run = revolute.simulate(START, t_end=12.0, parameters={"D_r": 20.0}, most_events=500, record_every=0.1)
     assert run.ends == ""
     apexes = run.events.of("apex")
     late = apexes.t > 8
@@ -166,7 +168,7 @@ def test_the_upright_prismatic_hopper(prismatic):
     seeds = np.array([0.0, 1e-9])
     starts = UPRIGHT + np.outer(seeds, [1, 0, 0, 0])
     run = prismatic.simulate(
-        starts, t_end=3.0, parameters={"K_p": [0.0, 0.0], "K_E": 0.0}, events=200, record_every=0.1
+        starts, t_end=3.0, parameters={"K_p": [0.0, 0.0], "K_E": 0.0}, most_events=200, record_every=0.1
     )
     angles = [np.degrees(log.of("floor_foot", -1).q[:, 0] - UPRIGHT[0]) for log in run.events]
     assert np.abs(angles[0]).max() < 1e-7
@@ -178,7 +180,7 @@ def test_the_upright_prismatic_hopper(prismatic):
 def test_apexes_are_the_tops_of_flights(prismatic):
     """Prismatic II leaves the floor upwards eleven times; then it swings on the ground to the end."""
     model = models.prismatic_hopper()
-    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=1e-2, events=999)
+    run = prismatic.simulate(UPRIGHT, t_end=6.0, parameters={"K_E": 0.0}, record_every=1e-2, most_events=999)
     apexes, floor = run.events.of("apex"), run.events.of("floor_foot")
     left = run.events.of("floor_foot", 1)
     up = left.t[centre(left, model)[1][:, 1] > 0]
@@ -415,7 +417,7 @@ def test_hoppers_with_more_joints_hop_on_springs(name):
     system = robot_system(
         robot, controller_2("foot", K_r=1500.0, r_des=r, K_p=5.0, K_E=0.0), Contact("foot"), Apex()
     )
-    run = system.simulate(q0, t_end=0.5, record_every=0.02, events=50)
+    run = system.simulate(q0, t_end=0.5, record_every=0.02, most_events=50)
     ledger = system.ledger(run)
     assert run.ends == "" and len(run.events.of("floor_foot", -1)) >= 1 and len(run.events.of("apex")) >= 1
     assert abs(ledger.residual) < 1e-6 * ledger.throughput

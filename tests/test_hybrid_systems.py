@@ -60,7 +60,7 @@ def test_a_system_may_have_guards_of_which_there_are_none():
 
 
 def test_the_ledger_closes_and_the_memory_counts():
-    run = ball().simulate([1.0], t_end=3.0, record_every=0.01, events=100)
+    run = ball().simulate([1.0], t_end=3.0, record_every=0.01, most_events=100)
     energy = run.outputs["energy"]
     np.testing.assert_allclose(energy - energy[0], run.work["floor"] + run.work["drag"], atol=1e-7)
     hits = run.events.of("floor", -1)
@@ -83,16 +83,16 @@ def test_all_events_are_kept_unless_fewer_are_asked_for():
         every.events
     )
     with pytest.warns(LostEvents, match=rf"{n - 10} of {n} events were not kept.*events={n}"):
-        some = system.simulate([1.0], t_end=6.0, record_every=0.1, events=10)
+        some = system.simulate([1.0], t_end=6.0, record_every=0.1, most_events=10)
     assert len(some.events) == 10 and some.events.lost == some.events.of("apex").lost == n - 10
     np.testing.assert_array_equal(some.events.q, every.events.q[:10])
     assert f"{n - 10} more were not kept" in repr(some.events.of("floor"))
     with pytest.warns(LostEvents, match="1 of 2 members"):
-        lb.simulate(system, [[1.0], [0.0]], [[0.0], [99.0]], t_end=3.0, events=3)
+        lb.simulate(system, [[1.0], [0.0]], [[0.0], [99.0]], t_end=3.0, most_events=3)
 
 
 def test_no_events_are_kept_without_a_word_if_none_are_asked_for(recwarn):
-    run = ball().simulate([1.0], t_end=6.0, record_every=0.1, events=0)
+    run = ball().simulate([1.0], t_end=6.0, record_every=0.1, most_events=0)
     assert len(run.events) == len(run.events.of("floor")) == 0 and run.events.lost == run.counts[0] > 15
     assert not recwarn.list
 
@@ -106,7 +106,7 @@ def test_members_may_differ_in_every_parameter_and_at_the_start():
         record_every=0.05,
         parameters={"mass": masses, "drag": 0.2},
         memory={"hits": [[10.0], [20.0]]},
-        events=10,
+        most_events=10,
         threads=2,
     )
     assert run.q.shape == (2, 3, 21, 1) and run.outputs["energy"].shape == (2, 3, 21) and len(run.events) == 6
@@ -119,7 +119,7 @@ def test_members_may_differ_in_every_parameter_and_at_the_start():
                 record_every=0.05,
                 parameters={"mass": masses[k], "drag": 0.2},
                 memory={"hits": 10.0 * (i + 1)},
-                events=10,
+                most_events=10,
             )
             np.testing.assert_allclose(run.q[i, k], alone.q, atol=1e-11)
             np.testing.assert_array_equal(run.memory["hits"][i, k], alone.memory["hits"])
@@ -156,7 +156,7 @@ def test_a_jump_may_change_position_and_velocity():
         guards=lambda t, q, v, z, p: {"edge": q[0] - 1.0},
         update=wrap,
     )
-    run = system.simulate([0.5], [1.0], t_end=1.125, dt=0.3, events=5, record_every=0.125)
+    run = system.simulate([0.5], [1.0], t_end=1.125, dt=0.3, most_events=5, record_every=0.125)
     np.testing.assert_allclose(run.events.of("edge", 1).t, [0.5, 1.0], atol=1e-12)
     np.testing.assert_allclose(run.q[[2, 6], 0], [0.75, 0.5], atol=1e-12)
 
@@ -196,9 +196,15 @@ def test_a_run_knows_where_its_members_ended():
         (lambda: ball().simulate([1.0, 2.0], t_end=1), ShapeError, ["q0", "(2,)", "(..., 1)"]),
         (lambda: ball().simulate([np.nan], t_end=1), ConfigurationError, ["q0", "finite"]),
         (lambda: ball().simulate([1.0], t_end=-1), IntegrationError, ["t_end", "-1"]),
-        (lambda: ball().simulate([1.0], t_end=1, events=-3), ArgumentError, ["events", "-3", "0 or more"]),
-        (lambda: ball().simulate([1.0], t_end=1, events=2.5), ArgumentError, ["events", "2.5"]),
-        (lambda: ball().simulate([1.0], t_end=1, record_every=0.3), IntegrationError, ["multiple", "0.333"]),
+        (lambda: ball().simulate([1.0], t_end=1, most_events=-3), ArgumentError, ["-3", "0 or more"]),
+        (lambda: ball().simulate([1.0], t_end=1, most_events=2.5), ArgumentError, ["most_events", "2.5"]),
+        (lambda: ball().simulate([1.0], t_end=1, events=5), ArgumentError, ["events", "5"]),
+        (lambda: ball().simulate([1.0], t_end=1, t_eval=[0, 0.5]), IntegrationError, ["t_end, 1 s"]),
+        (
+            lambda: ball().simulate([1.0], t_end=1, t_eval=[0, 1.0], record_every=0.1),
+            IntegrationError,
+            ["record_every", "t_eval"],
+        ),
         (lambda: ball(step=None).simulate([1.0], t_end=1), IntegrationError, ["ball", "give dt"]),
         (lambda: ball().simulate([1.0], t_end=1, parameters={"mas": 1}), ModelError, ["mas", "mass"]),
         (lambda: ball().simulate([1.0], t_end=1, memory={"hit": 1}), ModelError, ["hit", "hits"]),

@@ -349,7 +349,7 @@ def test_order_with_a_mass_matrix_that_depends_on_q_and_with_efforts(name, steps
     flow = method.flow(CART, cart_mass, cart_forces, efforts=2)
     errors = []
     for n in (steps, 2 * steps):
-        motion = flow.run(*CART_START, 1.0, 1.0 / n, u=TORQUES)
+        motion = flow.run(*CART_START, 1.0, 1.0 / n, tau=TORQUES)
         errors.append(np.linalg.norm(np.concatenate([motion.q[-1], motion.v[-1]]) - cart_reference()))
     assert abs(slopes(errors)[-1] - method.order) < 0.1
 
@@ -387,7 +387,7 @@ def test_error_control_keeps_the_error_near_the_tolerance(name):
     errors, steps, times = [], [], np.sort(np.random.default_rng(4).uniform(0, END, 50))
     times[0], times[-1] = 0, END
     for tolerance in (1e-6, 1e-9):
-        motion = flow.run(q0, v0, END, rtol=tolerance, atol=tolerance, times=times)
+        motion = flow.run(q0, v0, END, rtol=tolerance, atol=tolerance, t_eval=times)
         exact = top_reference()(times)
         errors.append(np.abs([SO3.element(q[:4]).ravel() for q in motion.q] - exact[:9].T).max())
         steps.append(motion.steps)
@@ -408,7 +408,7 @@ def test_states_within_a_step_have_the_order_that_is_said(name):
     """One step of h: its error in the middle of it is h^(s+1), of velocities of generalized-alpha h^2."""
     flow, errors = mechanical_method(name).flow(SO3, ABOUT_PIVOT, weight_about_pivot), []
     for h in (0.01, 0.005):
-        motion = flow.run(SO3.neutral(), SPIN, h, rtol=1e9, first_step=h, times=[0, 0.37 * h, h])
+        motion = flow.run(SO3.neutral(), SPIN, h, rtol=1e9, first_step=h, t_eval=[0, 0.37 * h, h])
         assert motion.steps == 1
         exact = top_reference()(0.37 * h)
         attitude = SO3.element(motion.q[1]).ravel() - exact[:9]
@@ -463,8 +463,8 @@ def test_members_have_steps_of_their_own(way, name):
 
 def test_fewer_rows_leave_steps_and_states_as_they_are(way):
     flow, options = make("generalized-alpha"), {"rtol": 1e-5, "atol": 1e-5}
-    few = flow.run(SO3.neutral(), [1.0, 2, 0], 0.4, times=[0, 0.2, 0.4], **options)
-    many = flow.run(SO3.neutral(), [1.0, 2, 0], 0.4, times=np.linspace(0, 0.4, 101), **options)
+    few = flow.run(SO3.neutral(), [1.0, 2, 0], 0.4, t_eval=[0, 0.2, 0.4], **options)
+    many = flow.run(SO3.neutral(), [1.0, 2, 0], 0.4, t_eval=np.linspace(0, 0.4, 101), **options)
     assert few.steps == many.steps < 100
     np.testing.assert_array_equal(few.q, many.q[::50])
 
@@ -492,8 +492,8 @@ def test_a_member_that_cannot_go_on_under_error_control_says_why(way):
         flow.run([0.02], [0.0], 1.0, rtol=1e-4, atol=1e-6)
     with pytest.raises(IntegrationError, match="no error estimate"):
         Variational().flow(R(1), np.eye(1)).run([0.0], [1.0], 1.0)
-    with pytest.raises(IntegrationError, match=r"times must increase from t0 = 0\.0 to t_end = 1\.0"):
-        flow.run([4.0], [0.0], 1.0, times=[0, 0.5])
+    with pytest.raises(IntegrationError, match=r"from 0 to 0\.5 s, expected 0 to 1: add t_end, 1 s"):
+        flow.run([4.0], [0.0], 1.0, t_eval=[0, 0.5])
 
 
 def test_simulate_takes_implicit_methods_without_a_step():
@@ -521,7 +521,7 @@ def test_a_stiff_ball_joint_takes_steps_of_the_motion_not_of_the_spring():
         return weight_space(t, q, v, u) + np.concatenate([moment, force])
 
     flow = RadauIIA(5).flow(SO3xR3, INERTIA, held)
-    motion = flow.run(TOP, VELOCITY, END, rtol=1e-6, atol=1e-6, times=np.linspace(0, END, 9))
+    motion = flow.run(TOP, VELOCITY, END, rtol=1e-6, atol=1e-6, t_eval=np.linspace(0, END, 9))
     exact = top_reference()(motion.t)
     attitudes = np.array([SO3.element(q[:4]).ravel() for q in motion.q])
     np.testing.assert_allclose(attitudes, exact[:9].T, atol=5e-6)
@@ -547,7 +547,7 @@ def test_a_stiff_ball_joint_takes_steps_of_the_motion_not_of_the_spring():
 def test_energy_of_a_spherical_pendulum_does_not_grow_over_a_million_steps():
     """RATTLE on R^3: position and velocity on the sphere to round-off, angular momentum constant."""
     flow = Variational().flow(R(3), np.eye(3), lambda t, q, v, u: GRAVITY, lambda x: np.array([x @ x - 1]))
-    motion = flow.run([np.sin(1), 0, -np.cos(1)], [0, 1.5, 0], 10000.0, 0.01, every=10)
+    motion = flow.run([np.sin(1), 0, -np.cos(1)], [0, 1.5, 0], 10000.0, 0.01, record_every=0.1)
     q, v = motion.q, motion.v
     energy = 0.5 * (v**2).sum(1) + 9.81 * q[:, 2]
     error = energy - energy[0]
@@ -571,7 +571,11 @@ def test_spatial_momentum_of_a_free_body_is_conserved_to_round_off(group, retrac
         Variational(retraction)
         .flow(group, M)
         .run(
-            group.random(np.random.default_rng(1)), [1, 2, 3, 0, 0, 0][: group.dim], 1000.0, 0.01, every=1000
+            group.random(np.random.default_rng(1)),
+            [1, 2, 3, 0, 0, 0][: group.dim],
+            1000.0,
+            0.01,
+            record_every=10.0,
         )
     )
     p = [np.linalg.inv(group.Ad(group.element(q))).T @ M @ v for q, v in zip(motion.q, motion.v, strict=True)]
@@ -1081,7 +1085,9 @@ def test_starts_off_the_constraints_are_refused():
     with pytest.raises(IntegrationError, match="do not make up the time"):
         flow.run(TOP, VELOCITY, 1.0, 0.3)
     with pytest.raises(IntegrationError, match="do not make up the time"):
-        flow.run(TOP, VELOCITY, 1.0, 0.1, every=3)
+        flow.run(TOP, VELOCITY, 1.0, 0.1, t_eval=[0, 0.25, 1.0])
+    with pytest.raises(IntegrationError, match="no multiple of dt"):
+        flow.run(TOP, VELOCITY, 1.0, 0.1, record_every=0.25)
 
 
 def test_what_cannot_be_a_system_is_refused():

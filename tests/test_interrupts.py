@@ -426,8 +426,10 @@ def test_handlers_wait_until_operators_of_symbols_have_ended():
 def no_callbacks_of_gc():
     """Python prints what a handler raises within a callback of the garbage collector, and does not raise it.
 
-    Hypothesis and JAX install such callbacks, and a trace starts the collector many times.
+    Hypothesis and JAX install such callbacks, and a trace starts the collector many times. Garbage of earlier
+    tests has callbacks, too: those that close its libraries.
     """
+    gc.collect()
     callbacks = gc.callbacks[:]
     gc.callbacks.clear()
     yield

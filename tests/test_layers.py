@@ -242,8 +242,8 @@ def test_every_exception_is_still_needed():
 
 COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the ground up
 STEPPING = (  # likewise, as the head of stepping/__init__.py explains
-    *("samples", "banded", "records", "singular", "print_march", "print_explicit", "print_implicit"),
-    *("march", "newton", "loop", "flow", "implicit", "hybrid", "recurrence", "riccati"),
+    *("samples", "clock", "banded", "records", "singular", "print_march", "print_explicit", "print_implicit"),
+    *("march", "newton", "loop", "flow", "implicit", "hybrid", "drive", "recurrence", "riccati"),
 )
 INSIDE = {"compiler": COMPILER, "stepping": STEPPING}
 
@@ -499,11 +499,10 @@ NOT_YET_PUBLIC: dict[str, set[str]] = {
         "compiler.printers.c.enumeration",
         "compiler.runtime.runtime",
         "robot.algorithm.PARAMETERS",
-        "simulation.clock.Clock",
         "simulation.efforts.is_sampled",
         "simulation.sensitivities.Sensitivities",
     },
-    "sweep.runs": {"simulation.setup.takes_parameters", "simulation.simulate.DivergedMembers"},
+    "sweep.runs": {"simulation.simulate.DivergedMembers"},
     "sweep.space": {"compiler.programs.layout.Named"},
     "sweep.sweep": {"compiler.native.cache.version"},
     "symbolic.derivation": {

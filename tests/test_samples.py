@@ -270,7 +270,7 @@ def test_sampled_parameters_of_a_hybrid_system(way, hold):
     for dt in (0.02, 0.01, 0.005):
         run = system.simulate(
             np.full((3, 1), 0.5), t_end=1.0, dt=dt, record_every=0.1, sampled={"push": (TIMES, values)},
-            hold=hold, events=20,
+            hold=hold, most_events=20,
         )  # fmt: skip
         errors.append(max(abs(run.q[i, -1, 0] - exact[i][0][0]) for i in range(3)))
     assert np.log2(errors[0] / errors[-1]) / 2 > 3.6, errors

@@ -459,7 +459,7 @@ def test_python_does_not_work_member_by_member(ball):
         count = itertools.count()
         sys.setprofile(lambda *_: next(count))
         try:
-            run = ball.simulate(q0, t_end=2e-3, record_every=1e-3, dt=1e-3, events=0, threads=1)
+            run = ball.simulate(q0, t_end=2e-3, record_every=1e-3, dt=1e-3, most_events=0, threads=1)
         finally:
             sys.setprofile(None)
         assert len(run.events) == members and np.allclose(np.linalg.norm(run.q[..., :4], axis=-1), 1, rtol=0)
@@ -514,7 +514,7 @@ def test_anymal_dropped_stands_where_the_compliant_contact_says():
     drives = JointPD(K=200.0, D=5.0, q_des=pose, gravity_compensation=False)
     floor = Contact(*feet, stiffness=2e4, damping=4e2, friction=0.8)
     system = robot_system(robot, drives, floor, stance_step=1e-4, landing_step=1e-5, ledger=False)
-    compliant = system.simulate(q, t_end=1.0, record_every=0.5, locate=None, events=0)
+    compliant = system.simulate(q, t_end=1.0, record_every=0.5, locate=None, most_events=0)
     stepped = system.simulate(q, t_end=1.0, record_every=0.5, dt=1e-3, method="time-stepping")
     assert np.abs(robot.difference(compliant.q[-1], stepped.q[-1])[3:6]).max() < 1e-3
     assert stepped.memory["residual"].max() < 1e-3

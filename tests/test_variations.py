@@ -87,7 +87,7 @@ def test_a_bouncing_ball_has_the_derivative_of_its_closed_form():
 
     at = np.array([1.0, 0.3, 0.8, 9.81, 0.1])
     varied = VariedSystem(bouncing(), ["restitution", "g", "height"])
-    run = varied.simulate([1.0], [0.3], t_end=1.5, record_every=0.5, events=9)
+    run = varied.simulate([1.0], [0.3], t_end=1.5, record_every=0.5, most_events=9)
     end = flight(*at, 1.5)
     np.testing.assert_allclose([run.q[-1, 0], run.v[-1, 0], run.memory["last"][-1]], end, atol=1e-12)
     h = 1e-6
@@ -101,7 +101,7 @@ def test_a_bouncing_ball_has_the_derivative_of_its_closed_form():
 def test_the_map_from_top_to_top():
     """The height over the wall shrinks by e^2, whatever the time it takes."""
     varied = VariedSystem(bouncing(), ["restitution", "height"])
-    run = varied.simulate([1.0], [0.0], t_end=1.5, record_every=0.5, events=9)
+    run = varied.simulate([1.0], [0.0], t_end=1.5, record_every=0.5, most_events=9)
     D = varied.on_section(run.events.of("top", -1))
     wanted = [0.8**2, 0.0, 2 * 0.8 * 0.9, 1 - 0.8**2]
     np.testing.assert_allclose(D[0, 0, [0, 2, 3]], np.array(wanted)[[0, 2, 3]], atol=1e-10)
@@ -131,10 +131,10 @@ def test_a_hop_has_the_derivative_of_differences(t_end, hopper):
 @pytest.mark.wide
 def test_experiment_six_is_a_stable_limit_cycle_by_its_multipliers(hopper):
     """From apex to apex: one multiplier is 1, that of the place; the others lie in the circle."""
-    hops = hopper.simulate(*START, t_end=20.0, record_every=20.0, events=2000).events.of("apex")
+    hops = hopper.simulate(*START, t_end=20.0, record_every=20.0, most_events=2000).events.of("apex")
     q0, v0 = hops.q[-1], hops.v[-1]
     varied = VariedSystem(hopper)
-    log = varied.simulate(q0, v0, t_end=0.5, record_every=0.5, events=99).events.of("apex")
+    log = varied.simulate(q0, v0, t_end=0.5, record_every=0.5, most_events=99).events.of("apex")
     last = np.flatnonzero(log.t > 0.2)[0]
     assert log.t[last] == pytest.approx(0.3719972, abs=1e-6)
     P = varied.on_section(log)[last]

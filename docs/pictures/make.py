@@ -28,7 +28,7 @@ def demo() -> None:
 
 
 def hopper() -> None:
-    """A leg with a knee hops, three times slower than it does, with the force of the floor."""
+    """A leg with a knee hops, shown at a third of its speed, with the force of the floor."""
     x = EXPERIMENTS["revolute VI"]
     hops = system(x.hopper)
     run = hops.simulate(x.q0, x.v0, t_end=1.4, record_every=0.005, parameters=x.parameters)

@@ -46,7 +46,7 @@ class _NoFormulaError(Exception):
 
 
 class _Reader:
-    """Reads one formula from `at` on; `signs` counts what only formulas have."""
+    """Reads one formula from `at` on; `signs` counts the signs that prose does not have."""
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at, self.signs, self.depth = text, at, 0, 0
@@ -106,7 +106,7 @@ class _Reader:
         return found
 
     def may_follow(self) -> bool:
-        """Whether what stands here can be a factor without a sign before it."""
+        """Whether the token here can be a factor without a sign before it."""
         if self.text[self.at - 1] != " ":
             return self.text[self.at] == "["
         if self.text[self.at].isdigit():

@@ -36,7 +36,7 @@ UNIT = re.compile(r" {2,}(\[[^\]]*\](?:, \[[^\]]*\])*)$")
 
 @dataclass(frozen=True)
 class Name:
-    """A public name: the package that has it, and what it is."""
+    """A public name: the package that has it, and its value."""
 
     package: str
     name: str
@@ -48,7 +48,7 @@ class Name:
 
     @property
     def doc(self) -> str:
-        """Its docstring; of a value, that of its class if liebody wrote it."""
+        """Its docstring; for a value, the docstring of its class if the class is liebody's."""
         described = inspect.isclass(self.value) or inspect.isroutine(self.value)
         ours = type(self.value).__module__.startswith("liebody")
         return (inspect.getdoc(self.value) or "") if described or ours else ""
@@ -61,7 +61,7 @@ def names_of(module: Any) -> list[str]:
 
 
 def public_names() -> list[Name]:
-    """All public names, each where it is met first; modules are not names of their own."""
+    """All public names, each in the first package that has it; modules do not count as names."""
     found, seen = [], set()
     for package in PACKAGES:
         module = importlib.import_module(package)
@@ -273,7 +273,7 @@ def _indented(lines: list[str], by: int = 3) -> list[str]:
 
 
 def commands() -> str:
-    """The page of the command line: what `--help` prints, of each command."""
+    """The page of the command line: the output of `--help` of each command."""
     lines = ["The command line", "================", ""]
 
     def describe(command: click.Command, path: list[str]) -> None:
@@ -295,7 +295,7 @@ def pages() -> Mapping[str, str]:
     """File names and texts of the reference."""
     reference = Reference(public_names())
     found = {f"{name.path}.rst": reference.page(name) for name in reference.names}
-    # Files are told apart by more than the case of their letters, for systems that do not.
+    # Names of files differ by more than the case of their letters: some systems ignore case.
     found |= {f"package-{package}.rst": reference.package(package) for package in PACKAGES}
     index = ["Reference", "=========", "", "Every public name has a page; ``help()`` shows its text.", ""]
     index += [".. toctree::", "   :maxdepth: 1", ""]
@@ -304,7 +304,7 @@ def pages() -> Mapping[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write what changed, and remove pages of names that are gone."""
+    """Write the pages that changed, and remove the pages of names that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = pages()
     for old in folder.glob("*.rst"):

@@ -32,8 +32,7 @@ from .robot import Robot, kernels_of
 from .runs import Run
 from .runs.files import VIEWS
 from .scalars import Array
-from .simulation.clock import DEFAULT_STEP
-from .simulation.setup import method_of
+from .simulation.setup import DEFAULT_STEP, method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
 from .view import view

@@ -71,7 +71,7 @@ CALLS = {
     "hybrid": (BALL.simulate, {
         "q0": [1.0], "v0": [0.0], "t_end": 0.1, "dt": 0.01, "record_every": 0.1, "parameters": {"drag": 0.2},
         "memory": None, "sampled": None, "hold": "zero", "method": "rkmk4", "locate": 1e-12, "least": 1e-7,
-        "events": 10, "limit": 1000, "threads": 1,
+        "most_events": 10, "limit": 1000, "threads": 1,
     }),
     "stepper": (lb.stepper, {"mechanism": ROBOT, "dt": 0.01, "method": "rkmk4", "members": 2, "threads": 1}),
     "solve_ivp": (lb.solve_ivp, {

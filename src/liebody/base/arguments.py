@@ -7,7 +7,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -292,3 +292,23 @@ def short(value: Any) -> str:
         pass_on_signals(error)
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def takes_parameters(function: Any) -> bool:
+    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
+    if not callable(function):
+        return False
+    try:
+        arguments = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:  # a function of C may have no signature
+        pass_on_signals(error)
+        return False
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
+
+
+def event_attributes(events: Mapping[str, Callable[..., Any]]) -> tuple[list[int], list[bool]]:
+    """The direction (+1, -1, or 0 for both) of each event function of a user, and whether it is terminal."""
+    signs = {f"the direction of event {k}": getattr(event, "direction", 0) for k, event in events.items()}
+    directions = [int(np.sign(number(name, x))) for name, x in signs.items()]
+    return directions, [bool(getattr(event, "terminal", False)) for event in events.values()]

@@ -29,6 +29,11 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
+    @property
+    def shown(self) -> bool:
+        """Whether there is a bar, for which the work has to be done in parts."""
+        return self.bar is not None
+
     def at(self, done: float) -> None:
         """Show that so much of the work is done."""
         if self.bar is not None:

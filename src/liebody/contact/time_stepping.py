@@ -22,6 +22,7 @@ Todorov (2014); Castro, Permenter and Han (2022).
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -38,6 +39,7 @@ from ..mechanisms.constrained import ClosedTree
 from ..runs import HybridRun
 from ..scalars import Array, clip, maximum, where
 from ..scalars.linear import factor, inward
+from ..stepping import Clock
 from ..stepping.records import Repeats
 from .cones import ConeNewton, ProjectedStep, Solver
 from .flight import carried, in_free_fall, tumbling, turning
@@ -362,6 +364,32 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             raise IntegrationError(f"step is {short(given['step'])}, expected positive numbers of seconds")
         return steps
 
+    def clock(
+        self, parameters: dict[str, Any], t_end: float, record_every: float | None, t_eval: Array
+    ) -> tuple[Clock, dict[str, Any]]:
+        """The times of a simulation, and its parameters with a step that divides all times between rows.
+
+        Raises IntegrationError where no step up to the given one does.
+        """
+        if record_every is None and t_eval is None:
+            # A thousand rows or so, after whole numbers of steps, so that steps keep their length.
+            step = float(self._lengths(parameters).max())
+            record_every = step * max(1, round(t_end / 1000 / step))
+            rows = math.ceil(t_end / record_every * (1 - 1e-9))
+            if abs(rows * record_every - t_end) > 1e-9 * t_end:
+                record_every = t_end / rows
+        clock = Clock(t_end, None, record_every, t_eval)
+        fitted = self.fitted(parameters, clock.interval)
+        # A step solves for impulses of its length, so none may be cut short at the time of a row.
+        counts = np.diff(clock.times) / np.asarray(fitted["step"])[..., None]
+        if (np.abs(counts - np.round(counts)) > 1e-6 * counts).any():
+            raise IntegrationError(
+                f"steps of {np.ravel(fitted['step'])[0]:.9g} s do not divide all times between recorded "
+                "states, and time stepping takes steps of one length: let t_end be a multiple of "
+                "record_every, and times of t_eval multiples of the step"
+            )
+        return clock, fitted
+
     def simulate(
         self,
         q0: Array,
@@ -369,7 +397,6 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         *,
         t_end: float,
         dt: float | None = None,
-        record_every: float | None = None,
         parameters: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> HybridRun:
@@ -382,12 +409,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         values = dict(parameters or {})
         if dt is not None:
             values["step"] = positive("dt", dt, SECONDS)
-        if record_every is None:
-            step = float(self._lengths(values).max())
-            record_every = step * max(1, round(positive("t_end", t_end, SECONDS) / 1000 / step))
-        values = self.fitted(values, positive("record_every", record_every, SECONDS))
         options = {"locate": None, **options}
-        run = super().simulate(q0, v0, t_end=t_end, record_every=record_every, parameters=values, **options)
+        run = super().simulate(q0, v0, t_end=t_end, parameters=values, **options)
         if self._counts:
             where_said = "run.memory['unsolved'] counts them, run.memory['residual'] says by how much"
             self._warn(np.ravel(run.final.memory["unsolved"]), where_said)

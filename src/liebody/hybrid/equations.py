@@ -8,15 +8,17 @@ place of another one.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ..base.arguments import short
+from ..base.arguments import event_attributes, short, takes_parameters
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError
+from ..base.texts import check_names
 from ..bodies.labels import Labels
 from ..compiler import Kernel, trace, traced
 from ..compiler.programs.layout import FlatLayout, Sendable
@@ -26,6 +28,8 @@ from ..runs import HybridStates
 from ..scalars import Array
 from ..stepping.hybrid import HybridFlow
 from ..stepping.records import Repeats
+
+MOST_WATCHING = 8  # systems with further events that are kept with a system
 
 
 class HybridEquations(Sendable):
@@ -87,6 +91,7 @@ class HybridEquations(Sendable):
             if sign not in (-1, 0, 1):
                 raise ModelError(f"the direction of {guard!r} is {sign!r}, expected +1, -1, or 0 for both")
         self.directions = tuple(int(directions.get(guard, 0)) for guard in self.guard_names)
+        self.terminal = (False,) * len(self.guard_names)
 
     def __repr__(self) -> str:
         return (
@@ -120,7 +125,7 @@ class HybridEquations(Sendable):
     # A flat state is y = (constant memory, q, v, flowing memory, works); flat parameters are u = (p, step).
     # The integrator moves all of y but its head, the constant memory, which changes in updates only.
     # Further members of the contract are `constant_memory` and `flowing_memory`, the layouts of the two parts
-    # of the memory, and `memory`, `parameters`, `guard_names`, `power_names`, `directions`.
+    # of the memory, and `memory`, `parameters`, `guard_names`, `power_names`, `directions`, `terminal`.
 
     @cached_property
     def flat_shapes(self) -> dict[str, Any]:
@@ -171,6 +176,49 @@ class HybridEquations(Sendable):
         # a result (q, v, z) may jump, even if it is equal to q, v at run time
         return *result, True
 
+    def with_events(self, events: Mapping[str, Callable[..., Any]]) -> Self:
+        """The same system, which is also watched for events of further functions, as of `simulate`.
+
+        events  {name: event(t, q, v)}, or event(t, q, v, p) with the parameters of the system. They are
+                guards that change nothing; their attributes `direction` and `terminal` are as in `simulate`
+        """
+        if not events:
+            return self
+        check_names("an event", events)
+        both = [name for name in events if name in self.guard_names]
+        if both:
+            raise ModelError(f"{both[0]!r} is the name of a guard and of an event; give each its own")
+        # Calls with the same functions share a system, and so its compiled loop.
+        directions, terminal = event_attributes(events)
+        key = (*events.items(), tuple(directions), tuple(terminal))
+        if key not in self._watching:
+            self._watching[key] = self._watched(events)
+            for oldest in [*self._watching][:-MOST_WATCHING]:
+                self._watching.pop(oldest, None)
+        return self._watching[key]
+
+    def _watched(self, events: Mapping[str, Callable[..., Any]]) -> Self:
+        """A copy of the system with these further guards."""
+        own = self.guards
+
+        def guards(t: Any, q: Array, v: Array, z: Any, p: Any) -> dict[str, Any]:
+            values = {
+                name: event(t, q, v, *([p] if takes_parameters(event) else []))
+                for name, event in events.items()
+            }
+            return {**(own(t, q, v, z, p) if own else {}), **values}
+
+        directions, terminal = event_attributes(events)
+        other = copy.copy(self)
+        other.guards = guards
+        other.guard_names = (*self.guard_names, *events)
+        other.directions = (*self.directions, *directions)
+        other.terminal = (*self.terminal, *terminal)
+        other._guard_layout = FlatLayout("guard", dict.fromkeys(other.guard_names, 0.0))
+        for name in ("_flows", "_watching"):  # those of this system watch its own guards only
+            vars(other).pop(name, None)
+        return other
+
     def advanced(self, x: Array, psi: Array) -> Array:
         """The point x exp(psi) of `moving_group`."""
         return self.moving_group.normalize(self.moving_group.integrate(x, psi))
@@ -201,6 +249,11 @@ class HybridEquations(Sendable):
 
     @cached_property
     def _flows(self) -> dict[Any, HybridFlow]:
+        return {}
+
+    @cached_property
+    def _watching(self) -> dict[Any, Any]:
+        """The systems that `with_events` has made, by the events."""
         return {}
 
     def _make_flow(self, method: Method) -> HybridFlow:
@@ -259,6 +312,7 @@ class HybridEquations(Sendable):
             partial(trace, after, {**shapes, "e": events}, "after"),
             coefficients(method),
             self.directions or (0,),
+            self.terminal,
             repeats=self.repeats(),
         )
 

@@ -40,12 +40,7 @@ def hybrid_run(
     samples = hybrid_states(system, times, members.record, u.along(times), batch)
     final = hybrid_states(system, end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
 
-    # the log has flat states of each event, and asks for their parts
-    def read(t: Array, y: Array) -> tuple[Array, Array, dict[str, Array]]:
-        _, q, v, z, _ = system.read_flat(t, y, np.zeros(system.parameters.size))
-        return q, v, dict(zip(z._fields, z, strict=True))
-
-    logs = EventLog.of_members(members, system.guard_names, read)
+    logs = event_logs(system, members)
     return HybridRun(
         **system.described(samples),
         metadata=metadata,
@@ -62,6 +57,17 @@ def hybrid_run(
         end_times=final.t,
         ends=np.array([REASONS[int(k)] for k in members.ends[:, 1]]).reshape(batch),
     )
+
+
+def event_logs(system: HybridEquations, members: Ensemble) -> list[EventLog]:
+    """The log of each member."""
+
+    # the log has flat states of each event, and asks for their parts
+    def read(t: Array, y: Array) -> tuple[Array, Array, dict[str, Array]]:
+        _, q, v, z, _ = system.read_flat(t, y, np.zeros(system.parameters.size))
+        return q, v, dict(zip(z._fields, z, strict=True))
+
+    return EventLog.of_members(members, system.guard_names, read)
 
 
 def hybrid_states(
@@ -103,8 +109,8 @@ def warn_of_lost_events(members: Ensemble, most: int) -> None:
         which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
         warn(
             f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the first "
-            f"{most} of each. Give events={members.counts[:, 0].max()} or more to keep all, or events=0 if "
-            "none are needed",
+            f"{most} of each. Give most_events={members.counts[:, 0].max()} or more to keep all, or "
+            "most_events=0 if none are needed",
             LostEvents,
         )
 

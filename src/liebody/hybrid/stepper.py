@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from ..base.arguments import check_state, count, members_of
 from ..base.errors import SECONDS, IntegrationError, positive
 from ..integrators import Method
 from ..scalars import Array
+from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import RAN, REASONS, STOPPED, Settings
 from .parameters import ParametersOverTime
+from .results import event_logs
 from .system import HybridSystem
 
 
@@ -24,9 +27,11 @@ class HybridState:
     q, v      configurations (..., nq) and velocities (..., nv)
     memory    parts of the memory by name, (..., *shape)
     ends      (...): why a member ended, "" while it goes on; a member that ended keeps its state
+    events    events of the last interval, of guards and of event functions: an `EventLog`, of an ensemble a
+              list. None at the start, and of a stepper without event functions
     """
 
-    __slots__ = ("_last", "_number", "_reasons", "_y", "stepper")
+    __slots__ = ("_last", "_number", "_reasons", "_y", "events", "stepper")
 
     def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
         self.stepper = stepper
@@ -34,6 +39,7 @@ class HybridState:
         self._y = y  # flat states, (n, size)
         self._reasons = reasons  # codes of REASONS, (n,)
         self._last = last  # time of the last event of each guard, (n, guards)
+        self.events: Any = None
 
     @property
     def t(self) -> float:
@@ -45,7 +51,9 @@ class HybridState:
     def __deepcopy__(self, memo: Any) -> HybridState:
         """The same state of the same stepper, in new arrays."""
         arrays = (x.copy() for x in (self._y, self._reasons, self._last))
-        return HybridState(self.stepper, self._number, *arrays)
+        new = HybridState(self.stepper, self._number, *arrays)
+        new.events = copy.deepcopy(self.events, memo)
+        return new
 
     def _read(self) -> tuple[Any, ...]:
         sim = self.stepper
@@ -85,6 +93,7 @@ class HybridStepper:
         state = sim.step(state, {"K_p": gains})              # gains (256,), held for 0.02 s
         state = sim.reset(state, state.ended, q0)
 
+    Events of `events`, as of `simulate`, and of the guards of the system are in the `events` of a state.
     Within an interval the system takes the steps that it chooses, or one of length dt. Members are lanes of
     vectors, which `threads` share; each member has its own steps. A reset does not change the time: it is
     common to all members.
@@ -99,18 +108,20 @@ class HybridStepper:
         dt: float,
         members: int | tuple[int, ...] = (),
         method: str | Method | None = None,
-        threads: int = 1,
+        events: Mapping[str, Callable[..., Any]] | None = None,
+        threads: int | None = None,
     ) -> None:
-        self._arguments = system, dt, members, method, threads
+        self._arguments = system, dt, members, method, events, threads
         system, method = system.stepped_by(method)
-        self.system = system
+        self.system = system = system.with_events(events or {})
         self.dt = positive("dt", dt, SECONDS)
-        self.threads = count("threads", threads)
+        self._logged = bool(events)
         shape = members if isinstance(members, tuple) else (members,)
         self.batch = tuple(count("members", n) for n in shape)
         self._n = math.prod(self.batch)
+        self.threads = threads_of(threads, self._n, MANY)
         self._flow = system.flow(method)
-        self._settings = Settings(least=1e-7, limit=10**7)
+        self._settings = Settings(least=1e-7, limit=10**7, most=MOST_EVENTS if events else 0)
         names = system.guard_names, [*system.memory.defaults], [*system.parameters.defaults]
         # two steppers with the same identity take states from each other
         self._identity = type(system), system.name, system.nq, system.nv, names, repr(method), dt, self.batch
@@ -170,7 +181,11 @@ class HybridStepper:
         self._flow.march(m, u, 2, self._settings, self.threads)
         reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
         self.system.judge(state._y, m.y)
-        return HybridState(self, number, m.y, reasons, m.last)
+        new = HybridState(self, number, m.y, reasons, m.last)
+        if self._logged:
+            logs = event_logs(self.system, m)
+            new.events = logs if self.batch else logs[0]
+        return new
 
     def function(self, name: str = "step") -> Any:
         """Raises IntegrationError: a step of a hybrid system is no traced function."""

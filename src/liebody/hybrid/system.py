@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,12 +32,12 @@ from ..compiler.programs.layout import ensemble_of
 from ..integrators import Method, method_named
 from ..runs import HybridRun
 from ..scalars import Array
+from ..stepping import Clock, Drive
+from ..stepping.drive import MOST_EVENTS
 from ..stepping.march import Settings
 from .equations import HybridEquations
 from .parameters import ParametersOverTime
 from .results import hybrid_run, warn_of_lost_events
-
-MOST_EVENTS = 100_000  # most events that are kept for each member, by default
 
 
 def _by_method(simulate: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,6 +145,12 @@ class HybridSystem(HybridEquations):
     def judge(self, before: Array, after: Array) -> None:
         """Warn of failed steps between two flat states of a stepper's members, (n, size) each."""
 
+    def clock(
+        self, parameters: dict[str, Any], t_end: float, record_every: float | None, t_eval: Array
+    ) -> tuple[Clock, dict[str, Any]]:
+        """The times of a simulation, and its parameters; time stepping fits its steps to the times."""
+        return Clock(t_end, None, record_every, t_eval), parameters
+
     @checked
     @_by_method
     def simulate(
@@ -155,17 +160,20 @@ class HybridSystem(HybridEquations):
         *,
         t_end: float,
         dt: float | None = None,
+        method: str | Method | None = None,
         record_every: float | None = None,
+        t_eval: Array = None,
+        hold: str = "zero",
+        events: Mapping[str, Callable[..., Any]] | None = None,
         parameters: Mapping[str, Any] | None = None,
         memory: Mapping[str, Any] | None = None,
         sampled: Mapping[str, tuple[Array, Array]] | None = None,
-        hold: str = "zero",
-        method: str | Method | None = None,
         locate: float | None = 1e-14,
         least: float = 1e-7,
-        events: int = MOST_EVENTS,
+        most_events: int = MOST_EVENTS,
         limit: int = 10_000_000,
         threads: int | None = None,
+        progress: bool | None = None,
     ) -> HybridRun:
         """Simulate from (q0, v0) over [0, t_end], or an ensemble of initial states.
 
@@ -173,22 +181,27 @@ class HybridSystem(HybridEquations):
                       Of robots, also entries by name, as {"elbow": 1.2}
         t_end         end of the simulation                                                              [s]
         dt            the step, for systems without the function `step`                                   [s]
-        record_every  time between samples; default: a thousandth of t_end                                [s]
+        method        an explicit method: "rkmk4", the default, "cf4", "rkmk8", ...
+                      (docs/explicit-methods.md); of robots also "time-stepping" (docs/contact.md)
+        record_every  time between recorded states; default: a thousandth of t_end                        [s]
+        t_eval        times of the recorded states, increasing from 0 to t_end, in place of record_every.
+                      Steps end at recorded times                                                         [s]
+        hold          between samples: "zero" (the last one) or "linear"
+        events        {name: event(t, q, v)} beside the guards of the system, as in `lb.simulate`: they change
+                      nothing, are in the log, and end the member if they are `terminal`
         parameters    values that differ from the defaults: of their shape, or (..., *shape) for each member
         memory        the same for the memory at the start
         sampled       parameters that change with time, {name: (times, values)}: values (..., samples, *shape)
                       at equidistant times, the same for all names. Steps end at these times
-        hold          between samples: "zero" (the last one) or "linear"
-        method        an explicit method: "rkmk4", the default, "cf4", "rkmk8", ...
-                      (docs/explicit-methods.md); of robots also "time-stepping" (docs/contact.md)
         locate        to which the time of an event is located, times max(1, t); None: events are taken at the
                       ends of the steps in which they happen                                             [s]
         least         an event sooner than this after the last one of its guard is taken then, and not
                       located: ever shorter bounces, which would never end, pass                          [s]
-        events        how many events of each member to keep at most, with the states after them; if there
+        most_events   how many events of each member to keep at most, with the states after them; if there
                       are more, a LostEvents warning says how many. 0: none are kept, none missed
-        limit         most steps between two samples, before a member is given up
-        threads       number of threads that share the members; default: all processors
+        limit         most steps between two recorded states, before a member is given up
+        threads       threads that share an ensemble; default: all processors, where several are sooner done
+        progress      whether to show a progress bar; default: on a terminal, when it takes long
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
@@ -200,47 +213,40 @@ class HybridSystem(HybridEquations):
         The function is long because it checks all options in one place, before anything is compiled.
         """
         _, method = self.stepped_by(method)
-        most = count("events", events, 0)
+        most = count("most_events", most_events, 0)
         limit = count("limit", limit)
-        threads = (os.cpu_count() or 1) if threads is None else count("threads", threads)
+        threads = None if threads is None else count("threads", threads)
         locate = None if locate is None else number("locate", locate)
         least = number("least", least)
         for name, x in (("locate", locate), ("least", least)):
             if x is not None and x < 0:
                 raise IntegrationError(f"{name} is {x!r}, expected a number of seconds, zero or more")
+        system = self.with_events(events or {})
         q, v = self.checked_states(q0, v0)
-        over_time = ParametersOverTime(dict(parameters or {}), dict(sampled or {}), self.parameters)
+        t_end = positive("t_end", t_end, SECONDS)
+        clock, constant = self.clock(dict(parameters or {}), t_end, record_every, t_eval)
+        over_time = ParametersOverTime(constant, dict(sampled or {}), self.parameters)
         # states, parameters and memory may have axes of an ensemble, which are broadcast with each other
         states = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         batch = ensemble_of(states | over_time.batches | self.memory.batches(memory or {}))
         check_members(batch)
-
-        t_end = positive("t_end", t_end, SECONDS)
-        interval = t_end / 1000 if record_every is None else positive("record_every", record_every, SECONDS)
-        intervals = max(1, round(min(t_end / interval, 2**53)))
-        if abs(intervals * interval - t_end) > 1e-9 * t_end:
-            raise IntegrationError(
-                f"t_end = {t_end} s is no multiple of record_every = {interval} s; "
-                f"take {t_end / intervals:g}, for instance"
-            )
         if self.step is None and dt is None:
             raise IntegrationError(f"{self.name} does not choose its steps: give dt")
-        step = interval if dt is None else positive("dt", dt, SECONDS)
+        step = clock.interval if dt is None else positive("dt", dt, SECONDS)
         u = over_time.samples(hold, batch, step)
 
-        # The kernel of the outputs is made before the march, so that an error in `outputs` does not come
-        # after a long computation.
-        flow, _ = self.flow(method), self.output_kernel
+        # The kernel of the outputs is made before the members move, so that an error in `outputs` does not
+        # come after a long computation.
+        flow, _ = system.flow(method), self.output_kernel
         y = self.start_states(q, v, u.at(0.0), memory or {}, batch)
-        times = interval * np.arange(intervals + 1)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
-        members = flow.ensemble(y, times)
+        drive = Drive(flow, flow.ensemble(y, clock.times), u, clock, settings, threads)
         metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
-        try:
-            flow.march(members, u, len(times), settings, threads)
-        except KeyboardInterrupt as stop:
-            stop.run = hybrid_run(self, members, batch, times, u, metadata)  # type: ignore[attr-defined]
-            raise
+        drive.go(progress)
+        run = hybrid_run(system, drive.members, batch, clock.times, u, metadata)
+        if drive.interrupted:
+            drive.interrupted.run = run  # type: ignore[attr-defined]
+            raise drive.interrupted
         if most:
-            warn_of_lost_events(members, most)
-        return hybrid_run(self, members, batch, times, u, metadata)
+            warn_of_lost_events(drive.members, most)
+        return run

@@ -14,7 +14,7 @@ from ..base.arguments import checked, floats, members, number, short
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
 from ..groups import LieGroup, Product, RealGroup
-from ..stepping import Samples
+from ..stepping import Clock, Samples
 from ..stepping.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from .collocation import Collocation
 from .methods import FieldMethod, field_method
@@ -207,7 +207,7 @@ def solve_ivp(
         ends = [0.0, span]
     elif first_step is None and max_step == math.inf:
         dt = positive("dt", dt)
-        ends = [*(dt * np.arange(math.ceil(span / dt - 1e-9))), span]
+        ends = Clock(span, dt, dt).times.tolist() if span else [0.0, 0.0]
     else:
         raise IntegrationError(
             "first_step and max_step belong to error control, which dt switches off; leave them"

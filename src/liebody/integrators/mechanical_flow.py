@@ -20,18 +20,18 @@ import numpy as np
 
 from ..base.arguments import wrong_shape
 from ..base.concurrency import cached_property
-from ..base.errors import IntegrationError
+from ..base.errors import SECONDS, IntegrationError, positive
 from ..compiler import trace
 from ..compiler.graph.graph import undisturbed
 from ..compiler.printers.numpy_source import compile_numpy
 from ..groups.product import slices
 from ..scalars import Array
-from ..stepping import ImplicitFlow
+from ..stepping import Clock, Drive, ImplicitFlow, Samples
 from ..stepping.march import Ensemble, Settings
 from ..stepping.records import Phase
 from .blocks import independent
 from .equations import MechanicalEquations
-from .trajectory import Trajectory, complaint, members_of, record_times
+from .trajectory import Trajectory, complaint, members_of
 
 MANY = 100  # unknowns per member from which on states start in floats
 CONSISTENT = 1e-6  # largest g and J v of a start, of J v relative to the sizes of J and v
@@ -185,60 +185,53 @@ class MechanicalFlow(ImplicitFlow):
         t_end: float,
         dt: float | None = None,
         *,
-        every: int = 1,
-        u: Any = None,
-        t0: float = 0.0,
-        threads: int = 1,
+        tau: Any = None,
+        record_every: float | None = None,
+        t_eval: Any = None,
         rtol: float = 1e-8,
         atol: float = 1e-10,
-        times: Any = None,
+        threads: int | None = None,
         first_step: float = 1e-3,
     ) -> Trajectory:
-        """The motion from (q0, v0) at t0 to t_end, by steps of dt, or, without dt, under error control.
+        """The motion from (q0, v0) over [0, t_end], by steps of dt, or, without dt, under error control.
 
-        q0, v0      state at the start, (..., nq) and (..., dim)
-        every       record every `every`-th step, where dt is given
-        u           efforts: constant, (efforts,) or (..., efforts); None: zero
-        rtol, atol  of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below 1
-                    in each step; of velocities size_i is |v_i|, elsewhere 1
-        times       increasing, from t0 to t_end: where to record, under error control; default: 1001 of equal
-                    distance. Steps do not depend on them
-        first_step  under error control; generalized-alpha makes its start fit it
+        q0, v0        state at the start, (..., nq) and (..., dim)
+        tau           efforts: constant, (efforts,) or (..., efforts); None: zero
+        record_every  time between recorded states; default: every step, or so that there are at most 1000 [s]
+        t_eval        times of the recorded states, increasing from 0 to t_end, in place of record_every.
+                      Steps under error control do not depend on them                                      [s]
+        rtol, atol    of the error control: the root mean square of error_i/(atol + rtol size_i) is kept below
+                      1 in each step; of velocities size_i is |v_i|, elsewhere 1
+        threads       threads that share an ensemble; default: all processors, where several are sooner done
+        first_step    under error control; generalized-alpha makes its start fit it                        [s]
 
-        Errors: IntegrationError where dt is no divisor of the time or `every` none of the steps, without dt
-        for methods that estimate no errors, and for a single motion that cannot go on, with time and reason.
+        Errors: IntegrationError where dt does not divide t_end or the times of the record, without dt for
+        methods that estimate no errors, and for a single motion that cannot go on, with time and reason.
         Members of an ensemble that are lost are NaN from there on and named in `failed` and `losses`.
         """
-        t = record_times(t0, t_end, dt, every, times)
-        h = first_step if dt is None else dt
+        clock = Clock(positive("t_end", t_end, SECONDS), dt, record_every, t_eval)
+        if not clock.is_even:
+            raise IntegrationError(
+                f"steps of dt = {dt} s do not make up the times up to {t_end} s; take a dt that divides them"
+            )
+        first = positive("first_step", first_step, SECONDS) if dt is None else dt
         sizes = (self.mechanics.nq, self.mechanics.dim, self.efforts)
-        batch, q0, v0, table = members_of(q0, v0, u, sizes)
-        members = Ensemble(self.start(q0, v0, t0, h, table[:, 0]), t, h)
+        batch, q0, v0, table = members_of(q0, v0, tau, sizes)
+        members = Ensemble(self.start(q0, v0, 0.0, first, table[:, 0]), clock.times, first)
         members.record[:, 0, self.layout["v"]] = v0  # the user's: a method may start with another one
-        failed, losses, *counts = self._advance(members, table, dt, every, Settings(rtol, atol), threads)
-        for i in np.flatnonzero(failed):
-            members.record[i, failed[i] - 1 :] = np.nan
-            if not batch:
-                raise IntegrationError(complaint(t[failed[i] - 2], losses[i]))
+        settings = Settings(rtol, atol) if dt is None else None
+        drive = Drive(self, members, Samples(table), clock, settings, threads)
+        drive.go()
+        if drive.interrupted:
+            raise drive.interrupted
+        t, record = drive.record()
+        if not batch and drive.failed[0]:
+            raise IntegrationError(complaint(t[drive.failed[0] - 2], members.ends[0]))
         shape = (*batch, len(t), -1)
-        q, v, multipliers = (x.reshape(shape) for x in self._parts_of(members.record, t, table))
-        return Trajectory(t, q, v, multipliers, failed, losses, *counts)
-
-    def _advance(
-        self, members: Ensemble, efforts: Any, dt: float | None, every: int, settings: Settings, threads: int
-    ) -> tuple[Any, Any, int, int]:
-        """Fill the record of the members; returns failed, losses, steps and rejected of the `Trajectory`."""
-        n, t = len(members.y), members.times
-        failed = np.zeros(n, np.int64)
-        if dt is None:
-            self.march(members, efforts, len(t), settings, threads)
-            ended = members.ends[:, 1] > 0
-            failed[ended] = members.clock["row"][ended] + 1
-            return failed, members.ends, int(members.counts[:, 2].sum()), int(members.counts[:, 3].sum())
-        losses = np.zeros((n, 2))
-        steps = (len(t) - 1) * every
-        self.steps(members.y, efforts, t[0], dt, steps, every, members.record, 1, failed, threads, losses)
-        return failed, losses, steps * n, 0
+        q, v, multipliers = (x.reshape(shape) for x in self._parts_of(record, t, table))
+        taken, rejected = members.counts[:, 2:].sum(axis=0).tolist()
+        steps = taken if dt is None else len(record) * len(clock.steps)
+        return Trajectory(t, q, v, multipliers, drive.failed, members.ends, steps, rejected)
 
     def _parts_of(self, record: Any, t: Any, efforts: Any) -> tuple[Any, Any, Any]:
         """q, v and multipliers of a record; multipliers that the method does not remember are computed."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.errors import IntegrationError
 from ..stepping.march import REASONS
 
 
@@ -54,27 +53,6 @@ def members_of(
         v0 = np.broadcast_to(v0, (*batch, dim)).reshape(n, dim)
     u = np.zeros(efforts) if u is None else np.asarray(u, float)
     return batch, q0, v0, np.ascontiguousarray(np.broadcast_to(u, (*batch, efforts)).reshape(n, 1, efforts))
-
-
-def record_times(t0: float, t_end: float, dt: float | None, every: int, times: Any) -> np.ndarray:
-    """The times of the record: each `every`-th step of dt, or under error control `times`.
-
-    Errors: IntegrationError where steps do not fit, or times do not increase from t0 to t_end.
-    """
-    if dt is not None:
-        steps = round((t_end - t0) / dt) if dt > 0 else 0
-        if steps < 1 or abs(t0 + steps * dt - t_end) > 1e-6 * dt or steps % every:
-            raise IntegrationError(
-                f"steps of {dt} s, every {every} of them recorded, do not make up the time from {t0} to "
-                f"{t_end} s; take dt and every such that they do"
-            )
-        return np.asarray(t0 + dt * every * np.arange(steps // every + 1))
-    t = np.linspace(t0, t_end, 1001) if times is None else np.ascontiguousarray(times, float)
-    if t.ndim != 1 or len(t) < 2 or not (np.diff(t) > 0).all() or t[0] != t0 or t[-1] != t_end:
-        raise IntegrationError(
-            f"times must increase from t0 = {t0} to t_end = {t_end} s, with these two among them"
-        )
-    return t
 
 
 def complaint(reached: float, loss: Any) -> str:

@@ -1,13 +1,12 @@
 """Simulations of robots and of mechanisms with constraints. The modules:
 
 simulate          `simulate`, and what it shares with `sensitivities`
-motion            a simulation with all its parts, the march of its members, and the run that is recorded
-setup             mechanism with forces and parameters, method, compiled flow
+motion            a simulation with all its parts, its members, and the run that is recorded
+setup             mechanism with forces and parameters, method, times, compiled flow
 states            initial states, checked
 efforts           efforts: numbers, samples, functions
-clock             steps and times of the record
 recorded          work and forces at recorded states
-reports           warnings and errors after a march
+reports           warnings and errors after a simulation
 stepper           `stepper`: one interval after the other
 step_derivatives  derivatives of steps, along the group
 sensitivities     `sensitivities`: tangents and adjoints through a simulation

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_arguments, floats, wrong_shape
+from ..base.arguments import check_arguments, floats, takes_parameters, wrong_shape
 from ..base.errors import GraphError, IntegrationError, LiebodyError, ShapeError, pass_on_signals
 from ..base.texts import words_of
 from ..compiler import Function, Kernel, trace
@@ -18,7 +18,7 @@ from ..mechanisms import Mechanism
 from ..scalars import Array
 from ..stepping import Flow, Samples
 from ..stepping.samples import equidistant
-from .setup import NONE, takes_parameters
+from .setup import NONE
 
 
 class EffortInput:

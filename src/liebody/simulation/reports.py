@@ -11,7 +11,7 @@ from ..mechanisms import Mechanism
 from ..mechanisms.constrained import Constrained
 from ..runs import Run
 from ..scalars import Array
-from ..stepping import Flow
+from ..stepping import Drive, Flow
 from ..stepping.march import REASONS
 from ..stepping.singular import Nearest
 from .setup import PUMPING, RobotMechanism, in_degrees
@@ -33,16 +33,16 @@ class PassedLimits(UserWarning):
     """A motion went beyond limits of its joints, which did not act."""
 
 
-def report_lost(mechanism: Mechanism, run: Run, batch: tuple[int, ...], march: Any) -> None:
+def report_lost(mechanism: Mechanism, run: Run, batch: tuple[int, ...], drive: Drive) -> None:
     """Raise IntegrationError for a simulation that was lost, warn of members of an ensemble.
 
-    march  the `MembersMarch` that made the run
+    drive  that made the run
     """
-    lost = np.flatnonzero(march.failed).tolist()
-    losses = march.members.ends
-    times = march.members.times
+    lost = np.flatnonzero(drive.failed).tolist()
+    losses = drive.members.ends
+    times = drive.members.times
     # An explicit loop knows only that a state is not finite; the diagnosis of the mechanism says why.
-    if isinstance(march.flow, Flow):
+    if isinstance(drive.flow, Flow):
         losses[:] = 0
     # The last finite row of each lost member is where its search for a reason starts.
     finite = np.isfinite(run.q).all(axis=-1) & np.isfinite(run.v).all(axis=-1)

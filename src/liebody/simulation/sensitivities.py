@@ -36,12 +36,11 @@ from ..robot import Robot
 from ..runs import Run
 from ..scalars import Array
 from ..scalars.linear import matvec
-from ..stepping import Samples
+from ..stepping import Clock, Samples
 from ..stepping.march import parts as parts_at_samples
 from ..stepping.recurrence import recurrence
-from .clock import Clock
 from .efforts import is_sampled
-from .setup import flow_of, method_of, points_of
+from .setup import flow_of, method_of, points_of, refuse_foreign
 from .simulate import refuse_fields, run_of, simulation_of
 from .step_derivatives import (
     ExplicitSteps,
@@ -95,11 +94,14 @@ def sensitivities(
     tau: Any = None,
     running: Callable[..., Any] | None = None,
     record_every: float | None = None,
+    t_eval: Array = None,
     hold: str = "zero",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     parameters: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: bool | None = None,
     **options: Any,
 ) -> Sensitivities:
     """Simulate, and differentiate the motion by its start, its efforts and its parameters.
@@ -124,15 +126,10 @@ def sensitivities(
     samples within steps, and what `simulate` raises.
     """
     if isinstance(mechanism, HybridSystem):
-        foreign = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
-        foreign["forces"] = tuple(forces) or None
-        # These options belong to mechanisms that are no hybrid systems.
-        for name in (name for name, x in foreign.items() if x is not None):
-            raise ModelError(
-                f"{name} is given, and a hybrid system has neither running costs nor efforts, nor forces "
-                "beside its own; give the cost a place in `flows`, and efforts as parameters"
-            )
+        of_mechanisms = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
+        refuse_foreign(of_mechanisms | {"forces": tuple(forces) or None})
         options |= {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, "hold": hold}
+        options |= {"t_eval": t_eval, "threads": threads, "progress": progress}
         return _hybrid(mechanism, q0, v0, parameters or {}, options)
     if options:
         raise TypeError(f"sensitivities() has no argument {next(iter(options))!r}")
@@ -141,11 +138,11 @@ def sensitivities(
     refuse_fields(mechanism)
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
-        rtol=1e-8, atol=1e-10,  # of no use to steps of one length
+        t_eval=t_eval, rtol=None, atol=None,
         hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
-        parameters=parameters, threads=1,
+        parameters=parameters, threads=threads,
     )  # fmt: skip
-    run = run_of(simulation)
+    run = run_of(simulation, progress)
     efforts = simulation.efforts
     if efforts.refusal is not None:
         raise IntegrationError(f"{efforts.refusal}; what can only be called is not differentiated")
@@ -219,8 +216,7 @@ class StepChain(Sendable):
         self.dim = states_group(mechanism, self.start.shape[1]).dim
         self.rows = self.dim + self.is_metered
         # Steps that a sample cuts are several here; the run records after whole ones.
-        lengths = clock.lengths
-        starts = clock.h * np.arange(len(lengths))
+        starts, lengths = clock.steps.T.copy()
         counts = self._cut(starts, lengths)
         ends = np.cumsum([0, *counts])
         self.recorded = ends[clock.steps_of_rows]

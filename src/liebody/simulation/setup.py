@@ -1,12 +1,11 @@
 """The parts with which every motion begins: method, mechanism with forces and parameters, compiled flow.
 
-Simulations, steppers, sensitivities and linear models are made of these, of `clock`, `states` and `efforts`.
+Simulations, steppers, sensitivities and linear models are made of these, of `states` and of `efforts`.
 """
 
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import NoneType
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import (
-    number,
-)
+from ..base.arguments import event_attributes, takes_parameters
 from ..base.errors import (
+    SECONDS,
     GraphError,
     IntegrationError,
     ModelError,
     ShapeError,
-    pass_on_signals,
+    positive,
 )
 from ..base.texts import check_names
 from ..bodies import JOINT_KINDS, Parametric, joint_kinds
@@ -32,9 +30,11 @@ from ..mechanisms import Force, Mechanism, OpenTree, joint_laws
 from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric
-from ..stepping import Flow
+from ..stepping import Clock, Flow
+from ..stepping.clock import MOST_STEPS
 from ..stepping.records import Guards
 
+DEFAULT_STEP = 1e-3  # [s]
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 PUMPING = "look for forces that pump energy in, as those of angles in degrees do, where radians belong"
 ADVICE = "write tau with NumPy operators, liebody.scalars and methods of a Robot"
@@ -42,6 +42,18 @@ BY_DEFAULT = joint_kinds(("armature", "damping"))  # what acts in joints
 CONTACT = 0.02  # how long stops at limits are touched                                                   [s]
 STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)  # no parameters
+RTOL = 1e-8  # tolerances of the error control, where none are given
+ATOL = 1e-10
+AS_PARAMETERS = "give efforts as parameters, or by an element such as hybrid.JointPD"
+NOT_OF_HYBRID_SYSTEMS = {  # options of `simulate` and `sensitivities`, and what hybrid systems have instead
+    "tau": AS_PARAMETERS,
+    "running": "give the cost a place in `flows`",
+    "forces": "give forces to robot_system(robot, force, ...)",
+    "joints": "its joints have what they were built with",
+    "stabilization": "its constraints are elements, or loops of time stepping",
+    "rtol": "it chooses its steps by the function `step`, or takes steps of dt",
+    "atol": "it chooses its steps by the function `step`, or takes steps of dt",
+}
 
 
 def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:
@@ -57,6 +69,72 @@ def _method_called(given: str) -> Method | MechanicalMethod:
             "of liebody.hybrid, and its simulate(..., method='time-stepping')"
         )
     return any_method(given)
+
+
+def clock_of(
+    method: Method | MechanicalMethod,
+    t_end: float,
+    dt: float | None,
+    record_every: float | None,
+    t_eval: Array = None,
+) -> Clock:
+    """The times of a simulation by this method, from options of `simulate`.
+
+    A method that does not estimate its errors takes steps of at most DEFAULT_STEP where no dt is given, a
+    whole number of them up to t_end, and from row to row of the record.
+    """
+    t_end = positive("t_end", t_end, SECONDS)
+    controlled = method.error_weights if isinstance(method, Method) else method.estimates_errors
+    if dt is not None:
+        h: float | None = positive("dt", dt, SECONDS)
+    elif controlled:
+        h = None
+    else:
+        if t_eval is not None:
+            time = Clock(t_end, None, record_every, t_eval).interval
+        elif record_every is not None:
+            time = min(t_end, positive("record_every", record_every, SECONDS))
+        else:
+            time = t_end
+        h = time / math.ceil(min(time / DEFAULT_STEP, MOST_STEPS) * (1 - 1e-9))
+    check_fit(method, t_end, h)
+    clock = Clock(t_end, h, record_every, t_eval)
+    if isinstance(method, MechanicalMethod) and not clock.is_even:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length, and times of t_eval are no multiples of dt = {h:g} s"
+        )
+    return clock
+
+
+def check_fit(method: Method | MechanicalMethod, t_end: float, h: float | None) -> None:
+    """Raise IntegrationError where a method cannot take steps of h to t_end; None: under error control."""
+    if isinstance(method, Method) or h is None:
+        return
+    if abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
+        raise IntegrationError(
+            f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
+        )
+
+
+def tolerances_of(h: float | None, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """rtol and atol of error control, with h = None; raises IntegrationError if given for steps of h."""
+    for name, x in (("rtol", rtol), ("atol", atol)):
+        if x is not None and h is not None:
+            raise IntegrationError(
+                f"{name} = {x!r} belongs to error control, and these steps have one length, {h:g} s: leave "
+                "it out, or leave out dt and take a method with an error estimate, such as 'rkmk45'"
+            )
+    return (
+        RTOL if rtol is None else positive("rtol", rtol),
+        ATOL if atol is None else positive("atol", atol),
+    )
+
+
+def refuse_foreign(options: Mapping[str, Any]) -> None:
+    """Raise ModelError for options that are given for a hybrid system, and belong to other mechanisms."""
+    for name, remedy in NOT_OF_HYBRID_SYSTEMS.items():
+        if options.get(name) is not None:
+            raise ModelError(f"{name} is given for a hybrid system, which does not take it; {remedy}")
 
 
 def stabilization_of(
@@ -178,19 +256,6 @@ def with_parameters(
     return mechanism.prototype, mechanism.packed(parameters)
 
 
-def takes_parameters(function: Any) -> bool:
-    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
-    if not callable(function):
-        return False
-    try:
-        arguments = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError) as error:  # a function of C may have no signature
-        pass_on_signals(error)
-        return False
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
-
-
 def flow_of(
     mechanism: Any,
     method: Method | MechanicalMethod,
@@ -297,6 +362,4 @@ def guards_of(
             f"the events {', '.join(map(str, events))} cannot be traced: {error}; write them with NumPy "
             "operators, liebody.scalars and methods of a Robot"
         ) from None
-    signs = {f"the direction of event {k}": getattr(event, "direction", 0) for k, event in events.items()}
-    directions = [int(np.sign(number(name, x))) for name, x in signs.items()]
-    return Guards(function, directions, [bool(getattr(x, "terminal", False)) for x in events.values()])
+    return Guards(function, *event_attributes(events))

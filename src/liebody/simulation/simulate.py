@@ -10,7 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from ..base.arguments import checked, count
-from ..base.errors import SECONDS, ArgumentError, IntegrationError, positive, warn
+from ..base.errors import ArgumentError, IntegrationError, warn
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
 from ..integrators import MechanicalMethod, Method
@@ -19,7 +19,6 @@ from ..mechanisms.constrained import Constrained, Stabilization
 from ..robot import Robot
 from ..runs import HybridRun, Run
 from ..scalars import Array
-from .clock import Clock, check_fit, step_of
 from .efforts import EffortInput
 from .motion import PreparedSimulation
 from .reports import (
@@ -30,7 +29,16 @@ from .reports import (
     note_passed_limits,
     report_lost,
 )
-from .setup import ADVICE, mechanism_of, method_of, stabilization_of, with_parameters
+from .setup import (
+    ADVICE,
+    clock_of,
+    mechanism_of,
+    method_of,
+    refuse_foreign,
+    stabilization_of,
+    tolerances_of,
+    with_parameters,
+)
 from .states import states_of
 
 __all__ = ["CalledEfforts", "DivergedMembers", "PassedLimits", "SingularPosition", "simulate"]
@@ -62,6 +70,7 @@ def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
     @functools.wraps(simulate)
     def either(mechanism: Any, q0: Array = None, v0: Array = None, **options: Any) -> Any:
         if isinstance(mechanism, HybridSystem):
+            refuse_foreign(options)
             return mechanism.simulate(mechanism.group.neutral() if q0 is None else q0, v0, **options)
         refuse_fields(mechanism)
         return simulate(mechanism, q0, v0, **options)
@@ -81,15 +90,16 @@ def simulate(
     method: str | Method | MechanicalMethod = "rkmk4",
     tau: Any = None,
     record_every: float | None = None,
-    rtol: float = 1e-8,
-    atol: float = 1e-10,
+    t_eval: Array = None,
+    rtol: float | None = None,
+    atol: float | None = None,
     hold: str = "zero",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    threads: int = 1,
+    threads: int | None = None,
     progress: bool | None = None,
 ) -> Run:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
@@ -113,7 +123,10 @@ def simulate(
                   other is called at every stage, slower, must not depend on anything but its arguments, and
                   is named in a CalledEfforts warning
     record_every  time between recorded states; default: every step, or so that there are at most 1000     [s]
-    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, errors of v relative to |v|
+    t_eval        times of the recorded states, increasing from 0 to t_end, in place of record_every. Fixed
+                  steps go from one of these times to the next, where the last one may be shorter          [s]
+    rtol, atol    of the error control, as in `solve_ivp`: errors of q absolute, errors of v relative to |v|.
+                  Default: 1e-8 and 1e-10
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
     forces        forces beside efforts and weight, such as `JointFriction()`, or a `Force` that you write
@@ -137,7 +150,7 @@ def simulate(
                   choose, such as gains, which tau and events read as p.K_p of a fourth argument, p:
                   tau(t, q, v, p). Values have their shape, or (..., *shape), for each member of the ensemble.
                   New values never compile anew (docs/parameters.md)
-    threads       threads that share an ensemble
+    threads       threads that share an ensemble; default: all processors, where several are sooner done
     progress      whether to show a progress bar; default: on a terminal, when it takes long
 
     returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
@@ -154,9 +167,9 @@ def simulate(
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
     simulation = simulation_of(
-        mechanism, q0, v0, t_end=t_end, dt=dt, method=method, tau=tau, record_every=record_every, rtol=rtol,
-        atol=atol, hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=events,
-        parameters=parameters, threads=threads,
+        mechanism, q0, v0, t_end=t_end, dt=dt, method=method, tau=tau, record_every=record_every,
+        t_eval=t_eval, rtol=rtol, atol=atol, hold=hold, forces=forces, joints=joints,
+        stabilization=stabilization, events=events, parameters=parameters, threads=threads,
     )  # fmt: skip
     return run_of(simulation, progress)
 
@@ -171,35 +184,31 @@ def simulation_of(
     method: str | Method | MechanicalMethod,
     tau: Any,
     record_every: float | None,
-    rtol: float,
-    atol: float,
+    t_eval: Array,
+    rtol: float | None,
+    atol: float | None,
     hold: str,
     forces: Iterable[Force],
     joints: str | Iterable[str] | None,
     stabilization: str | Stabilization | None,
     events: Mapping[str, Callable[..., Any]] | None,
     parameters: Mapping[str, Any] | None,
-    threads: int,
+    threads: int | None,
 ) -> PreparedSimulation:
     """The simulation of these arguments of `simulate`, checked and ready to march."""
     chosen = method_of(method)
-    threads = count("threads", threads)
-    t_end = positive("t_end", t_end, SECONDS)
+    threads = None if threads is None else count("threads", threads)
     # The first mistake is reported in this order: method, times, mechanism, states, efforts.
-    h = step_of(chosen, t_end, dt, record_every)
+    clock = clock_of(chosen, t_end, dt, record_every, t_eval)
+    h = clock.h
     forces = tuple(forces)
     events = events or {}
     parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()))
     moving = mechanism_of(parametric, forces, joints, h)
-    check_fit(chosen, t_end, h)
-    # Steps of one length have no use for tolerances, which may be anything then.
-    if h is None:
-        rtol = positive("rtol", rtol)
-        atol = positive("atol", atol)
+    tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
     q, v, batch = states_of(moving, q0, v0, p)
     efforts = EffortInput(moving, tau, hold, batch, p)
-    clock = Clock(t_end, h, record_every)
     if callable(tau):
         # A function is traced at symbols; if that fails, it is called at the first state.
         why = efforts.trace(tau, q[0], v[0])
@@ -209,31 +218,32 @@ def simulation_of(
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     return PreparedSimulation(
-        moving, chosen, stabilized, (q, v), batch, efforts, clock, (rtol, atol), events, threads,
+        moving, chosen, stabilized, (q, v), batch, efforts, clock, tolerances, events, threads,
         forces, joints,
     )  # fmt: skip
 
 
 def run_of(simulation: PreparedSimulation, progress: bool | None = None) -> Run:
-    """March the members of a simulation through time, and make a run of the record, as `simulate` says."""
+    """Carry the members of a simulation through time, and make a run of the record, as `simulate` says."""
     mechanism = simulation.mechanism
     # Flows are compiled here, before the clock of `seconds` starts.
-    march = simulation.march()
+    drive = simulation.drive()
     start = time.perf_counter()
-    march.go(progress)
+    drive.go(progress)
     metadata = _metadata(simulation, time.perf_counter() - start)
-    times, states = march.record()
+    # An ensemble keeps its shape, whatever members are ended by terminal events.
+    times, states = drive.record(whole=bool(simulation.batch) or not simulation.events)
     # Limits do not act by default; a user has to know where that matters.
     if simulation.joints is None and mechanism.idle_limits is not None:
         q = simulation.parted(states)[0]
         note_passed_limits(mechanism, times, q, metadata, simulation.efforts.p)
-    run = simulation.run(march, times, states, metadata)
+    run = simulation.run(drive, times, states, metadata)
     # The run goes with the exception, so that what was reached is not lost.
-    if march.interrupted:
-        march.interrupted.run = run  # type: ignore[attr-defined]
-        raise march.interrupted
-    if np.count_nonzero(march.failed):
-        report_lost(mechanism, run, simulation.batch, march)
+    if drive.interrupted:
+        drive.interrupted.run = run  # type: ignore[attr-defined]
+        raise drive.interrupted
+    if np.count_nonzero(drive.failed):
+        report_lost(mechanism, run, simulation.batch, drive)
     return run
 
 

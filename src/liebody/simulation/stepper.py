@@ -20,14 +20,14 @@ from ..robot import Robot
 from ..runs import EventLog
 from ..scalars import Array
 from ..stepping import Samples
+from ..stepping.drive import FEW_STEPS, MOST_EVENTS, threads_of
 from ..stepping.loop import Unable
 from ..stepping.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
 from ..stepping.singular import Nearest
-from .clock import check_fit
-from .motion import FEW_STEPS, MOST_EVENTS
 from .setup import (
     NONE,
     PUMPING,
+    check_fit,
     flow_of,
     guards_of,
     mechanism_of,
@@ -412,7 +412,7 @@ def stepper(
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    threads: int = 1,
+    threads: int | None = None,
 ) -> Stepper:
     """A simulation that is taken one step at a time, with efforts that you choose in between.
 
@@ -428,8 +428,8 @@ def stepper(
              efforts are samples that are held. Events end a step early, and it goes on from there; a
              `terminal` event ends a member, until it is `reset`
 
-    A `hybrid.HybridSystem` gives a `hybrid.HybridStepper`, with the options members, method and threads;
-    what is held during dt are its parameters.
+    A `hybrid.HybridSystem` gives a `hybrid.HybridStepper`, with the options members, method, events and
+    threads; what is held during dt are its parameters.
 
     Raises IntegrationError for a mechanism that is none, or a method without steps of one length.
     """
@@ -450,7 +450,8 @@ def stepper(
         raise ShapeError(
             f"parameters have the leading axes {p.shape[:-1]}, those of the members are {batch}"
         ) from None
-    return Stepper(moving, flow, h, batch, events or {}, count("threads", threads), p, arguments)
+    shared = threads_of(threads, int(np.prod(batch)), 1)
+    return Stepper(moving, flow, h, batch, events or {}, shared, p, arguments)
 
 
 def _stepper_of(arguments: dict[str, Any]) -> Stepper:

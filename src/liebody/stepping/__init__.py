@@ -3,6 +3,7 @@
 The modules, from the ground up; each imports modules above it in this list only:
 
 samples         efforts and parameters as functions of time
+clock           the times of a motion: lengths of steps, rows of the record
 banded          the order of unknowns for banded factors
 records         the data that steps are made of: coefficients, functions, equations of a step, guards
 singular        steps near positions where constraints depend on each other
@@ -15,13 +16,16 @@ loop            compiled loops over steps, and their calls
 flow            explicit steps: `Flow`
 implicit        implicit steps, with Newton's method: `ImplicitFlow`
 hybrid          explicit steps of hybrid systems, with memory and events: `HybridFlow`
+drive           the driver of all motions: members along the rows of their record
 recurrence      linear recurrences, as a flow
 riccati         forward and backward passes of differential dynamic programming
 """
 
+from .clock import Clock
+from .drive import Drive
 from .flow import Flow, together
 from .implicit import ImplicitFlow
 from .records import Phase
 from .samples import Samples
 
-__all__ = ["Flow", "ImplicitFlow", "Phase", "Samples", "together"]
+__all__ = ["Clock", "Drive", "Flow", "ImplicitFlow", "Phase", "Samples", "together"]

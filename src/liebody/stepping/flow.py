@@ -13,7 +13,7 @@ from ..compiler import Function, Kernel, Program, trace
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
-from .loop import CompiledLoop, CompiledSteps, Course, Unable, Way
+from .loop import CompiledLoop, CompiledSteps, Course, Way
 from .march import Settings
 from .print_explicit import explicit_source
 from .records import Careful, Coefficients, FlowFunctions, Marching, Part, Watch
@@ -86,6 +86,7 @@ class Flow(Explicit):
         self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
         super().__init__(recipe, method, rigid, after is not None, watch is not None)
         self.watch = watch
+        self.is_watched = watch is not None
         self.is_careful = watch is not None and watch.field is None
         self.method = method
         self.rigid = rigid
@@ -146,20 +147,6 @@ class Flow(Explicit):
         """The call that `steps` makes, for repeated use (`CompiledLoop.course`); None without a compiler."""
         loop = self._loop(u)
         return loop.course(y, u, h, *kept) if loop.is_compiled(len(y)) else None
-
-    def _taken(self, call: Callable[[], None], *changed: Any) -> None:
-        """Make the call of a loop; make it again from the start if a step needs the careful functions.
-
-        From then on loops are compiled with these functions. Few flows ever need them.
-        """
-        copies = [x.copy() for x in changed] if self.watch is not None and not self.is_careful else []
-        try:
-            call()
-        except Unable:
-            self.is_careful = True  # for other threads, too, whose calls look for their loops anew
-            for x, copied in zip(changed, copies, strict=True):
-                x[:] = copied
-            call()
 
     # -- without a compiler -------------------------------------------------------------------------------
 

@@ -24,7 +24,8 @@ class HybridFlow(Explicit):
     advance  (y, psi) -> (memory, point exp(psi))
     pull     (psi, f) -> dexp^-1_(-psi) f; None for methods that compose exponentials of velocities themselves
     guards   (t, y, u) -> g (guards,): an event is a change of the sign of a g_i, where 0 counts as negative,
-             in its direction: +1 for upwards only, -1 for downwards only, 0 for both
+             in its direction: +1 for upwards only, -1 for downwards only, 0 for both. A terminal event ends
+             the member; default: none is terminal
     look     (t, y, u) -> (g, h, s): guards; the step to take from here; the member stops if s > 0
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
@@ -50,19 +51,23 @@ class HybridFlow(Explicit):
         after: Part,
         method: Coefficients,
         directions: Sequence[int],
+        terminal: Sequence[bool] = (),
         recipe: str | None = None,
         repeats: Repeats | None = None,
     ) -> None:
-        super().__init__(recipe, "hybrid", method, tuple(directions), repeats)
+        terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
+        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, repeats)
         self.repeats = repeats
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method = method
         self.directions = tuple(map(int, directions))
+        self.terminal = terminal
 
     @cached_property
     def functions(self) -> HybridFunctions:
-        """field, advance, pull, guards, look and after, traced, and the directions of the guards."""
-        return HybridFunctions(*(part and part() for part in self._parts), self.directions)  # type: ignore[arg-type, call-arg]
+        """The parts, traced, with the directions of the guards and which of these are terminal."""
+        parts = (part and part() for part in self._parts)
+        return HybridFunctions(*parts, self.directions, self.terminal)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
         return hybrid_source(self.functions, self.method, lanes, self.repeats)
@@ -70,7 +75,7 @@ class HybridFlow(Explicit):
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
         (g,) = self.functions.guards.outputs.values()
-        return Ensemble(y, times, times[-1] - times[0], g.size)
+        return Ensemble(y, times, times[-1] - times[0], g.size, watched=self.is_watched)
 
     # -- without a compiler -------------------------------------------------------------------------------
 

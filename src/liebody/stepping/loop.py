@@ -41,8 +41,8 @@ class _March(ctypes.Structure):
 
 
 def _place(array: Any) -> int:
-    """Address of the first entry, in a third of the time of `array.ctypes.data`."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    """Address of the first entry, in a third of the time of `array.ctypes.data`; 0 of an empty array."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(array)) if array.size else 0
 
 
 class Unable(Exception):
@@ -227,6 +227,8 @@ class CompiledSteps(Steps):
 
     called: Callable[[float, Any], Any] | None = None
     """(t, y) -> u: efforts of a Python function at each stage, in place of samples; nothing is compiled"""
+    is_watched = False
+    """Whether a step may be impossible but for careful functions, which few flows ever need"""
     is_careful = False
     """Whether loops are compiled with the functions for careful steps"""
     memory: Any = None
@@ -304,7 +306,13 @@ class CompiledSteps(Steps):
         if self.called is not None or not self._loop(u).is_compiled(len(y)):
             self._fixed_numpy(*arguments)
             return
-        self._taken(lambda: self._loop(u).steps(*arguments, threads), y, failed, nearest.rows)
+        changed = y, failed, nearest.rows
+        saved = self._saved(changed)
+        try:
+            self._loop(u).steps(*arguments, threads)
+        except Unable:
+            self._restore_carefully(changed, saved)
+            self._loop(u).steps(*arguments, threads)
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         """Advance members until the rows of their record before `until` are known; locate events of guards.
@@ -317,9 +325,23 @@ class CompiledSteps(Steps):
         if not self._loop(u, True, controlled).is_compiled(len(m.y)):
             self._march_numpy(m, u, until, settings)
             return
-        arrays = (m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows, m.log)
-        self._taken(lambda: self._loop(u, True, controlled).march(m, u, until, settings, threads), *arrays)
+        changed = m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows, m.log
+        saved = self._saved(changed)
+        try:
+            self._loop(u, True, controlled).march(m, u, until, settings, threads)
+        except Unable:
+            self._restore_carefully(changed, saved)
+            self._loop(u, True, controlled).march(m, u, until, settings, threads)
 
-    def _taken(self, call: Callable[[], None], *changed: Any) -> None:
-        """Make the call of a loop, which changes these arrays or lists."""
-        call()
+    def _saved(self, changed: Sequence[Any]) -> list[Any]:
+        """Copies of what a call of a loop changes, if the call may have to be made again."""
+        return [x.copy() for x in changed] if self.is_watched and not self.is_careful else []
+
+    def _restore_carefully(self, changed: Sequence[Any], saved: Sequence[Any]) -> None:
+        """Put everything back as it was, for the same call of a loop that has the careful functions.
+
+        From now on loops are compiled with these functions, for other threads, too.
+        """
+        self.is_careful = True
+        for x, copied in zip(changed, saved, strict=True):
+            x[:] = copied

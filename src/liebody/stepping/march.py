@@ -65,7 +65,7 @@ class Settings:
 class Ensemble:
     """The members of an ensemble during a march.
 
-    y       (n, point), states at the ends of the last steps
+    y       (n, point), states at the ends of the last steps: a copy of the start, unless copy=False
     times   (rows,), of the record: the last step ends at the last of them
     record  (n, rows, point); NaN in rows that a member has not reached
     clock   (n,) of CLOCK: time, next step, length and defect of the last step, next row of the record
@@ -73,12 +73,14 @@ class Ensemble:
             downwards, and the state after it
     counts  (n, 4): events, events that were not located, steps, rejected steps
     last    (n, guards): time of the last event of each guard
-    nearest where members came closest to dependent constraints, where these are watched
+    nearest where members came closest to dependent constraints; without rows where these are not watched
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
     """
 
-    def __init__(self, y: Any, times: Any, step: float, guards: int = 0) -> None:
-        self.y = np.array(y, dtype=float)
+    def __init__(
+        self, y: Any, times: Any, step: float, guards: int = 0, copy: bool = True, watched: bool = True
+    ) -> None:
+        self.y = np.array(y, dtype=float, copy=copy or None)
         self.times = np.ascontiguousarray(times, dtype=float)
         n, point = self.y.shape
         self._step = step
@@ -86,7 +88,7 @@ class Ensemble:
         self.record = pool.empty((n, len(self.times), point), float, build.find_compiler())
         self.record[:, 1:] = np.nan
         self.record[:, 0] = self.y
-        self.nearest = Nearest.of(n, point)
+        self.nearest = Nearest.of(n if watched else 0, point)
         self.ends = np.zeros((n, 2))
 
     # The following arrays belong to a march. Steps of one length do without, so they are made when asked for.
@@ -153,8 +155,9 @@ class Steps:
 
     dense = False
     directions: Sequence[int] = ()
+    terminal: Sequence[bool] = ()
     guards: Guards | None = None
-    """Guards of the run; systems that choose their steps have guards of their own."""
+    """Guards of the run; systems that choose their steps have guards of their own, with these directions."""
 
     def _watch(self, nearest: Nearest) -> Any:
         """The `Watched` that looks for dependent constraints in steps of these members; None: not watched."""
@@ -333,7 +336,7 @@ class Steps:
                 if m.counts[i, 0] < settings.most:
                     entries.append([t, e[j] * (1 + j), *now[0]])
                 m.counts[i, 0] += 1
-                stop |= self.guards is not None and self.guards.terminal[j]
+                stop |= (self.guards or self).terminal[j]
             # 8. Records: within steps by interpolation, or at steps that end at the time of a row.
             while self.dense and row < len(m.times) and m.times[row] <= t:
                 s = (m.times[row] - began) / h
@@ -369,7 +372,7 @@ class Steps:
         if not len(before):
             return np.zeros(0, bool)
         up = np.where(after > 0, 1, -1)
-        directions = np.array(self.guards.directions if self.guards else self.directions, int)
+        directions = np.array((self.guards or self).directions, int)
         return ((before > 0) != (after > 0)) & (after == after) & (directions * up >= 0)
 
 

@@ -96,7 +96,7 @@ def hybrid_source(
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
-    marching = Marching(guards=Guards(parts.guards, parts.directions, (False,) * g.size), looks=True)
+    marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if repeats is None else 7) * y.size
     return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", repeats=repeats)])
 

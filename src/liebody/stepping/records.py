@@ -103,6 +103,7 @@ class HybridFunctions(NamedTuple):
     look: Function
     after: Function
     directions: Sequence[int]
+    terminal: Sequence[bool]
 
 
 # Implicit steps

@@ -40,7 +40,7 @@ class Nearest:
 
     @classmethod
     def of(cls, members: int, point: int) -> Nearest:
-        """Of so many members, before any step."""
+        """Of so many members, before any step; zero members where nothing is watched."""
         rows = np.empty((members, HEAD + point))
         rows[:, :HEAD] = UNKNOWN
         rows[:, HEAD:] = np.nan

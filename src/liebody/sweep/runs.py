@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import takes_parameters
 from ..base.errors import SweepError
 from ..bodies import Parametric
 from ..hybrid import HybridSystem
-from ..simulation.setup import takes_parameters
 from ..simulation.simulate import DivergedMembers, simulate
 from .space import numbered
 from .store import Results, WrongResults
@@ -120,7 +120,7 @@ class Simulation:
             options[kind] = {**fixed, **{name: p[name] for name in p if name in layout.defaults}}
         # one start for each member, the neutral one by default
         states.setdefault("q0", np.tile(system.group.neutral(), (len(next(iter(p.values()))), 1)))
-        run = system.simulate(**states, **{"events": 0, **options})
+        run = system.simulate(**states, **{"most_events": 0, **options})
         values = {"q": run.q, "v": run.v, **run.outputs}
         values |= {f"work_{name}": x for name, x in run.work.items()}
         values |= {f"memory_{name}": x for name, x in run.memory.items()}

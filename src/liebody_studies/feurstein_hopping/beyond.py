@@ -42,7 +42,7 @@ def locked_hops(p: Mapping[str, Array]) -> dict[str, Array]:
     n = len(p["K_p"])
     run = system(LOCKED, ledger=False, strides=True).simulate(
         np.tile(START, (n, 1)), t_end=T_END, record_every=T_END, parameters={**DAMPED, **p},
-        least=1e-5, events=0,
+        least=1e-5, most_events=0,
     )  # fmt: skip
     times, places, heights = (run.memory[f"stride_{x}"][:, -1, :8] for x in ("times", "places", "heights"))
     fell = run.ends != ""
@@ -295,6 +295,6 @@ def orbits(gait: Gait, E_des: Sequence[float], t_end: float) -> Orbits:
     n = len(E_des)
     run = system("revolute", ledger=False, strides=True).simulate(
         np.tile(q0, (n, 1)), np.tile(v0, (n, 1)), t_end=t_end, record_every=t_end,
-        parameters={**DAMPED, "E_des": np.asarray(E_des, float)}, least=1e-6, events=0,
+        parameters={**DAMPED, "E_des": np.asarray(E_des, float)}, least=1e-6, most_events=0,
     )  # fmt: skip
     return Orbits(np.asarray(E_des, float), run.memory["stride_heights"][:, -1], run.ends)

@@ -221,7 +221,7 @@ def cost_of_transport(several: Sequence[Gait], t_end: float = 4.0) -> Array:
     given = {name: np.array([g.parameters[name] for g in several]) for name in names}
     q0, v0 = expand(robot("revolute"), np.stack([g.x for g in several]))
     run = system("revolute").simulate(
-        q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}, events=0
+        q0, v0, t_end=t_end, record_every=t_end / 2000, parameters={**DAMPED, **given}, most_events=0
     )
     x = run.outputs["com"][..., 0]
     weight = 9.81 * robot("revolute").tree.mass
