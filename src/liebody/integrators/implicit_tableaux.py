@@ -57,7 +57,7 @@ class Surd:
         return self + self._other(other) * -1
 
     def __bool__(self) -> bool:
-        # d is no square for d > 1, so a + b sqrt(d) = 0 only with a = b = 0. For d = 1 entries have no r.
+        # If d is no square, a + b sqrt(d) = 0 only with a = b = 0. For d = 1, the default, entries have no r.
         return bool(self.a or self.b)
 
     def __float__(self) -> float:
