@@ -158,6 +158,7 @@ class SpatialInertia:
         triangles = floats("triangles", triangles)
         if triangles.ndim != 3 or triangles.shape[1:] != (3, 3) or not len(triangles):
             raise ShapeError(f"triangles have shape {triangles.shape}, expected (n, 3, 3)")
+        # About the mean of the corners, because far from the origin large volumes of both signs would cancel.
         middle = triangles.mean(axis=(0, 1))
         seen = triangles - middle
         size = np.abs(seen).max()
@@ -178,6 +179,7 @@ class SpatialInertia:
         """The inertia whose `matrix()` is J (6, 6), angular first."""
         J = quantities("spatial inertia, angular first,", J, (6, 6))
         m = J[5, 5]
+        # The upper right block is m [c]; these are its entries with a positive sign.
         h = np.array([J[2, 4], J[0, 5], J[1, 3]])
         c = h / m if not is_zero(m) else np.zeros(3)
         inertia = cls(m, c, J[:3, :3] + m * skew(c) @ skew(c))
@@ -216,6 +218,8 @@ class SpatialInertia:
         """Two bodies welded into one, both given in the same frame."""
         if not isinstance(other, SpatialInertia):
             return NotImplemented
+        # Steiner's theorem for two bodies in one formula: m1 m2/(m1 + m2) (d^T d 1 - d d^T), d between
+        # centres.
         m = self.mass + other.mass
         if is_numeric(m) and m == 0:
             return SpatialInertia(m, np.zeros(3), self.rotational + other.rotational)
@@ -253,6 +257,8 @@ class SpatialInertia:
                 f"rotational inertia {I.tolist()} is not symmetric; give ixy = iyx, ixz = izx, iyz = izy"
             )
             return reasons
+        # int x^2 dm >= 0 along every axis is the triangle inequality of the principal moments. It may be
+        # missed by 1e-6: thin plates have equality, and files round.
         small, middle, large = np.linalg.eigvalsh(I)
         if small < -1e-9 * size:
             reasons.append(
@@ -281,6 +287,8 @@ class SpatialInertia:
 
 def _check_closed(triangles: Array, tolerance: float) -> None:
     """Raise ModelError unless every edge of a surface is passed as often one way as the other."""
+    # Number the corners, by their places in a grid of the tolerance. Each edge counts +1 from the smaller
+    # number to the larger one, and -1 back: on a closed surface every sum is zero.
     grid = np.round(triangles.reshape(-1, 3) / tolerance).astype(np.int64)
     corners = np.unique(grid, axis=0, return_inverse=True)[1].reshape(-1, 3)
     edges = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [2, 0]]])

@@ -123,7 +123,8 @@ class Joint:
                 "joint"
             )
         for field in (*LIMITS, *NOT_NEGATIVE, "rest"):
-            if getattr(self, field) is IDEAL[field]:  # as most are: nothing to check, in large descriptions
+            # Most fields are ideal, and large descriptions have many joints: these are not checked.
+            if getattr(self, field) is IDEAL[field]:
                 object.__setattr__(self, field, _constant(IDEAL[field], self.dim))
                 continue
             values = quantities(f"joint {self.name!r}: {field}", getattr(self, field), (), (self.dim,))
@@ -139,6 +140,7 @@ class Joint:
         values = getattr(self, field)
         if not is_numeric(values):
             return
+        # Limits may be infinite, which means none; losses may not.
         x = values.astype(float)
         limit = field in LIMITS
         allowed = ~np.isnan(x) if limit else np.isfinite(x)

@@ -70,6 +70,7 @@ class Labels:
                 raise wrong_shape(f"{what}: {name!r}", part.shape, f"(..., {len(at)})")
             places.append(at)
             parts.append(part)
+        # Members come from all values together: {"elbow": (5,)} makes five rows of everything else.
         try:
             batch = np.broadcast_shapes(np.shape(values)[:-1], *(part.shape[:-1] for part in parts))
         except ValueError as error:

@@ -93,6 +93,7 @@ class Parameter:
         elif self.kind == "inertia":
             self._check_inertia(values)
         elif self.relation:
+            # ~(x >= 0) and not x < 0: NaN is wrong, too.
             wrong = ~(values >= 0)
             self._refuse(values, wrong.any(axis=-1) if self.shape else wrong, "zero or more")
         return values
@@ -155,6 +156,7 @@ def of_placement(holder: str, T: Array) -> dict[str, Parameter]:
 def of_losses(joint: Joint, losses: Sequence[str]) -> dict[str, Parameter]:
     """The losses of a joint that are among these: damping, friction, armature and so on."""
     numbers: dict[str, tuple[Any, str]] = {}
+    # A degree of freedom that turns has the units of a hinge, also if it slides along, as a screw does.
     turns = [bool(np.any(s[:3])) for s in joint.S.T]
     for loss in losses if joint.dim else ():
         turning, sliding = LOSSES[loss]
@@ -222,6 +224,7 @@ def _each(tree: Tree, value: Callable[[Any], Any]) -> Tree:
         numbers = np.reshape(np.array(entries), array.shape)
         return numbers if array.ndim else numbers[()]
 
+    # Objects without symbols stay the same objects, so that nothing is checked or traced again.
     def changed(holder: Any, names: Iterable[str]) -> Any:
         old = {name: getattr(holder, name) for name in names}
         new = {name: of(x) for name, x in old.items()}

@@ -149,8 +149,11 @@ class Parametric:
         """This plain one with free parameters, and the compiled code of `first`, which has the same ones."""
         known = self.parameters
         checks = {name: known[name].checked for name in layout.defaults if name in known}
+        # Write and read the defaults once: axes and quaternions among them are then of norm 1 to round-off.
         layout = FlatLayout("parameter", layout.defaults, checks, needed=self.symbols)
         layout.defaults = layout.named(layout.values(layout.defaults, ()))
+        # Only values that differ change the copy: parameters of one's own are no numbers of the mechanism,
+        # and NaN stands for symbols without a value.
         differ = {
             name: x
             for name, x in layout.defaults.items()
@@ -165,6 +168,8 @@ class Parametric:
         if not self.layout.size:
             return guard
         known = self.plain.parameters
+        # Kernels check signs entry by entry, but norms of whole vectors: the first place of each vector, and
+        # its length. Reversed, so that the first place is the one that stays.
         entries = self.layout.entries
         places = [(k, known[x]) for k, x in enumerate(entries.values()) if x in known]
         signs = [(name, k, x.sign) for k, x in places if x.sign]
@@ -216,6 +221,7 @@ class Parametric:
                 )
             values = self.layout.named(flat)
         self.layout.check(values)
+        # In a trace: values that were left out are constants of the graph, nothing can be checked.
         if graph_of([np.asarray(x) for x in values.values()]):
             return self.layout.write({**self.layout.defaults, **values}.values())
         return self._complete(self.layout.values(values, ensemble_of(self.layout.batches(values))))

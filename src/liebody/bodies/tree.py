@@ -155,6 +155,7 @@ class Tree:
         names = []
         places = []
         numbers = []
+        # Limits of quaternions would be limits of no angle; dim != nq tells joints that have one.
         for body in self.bodies:
             joint = body.joint
             if joint.dim != joint.nq or not is_numeric(joint.lower, joint.upper, body.ratio, body.offset):
@@ -187,6 +188,7 @@ class Tree:
 
     def ancestors(self, index: int) -> list[Body]:
         """Body number `index` and those it hangs on, up to the one on the world."""
+        # From the body inwards, which is the order in which recursions carry wrenches.
         path = []
         while index:
             path.append(self.bodies[index - 1])
@@ -208,6 +210,8 @@ class Tree:
         # from the leaves inwards, so that a parent passes on what it has taken from its children
         for body in reversed(self.bodies):
             shared = _shared_entries(*map(tuple, _generic(body.joint.S).T.tolist()))
+            # The parent's frame, at the joint's neutral place: where the mass sits along the motion does not
+            # matter for the entries that are shared.
             T = body.placement
             P[body.parent] = P[body.parent] + T @ (P[body.index] * shared) @ T.T
             P[body.index] = P[body.index] * (1 - shared)
@@ -302,6 +306,7 @@ class Tree:
             _check_pose(home, f"home pose {i}")
             J = inertia if isinstance(inertia, SpatialInertia) else SpatialInertia.from_matrix(inertia)
             parent = parents[i]
+            # At home all joints are neutral: the pose in the parent is the joint's placement.
             placement = home if parent < 0 else SE3.inverse(homes[parent]) @ home
             group = _one_parameter_group(SE3.Ad(SE3.inverse(home)) @ screw, i)
             carrier = f"body{parent + 1}" if parent >= 0 else WORLD
@@ -422,6 +427,7 @@ class TreeBuilder:
                 )
             frames[name] = Frame(name, index[body_name], placement)
         tree = Tree(self.name, tuple(bodies), frames)
+        # All findings in one message: whoever repairs a description sees them together.
         findings = tree.findings() if check else []
         if findings and check != "warn":
             raise ModelError("\n".join([f"{self.name}: no such mechanism can be:", *findings]))
@@ -514,6 +520,7 @@ def as_pose(placement: Array | None, what: str) -> Array:
     _check_pose(T, what)
     if not is_numeric(T):
         return T
+    # Round-off such as cos(pi/2) = 6e-17 becomes an exact zero, which vanishes from traced code.
     R = T[:3, :3].astype(float)
     exact = np.round(R)
     return SE3.motion(np.where(np.abs(R - exact) < 1e-14, exact, R), T[:3, 3].astype(float))
@@ -537,7 +544,8 @@ def _check_pose(T: Array, what: str) -> None:
 
 def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
     """The joint that moves along one screw (6,), given in its own frame."""
-    omega, v = screw[:3], screw[3:]
+    omega = screw[:3]
+    v = screw[3:]
     turning = np.linalg.norm(omega)
     length = turning if turning > 1e-9 else np.linalg.norm(v)
     if abs(length - 1) > 1e-6:
@@ -547,6 +555,7 @@ def _one_parameter_group(screw: Array, position: int) -> MotionSubgroup:
         )
     if turning <= 1e-9:
         return Prismatic(v)
+    # v = point x omega + pitch omega, with the point of the axis that is nearest to the origin.
     pitch = omega @ v
     point = np.cross(omega, v)
     clean = np.where(np.abs(point) < 1e-14, 0.0, point)
@@ -565,6 +574,7 @@ def _generic(S: Array) -> Array:
 @lru_cache(maxsize=256)
 def _shared_entries(*columns: tuple[float, ...]) -> Array:
     """(4, 4) of 0 and 1: entries of a body's pseudo-inertia that its parent can carry, by columns of S."""
+    # Entry by entry of the ten: J of this entry alone must neither resist the joint nor change as it moves.
     S = np.array(columns).reshape(-1, 6).T
     shared = np.zeros((4, 4), int)
     for i in range(4):
@@ -602,6 +612,7 @@ def _motions_without_inertia(tree: Tree) -> Iterable[str]:
         if body.joint.dim:
             D = S.T @ IA @ S + np.diag(body.armature)
             size = np.diag(S.T @ composite[body.index] @ S + np.diag(body.armature))
+            # A follower has its leader's place: their inertias add up there.
             so_far = resisting.get(body.dofs.start, (0.0, 0.0))
             resisting[body.dofs.start] = so_far[0] + D, so_far[1] + size
             if body.joint.mimic is None:

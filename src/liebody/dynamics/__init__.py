@@ -113,20 +113,6 @@ from .regressor import (
     passive_regressor,
 )
 
-# Ten functions have two names. The descriptive one, such as `bias_forces`, is defined in the modules, and the
-# library uses it. The short one, such as `bias`, is the name of the method of `Robot`, for programs that go
-# from methods of robots to functions of trees.
-bias = bias_forces
-gravity = gravity_forces
-momentum = total_momentum
-poses = body_poses
-twists = body_twists
-pose = frame_pose
-twist = frame_twist
-jacobian = frame_jacobian
-jacobian_rate = frame_jacobian_rate
-acceleration = frame_acceleration
-
 __all__ = [
     "FREE_FALL",
     "INVERSES",
@@ -140,12 +126,10 @@ __all__ = [
     "InternalRank",
     "MovingFrame",
     "Task",
-    "acceleration",
     "base_blocks",
     "base_dofs",
     "base_momentum",
     "base_parameters",
-    "bias",
     "bias_forces",
     "body_poses",
     "body_twists",
@@ -186,7 +170,6 @@ __all__ = [
     "frame_pose",
     "frame_twist",
     "generalized_inverse",
-    "gravity",
     "gravity_forces",
     "hamiltonian",
     "hamiltonian_dynamics",
@@ -206,10 +189,8 @@ __all__ = [
     "inverse_dynamics_regressor",
     "inverse_legendre_transform",
     "is_momentum_conserved",
-    "jacobian",
     "jacobian_mass_matrix",
     "jacobian_mass_matrix_derivative",
-    "jacobian_rate",
     "joint_group",
     "joint_wrenches",
     "kinetic_energy",
@@ -226,22 +207,17 @@ __all__ = [
     "mass_matrix_derivative",
     "mass_matrix_pattern",
     "mechanical_connection",
-    "momentum",
     "momentum_in_frame",
     "momentum_rate_in_frame",
     "motion_without_momentum",
     "normalize",
     "passive_inverse_dynamics",
     "passive_regressor",
-    "pose",
-    "poses",
     "potential_energy",
     "rank_of",
     "total_momentum",
     "transform_equations",
     "transformed_dynamics",
-    "twist",
-    "twists",
     "velocity_from_decoupled",
     "velocity_from_external_internal",
 ]

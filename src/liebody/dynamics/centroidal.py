@@ -66,6 +66,8 @@ def centroidal_momentum(tree: Tree, q: Array, v: Array) -> Array:
 
     Raises ModelError for a tree without mass.
     """
+    # l about c does not depend on the linear velocity of the root: leave it out of the recursion, and add
+    # m times it to p.
     tree, q, v = _afloat(tree, q, v)
     T = transformations(tree, q)
     return _about_mass(tree, T, *momentum_at_base(tree, T, _standing(v)), v[3:6])
@@ -79,6 +81,8 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
     Orin, Goswami and Lee (2013). Its lower half is the mass times `center_of_mass_jacobian`. Raises
     ModelError for a tree without mass.
     """
+    # Column k: the composite body of joint k moves with S, and its momentum is moved to c and turned into the
+    # world's axes. nv is the number of velocities before a base is put under the tree.
     nv = tree.nv
     tree, q = _afloat(tree, q)
     T = transformations(tree, q)
@@ -95,6 +99,7 @@ def centroidal_momentum_matrix(tree: Tree, q: Array) -> Array:
 @repeated
 def _column(pose: Pair, moments: Moments, S: Array, mass: Any) -> Pair:
     """The momentum of all that a joint carries. The root carries the whole `mass`; others have None."""
+    # A shift of the root moves c along: it gives linear momentum, and no angular one about c.
     R, p = pose
     n, f = moments.times(S[:3], S[3:] if mass is None else REST)
     f = R @ f
@@ -115,6 +120,7 @@ def centroidal_momentum_matrix_derivative(tree: Tree, q: Array, v: Array) -> Arr
     composite = composites(tree, T)
     rates = gather(tree, T, operators(rate_of_inertia, tree.base_moments, twists))
     poses = _from_center(tree, T, composite[1])
+    # The rate of h of all bodies is l = int r' dm, so l/m is the velocity of c in the root's frame.
     slide = _turned(T) @ (rates[1].h / tree.mass)
     columns: list[tuple[int, Pair]] = []
     for body in tree.bodies:
@@ -157,6 +163,8 @@ def centroidal_momentum_rate(tree: Tree, q: Array, v: Array, a: Array) -> Array:
     """
     tree, q, v, a = _afloat(tree, q, v, a)
     T = transformations(tree, q)
+    # The efforts at a free root are the wrench that keeps all bodies in this motion: the rate of momentum.
+    # The linear acceleration of the root's origin, a_v + omega x v, adds m times itself to dp/dt alone.
     efforts = inverse_dynamics(tree, q, _standing(v), _standing(a), gravity=(0, 0, 0))
     return _about_mass(tree, T, efforts[:3], efforts[3:6], a[3:6] + cross(v[:3], v[3:6]))
 
@@ -247,10 +255,13 @@ def _afloat(tree: Tree, q: Array, *velocities: Array) -> tuple[Any, ...]:
 
 @lru_cache(maxsize=64)
 def _lifted(tree: Tree) -> Tree:
+    # A rotor at the first joint ties it to the world, so that such a root does not count as free. Symbols may
+    # be a rotor.
     roots = [body for body in tree.bodies if not body.parent]
     if len(roots) == 1 and isinstance(roots[0].joint.group, Free):
         if not any(hasattr(x, "apply") or x != 0 for x in roots[0].joint.armature):
             return tree
+    # The new root has no mass and rests in the world. All bodies move up by one, all places by 7 and 6.
     ground = Body("", 1, 0, np.eye(4), Joint("", Free()), SpatialInertia(), slice(0, 7), slice(0, 6))
     moved = [
         replace(

@@ -67,6 +67,7 @@ def connection_curvature(tree: Tree, q: Array) -> Array:
     locked frame is a function of q; otherwise closed paths of the joints turn the base. Raises ModelError for
     a tree without a floating base, and where Mbb is singular.
     """
+    # Pairs i < j only, because B is antisymmetric. One division by Mbb serves all of them.
     fields = _InternalFields(tree, q)
     n = range(fields.n)
     pairs = [(i, j) for i in n for j in n if i < j]
@@ -136,6 +137,7 @@ def integrability(tree: Tree, states: int = 32, tolerance: float = 1e-9, seed: i
     S = floating_base(tree).joint.S
     for _ in range(states):
         q = tree.group.random(rng)
+        # Schwarz's inequality bounds the ratio of a pair by 1, whatever the units of its two joints.
         fields = _InternalFields(tree, q)
         if not is_numeric(fields.composite.m, fields.composite.Sigma):
             raise ModelError(f"tree {tree.name!r} has symbols; ask lb.equations(tree).integrable")
@@ -177,6 +179,8 @@ class _InternalFields:
             for i, s in body.columns:
                 w = R @ s[:3]
                 self.twists[i - k].append((body.index, (w, R @ s[3:] + cross(p, w))))
+        # A moment of u_i = s_i - m_i and another field needs s_i on what joint i carries, and m_i on
+        # everything: `own` has the first part, `all` the difference, each as (p, K) of `_moment`.
         self.above = {b.index: {a.index for a in tree.ancestors(b.index)} for b in tree.bodies}
         self.own = [[_moment(self.carried[b], *s) for b, s in parts] for parts in self.twists]
         everywhere = [_moment(composite[1], *twist) for twist in self.locked]
@@ -184,7 +188,9 @@ class _InternalFields:
 
     def cross_moment(self, i: int, j: int) -> Array:
         """int u_i x u_j dm (3,)."""
-        (w_i, v_i), (w_j, v_j) = self.locked[i], self.locked[j]
+        # (s_i - m_i) x (s_j - m_j) = s_i x s_j - (s_i - m_i) x m_j - m_i x s_j, and m_i x s_j = -s_j x m_i.
+        w_i, v_i = self.locked[i]
+        w_j, v_j = self.locked[j]
         p, K = self.all[i]
         total = -(cross(p, v_j) + K @ w_j)
         for p, K in self.own[j]:
@@ -204,6 +210,8 @@ class _InternalFields:
 
     def _between(self, i: int, j: int, moment: Callable[[Moments, Pair, Pair], Any]) -> Any:
         """The moment of s_i and s_j on all that both carry."""
+        # Both carry what the outer one of two joints on one path carries; joints of two branches share
+        # nothing.
         total: Any = 0
         for a, s in self.twists[i]:
             for b, t in self.twists[j]:
@@ -224,9 +232,11 @@ def _moment(moments: Moments, w: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _less(parts: list[tuple[Array, Array]], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    p, K = -other[0], -other[1]
+    p = -other[0]
+    K = -other[1]
     for x, Y in parts:
-        p, K = p + x, K + Y
+        p = p + x
+        K = K + Y
     return p, K
 
 
@@ -305,11 +315,13 @@ def locked_frame(tree: Tree, q: Array, start: Array | None = None, tolerance: fl
     (dH/ds) H^-1 = (m(q) q')^ along the geodesic from `start`. It is a function of q, whatever the path, where
     the connection has no curvature (`integrability`), as with one joint. Feurstein, eqs (3.70), (3.76).
     """
+    # H starts at the centre of mass of the start, with the axes of the base.
     group = floating_base(tree).joint.group
     path = _way(tree, q, start)
     home = np.concatenate([group.neutral(), path[0]])
     c = center_of_mass_frame(tree, home, np.zeros(tree.nv)).g
 
+    # (dH/ds) H^-1 = u^ is H^-1 dH/ds = (Ad(H^-1) u)^, as the integrator takes it.
     def velocity(g: Array, u: Array) -> Array:
         return group.Ad(group.inverse(group.element(g))) @ u
 
@@ -372,6 +384,7 @@ def _integrated(
     """Where g^-1 dg/ds = velocity(g, m(q) dq/ds) leads from `start`, leg by leg."""
     group = floating_base(tree).joint.group
     neutral = floating_base(tree).joint.group.neutral()
+    # One integration for each leg: a corner of the path within a step would cost the order of the method.
     g = start
     for leg in _legs(tree, path):
 

@@ -85,6 +85,7 @@ class BlockOperator(NamedTuple):
 
     def out(self, T: Transformation) -> BlockOperator:
         """Ad(T^-1)^T [[P, Q], [R, Z]] Ad(T^-1)."""
+        # First the rotation of the blocks. The shift by p is [1 [p]; 0 1] [P Q; R Z] [1 0; -[p] 1].
         P, Q, R, Z = (T.turn_out(block) for block in self)
         p = skew(T.p)
         P, Q = P + p @ R, Q + p @ Z
@@ -159,7 +160,7 @@ class CoriolisForm:
     by_kinetic_energy  whether all inertias with the same kinetic energy of the tree have the same C, so that
                        the tree's base moments serve
     moving_origin      whether C is the same if the root's origin moves on: C takes fewer operations then
-    boltzmann_hamel    whether C is that of the Boltzmann-Hamel equations, dM/dt - ad_v^T M - (v^T X_i M) / 2,
+    boltzmann_hamel    whether C belongs to the Boltzmann-Hamel equations, dM/dt - ad_v^T M - (v^T X_i M) / 2,
                        which is found from the C of the form "christoffel", whose other fields it has
     """
 
@@ -171,7 +172,8 @@ class CoriolisForm:
     boltzmann_hamel: bool = False
 
     def __post_init__(self) -> None:
-        if self.operator is None:  # once for each form, because functions tell steps of a trace apart
+        # Once for each form: repeats of a trace are told apart by the functions that they get.
+        if self.operator is None:
             object.__setattr__(self, "operator", _by_definition(self.body_matrix))
 
     @property
@@ -320,17 +322,22 @@ def mass_and_coriolis(
         if kind.by_kinetic_energy
         else (tree.base_moments[0], *(b.inertia.moments for b in tree.bodies))
     )
+    # One recursion fills all matrices; sums that no result uses vanish from a trace.
     mass, rate, coriolis, mixed = (JointMatrix(tree.nv) for _ in range(4))
     for block in _pairs(tree, q, v, moments, kind.operator, kind.moving_origin):
         mass.add_symmetric(block.ancestor, block.body, block.mass)
         coriolis.add(block.ancestor, block.body, block.forward)
         mixed.add(block.ancestor, block.body, -block.transposed)
+        # The mirrored block, C_ji = (J ad_V_i S_i + B S_i)^T S_j. A body's own block has no mirror.
         if block.ancestor is not block.body:
             coriolis.add(block.body, block.ancestor, (block.turning + block.transposed).T)
             mixed.add(block.body, block.ancestor, -block.transposed.T)
         if kind.operator_is_rate:
             rate.add_symmetric(block.ancestor, block.body, block.forward + block.turning)
-    M, C = mass.array(), coriolis.array()
+    # dM/dt = C + C^T where the bodies' matrices are skew. Otherwise it is in the same recursion if B is
+    # dJ/dt, or takes one more.
+    M = mass.array()
+    C = coriolis.array()
     if kind.skew_bodies:
         dM = symmetric(tree.nv, lambda i, j: C[i, j] + C[j, i])
     else:
@@ -349,6 +356,7 @@ def christoffel_symbols(tree: Tree, q: Array) -> Array:
 
     As d_i J_j = omega_i x J_j where joint j sits on i, the symbols are omega_i . int J_j x J_k dm.
     """
+    # A table of the entries that are not zero: of nv^3 most belong to joints of different branches.
     symbols: dict[tuple[int, int, int], Any] = {}
     T = transformations(tree, q)
     composite = composites(tree, T)
@@ -410,6 +418,8 @@ class Points(NamedTuple):
 def _next_points(
     T: Transformation, S: Array, rates: tuple[Array, ...], parent: Points, wrench: Any, *given: Any
 ) -> tuple[Points, Any]:
+    # C v_r is bilinear: each product of velocities in Newton-Euler has one factor of the motion, and one of
+    # the reference.
     V, V_r, A_r = (S @ x for x in rates)
     carried = T.into(parent.w_r)
     w = T.into(parent.w) + V[:3]
@@ -463,6 +473,7 @@ def coriolis_transpose_times(tree: Tree, q: Array, v: Array, w: Array | None = N
     same = w is None
     w = v if w is None else w
     T = transformations(tree, q)
+    # For w = v the term k vanishes, int r' x r' dm = 0, and there is one set of twists.
     twists = twists_of(tree, T, v)
     others = twists if same else twists_of(tree, T, w)
     # sums over what the joints of children carry, which are filled inwards
@@ -526,6 +537,8 @@ def _pairs(
     moving_origin  measure velocities against a frame that moves on with the root's origin, without turning:
                    it is inertial, so dM/dt and the connection are the same, and linear velocities are fewer
     """
+    # Outward the twists; inward J and B of all that each joint carries. Then each joint sends its wrenches
+    # down the path to the root, and meets every ancestor once: O(n d).
     T = transformations(tree, q)
     twists = twists_of(tree, T, v, moving_origin)
     inertias = composites(tree, T, moments)
@@ -604,6 +617,7 @@ _cross_moment = repeated(cross_moment)
 
 def _coadjoint_times(tree: Tree, v: Array, M: Array) -> Array:
     """ad_v^T M (nv, nv), with the bracket of the joints' groups."""
+    # Joints of one degree of freedom have no bracket: their rows stay zero.
     rows = [0 * M[k] for k in range(tree.nv)]
     for body in tree.bodies:
         if body.joint.dim > 1:

@@ -141,7 +141,8 @@ def transform_equations(
 
     Where M' = C + C^T, that stays so. Raises ShapeError, and ModelError where T is singular, in floats.
     """
-    T, M = np.asarray(T), np.asarray(M)
+    T = np.asarray(T)
+    M = np.asarray(M)
     if M.ndim != 2 or M.shape[0] != M.shape[1]:
         raise wrong_shape("M", M.shape, "a square matrix, (n, n)")
     for name, A in (("T", T), ("T_rate", T_rate), ("C", C)):
@@ -150,6 +151,7 @@ def transform_equations(
     for F in efforts:
         if np.shape(F) != M.shape[:1]:
             raise wrong_shape("an effort", np.shape(F), f"({len(M)},)")
+    # v = X w and v' = X w' + X_rate w with X_rate = -X T_rate X, hence the second term of C_w.
     X = _inverse(T, "T") if inverse is None else np.asarray(inverse)
     M_w = X.T @ M @ X
     return M_w, X.T @ C @ X - M_w @ T_rate @ X, *(X.T @ F for F in efforts)
@@ -269,6 +271,7 @@ def decoupled_dynamics(
     Cx v_x + Cxy v_y = 0 (3.85) in every form, so that Mx v_x' = F_x - gx: only what acts from outside changes
     the momentum. This is not so for "centroidal".
     """
+    # X = T_x^-1 and Y = T_y^-1.
     M, M_rate, C = mass_and_coriolis(tree, q, v, form)
     base = _Base(tree, q, v, M, M_rate)
     _, X, T_x_rate = _base_map(base, x)
@@ -432,8 +435,8 @@ def generalized_inverse(J: Array, weight: Array = None, tolerance: float = TOLER
         R = np.linalg.inv(np.linalg.cholesky(np.asarray(weight, float)))  # R^T R = W^-1
         Rt = np.swapaxes(R, -1, -2)
         return Rt @ np.linalg.pinv(J @ Rt, rcond=tolerance)
-    # symbols: full rank is assumed, and normal equations, which square the condition number, get a step of
-    # Newton's method that restores the digits
+    # Symbols: full rank is assumed. The normal equations square the condition number; a step of Newton's
+    # method, X + (1 - X J) X, restores the digits.
     J = np.asarray(J)
     r, n = J.shape
     if r > n:
@@ -466,6 +469,7 @@ class _Base:
             return
         rates = base_blocks(tree, mass_matrix_derivative(tree, q, v) if M_rate is None else M_rate)
         self.Mbb_rate, Mbq_rate, _, Mqq_rate = rates
+        # From Mbb m = Mbq: Mbb m' = Mbq' - Mbb' m, with the factors of Mbb that are there.
         moved = Mbq_rate - self.Mbb_rate @ m
         self.m_rate = back_substitute(self.factors, moved)
         self.internal_rate = symmetric(
@@ -482,6 +486,7 @@ class _Base:
 
         dA_cb/dt = A_cb ad(nu_cb),   nu_cb = nu_b - A_cb^-1 nu_c.
         """
+        # Without v only A_cb and its inverse are asked for; structural zeros keep ad(nu_cb) free of cost.
         v = self.v if self.moves else np.zeros(self.tree.nv, int)
         body = self.tree.bodies[0]
         group = body.joint.group
@@ -507,6 +512,7 @@ def _base_map(base: _Base, x: Choice) -> _Map:
     _known(x, BASE_MAPS, "T_x")
     if x == "locked":
         return _Map(np.eye(k, dtype=int), np.eye(k, dtype=int), np.zeros((k, k), int))
+    # "momentum": T_x = A^-T Mbb, so T_x^-1 = Mbb^-1 A^T, and dT_x/dt = A^-T (Mbb' - a^T Mbb), as A' = A a.
     A, A_inverse, a = base.centroidal()
     if x == "centroidal":
         return _Map(A, A_inverse, A @ a)
@@ -533,7 +539,9 @@ def _joint_map(base: _Base, y: Choice) -> _Map:
     U, X = _triangular(base.internal)
     if not base.moves:
         return _Map(U, X)
-    turned = _congruent(base.internal_rate, X)  # U' U^-1, lower triangular, and its transpose
+    # L = U^T U has the rate L' = U'^T U + U^T U', so X^T L' X = W^T + W with W = U' U^-1, lower triangular:
+    # W is the lower half of it, with half of the diagonal.
+    turned = _congruent(base.internal_rate, X)
     return _Map(U, X, (np.tril(turned, -1) + np.diag(0.5 * np.diagonal(turned))) @ U)
 
 
@@ -600,6 +608,7 @@ def _task_jacobian(base: _Base, task: Any) -> tuple[Array, Array]:
         if J.ndim != 2 or J.shape[1] != tree.nv:
             raise wrong_shape("the task's Jacobian", J.shape, f"(r, {tree.nv})")
         return J, _rate_of_graph(tree, task, q, v, "the task's Jacobian") if base.moves else None
+    # A function has its rate from its graph; frames have theirs in closed form.
     frame, rows, representation = _task(task)
     J = frame_jacobian(tree, q, frame, representation)[[*rows]]
     return J, frame_jacobian_rate(tree, q, v, frame, representation)[[*rows]] if base.moves else None
@@ -669,6 +678,7 @@ def _rate_of_graph(tree: Tree, function: Callable[[Array], Array], q: Array, v: 
             f"{name} cannot be differentiated, its function does not run on symbols: {error}. Use NumPy "
             "operators and liebody.scalars, or give a pair of functions T(q), dT/dt(q, v)"
         ) from None
+    # Along the curve q exp(s v) at s = 0: quaternions in q change along the group, not by addition.
     moved = trace(lambda q, v, s: tree.group.integrate(q, s * v), {"q": tree.nq, "v": tree.nv, "s": ()}, "q")
     return jvp(graph, "q")(q, jvp(moved, "s")(q, v, 0.0, 1.0))
 
@@ -697,6 +707,7 @@ def _inverse(T: Array, name: str) -> Array:
 
 def _triangular(A: Array) -> tuple[Array, Array]:
     """U and U^-1, lower triangular, with A = U^T U."""
+    # A = (1 + L)^T D (1 + L) with reciprocals 1/D, so U = sqrt(D) (1 + L).
     L, reciprocals = factor(A)
     roots = [sqrt(1 / x) for x in reciprocals]
     one = np.eye(len(A), dtype=int)
@@ -712,6 +723,8 @@ def _congruent(A: Array, X: Array) -> Array:
 
 def _regular_solve(A: Array, b: Array) -> Array:
     """A^-1 b with A symmetric and positive definite; NaN where it is not."""
+    # A_ii/D_i is one over the part of row i that the rows eliminated before it leave, a squared sine. Where
+    # it is negative or too large, A is singular to round-off; code without branches marks that by NaN.
     L, reciprocals = factor(A)
     shares = [x * A[i, i] for i, x in enumerate(reciprocals)]
     guarded = [where((s > 0) & (s < 1 / PIVOT), x, np.nan) for s, x in zip(shares, reciprocals, strict=True)]

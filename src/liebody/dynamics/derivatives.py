@@ -66,10 +66,14 @@ def inverse_dynamics_derivatives(
     for body in tree.bodies:
         i = body.index
         p = body.parent
-        own = twists[i], rates[i]
-        if body.joint.dim > 1:  # else its twist moves with both bodies
-            own = _carrier(T[i], body.twist, v[body.dofs], twists[i], rates[p])
-        moving.append(_moving_twists(body.twist, *own, twists[i]))
+        # The carrier of a joint is the parent, seen in the body's frame. A joint of one degree of freedom
+        # keeps its twist S in both bodies, ad_S S = 0, so the body itself serves, which is known already.
+        carrier = twists[i], rates[i]
+        if body.joint.dim > 1:
+            carrier = _carrier(T[i], body.twist, v[body.dofs], twists[i], rates[p])
+        moving.append(_moving_twists(body.twist, *carrier, twists[i]))
+    # Inwards: the columns of a joint are wrenches, carried from body to body, which meet the twists of every
+    # ancestor on the way. Both blocks of a pair come from the same wrenches.
     by_q, by_v, M = (JointMatrix(tree.nv) for _ in range(3))
     for body in reversed(tree.bodies):
         i = body.index
@@ -107,6 +111,7 @@ def forward_dynamics_derivatives(
     of a base that moves freely are known.
     Arguments as in `forward_dynamics`; the wrenches stay what they are in the bodies' frames.
     """
+    # M^-1 is symmetric: its lower triangle is not computed from the columns, but taken from the upper one.
     _, by_q, by_v, L, known = forward_equations(tree, q, v, tau, gravity, wrenches, damping)
     inverse = back_substitute(L, np.eye(tree.nv, dtype=int))
     upper = symmetric(tree.nv, lambda i, j: inverse[i, j])
@@ -121,6 +126,7 @@ def acceleration_along(
     The change is a function of the columns of delta, nu and mu, (nv, k): M da = mu - (d tau/dq) delta -
     (d tau/dv) nu, which is less work than products with the derivatives of forward dynamics.
     """
+    # Columns of a free base are known results, not right sides: they act beside the solution.
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
     free = [np.zeros((tree.nv, tree.nv), int).astype(object) for _ in by]
     for A, B, columns in zip(free, by, known, strict=True):
@@ -251,9 +257,12 @@ def _free_columns(
     """
     columns: tuple[dict[int, Array], dict[int, Array]] = {}, {}
     for body in tree.bodies:
+        # Only a base with S = 1, and no rotor or damper that would tie it to the world.
         losses = [*body.armature, *(body.damping if damping else [])]
         if body.parent or not np.array_equal(body.twist, np.eye(6)) or not all(map(is_zero, losses)):
             continue
+        # By rotations of q: R^T g x u, as [seen] u. By positions of q: zero. By v, -[omega] of the linear
+        # part.
         first = body.dofs.start
         seen = transformation(body, q).into(np.asarray(gravity))
         for which, at, block in ((0, 0, skew(seen)), (0, 3, 0 * skew(seen)), (1, 3, -skew(v[body.dofs][:3]))):

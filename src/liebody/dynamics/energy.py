@@ -23,6 +23,7 @@ def kinetic_energy(tree: Tree, q: Array, v: Array) -> Any:
     q  configuration, (nq,)
     v  velocity, left-trivialised, (nv,)
     """
+    # One pass: the sum goes along with the twists, so that long trees need one loop only.
     twists = [(REST, REST)]
     total = 0
     for body in tree.bodies:
@@ -53,6 +54,7 @@ def potential_energy(tree: Tree, q: Array, gravity: Array = FREE_FALL) -> Any:
     q        configuration, (nq,)
     gravity  acceleration of free fall in the world, (3,)  [m/s2]
     """
+    # The last item is the world's: h of all bodies about the origin.
     *_, (_, _, h) = _first_moments(tree, transformations(tree, q))
     return -(np.asarray(gravity) @ h)
 
@@ -73,6 +75,7 @@ def center_of_mass_velocity(tree: Tree, q: Array, v: Array) -> Array:
     """
     T = transformations(tree, q)
     twists = twists_of(tree, T, v)
+    # Inertias as they are, not base moments: these keep the kinetic energy, not the mass.
     p = [REST, *(_linear_momentum(b.inertia.moments, twists[b.index]) for b in tree.bodies)]
     for body in reversed(tree.bodies):
         p[body.parent] = _turned_out(T[body.index], p[body.index], p[body.parent])

@@ -58,6 +58,7 @@ class Factorization:
 
         Its block (i, j) is Ad of the pose of j in i, where j is i or one of its ancestors.
         """
+        # Gamma^n = 0 for n bodies, since every power moves each block by one generation.
         total = term = np.eye(len(self.Gamma), dtype=int)
         for _ in range(len(self.Gamma) // 6 - 1):
             term = term @ self.Gamma
@@ -160,6 +161,7 @@ def factorization(tree: Tree, q: Array, v: Array, V_0: Array | None = None) -> F
             Gamma[i - 1][p - 1] = X
         else:
             P_0[i - 1][0] = X
+        # A follower's column is added to the column of its leader: q' of the leader moves both.
         for k, column in body.columns:
             for row, x in enumerate(column, start=6 * (i - 1)):
                 S[row][k] = S[row][k] + x

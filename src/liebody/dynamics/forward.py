@@ -41,15 +41,50 @@ def forward_dynamics(
     velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
     factors.
     """
+    # Followers tie accelerations of different branches together: a body's articulated inertia would then
+    # depend on joints outside of its subtree, which one inward pass cannot know.
     if tree.has_mimics:
         bias = bias_forces(tree, q, v, gravity, wrenches, damping, base_motion)
         return solve(mass_matrix(tree, q), tau - bias)
-    T: list[Any] = [None]
     world = world_rates(gravity, base_motion)
-    w: list[Any] = [world.w]  # index 0: the world
+    T, c, bodies = _single_bodies(tree, q, v, world.w, wrenches)
+    # Inward: articulated inertias and bias forces. Each joint solves for its own acceleration as a function
+    # of its parent's (`solutions`), and the parent takes over the inertia and the force that remain.
+    solutions: list[Any] = [None] * len(T)
+    for body in reversed(tree.bodies):
+        i = body.index
+        p = body.parent
+        losses = body.damping if damping else np.zeros(body.joint.dim, int)
+        solutions[i], handed = _inward(
+            T[i], body.twist, body.armature, bodies[i], c[i], tau[body.dofs], losses, v[body.dofs], bodies[p]
+        )
+        bodies[p] = handed if p else None
+
+    # Outward: the parent's acceleration is known, so the joint's is. The world's, upwards, stands for weight.
+    rates: list[Any] = [(world.alpha, world.acc)]
+    a = [np.zeros(0, int)]
+    for body in tree.bodies:
+        i = body.index
+        acceleration, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
+        a.append(acceleration)
+        rates.append(moving)
+    return np.concatenate(a)
+
+
+def _single_bodies(
+    tree: Tree, q: Array, v: Array, world: Array, wrenches: Array | None
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """Outward: motions in the parents, bias accelerations, inertias with the wrenches that velocities take.
+
+    world  its angular velocity, (3,)
+
+    Lists with an item for each body; the world's at 0 is None.
+    """
+    T: list[Any] = [None]
+    w: list[Any] = [world]
     c: list[Any] = [None]
-    bodies: list[Any] = [None]  # of each one: its inertia and the wrench that its velocity takes
-    for body in tree.bodies:  # outward: velocities, and the forces and accelerations that they alone cause
+    bodies: list[Any] = [None]
+    for body in tree.bodies:
         i = body.index
         moments = body.inertia.moments
         T.append(transformation(body, q))
@@ -60,25 +95,7 @@ def forward_dynamics(
         w.append(turning)
         c.append(bias)
         bodies.append(Articulated(moments.I, skew(moments.h), moments.m * np.eye(3, dtype=int), *wrench))
-
-    solutions: list[Any] = [None] * len(T)
-    for body in reversed(tree.bodies):  # inward: articulated inertias and bias forces
-        i = body.index
-        p = body.parent
-        losses = body.damping if damping else np.zeros(body.joint.dim, int)
-        solutions[i], handed = _inward(
-            T[i], body.twist, body.armature, bodies[i], c[i], tau[body.dofs], losses, v[body.dofs], bodies[p]
-        )
-        bodies[p] = handed if p else None
-
-    rates: list[Any] = [(world.alpha, world.acc)]
-    a = [np.zeros(0, int)]
-    for body in tree.bodies:  # outward: accelerations
-        i = body.index
-        acceleration, moving = _acceleration(T[i], body.twist, c[i], solutions[i], rates[body.parent])
-        a.append(acceleration)
-        rates.append(moving)
-    return np.concatenate(a)
+    return T, c, bodies
 
 
 class Articulated(NamedTuple):
@@ -99,6 +116,8 @@ def _velocity_terms(
 
     parent  angular velocity of the parent (3,)
     """
+    # The acceleration at zero joint acceleration, less the parts that the accelerations of the parent carry
+    # along, and the wrench of the body alone, (omega x I omega, omega x (omega x h)).
     I = moments.I
     h = moments.h
     V = S @ v
@@ -115,6 +134,7 @@ def _inward(
     v: Array, parent: Articulated | None,
 ) -> tuple[Pair, Articulated | None]:  # fmt: skip
     """D^-1 U^T (k, 6) and D^-1 u (k,) of a joint, and the parent with the body on it (None: the world)."""
+    # U = I_A S, D = S^T U (and rotors): a = D^-1 (u - U^T (acceleration of the carrier + c)).
     A, B, C, n, f = body
     IA = np.block([[A, B], [B.T, C]])
     U = IA @ S
@@ -124,6 +144,8 @@ def _inward(
     drive = back_substitute(factors, tau - damping * v - on_joint(S, n, f))
     if parent is None:
         return (gain, drive), None
+    # The inertia that the parent feels, which is less by the directions that the joint gives way in, and the
+    # wrench when the parent does not accelerate.
     Ia = _minus(selected, IA, U, gain)
     ca, cl = c
     moment = n + Ia[:3, :3] @ ca + Ia[:3, 3:] @ cl + U[:3] @ drive
@@ -158,6 +180,7 @@ def _selected(S: Array, armature: Array) -> list[int]:
 
 def _gain(selected: list[int], U: Array, factors: Any) -> Array:
     """D^-1 U^T (k, 6)."""
+    # Columns that are known to be unit vectors are written as such: round-off would hide their zeros.
     solved = back_substitute(factors, U.T)
     one = np.eye(len(selected), dtype=int)
     columns = [one[selected.index(j)] if j in selected else solved[:, j] for j in range(6)]

@@ -125,7 +125,7 @@ def motions(
 ) -> tuple[list[Any], list[Rates], list[Any]]:
     """Motions in their parents, rates, and wrenches taken less those applied, of the world and all bodies.
 
-    moments  of the bodies; None: those of the tree's base parameters, which take the same efforts. The world
+    moments  of the bodies; None: the tree's base moments, which take the same efforts. The world
              has neither motion nor wrench
     """
     T: list[Any] = [None]
@@ -134,7 +134,8 @@ def motions(
     moments = tree.base_moments[1:] if moments is None else moments
     for body in tree.bodies:  # parents come before children
         i = body.index
-        T.append(transformation(body, q))  # here, where it is used: values that live for long cost loads
+        # Here, where it is used, and not for all bodies before: values that live for long cost loads.
+        T.append(transformation(body, q))
         applied = np.zeros(6, int) if wrenches is None else wrenches[i - 1]
         moving, wrench = _outward(
             T[i], body.twist, moments[i - 1], v[body.dofs], a[body.dofs], rates[body.parent], applied
@@ -150,11 +151,15 @@ def _outward(
 ) -> tuple[Rates, Pair]:
     """Rates of a body from its parent's, and the wrench that its motion takes, less what is applied."""
     m, h, Sigma = moments
-    V, A = S @ v, S @ a
+    V = S @ v
+    A = S @ a
+    # The joint's own motion is seen from axes that turn with the parent: omega x V_w, and Coriolis' term
+    # 2 omega_parent x V_v + V_w x V_v = (carried + omega) x V_v.
     carried = T.into(parent.w)
     w = carried + V[:3]
     alpha = T.into(parent.alpha) + A[:3] + cross(w, V[:3])
     acc = T.into(parent.acc + parent.U @ T.p) + A[3:] + cross(carried + w, V[3:])
+    # f = int (acc + U r) dm, and n = int r x (acc + U r) dm = h x acc + vec(U Sigma).
     U = rate_of_turning(w, alpha)
     f = m * acc + U @ h
     n = vector_of_skew_part(U @ Sigma) + cross(h, acc)
@@ -167,6 +172,7 @@ def joint_efforts(tree: Tree, T: list[Any], F: list[Any], a: Array, v: Array, da
     T        motion of each body in its parent, from 1 on
     damping  whether to add the joints' damping, D v
     """
+    # Inwards: F[i] has the wrenches of all children when its joint is read. The world's share is not needed.
     tau = JointVector(tree.nv)
     for body in reversed(tree.bodies):
         i = body.index

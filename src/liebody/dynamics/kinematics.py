@@ -38,6 +38,8 @@ def frame_pose(tree: Tree, q: Array, frame: str | Frame) -> Array:
 
     frame  a Frame, or the name of a frame or body
     """
+    # Inwards from the frame: only bodies on its path are needed, and the frame's constant placement comes
+    # first, where its zeros save most.
     frame = _frame(tree, frame)
     pose = SE3.parts(np.asarray(frame.placement))
     for body in tree.ancestors(frame.body):
@@ -77,14 +79,17 @@ def frame_acceleration(
     a  acceleration, dv/dt, (nv,); other arguments as in `frame_jacobian`
 
     The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
-    getFrameClassicalAcceleration), and that of the twist in "body" and "world".
+    getFrameClassicalAcceleration), and the rate of the twist in "body" and "world".
     """
+    # The world rests, without gravity: kinematics alone.
     frame = _frame(tree, frame)
     rates: Pair = REST, REST
     twists = _along(tree, q, v, frame)
     for body, twist in zip(reversed(tree.ancestors(frame.body)), twists, strict=False):
         rates = next_rate(transformation(body, q), body.twist, v[body.dofs], a[body.dofs], twist, rates)
     alpha, acc = _into(*SE3.parts(frame.placement), rates)
+    # The rate of (omega, v) in body axes becomes the acceleration of a point by omega x v. "world" has no
+    # such term: there d/dt (Ad(T) V) = Ad(T) dV/dt, because ad_V V = 0.
     if representation == "mixed":
         w, u = twists[-1]
         acc = acc + cross(w, u)
@@ -115,6 +120,7 @@ def frame_jacobian_rate(
     halves.
     """
     frame = _frame(tree, frame)
+    # `_columns` goes inwards, twists come from an outward pass: `path` finds them by the body's number.
     twists = _along(tree, q, v, frame)
     path = dict(zip((b.index for b in reversed(tree.ancestors(frame.body))), twists, strict=False))
     rates: list[tuple[int, Pair]] = []
@@ -165,13 +171,14 @@ def _along(tree: Tree, q: Array, v: Array, frame: Frame) -> list[Pair]:
 
 def _columns(tree: Tree, q: Array, frame: Frame) -> list[tuple[Body, Pair, list[tuple[int, Pair]]]]:
     """Each body on the way, the frame's pose in it, and its columns of the body Jacobian by their numbers."""
+    # One inward pass: the frame's pose in each body, and the joint's twist moved into the frame by it.
     pose = SE3.parts(np.asarray(frame.placement))
-    found = []
+    path = []
     for body in tree.ancestors(frame.body):
         columns = [(k, _into(*pose, (S[:3], S[3:]))) for k, S in body.columns]
-        found.append((body, pose, columns))
+        path.append((body, pose, columns))
         pose = _pose_out(transformation(body, q), *pose)
-    return found
+    return path
 
 
 def _representation(tree: Tree, q: Array, frame: Frame, representation: str) -> Callable[[Pair], Array]:

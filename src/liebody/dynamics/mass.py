@@ -34,12 +34,15 @@ def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
         raise ModelError(f"layout is {layout!r}, expected one of {', '.join(map(repr, LAYOUTS))}")
     M = JointMatrix(tree.nv)
     T = transformations(tree, q)
+    # Inwards: children come after their parents, so a body's composite inertia is complete when its turn
+    # comes. Base moments do: M is the same for all inertias with the same kinetic energy.
     composite = list(tree.base_moments)
     for body in reversed(tree.bodies):
         i = body.index
         p = body.parent
         wrenches, block = _own_block(composite[i], body.twist, body.armature)
         M.add_symmetric(body, body, block)
+        # Only joints on the way to the root: for joints of different branches M has zeros.
         for below, ancestor in pairwise(tree.ancestors(i)):
             wrenches, block = _next_block(T[below.index], wrenches, ancestor.twist)
             M.add_symmetric(ancestor, body, block)
@@ -47,6 +50,7 @@ def mass_matrix(tree: Tree, q: Array, layout: str = "full") -> Array:
             composite[p] = added(T[i], composite[p], composite[i])
     if layout == "full":
         return M.array()
+    # Rows and columns of the lower triangle, swapped: the upper one, column by column.
     places = mass_matrix_pattern(tree) if layout == "nonzeros" else np.tril_indices(tree.nv)[::-1]
     return np.array([M.entries[i][j] for i, j in zip(*(x.tolist() for x in places), strict=True)])
 

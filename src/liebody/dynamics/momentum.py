@@ -159,6 +159,7 @@ def locked_velocity(tree: Tree, q: Array, v: Array) -> Array:
     Arguments as in `base_momentum`. The kinetic energy is (nu_loc^T Mbb nu_loc + q'^T (Mqq - Mbq^T Mbb^-1
     Mbq) q') / 2. Feurstein, eq. (3.66). Raises ModelError where Mbb is singular.
     """
+    # Mbq q' is the momentum at the base while the base rests: one pass, without the matrix Mbq.
     base = floating_base(tree)
     T = transformations(tree, q)
     n, f = momentum_at_base(tree, T, np.concatenate([np.zeros(base.joint.dim, int), v[base.dofs.stop :]]))
@@ -266,6 +267,7 @@ def center_of_mass_frame(tree: Tree, q: Array, v: Array, moving: str = "aligned"
     R, p = SE3.parts(base.placement)
     translations = [k for k, S in enumerate(base.joint.S.T) if not np.any(S[:3])]
 
+    # A vector of the inertial axes by the translations of the base's group, where it has some along it.
     def coordinates(x: Array) -> Array:
         x = R.T @ x
         return np.array([base.joint.S[3:, k] @ x if k in translations else 0 for k in range(group.dim)])
@@ -335,6 +337,7 @@ def divided(tree: Tree, composite: Moments, momenta: list[Pair]) -> Array:
     _check_locked(tree, base, composite)
     if not momenta:
         return np.zeros((base.joint.dim, 0))
+    # Fewer degrees of freedom: a small symmetric system. A free base needs a 3 x 3 system only, about c.
     if not isinstance(base.joint.group, Free):
         h = np.stack([on_joint(base.joint.S, n, f) for n, f in momenta], axis=1)
         return solve(_locked_inertia(base, composite), h)
@@ -358,6 +361,8 @@ def _check_locked(tree: Tree, base: Body, composite: Moments) -> None:
     known = composite if is_numeric(*composite) else _somewhere(tree)
     if not is_numeric(*known):
         return
+    # Scaled to a unit diagonal, so that the ratio of eigenvalues has no units: turns and shifts of a small or
+    # a large robot count alike.
     M = _locked_inertia(base, known).astype(float)
     sizes = np.sqrt(np.where(np.diag(M) > 0, np.diag(M), 1.0))
     least, directions = np.linalg.eigh(M / np.outer(sizes, sizes))

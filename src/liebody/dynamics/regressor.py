@@ -73,6 +73,8 @@ def passive_regressor(
 
     Raises ModelError for another form.
     """
+    # Outward: the columns of a body's Jacobian are the parent's, moved into the body, and those of its
+    # joint. The rows of Y for the body are then J^T of the wrenches of its ten parameters.
     T = transformations(tree, q)
     Jacobians = [np.zeros((6, tree.nv), int)]  # of the world and the bodies, in their own axes
     blocks = [np.zeros((tree.nv, 0))]
@@ -199,7 +201,7 @@ def base_parameters(
 
     A column of a body depends on those before it if it does in the rows of the body's own joint: what these
     do not tell moves with the parent's parameters, whatever the joint does, and is added to them; O(n). With
-    followers, whose rows are those of their leaders too, all rows are looked at.
+    followers, which share rows with their leaders, all rows are used.
 
     Gautier (1991), "Numerical calculation of the base inertial parameters of robots"; Wensing, Niemeyer,
     Slotine (2024), "A geometric characterization of observability in inertial parameter identification".
@@ -273,14 +275,16 @@ def _moved_parameters(pose: Array) -> Array:
 
 def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
     """The columns of Y that do not depend on those before them, (r,), and K (r, n): Y = Y[:, columns] K."""
+    # Columns of unit length, so that units of parameters do not matter; those that are zero are dependent.
     scale = np.linalg.norm(Y, axis=0)
     scale = np.where(scale > tolerance * scale.max(initial=0), scale, np.inf)
     unit: Array = np.linalg.qr(Y / scale, mode="r")  # the same lengths and angles in fewer rows
     basis = np.zeros((len(unit), 0))
     kept = []
     for k, column in enumerate(unit.T):
+        # Gram-Schmidt, repeated once: that makes the rest orthogonal to round-off.
         rest = column - basis @ (basis.T @ column)
-        rest = rest - basis @ (basis.T @ rest)  # twice is enough
+        rest = rest - basis @ (basis.T @ rest)
         if (size := np.linalg.norm(rest)) > tolerance:
             basis = np.column_stack([basis, rest / size])
             kept.append(k)
@@ -300,7 +304,9 @@ def _wrenches(
     kind = coriolis_form(form, "of a regressor", of_bodies=True)
     if kind.operator_is_flux:
         return reference_wrenches(tree, T, (v, v_r, a_r), gravity, _columns_of_points)[1:]
-    V, V_r = twists_of(tree, T, v), twists_of(tree, T, v_r)
+    V = twists_of(tree, T, v)
+    V_r = twists_of(tree, T, v_r)
+    # The world's acceleration, upwards, stands for the weight.
     A_r: list[Pair] = [(REST, np.negative(gravity))]
     for body in tree.bodies:
         i = body.index

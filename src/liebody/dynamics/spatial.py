@@ -70,6 +70,8 @@ class Transformation(NamedTuple):
         p = self.p
         for R in reversed(self.turns):
             Sigma = _turn_symmetric(R, Sigma)
+        # Sigma about the parent: Sigma + h p^T + p h^T + m p p^T. With g = h + m p/2 that is Sigma + g p^T +
+        # p g^T, which saves the products with m.
         g = h + (0.5 * m) * p
         shifted = symmetric(
             3, lambda i, j: Sigma[i, j] + (2 * p[i] * g[i] if i == j else p[i] * g[j] + g[i] * p[j])
@@ -81,6 +83,7 @@ class Transformation(NamedTuple):
 
         After the rotation:  B' = B + [p] C,  A' = A - B' [p] - (B [p])^T.
         """
+        # First the rotation of all three blocks, then the shift by p.
         B = self.turn_out(B)
         for R in reversed(self.turns):
             A, C = _turn_symmetric(R, A), _turn_symmetric(R, C)
@@ -97,7 +100,8 @@ def transformation(body: Body, q: Array) -> Transformation:
     x = body.joint_coordinates(q)
     if is_numeric(group.S):
         return _transformation(body.placement, group, x)
-    return _moved(body.placement, group.pose(x))  # its symbols may not stand within a step
+    # A twist with symbols belongs to the graph that is being traced: a repeat cannot have it inside.
+    return _moved(body.placement, group.pose(x))
 
 
 @repeated
@@ -106,6 +110,8 @@ def _transformation(placement: Array, group: MotionSubgroup, q: Array) -> Transf
 
 
 def _moved(placement: Array, joint: Array) -> Transformation:
+    # Two turns about coordinate axes take 4 + 4 products on a vector, their product matrix 9. A general
+    # rotation takes 9 by itself, so then one matrix is better.
     turns = [placement[:3, :3], joint[:3, :3]]
     if any(_axis(R) is None for R in turns):
         turns = [turns[0] @ turns[1]]
@@ -195,9 +201,11 @@ def _turn(R: Array, B: Array) -> Array:
     About a coordinate axis, the plane's block [x y; y' z] turns by (a, b) = (cos, -sin) with 11 operations:
     with t = a (y + y') - b (x - z) it becomes [x + b t, a t - y'; a t - y, z - b t].
     """
+    # A general R, or one with six zeros, which only permutes axes and needs no arithmetic.
     axis = _axis(R)
     if axis is None or sum(_known(x, 0) for x in R.flat) == 6:
         return (R @ B) @ R.T
+    # R maps the axis k to the axis i; (l, m) and (r, s) are the planes normal to these two.
     i, k = axis
     e = R[axis]
     r, s = (j for j in range(3) if j != i)
@@ -210,6 +218,7 @@ def _turn(R: Array, B: Array) -> Array:
     t = a * (y + y_) - b * (x - z)
     column = R @ B[:, k]
     row = R @ B[k, :]
+    # Beside the plane's block and the entry of the axis, rows and columns that turn like vectors.
     turned = {
         (r, r): x + b * t,
         (s, s): z - b * t,
@@ -232,6 +241,8 @@ def _turn_symmetric(R: Array, A: Array) -> Array:
     if _axis(R) is not None:
         turned = _turn(R, A)
         return symmetric(3, lambda i, j: turned[i, j])
+    # `rest` has a zero at (2, 2). Of its turned matrix five entries are products; the sixth follows from the
+    # trace.
     rest = symmetric(3, lambda i, j: A[i, j] - A[2, 2] if i == j else A[i, j])
     rows = R[:2] @ rest
     xx, yy, xy = rows[0] @ R[0], rows[1] @ R[1], rows[0] @ R[1]

@@ -112,17 +112,22 @@ def along_group(
     return AlongGroup(trace(moved, {**shapes, "along": size}, name), blocks)
 
 
-def tangents(group: LieGroup) -> Function:
-    """E(q, u) (nq, dim), d(q exp u)/du, to be taken at u = 0: no series of exp is differentiated beyond."""
-    return jacobian(trace(group.integrate, {"q": group.nq, "u": group.dim}, "moved"), "u")
+def coordinate_tangents(group: LieGroup) -> Derivative:
+    """q -> E(q) = d(q exp u)/du at u = 0, (nq, dim), on floats or symbols: E(q) u is dq/dt for a velocity u.
+
+    By the chain rule df(q exp u)/du = df/dq E(q) for every f, which differentiates no series of exp.
+    """
+    return along_group(lambda q: q, {"q": group.nq}, {"q": group}).jacobian()
 
 
 def gradient(U: Callable[[Array], Any], group: LieGroup) -> Callable[[Array], Array]:
-    """q -> dU(q exp u)/du at u = 0, (dim,), on floats or symbols: U's graph, derived along the group.
+    """q -> dU(q exp u)/du at u = 0, (dim,), on floats or symbols.
 
     U  takes coordinates q (nq,) of the group; made of NumPy operators and `liebody.scalars`
+
+    By the chain rule, with one reverse sweep for dU/dq. `along_group(U, ...)` has the same Jacobian up to
+    round-off; take that for vectors U, for one of several inputs, and for second derivatives.
     """
     plain = jacobian(trace(U, {"q": group.nq}, "U"), "q", "reverse")
-    along = tangents(group)
-    still = np.zeros(group.dim)
-    return lambda q: plain(q) @ along(q, still)
+    tangents = coordinate_tangents(group)
+    return lambda q: plain(q) @ tangents(q)

@@ -31,6 +31,7 @@ TAKEN = {  # by methods of groups: elements g (n, n), algebra vectors u (dim,), 
 
 def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
     """The method of `TAKEN` of this name, whose arguments are made arrays and must have its shapes."""
+    # Names of the arguments as the method calls them, for messages; methods with *arguments have the letters.
     letters = TAKEN[word]
     names = list(inspect.signature(method).parameters)[1:]
     if len(names) < len(letters):
@@ -38,6 +39,8 @@ def _checked(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
     letter_of = dict(zip(names, letters, strict=True))
 
     def array(group: LieGroup, letter: str, name: str, x: Any) -> Any:
+        # Arrays of floats, complex numbers, wide integers or symbols pass at the cost of one comparison.
+        # Everything else, such as lists, is converted and checked.
         shape = group._shapes[letter]
         if type(x) is np.ndarray and x.shape == shape and x.dtype.kind in "fOic" and x.itemsize >= 8:
             return x
@@ -140,6 +143,7 @@ class LieGroup:
     @cached_property
     def _vee_matrix(self) -> np.ndarray:
         """Left inverse of hat on flattened matrices, (dim, n^2)."""
+        # Round-off of the pseudoinverse is removed, or it would stand in traced code as if it were an entry.
         columns = self.basis.reshape(self.dim, -1).T
         inverse = np.linalg.pinv(columns)
         return np.where(np.abs(inverse) < 1e-15, 0.0, inverse)
@@ -154,6 +158,7 @@ class LieGroup:
         By the series of (exp(U) - 1)/U at U/2^8 and doubling of that function, which keeps what is small
         accurate; to round-off for |U| up to about 100.
         """
+        # exp(U) = 1 + U F(U) with F(U) = (exp(U) - 1)/U: small U keep all digits, which squaring would lose.
         U = self.hat(u)
         return np.eye(self.n) + U @ _exponential_quotient(U)
 
@@ -175,8 +180,9 @@ class LieGroup:
         root = g
         for _ in range(3):
             root = _square_root(root)
+        # log(root) = 2 artanh(Z) = 2 (Z + Z^3/3 + Z^5/5 + ...)
         one = np.eye(self.n)
-        Z = (root - one) @ inverse(root + one)  # log(root) = 2 artanh(Z)
+        Z = (root - one) @ inverse(root + one)
         Z2 = Z @ Z
         term = Z
         total = Z
@@ -204,6 +210,7 @@ class LieGroup:
 
     def Ad(self, g: GroupElement) -> Array:
         """Adjoint (dim, dim):  hat(Ad(g) u) = g hat(u) g^-1."""
+        # Column i is the image of the basis vector i; likewise in `ad` and `coad`.
         h = self.inverse(g)
         return _columns(self.dim, [self.vee(g @ E @ h) for E in self.basis])
 
@@ -321,6 +328,7 @@ for _name in TAKEN.keys() & vars(LieGroup).keys():
 
 @lru_cache
 def _coordinate_rate(group: LieGroup) -> Function:
+    # A derivative by s at s = 0, where the series of exp are constants: what is left is linear in v.
     def moved(s: Any, q: Coordinates, v: Array) -> Coordinates:
         return group.integrate(q, s * v)
 
@@ -353,6 +361,8 @@ ON_AXIS = 1e-7  # of an eigenvalue: an imaginary part that counts as none, as a 
 
 def _without_logarithm(g: np.ndarray) -> str:
     """Why the real matrix g has no principal logarithm; empty if it has one."""
+    # Without negative eigenvalues there is the principal logarithm. An odd number of equal ones excludes any
+    # real logarithm.
     values = np.linalg.eigvals(g)
     sizes = np.abs(values)
     if len(g) and not sizes.min() > np.finfo(float).eps * sizes.max():
@@ -380,6 +390,8 @@ def _refusal(group: LieGroup, g: GroupElement, reason: str) -> str:
 
 def _square_root(A: Array, steps: int = 9) -> Array:
     """Principal square root, by the iteration of Denman and Beavers (1976), eq. (2.29) in Higham (1986)."""
+    # Y tends to A^(1/2), Z to A^(-1/2), quadratically. A fixed number of steps, since traced code has no loop
+    # that ends by a condition.
     Y = A
     Z = np.eye(len(A))
     for _ in range(steps):

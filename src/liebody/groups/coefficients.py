@@ -44,6 +44,8 @@ _C5 = _stumpff(5, 9)
 
 def _away_from_zero(x: Array) -> Array:
     """x where the closed forms are selected, a harmless number where they are not."""
+    # `where` evaluates and differentiates both of its branches: a division by zero in the branch that is not
+    # selected would still make the derivative NaN.
     return where(x < SWITCH, SWITCH, x)
 
 
@@ -60,6 +62,7 @@ def half_sinc(x: Array) -> Array:
 
 def a(x: Array) -> Array:
     """sin(theta)/theta, accurate near pi too."""
+    # By half angles, so that a, b and unit quaternions share one sine and one cosine.
     return 2 * half_cos(x) * half_sinc(x)
 
 
@@ -117,6 +120,8 @@ _POLE = 4 * pi**2
 
 def _g1(x: Array) -> Array:
     """(g - 1/12)/x = 2 sum over k of 1/((2 pi k)^2 ((2 pi k)^2 - x)), of which two poles are kept as such."""
+    # The poles at 2 pi and 4 pi as fractions, put over one denominator; the sum of all others as a series in
+    # x, which converges up to (6 pi)^2.
     near_poles = (8.5 - (2.5 / _POLE) * x) / ((_POLE - x) * (4 * _POLE - x))
     return near_poles + _polynomial(_FAR_POLES, x)
 
@@ -134,6 +139,7 @@ def dg(x: Array) -> Array:
     return g(x) ** 2 - 3 * _g1(x)
 
 
+# 2 asin(n)/n in powers of n^2: near the identity |v| = sin(theta/2) is small, and atan2(n, w)/n would be 0/0.
 _ARCSINE = [2 * factorial(2 * k) / (4**k * factorial(k) ** 2 * (2 * k + 1)) for k in range(9)]
 
 

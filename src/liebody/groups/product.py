@@ -39,12 +39,14 @@ def _by_factors(
 
     def method(self: Product, *arrays: Array) -> Array:
         parts = [part(self, x) for part, x in zip(given, arrays, strict=True)]
-        of = [
+        # Operations of real factors are sums, and a product marks its own factors: neither is worth a repeat.
+        calls = [
             _of_one if steps and not isinstance(f, (Product, RealGroup)) else _plainly for f in self.factors
         ]
-        return join([one(f, operation, *x) for one, f, *x in zip(of, self.factors, *parts, strict=True)])
+        return join([call(f, operation, *x) for call, f, *x in zip(calls, self.factors, *parts, strict=True)])
 
-    method.__name__, method.__doc__ = operation, getattr(LieGroup, operation).__doc__
+    method.__name__ = operation
+    method.__doc__ = getattr(LieGroup, operation).__doc__
     return method
 
 

@@ -74,6 +74,7 @@ class SE2Group(LieGroup):
 
     def dexp_inverse_times(self, u: Array, w: Array) -> Array:
         o, x, y = u
+        # ad_u w and ad_u^2 w: their first components are zero.
         once = np.array([0, y * w[0] - o * w[2], o * w[1] - x * w[0]])
         twice = np.array([0, -o * once[2], o * once[1]])
         return np.asarray(w) - 0.5 * once + coefficients.g(o * o) * twice
@@ -86,6 +87,7 @@ class SE2Group(LieGroup):
         return np.concatenate([np.reshape(self._angle(g), 1), g[:2, 2]])
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
+        # An arc of angle w with the tangent v at its start has the chord 2 sin(w/2)/w v, turned by w/2.
         angle, x, y = q
         w, vx, vy = u
         chord = 2 * coefficients.half_sinc(w * w)

@@ -66,6 +66,7 @@ class SE3Group(LieGroup):
         return self.motion(SO3.exp(u[:3]), _dexp_times(u[:3], u[3:]))
 
     def log(self, T: GroupElement) -> Array:
+        # p = dexp(omega) v, solved for v.
         R, p = self.parts(T)
         omega = SO3.log(R)
         return np.concatenate([omega, SO3.dexp_inverse_times(omega, p)])
@@ -123,8 +124,11 @@ class SE3Group(LieGroup):
 
     def dexp_inverse_times(self, u: Array, w: Array) -> Array:
         """w - ad w/2 + g ad^2 w + (0, (omega . v) dg W^2 w_omega), in five cross products."""
-        u, w = np.asarray(u), np.asarray(w)
-        omega, v = u[:3], u[3:]
+        # ad_u w = (omega x w_omega, omega x w_v + v x w_omega), applied twice; no matrix is formed.
+        u = np.asarray(u)
+        w = np.asarray(w)
+        omega = u[:3]
+        v = u[3:]
         x = omega @ omega
         g = coefficients.g(x)
         upper = cross(omega, w[:3])
@@ -146,14 +150,18 @@ class SE3Group(LieGroup):
         return np.concatenate([SO3.coordinates(R), p])
 
     def integrate(self, q: Coordinates, u: Array) -> Coordinates:
-        q, u = np.asarray(q), np.asarray(u)
+        # In quaternions throughout: no rotation matrix is formed and taken apart again.
+        q = np.asarray(q)
+        u = np.asarray(u)
         Q = q[:4]
         omega = u[:3]
         moved = q[4:] + quaternion_rotate(Q, _dexp_times(omega, u[3:]))
         return np.concatenate([quaternion_product(Q, quaternion_exp(omega)), moved])
 
     def difference(self, q0: Coordinates, q1: Coordinates) -> Array:
-        q0, q1 = np.asarray(q0), np.asarray(q1)
+        # g0^-1 g1 = (R0^-1 R1, R0^-1 (p1 - p0)), and its logarithm.
+        q0 = np.asarray(q0)
+        q1 = np.asarray(q1)
         back = quaternion_conjugate(q0[:4])
         omega = quaternion_log(quaternion_product(back, q1[:4]))
         p = quaternion_rotate(back, q1[4:] - q0[4:])

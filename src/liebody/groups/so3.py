@@ -50,7 +50,8 @@ def quaternion_log(q: Coordinates) -> Array:
 
     Continuous but for rotations by pi, where w = 0 and the sign follows (x, y, z).
     """
-    w, v = q[0], q[1:]
+    w = q[0]
+    v = q[1:]
     # q and -q are one rotation: the one with w >= 0 has the angle up to pi
     factor = coefficients.quaternion_angle(absolute(w), v @ v)
     return where(w < 0, -factor, factor) * v
@@ -84,6 +85,7 @@ def _quaternion(R: Array) -> Array:
         better = diagonal > largest
         column = where(better, np.array(candidate), column)
         largest = where(better, diagonal, largest)
+    # The column is 4 q_i q with 4 q_i^2 = `largest`, so q = column/(2 sqrt(largest)), up to the sign of q_i.
     return where(column[0] < 0, -0.5, 0.5) / sqrt(largest) * column
 
 
@@ -172,6 +174,7 @@ class SO3Group(LieGroup):
         return q / sqrt(q @ q)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        # Normal numbers have no preferred direction, so their directions are uniform over the sphere.
         q = rng.standard_normal((*shape, 4))
         return q / np.linalg.norm(q, axis=-1, keepdims=True)
 

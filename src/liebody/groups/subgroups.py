@@ -64,6 +64,7 @@ class MotionSubgroup(LieGroup):
         raise NotImplementedError(f"{type(self).__name__} must define pose(q)")
 
     def _set_twists(self, columns: list[np.ndarray]) -> None:
+        # + 0.0 turns -0.0 into 0.0, which names and digests of joints would tell apart.
         self.S = np.stack(columns, axis=1) + 0.0 if columns else np.zeros((6, 0))
         self.S.setflags(write=False)
 
@@ -100,6 +101,7 @@ class _Turning(MotionSubgroup):
         self._set_twists([turn, *map(_along, slides)])
 
     def pose(self, q: Coordinates) -> GroupElement:
+        # Shifts and the climb are along axes of the fixed frame, which do not turn.
         rotation, shift = _rotation_about(self.axis, self.point, q[0])
         for x, direction in zip(q[1:], self._slides, strict=True):
             shift = shift + direction * x
@@ -273,6 +275,7 @@ def _rotation_about(axis: np.ndarray, point: np.ndarray, angle: Array) -> tuple[
 
 def _normal_directions(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """e1, e2 with e1 x e2 = axis, exact for coordinate axes."""
+    # Gram-Schmidt on a coordinate axis that is far from the normal, so that nothing cancels.
     e = np.eye(3)[(np.argmax(np.abs(axis)) + 1) % 3]
     e1 = e - axis * (axis @ e)
     e1 = e1 / np.sqrt(e1 @ e1) + 0.0
@@ -310,7 +313,8 @@ def unit_vector(value: Any, what: str) -> np.ndarray:
         raise ModelError(
             f"{what} {value!r} has no direction; give a vector that is not zero, such as (0, 0, 1)"
         )
-    vector = np.ldexp(vector, -np.frexp(np.abs(vector).max())[1])  # exact; now its square cannot overflow
+    # Scaled by a power of two, which is exact, so that the square neither overflows nor underflows.
+    vector = np.ldexp(vector, -np.frexp(np.abs(vector).max())[1])
     vector = vector / np.sqrt(vector @ vector) + 0.0
     vector.setflags(write=False)
     return vector

@@ -67,7 +67,8 @@ class AdjointGroup(LieGroup):
         scale = max(1.0, np.abs(c).max(initial=0.0))
         if np.abs(c + c.transpose(0, 2, 1)).max(initial=0.0) > 1e-12 * scale:
             raise ModelError(f"structure constants of {name} must be antisymmetric: c[k, i, j] = -c[k, j, i]")
-        twice = np.einsum("lim,mjk->lijk", c, c)  # [e_i, [e_j, e_k]]
+        # Jacobi's identity: [e_i, [e_j, e_k]] and its cyclic permutations sum up to zero.
+        twice = np.einsum("lim,mjk->lijk", c, c)
         cyclic = twice + twice.transpose(0, 3, 1, 2) + twice.transpose(0, 2, 3, 1)
         if np.abs(cyclic).max(initial=0.0) > 1e-12 * scale**2:
             raise ModelError(

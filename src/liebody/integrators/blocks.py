@@ -36,6 +36,7 @@ Entries = list[tuple[int, int, Any]]
 
 def multiply(A: Blocks, x: Array, rows: int, transposed: bool = False) -> Array:
     """A x, or A^T x, (rows, ...) of a matrix by its blocks, and a vector or a matrix x."""
+    # Integer zeros: in a trace a row without a block stays zero, and costs no addition.
     sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
     for *place, a in A:
         i, j = place[::-1] if transposed else place
@@ -71,6 +72,7 @@ def constant_inertia(M: Any, dim: int, group: str) -> tuple[Blocks, Blocks]:
 
     Errors: ShapeError where M has another size, or is not symmetric positive definite.
     """
+    # A dense M is parted into blocks first, so that its inverse has no more entries than it needs.
     if isinstance(M, list):
         parts = [(np.arange(i, i + len(block)), np.array(block, float)) for i, _, block in M]
         rows = sum(len(part) for part, _ in parts)
@@ -135,6 +137,8 @@ def solve_bordered(
     if shifts is None:
         x = solve_sparse(n + m, places, values, np.concatenate([force, rate]))
         return x[:n], x[n:]
+    # Solve J a - eps D x = rate - eps D (last x): where x no longer changes, J a = rate. From x = 0, no
+    # correction has a component without effect, hence the least norm.
     places += [(i, i) for i in range(n, n + m)]
     values += (-shifts).tolist()
     x = np.zeros(n + m)
@@ -148,6 +152,7 @@ def independent(J: Entries, rows: int, columns: int) -> bool:
 
     The diagonal eps gives pivots to the directions in which no row acts.
     """
+    # Elimination of the first rows leaves -J J^T/eps: dependent rows give a pivot of round-off.
     size = columns + rows
     largest = max((abs(x) for _, _, x in J), default=1.0)
     places, values = _bordered([(i, i, BORDER * largest) for i in range(columns)], J, columns)
@@ -170,6 +175,8 @@ def _bordered(A: Entries, J: Entries, columns: int) -> tuple[list[tuple[int, int
 
 def least_norm(A: Array, rate: Array) -> Array:
     """x of A x = rate for a singular A, of least norm in the metric of its diagonal; can be traced."""
+    # Iterative refinement with the factors of the shifted matrix, which is regular: a fixed number of
+    # corrections, because traced code has no loop that ends by a condition.
     factors = factor(A + np.diag(shifts_of(np.diagonal(A))))
     x = back_substitute(factors, rate)
     for _ in range(REFINEMENTS - 1):

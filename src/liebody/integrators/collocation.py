@@ -48,22 +48,28 @@ from .rkmk import NotConverged, Step, VectorField, vector_components
 from .tableaux import nonzero
 
 EPSILON = float(np.finfo(float).eps)
-MOST_CORRECTIONS = 10  # of a step in Python, with one Jacobian
-SMALL_PART = 0.03  # of the tolerances of a step, to which its equations are solved there
-LOOSE = 1e-8  # relative corrections that may end it where they no longer shrink
+# Newton's method of a step in Python (`Collocation.advance`):
+MOST_CORRECTIONS = 10  # with one Jacobian
+SMALL_PART = 0.03  # the equations are solved to this part of the tolerances of a step
+LOOSE = 1e-8  # relative correction at which the search may end although corrections no longer shrink
 
 
 class Collocation(MechanicalMethod):
-    """A collocation method, by its tableau; `Gauss` and `RadauIIA` choose from those that there are."""
+    """A collocation method, by its tableau; `Gauss` and `RadauIIA` choose a published one."""
 
     estimates_errors = True
 
     def __init__(self, tableau: ImplicitTableau) -> None:
         if not tableau.collocation:
             raise IntegrationError(f"{tableau!r} is not said to be a collocation method: collocation=True")
-        self.tableau, self.name, self.order = tableau, tableau.name, tableau.order
+        self.tableau = tableau
+        self.name = tableau.name
+        self.order = tableau.order
         self.W = np.linalg.inv(tableau.A)
+        # The result is Psi = h b^T k = b^T W Psi_i. Of Radau methods it is the last stage: the exact unit
+        # vector leaves no round-off of b^T W.
         self.ends = np.eye(tableau.stages)[-1] if tableau.stiffly_accurate else tableau.b @ self.W
+        # Gauss methods have no node at 1, so that f at the end is one more condition for their companion.
         self.embedded_order = tableau.stages + (not tableau.stiffly_accurate)
         self.gamma, self.error_stages, self.error_end = self._companion()
 
@@ -89,11 +95,12 @@ class Collocation(MechanicalMethod):
 
     def _between(self, theta: Any, vectors: Any) -> Array:
         """The polynomial through zero at 0 and these vectors at the nodes, at theta."""
+        # Lagrange's polynomials of degree s that vanish at 0: row j has coefficients of theta, theta^2, ...
         P = np.linalg.inv(self.tableau.c[:, None] ** np.arange(1, self.tableau.stages + 1)).T
         total = np.zeros(np.shape(vectors[0]), int)
         for row, x in zip(P, vectors, strict=True):
             weight: Any = 0
-            for coefficient in row[::-1]:
+            for coefficient in row[::-1]:  # Horner's scheme
                 weight = (weight + float(coefficient)) * theta
             total = total + weight * x
         return total
@@ -110,14 +117,22 @@ class Collocation(MechanicalMethod):
         tolerance: float = 1e-15,
         recipe: str | None = None,
     ) -> ImplicitFlow:
-        """The compiled steps for g^-1 dg/dt = F(t, q, u), any vector field on any group; y is q (nq,)."""
-        c, s, n = self.tableau.c.tolist(), self.tableau.stages, group.dim
+        """The compiled steps for g^-1 dg/dt = F(t, q, u), any vector field on any group; y is q (nq,).
+
+        One function, although it is long: its parts share F, the tableau and the layout z = (Psi, delta).
+        """
+        c = self.tableau.c.tolist()
+        s = self.tableau.stages
+        n = group.dim
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # The motion with the body velocity of the start: Psi_i = c_i h f, exact to h^2.
             f = F(t, y, u[0])
             return np.concatenate([x * h * f for x in c])
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # W Psi = h k in place of Psi = h A k: F at a stage enters one row only, so all blocks of the
+            # Jacobian beside its diagonal are constants.
             psi = np.reshape(x, (s, n))
             rows = []
             for i in range(s):
@@ -130,6 +145,7 @@ class Collocation(MechanicalMethod):
             return group.normalize(group.integrate(y, self._combined(self.ends, psi)))
 
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # The equation of delta, times h. Efforts at the nodes s and s + 1 are those of start and end.
             known = self._known(np.reshape(z, (s, n)), h)
             if self.error_end:
                 psi = self._combined(self.ends, np.reshape(z, (s, n)))
@@ -141,6 +157,7 @@ class Collocation(MechanicalMethod):
         relative = vector_components(group)
 
         def error(z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> tuple[Array, Array]:
+            # z holds the stages and then delta. Sizes as in `solve_ivp`: |x| in factors R(n), elsewhere 1.
             size: list[Any] = [1.0] * n
             for i, k in zip(*relative, strict=True):
                 size[i] = maximum(absolute(y[k]), absolute(after[k]))
@@ -150,31 +167,47 @@ class Collocation(MechanicalMethod):
             psi = self._between(theta, np.reshape(z[: s * n], (s, n)))
             return group.normalize(group.integrate(y, psi))
 
+        # "linear": one correction from delta = 0, which is the filtered estimate. The residual is not affine,
+        # but to solve it exactly would cost evaluations and give no better estimate.
         delta = Phase(lambda z, t, h, y, u: np.zeros(n), estimate, linear=True)
         control = Control(self._estimated_order, [delta], error, between)
-        phases, recipe = [Phase(predict, residual)], f"{recipe} {self!r}" if recipe else None
+        phases = [Phase(predict, residual)]
+        recipe = f"{recipe} {self!r}" if recipe else None
         nodes = [*c, 0.0, 1.0]
         return ImplicitFlow(
             phases, finish, group.nq, efforts, nodes, tolerance, recipe=recipe, control=control
         )
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
-        group, nq, n, m = system.group, system.nq, system.dim, system.m
-        c, s = self.tableau.c.tolist(), self.tableau.stages
+        """The stages, the companion formula and the polynomial between the nodes, for a mechanical system.
+
+        One function, although it is long: its eleven parts share the layout z = (Psi, lambda, delta) of a
+        step and read as the equations in the head of this file, in their order.
+        """
+        group = system.group
+        nq = system.nq
+        n = system.dim
+        m = system.m
+        c = self.tableau.c.tolist()
+        s = self.tableau.stages
 
         def velocities(psi: Array, h: Any) -> list[Array]:
             """V_i = dexp_{-Psi_i} k_i."""
             return [product(group.dexp(-psi[i]), self._combined(self.W[i], psi) / h) for i in range(s)]
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # Constant body velocity, no reactions: multipliers of the last step are not remembered.
             return np.concatenate([*(x * h * y[nq:] for x in c), np.zeros(s * m, int)])
 
         def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
             """h^2 (M dV_i/dt + b + J^T lambda_i - Q), with h dV_i/dt = sum_j W_ij (V_j - v), and h J V_i."""
-            q, v = y[:nq], y[nq:]
-            psi, multipliers = np.reshape(x[: s * n], (s, n)), np.reshape(x[s * n :], (s, m))
+            q = y[:nq]
+            v = y[nq:]
+            psi = np.reshape(x[: s * n], (s, n))
+            multipliers = np.reshape(x[s * n :], (s, m))  # h^2 lambda_i: the factor keeps rows well scaled
             V = velocities(psi, h)
-            rows, rates = [], []
+            rows = []
+            rates = []
             for i in range(s):
                 place = group.integrate(q, psi[i])
                 A = self._combined(self.W[i], [w - v for w in V])
@@ -187,21 +220,29 @@ class Collocation(MechanicalMethod):
             return np.concatenate([*rows, *rates])
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
+            q = y[:nq]
+            v = y[nq:]
+            psi = np.reshape(z[: s * n], (s, n))
             V = velocities(psi, h)
             after = group.normalize(group.integrate(q, self._combined(self.ends, psi)))
+            # The last stage obeys J V = 0 to the accuracy of Newton's method: take it as it is.
             if self.tableau.stiffly_accurate:
                 return np.concatenate([after, V[-1]])
             return np.concatenate([after, v + self._combined(self.ends, [w - v for w in V])])
 
         def estimate(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """The equations of delta, for Psi and the multipliers, scaled as those of the stages."""
-            q, v, psi = y[:nq], y[nq:], np.reshape(z[: s * n], (s, n))
+            """The equations of delta, for Psi and the multipliers, with the scales of `residual`."""
+            # y = (Psi, v) has delta = (x, W - v). `defect` gives W as a function of x, which leaves the
+            # balance of forces for x, and J W = 0 for the multipliers.
+            q = y[:nq]
+            v = y[nq:]
+            psi = np.reshape(z[: s * n], (s, n))
             push = self._known([w - v for w in velocities(psi, h)], h)
             if self.error_end:
                 after = finish(z, t, h, y, u)
                 push = push + self.error_end * system.acceleration(t + h, after[:nq], after[nq:], u[s + 1])[0]
-            place, W = group.integrate(q, x[:n]), velocity(x[:n], z, t, h, y, u)
+            place = group.integrate(q, x[:n])
+            W = velocity(x[:n], z, t, h, y, u)
             forces = system.inertial(place, W) - system.applied(t, place, W, u[s])
             balance = h * system.momentum(place, (W - v) / self.gamma - h * push) + h * h * forces
             if not m:
@@ -211,7 +252,7 @@ class Collocation(MechanicalMethod):
             )
 
         def velocity(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-            """That which belongs to Psi = x in the companion formula."""
+            """The velocity at Psi = x by the companion formula, whose first rows are kinematic."""
             psi = np.reshape(z[: s * n], (s, n))
             known = self._known(psi, h)
             if self.error_end:
@@ -222,6 +263,7 @@ class Collocation(MechanicalMethod):
             return product(group.dexp(-x), x / (self.gamma * h) - known)
 
         def defect(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # Kept in z: the error of Psi and of v; the multipliers of the estimate are of no use.
             return np.concatenate([x[:n], velocity(x[:n], z, t, h, y, u) - y[nq:]])
 
         def error(z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> tuple[Array, Array]:
@@ -230,19 +272,23 @@ class Collocation(MechanicalMethod):
             )
 
         def between(theta: Any, z: Array, t: Any, h: Any, y: Array, u: Array, after: Array) -> Array:
+            # Two polynomials: the derivative of the first would be a velocity of one order less.
             psi = np.reshape(z[: s * n], (s, n))
             V = self._between(theta, [w - y[nq:] for w in velocities(psi, h)])
             place = group.normalize(group.integrate(y[:nq], self._between(theta, psi)))
             return np.concatenate([place, y[nq:] + V])
 
         def first(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # delta = 0, with the multipliers of the first stage, which are close to those of the start.
             return np.concatenate([np.zeros(n), z[s * n : s * n + m]])
 
         def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # q_i, V_i of the stages, with which integrals such as work get the order of the method.
             psi = np.reshape(z[: s * n], (s, n))
             pairs = zip(psi, velocities(psi, h), strict=True)
             return np.concatenate([x for k, w in pairs for x in (group.integrate(y[:nq], k), w)])
 
+        # Redundant constraints make zero pivots in both systems, so both soften their multipliers.
         delta = Phase(first, estimate, defect, linear=True, soften=system.softening(n))
         options["stages"] = Stages(self.tableau.b.tolist(), states)
         options["control"] = Control(self._estimated_order, [delta], error, between)
@@ -277,43 +323,70 @@ class Collocation(MechanicalMethod):
 
         Errors: NotConverged where corrections do not shrink.
         """
-        s, n, c = self.tableau.stages, group.dim, self.tableau.c.tolist()
+        s = self.tableau.stages
+        n = group.dim
+        c = self.tableau.c.tolist()
         first = F(t, q) if first is None else first
 
         def slope(time: float, psi: Array) -> Array:
             return group.dexp_inverse_times(-psi, F(time, np.asarray(group.integrate(q, psi))))
 
+        # D = dk/dPsi at the start of the step, by forward differences; sqrt(eps) balances the errors of
+        # truncation and round-off. One D serves all stages and all corrections: Newton's method then
+        # converges linearly, at a rate of O(h), and needs one factorisation.
         step = np.sqrt(EPSILON) * (1 + np.abs(h * first))
         D = np.stack([(slope(t, e) - first) / e.max() for e in np.diag(step)], axis=-1)
         with np.errstate(all="ignore"):
             solve = _inverse(np.kron(self.W, np.eye(n)) - h * np.kron(np.eye(s), D), t)
-            psi, before = np.zeros((s, n)), math.inf
-            for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
+
+            def correction(psi: Array) -> Array:
                 slopes = np.stack([slope(t + x * h, row) for x, row in zip(c, psi, strict=True)])
-                change = -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)
-                psi = psi + change
-                if scale is None:
-                    size, enough = float(np.abs(change).max()), EPSILON * (1 + float(np.abs(psi).max()))
-                else:
-                    size, enough = float(np.abs(change / scale).max()), SMALL_PART
-                rate = size / before
-                if size == 0 or (0 < rate < 1 and size * rate / (1 - rate) <= enough):
-                    break
-                if not rate < 1 or not math.isfinite(size):
-                    if scale is None and size <= LOOSE * (1 + float(np.abs(psi).max())):
-                        break  # round-off
-                    raise NotConverged(_complaint(t, h))
-                before = size
-            else:
-                raise NotConverged(_complaint(t, h))
+                return -(solve @ (self.W @ psi - h * slopes).ravel()).reshape(s, n)
+
+            psi = _corrected(np.zeros((s, n)), correction, scale, _complaint(t, h))
         increment = self._combined(self.ends, psi)
         after = np.asarray(group.normalize(group.integrate(q, increment)))
-        known, velocity = first + self._known(psi, h), None
+        # The companion formula with f linearised:
+        # (1/(gamma h) - D) delta = f + sum_j e_j z_j/h + e' f(y').
+        known = first + self._known(psi, h)
+        velocity = None
         if self.error_end:
             velocity = F(t + h, after)
             known = known + self.error_end * group.dexp_inverse_times(-increment, velocity)
         error = _inverse(np.eye(n) / (self.gamma * h) - D, t) @ known
         return Step(after, self.W @ psi / h, error, increment, velocity)
+
+
+def _corrected(
+    psi: Array, correction: Callable[[Array], Array], scale: Array | None, complaint: str
+) -> Array:
+    """psi after corrections, psi + correction(psi), until they are small enough.
+
+    scale      as in `Collocation.advance`
+    complaint  message of NotConverged, where they do not shrink
+    """
+    last_size = math.inf
+    for _ in range(MOST_CORRECTIONS if scale is not None else 10 * MOST_CORRECTIONS):
+        change = correction(psi)
+        psi = psi + change
+        if scale is None:
+            size = float(np.abs(change).max())
+            enough = EPSILON * (1 + float(np.abs(psi).max()))
+        else:
+            size = float(np.abs(change / scale).max())
+            enough = SMALL_PART
+        # Corrections shrink like a geometric series, so the corrections still to come sum up to
+        # size rate/(1 - rate): Hairer, Wanner, section IV.8. The first correction has no rate yet.
+        rate = size / last_size
+        if size == 0 or (0 < rate < 1 and size * rate / (1 - rate) <= enough):
+            return psi
+        if not rate < 1 or not math.isfinite(size):
+            # Corrections that are small and no longer shrink are round-off of F.
+            if scale is None and size <= LOOSE * (1 + float(np.abs(psi).max())):
+                return psi
+            raise NotConverged(complaint)
+        last_size = size
+    raise NotConverged(complaint)
 
 
 def _inverse(A: Array, t: float) -> Array:
@@ -346,10 +419,11 @@ class Gauss(Collocation):
 class RadauIIA(Collocation):
     """Radau IIA methods of order 1 (implicit Euler), 3 and 5: L-stable, for stiff contacts and dampers.
 
-    What decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at order 3,
-    3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off (index 2);
-    g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be integrable.
-    One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for other orders.
+    A motion that decays faster than the step is gone after it: of dv/dt = -k v a step leaves 2/(k h) v at
+    order 3, 3/(k h) v at order 5. Constraints hold as J V_i = 0 at every stage and result, to round-off
+    (index 2); g(q) = 0 then drifts with the order of the method. With J alone, without g, they need not be
+    integrable. One step solves s (dim + m) equations with s = 1, 2, 3 stages. Errors: IntegrationError for
+    other orders.
 
     Hairer, Lubich, Roche, "The numerical solution of differential-algebraic systems by Runge-Kutta methods"
     (1989): order 2 s - 1 of q and v in index 2.

@@ -1,4 +1,4 @@
-"""Commutator-free methods on any Lie group, of which those of Crouch and Grossman are a kind.
+"""Commutator-free methods on any Lie group, the methods of Crouch and Grossman among them.
 
 Where a Runge-Kutta-Munthe-Kaas method adds velocities in the algebra, and corrects by dexp^-1, these compose
 exponentials of combinations of velocities:
@@ -36,6 +36,7 @@ Combination = tuple[tuple[int, float], ...]  # of velocities: pairs (stage, coef
 
 def words(nodes: int) -> Iterator[Word]:
     """All words of ordered trees with `nodes` nodes: 1, 1, 2, 5, 14, 42, ... of them."""
+    # Catalan's recursion: the last tree has a root and a word of branches, a shorter word precedes it.
     if nodes == 0:
         yield ()
     for last in range(1, nodes + 1):
@@ -53,7 +54,7 @@ def size(word: Word) -> int:
 def exact(word: Word) -> Fraction:
     """The coefficient of a word in the flow.
 
-    Its derivative by s is the coefficient of the word without its last tree, times that of the tree.
+    The derivative by s is the coefficient of the word without its last tree, times the last tree's.
     """
     return exact(word[:-1]) * exact(word[-1]) / size(word) if word else Fraction(1)
 
@@ -62,6 +63,8 @@ def composed(word: Word, factors: Sequence[Callable[[Word], Fraction]]) -> Fract
     """The coefficient of a word in exp(v_1) exp(v_2) ..., each v given by its coefficient of a tree."""
     if not factors:
         return Fraction(not word)
+    # exp(v) is the sum of v^m/m!, and v^m the words of m trees. So the last m trees of the word come from
+    # the last exponential, the others from the exponentials before it, summed over all m.
     return sum(
         (
             composed(word[: len(word) - m], factors[:-1])
@@ -104,12 +107,15 @@ class CommutatorFree:
     def __post_init__(self) -> None:
         rows = [*(row for stage in self.stages for row in stage), *self.weights]
         slack = ROUNDED if any(is_rounded(x) for row in rows for x in row) else Fraction(0)
+        # An explicit method: stage i may use the velocities 0 to i - 1 only.
         for i, stage in enumerate([*self.stages, self.weights]):
             if any(len(row) > i for row in stage):
                 raise IntegrationError(
                     f"method {self.name!r}: stage {i} combines the velocities of the {i} stages before it, "
                     "and no more; leave entries out at the end"
                 )
+        # Conditions of ordered trees: one for each word, at most 1 + 2 + 5 + 14 of them up to order 4. The
+        # result is a word series, so a comparison of coefficients is necessary and sufficient.
         result = self._factors(self.weights, {})
         for nodes in range(1, self.order + 1):
             for word in words(nodes):
@@ -126,9 +132,12 @@ class CommutatorFree:
     ) -> list[Callable[[Word], Fraction]]:
         """For each exponential, the coefficient of a tree in its argument.
 
-        known  of each stage and tree, the coefficient in k_stage: that of its branches, a word, in g_stage
+        known  {(stage, tree): the tree's coefficient in k_stage}, which is the coefficient in g_stage of the
+               word that the tree's branches make
         """
 
+        # `velocity` and `composed` call each other, always on a smaller word and an earlier stage. Each value
+        # is needed for many words: `known` keeps it, without which the cost would be exponential.
         def velocity(stage: int, tree: Word) -> Fraction:
             if (stage, tree) not in known:
                 known[stage, tree] = composed(tree, self._factors(self.stages[stage], known))
@@ -149,8 +158,11 @@ class CommutatorFree:
     def paths(self) -> tuple[tuple[int, tuple[Combination, ...]], ...]:
         """How to reach each stage, and at last the result: from the point of an earlier one, by exponentials.
 
-        A stage whose first exponentials are all those of an earlier one begins there; the others, at stage 0.
+        A stage whose first exponentials are all exponentials of an earlier stage begins there; other stages
+        begin at stage 0.
         """
+        # A reused point saves its exponentials: of cf4 the last stage starts from the second one, and a step
+        # has five exponentials instead of six (Celledoni, Marthinsen, Owren).
         points = [
             tuple(nonzero([float(fraction(x)) for x in row]) for row in stage)
             for stage in [*self.stages, self.weights]

@@ -68,6 +68,8 @@ class MechanicalEquations:
              method; Rockafellar 1976)
 
     Errors: ShapeError where a function returns an array of another shape, or M is not symmetric.
+
+    The class has more than 300 lines because every term stands beside its default and its derivatives.
     """
 
     def __init__(
@@ -86,14 +88,17 @@ class MechanicalEquations:
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
-        self.group, self.dim, self.nq = group, group.dim, group.nq
+        self.group = group
+        self.dim = group.dim
+        self.nq = group.nq
         self.efforts = efforts
         self.redundant = redundant
         self.timed = timed
         self.at = at
         self.constant = not callable(M)
         self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
-        self._whole = self  # of which `with_parameters` makes copies: they share its traced functions
+        # Copies by `with_parameters` keep the original here, and share the functions that it has traced.
+        self._whole = self
         self._u: tuple[Any, ...] = ()  # the parameters of such a copy
         self._last: tuple[Any, Blocks] = None, []  # t and q of the last call of `blocks`, and its result
         if self.constant:
@@ -103,13 +108,15 @@ class MechanicalEquations:
     def _check_shapes(self) -> None:
         """Call each function once, at a neutral state, and compare the shapes of the results."""
         shape = partial(check_shape, str(self.group))
-        q, v = self.group.neutral(), np.zeros(self.dim)
+        q = self.group.neutral()
+        v = np.zeros(self.dim)
         M, Q, g, b, drift = self._M, self._Q, self._g, self._b, self._drift
         shape("M", M(q) if callable(M) else None, (self.dim, self.dim))
         shape("b", b and b(q, v), (self.dim,))
         shape("Q", Q and Q(0.0, q, v, np.zeros(self.efforts)), (self.dim,))
         if self.timed and (g or not self._J):
             raise IntegrationError("timed is of constraints by J(t, q) alone; give J, and leave out g")
+        # The number of constraints follows from g, or from the rows of J.
         J = self._user_jacobian(0.0, q)
         m = np.shape(g(q)) if g else np.shape(J)[:1] if self._J else (0,)
         if len(m) != 1:
@@ -158,8 +165,9 @@ class MechanicalEquations:
         euler = self.group.by_factors(_coadjoint, self.momentum(q, v), v)
         if self.constant:
             return euler
+        # D = d(M v)/dq at fixed v: D v = (dM/dt) v, and D^T v = grad(v^T M v).
         D = self.momentum_gradient(q, v)
-        return product(D, v) - 0.5 * product(D.T, v) + euler  # (dM/dt) v - grad(v^T M v)/2 - ad_v^T M v
+        return product(D, v) - 0.5 * product(D.T, v) + euler
 
     def momentum_gradient(self, q: Array, v: Array) -> Array:
         """d(M(q exp s) v)/ds at s = 0, (dim, dim), for a fixed v."""
@@ -194,6 +202,7 @@ class MechanicalEquations:
         J = self._user_jacobian(t, q)
         if J is not None and not isinstance(J, list):
             return J
+        # Integer zeros stay structural zeros of a trace; numbers become floats again at the end.
         entries = self.entries(q, t)
         full = np.zeros((self.m, self.dim), int).astype(object)
         for i, j, x in entries:
@@ -262,6 +271,8 @@ class MechanicalEquations:
         """
         group = self.group
 
+        # A curve with velocity v and acceleration a at s = 0. The constraints are differentiated along it, by
+        # s alone: dJ/dt and d2J/dt2 are never formed as matrices.
         def rate(s: Any, t: Any, q: Array, v: Array, a: Array) -> Array:
             return self.velocity_defect(t + s, group.integrate(q, s * (v + 0.5 * s * a)), v + s * a)
 
@@ -289,7 +300,7 @@ class MechanicalEquations:
     def constraint_jerk(self, q: Array, v: Array, dv: Array) -> Array:
         """J d2v/dt2, (m,), from the third derivative of the constraints, where v and dv/dt obey the others.
 
-        J(q(s)) v(s) = 0 along the motion, to second order in s that of `_rates` with a = dv/dt.
+        J(q(s)) v(s) = 0 along the motion, which to second order in s is the curve of `_rates` with a = dv/dt.
         """
         return -self._rate(2, 0.0, q, v, dv)
 
@@ -299,17 +310,20 @@ class MechanicalEquations:
         lambda (m,) are the exact multipliers of the state (q, v). Mueller, Terze, eq. (3).
         """
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
+        # Numbers: one sparse system with pivots. Symbols: the Schur complement J M^-1 J^T, without branches.
         if is_numeric(q, forces):
             return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0), t)
         free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
+        # The acceleration without reactions misses the constraints by `needed`; the reactions make up for it.
         needed = self.constraint_rate(q, free, t) + self.constraint_bias(t, q, v)
         multipliers, change = self.react(q, needed, t)
         return free - change, multipliers
 
     def react(self, q: Array, rate: Array, t: Any = 0.0) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
+        # In numbers the bordered system M a + J^T y = 0, J a = rate has a = M^-1 J^T x and y = -x.
         if is_numeric(q, rate):
             change, x = self._solved(q, np.zeros(self.dim), rate, t)
             return -x, change
@@ -333,6 +347,7 @@ class MechanicalEquations:
         """
         if not self.redundant:
             return np.zeros(self.m, int)
+        # By blocks, in time proportional to the bodies, if M^-1 has blocks that match; else by the full J.
         shifts = shifts_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m)
         if shifts is None:
             J = self.jacobian(q, t)

@@ -51,6 +51,8 @@ class GeneralizedAlpha(MechanicalMethod):
         if not 0 <= rho_inf <= 1:
             raise IntegrationError(f"rho_inf is {rho_inf!r}, expected a number from 0 to 1, such as 0.9")
         self.rho_inf = float(rho_inf)
+        # The choice of Chung, Hulbert (1993): second order, unconditional stability of linear systems, least
+        # damping of low frequencies for this rho_inf.
         self.alpha_m = (2 * rho_inf - 1) / (rho_inf + 1)
         self.alpha_f = rho_inf / (rho_inf + 1)
         self.gamma = 0.5 + self.alpha_f - self.alpha_m
@@ -60,9 +62,16 @@ class GeneralizedAlpha(MechanicalMethod):
         return f"GeneralizedAlpha(rho_inf={self.rho_inf!r})"
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
+        """The steps, with their start, error control, dense output and memory of accelerations.
+
+        One function, although it is long: all parts share the state (q, v, dv/dt, a, lambda) and the four
+        parameters, and follow the docstring of the class equation by equation.
+        """
         if system.m and self.rho_inf == 1:
             raise IntegrationError("rho_inf = 1 does not damp the multipliers: take 0.9, for instance")
-        group, n, m = system.group, system.dim, system.m
+        group = system.group
+        n = system.dim
+        m = system.m
         alpha_m, alpha_f, gamma, beta = self.alpha_m, self.alpha_f, self.gamma, self.beta
         ends = np.cumsum([system.nq, n, n, n])
 
@@ -71,12 +80,15 @@ class GeneralizedAlpha(MechanicalMethod):
             return np.split(y, ends)
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # As if a' = a and lambda' = lambda. Multipliers of redundant constraints start from zero, because
+            # Newton's method would keep the part of the guess that has no effect, and their norm would grow.
             _, v, _, a, multipliers = split(y)
             known = np.zeros(m, int) if system.redundant else h * h * multipliers
             return np.concatenate([h * v + 0.5 * h * h * a, known])
 
         def after(psi: Array, h: Any, y: Array) -> tuple[Array, Array, Array, Array]:
             """q', v', dv', a' from Psi = h Delta."""
+            # Solve Psi = h v + h^2 ((1/2 - beta) a + beta a') for a', then the third equation for dv'.
             q, v, dv, a, _ = split(y)
             a1 = ((psi / h - v) / h - (0.5 - beta) * a) / beta
             dv1 = ((1 - alpha_m) * a1 + alpha_m * a - alpha_f * dv) / (1 - alpha_f)
@@ -88,6 +100,7 @@ class GeneralizedAlpha(MechanicalMethod):
             inertial = system.momentum(q1, dv1) + system.inertial(q1, v1)
             forces = inertial - system.applied(t + h, q1, v1, u[0])
             balance = h * h * forces + (system.reaction(q1, x[n:]) if m else 0)
+            # g(q') = 0 itself (index 3): position constraints cannot drift.
             return np.concatenate([balance, system.constraint(q1)])
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
@@ -102,12 +115,15 @@ class GeneralizedAlpha(MechanicalMethod):
             """
             if not m:
                 return v
+            # h^3 l is the local error of Psi, mapped to the constraints by J: c d2v/dt2 as on a vector space,
+            # and the commutator [v, dv/dt]/12 of the group.
             c = 1 / 6 - beta - 0.5 * (alpha_m - alpha_f)
             l = c * system.constraint_jerk(q, v, dv) + system.constraint_rate(q, system.bracket(v, dv)) / 12
             return v + square * system.react(q, l)[1]
 
         def begin(t: Any, q: Array, v: Array, u: Array, h: Any) -> Array:
             """q, v, dv/dt, a = dv/dt at t + (alpha_m - alpha_f) h, lambda; v a little shifted."""
+            # A step of length s with constant dv/dt leads to the time of a, to the second order that a needs.
             s = (alpha_m - alpha_f) * h
             dv, multipliers = system.acceleration(t, q, v, u)
             place = group.normalize(group.integrate(q, s * v + 0.5 * s * s * dv))
@@ -115,6 +131,8 @@ class GeneralizedAlpha(MechanicalMethod):
             return np.concatenate([q, shift(q, v, dv, h * h), dv, a, multipliers])
 
         def error(z: Array, t: Any, h: Any, y: Array, u: Array, end: Array) -> tuple[Array, Array]:
+            # The expansions of the docstring: of Psi the Magnus series up to its first commutator, of v the
+            # trapezoidal rule.
             _, v, dv, a, _ = split(y)
             _, v1, dv1, a1, _ = split(end)
             psi = h * v + h * h / 6 * (2 * dv + dv1) + h**3 / 12 * system.bracket(v, dv)
@@ -124,6 +142,7 @@ class GeneralizedAlpha(MechanicalMethod):
             )
 
         def between(s: Any, z: Array, t: Any, h: Any, y: Array, u: Array, end: Array) -> Array:
+            # Cubic Psi, quadratic v; straight lines between the remembered values are accurate enough.
             q, v, dv, a, multipliers = split(y)
             _, _, dv1, a1, multipliers1 = split(end)
             psi = s * h * v + s * s * h * h * (0.5 * a + s * beta * (a1 - a))
@@ -131,15 +150,18 @@ class GeneralizedAlpha(MechanicalMethod):
             linear = [x + s * (x1 - x) for x, x1 in ((dv, dv1), (a, a1), (multipliers, multipliers1))]
             return np.concatenate([place, v + s * h * (a + s * gamma * (a1 - a)), *linear])
 
-        def fit(y: Array, made: Any, h: Any) -> Array:
+        def fit(y: Array, last_h: Any, h: Any) -> Array:
+            # a - dv is proportional to h, and the shift of v to h^2: scale both to the new step.
             q, v, dv, a, multipliers = split(y)
-            v = shift(q, v, dv, h * h - made * made)
-            return np.concatenate([q, v, dv, dv + h / made * (a - dv), multipliers])
+            v = shift(q, v, dv, h * h - last_h * last_h)
+            return np.concatenate([q, v, dv, dv + h / last_h * (a - dv), multipliers])
 
-        def restart(y: Array, made: Any, t: Any, h: Any, u: Array) -> Array:
+        def restart(y: Array, last_h: Any, t: Any, h: Any, u: Array) -> Array:
+            # Undo the shift of the last step, which gives the velocity of the motion, and begin anew with it.
             q, v, dv, _, _ = split(y)
-            return begin(t, q, shift(q, v, dv, -made * made), u[0], h)
+            return begin(t, q, shift(q, v, dv, -last_h * last_h), u[0], h)
 
+        # The error estimate costs no further equations: it goes with h^3, the local error of second order.
         phases = [Phase(predict, residual, soften=system.softening(n))]
         remembers = {"acceleration": n, "a": n, "multipliers": m}
         options["control"] = Control(3, [], error, between)

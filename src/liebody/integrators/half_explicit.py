@@ -40,15 +40,27 @@ class HalfExplicit(MechanicalMethod):
     def __init__(self, order: int = 4, project: bool = False) -> None:
         if order not in (3, 4):
             raise IntegrationError(f"there are half-explicit methods of order 3 and 4 here, not {order!r}")
-        self.tableau, self.project, self.order = implicit_tableau(f"hem{order}"), bool(project), order
+        self.tableau = implicit_tableau(f"hem{order}")
+        self.project = bool(project)
+        self.order = order
         self.name = f"half-explicit{order}"
 
     def __repr__(self) -> str:
         return f"HalfExplicit(order={self.order}{', project=True' if self.project else ''})"
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
-        group, nq, n, m = system.group, system.nq, system.dim, system.m
-        s, c = self.tableau.stages, self.tableau.c.tolist()
+        """One phase for each stage, and one for the projection onto g = 0.
+
+        One function, although it is long: phases pass results on in z = (A_0, k_0, A_1, k_1, ..., q'), and
+        every part reads it in this layout.
+        """
+        group = system.group
+        nq = system.nq
+        n = system.dim
+        m = system.m
+        s = self.tableau.stages
+        c = self.tableau.c.tolist()
+        # The result is reached like a stage s + 1, with b as its row.
         rows = [*self.tableau.A.tolist(), self.tableau.b.tolist()]
         project = self.project and system.holonomic and m > 0
 
@@ -64,7 +76,8 @@ class HalfExplicit(MechanicalMethod):
         def stage(i: int, z: Array, h: Any, y: Array) -> tuple[Array, Array, Array]:
             """q_i, V_i and k_i."""
             A, k = known(z, i)
-            psi, V = h * combined(i, k), y[nq:] + h * combined(i, A)
+            psi = h * combined(i, k)
+            V = y[nq:] + h * combined(i, A)
             return group.integrate(y[:nq], psi), V, group.dexp_inverse_times(-psi, V)
 
         def end(z: Array, h: Any, y: Array, k: Array) -> Array:
@@ -72,30 +85,37 @@ class HalfExplicit(MechanicalMethod):
             return group.integrate(y[:nq], h * combined(s, [*known(z, s - 1)[1], k]))
 
         def predict(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # Linear equations: any guess will do.
             return np.zeros(n + m)
 
         def equations(i: int) -> Phase:
             def residual(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
-                A, multipliers = x[:n], x[n:]
+                A = x[:n]
+                multipliers = x[n:]
                 q, V, k = stage(i, z, h, y)
                 balance = (
                     system.momentum(q, A) + system.inertial(q, V) - system.applied(t + c[i] * h, q, V, u[i])
                 )
                 if not m:
                     return balance
-                before, ks = known(z, i)
+                # q_(i+1) is known before A_i is, because it depends on k_0 to k_i only. So the constraint
+                # J(q_(i+1)) V_(i+1) = 0 is linear in A_i, which enters V_(i+1) with the weight h a_(i+1)i.
+                # At the last stage q_(i+1) is the result, which a projection has moved onto g = 0 before.
+                earlier, ks = known(z, i)
                 if i == s - 1:
                     following = z[2 * n * i :] if project else end(z, h, y, k)
                 else:
                     following = group.integrate(y[:nq], h * combined(i + 1, [*ks, k]))
-                V1 = y[nq:] + h * combined(i + 1, [*before, A])
+                V1 = y[nq:] + h * combined(i + 1, [*earlier, A])
                 then = t + h * (1.0 if i == s - 1 else c[i + 1])
+                # Divided by that weight, the matrix of A_i and lambda_i is [M J^T; J 0] for any step.
                 rate = system.velocity_defect(then, following, V1) / (h * rows[i + 1][i])
                 return np.concatenate([balance + system.reaction(q, multipliers, t + c[i] * h), rate])
 
             def keep(x: Array, z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
                 return np.concatenate([x[:n], stage(i, z, h, y)[2]])
 
+            # The proximal point method for redundant constraints needs several corrections.
             linear = not (m and system.redundant)
             return Phase(predict, residual, keep, linear, system.softening(n))
 
@@ -112,17 +132,20 @@ class HalfExplicit(MechanicalMethod):
         )
 
         def finish(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # z ends with (A, k) of the last stage; with a projection, q' (nq,) stands before that.
             last = z[len(z) - 2 * n :] if project else z[2 * n * (s - 1) :]
             A, _ = known(z, s - 1)
             v = y[nq:] + h * combined(s, [*A, last[:n]])
             q = z[2 * n * (s - 1) : 2 * n * (s - 1) + nq] if project else end(z, h, y, last[n:])
             return np.concatenate([group.normalize(q), v])
 
+        # The projection comes before the last stage, whose constraint is formed at the projected q'.
         phases = [equations(i) for i in range(s)]
         if project:
             phases.insert(s - 1, projection)
 
         def states(z: Array, t: Any, h: Any, y: Array, u: Array) -> Array:
+            # q_i, V_i of the stages, for integrals along the step with the weights b.
             return np.concatenate([x for i in range(s) for x in stage(i, z, h, y)[:2]])
 
         return MechanicalFlow(system, phases, finish, stages=Stages(rows[s], states), nodes=c, **options)

@@ -31,6 +31,7 @@ class Surd:
     @classmethod
     def read(cls, text: str, d: int) -> Surd:
         """From text like "11/45-7/360r", where r is sqrt(d)."""
+        # The terms add up in two sums: a of those without r, b of the coefficients of r; "r" alone is 1 r.
         a = b = Fraction(0)
         if not re.fullmatch(rf"(?:{TERM.pattern})+", text):
             raise IntegrationError(f"{text!r} is no entry of a tableau, such as 11/45-7/360r")
@@ -56,6 +57,7 @@ class Surd:
         return self + self._other(other) * -1
 
     def __bool__(self) -> bool:
+        # If d is no square, a + b sqrt(d) = 0 only with a = b = 0. For d = 1, the default, entries have no r.
         return bool(self.a or self.b)
 
     def __float__(self) -> float:
@@ -104,6 +106,7 @@ class ImplicitTableau(ButcherTableau):
         return Surd.read(entry, self.root)
 
     def _require_collocation(self, A: list[list[Surd]]) -> None:
+        # k = 1 holds by the definition of c. `powers` are c^(k-1), `following` c^k.
         c = [sum(row) for row in A]
         powers = [self._exact("1") for _ in c]
         for k in range(1, len(c) + 1):
@@ -118,9 +121,12 @@ class ImplicitTableau(ButcherTableau):
 
         sum_ij b_i c_i w_ij c_(j+1)^2 = 2/3,  sum_ijk b_i w_ij c_(j+1)^2 w_ik c_(k+1)^2 = 4/3.
         """
+        # Every stage is determined by the constraint at the next one, and the last stage by the result: so
+        # the rows of A move up by one. The matrix must be regular for the multipliers to exist.
         shifted = np.vstack([self.A[1:], self.b])
         explicit = not np.triu(self.A).any() and np.diag(shifted).all()
         self._require(bool(explicit), "it is not half-explicit")
+        # Two conditions beyond the ones of rooted trees, in floats: inverses of surds would need division.
         if self.order >= 3:
             slope = np.linalg.solve(shifted, np.append(self.c[1:], 1.0) ** 2)
             for value, wanted in ((self.b @ (self.c * slope), 2 / 3), (self.b @ slope**2, 4 / 3)):

@@ -21,9 +21,12 @@ from .methods import FieldMethod, field_method
 from .rkmk import NotConverged, Step, advance, evaluate, interpolant, vector_components
 from .tableaux import DATA
 
-EPSILON, TINY = float(np.finfo(float).eps), float(np.finfo(float).tiny)
-SAFETY, INTEGRAL = 0.9, 0.3  # of the step size control: its aim, by its integral gain
-LARGEST_TURN = math.pi  # of a step, with error control
+EPSILON = float(np.finfo(float).eps)
+TINY = float(np.finfo(float).tiny)
+SAFETY = 0.9  # step controller: aim at SAFETY^k of the tolerance, where the error goes with h^k
+INTEGRAL = 0.3  # gain of the integral part of the controller: 0.7 - 0.4 in `next_step`
+# Largest turn of one step under error control [rad]: half the distance 2 pi to the first pole of dexp^-1.
+LARGEST_TURN = math.pi
 NOTHING = np.zeros(0)
 
 
@@ -37,21 +40,26 @@ class DenseOutput:
     """
 
     def __init__(self, group: LieGroup, segments: Sequence[DenseStep], end: float) -> None:
-        self.group, self.segments = group, tuple(segments)
+        self.group = group
+        self.segments = tuple(segments)
         starts = [segment.t for segment in self.segments]
+        # `searchsorted` needs increasing numbers: backward motions are searched in -t.
         self._direction = math.copysign(1, self.segments[0].h)
         self._starts = self._direction * np.array(starts)
-        self.t_min, self.t_max = min(starts[0], end), max(starts[0], end)
+        self.t_min = min(starts[0], end)
+        self.t_max = max(starts[0], end)
 
     @np.errstate(all="ignore")
     def __call__(self, t: Any) -> np.ndarray:
         times = np.asarray(t, dtype=float)
+        # The end is a sum of steps, so a caller's t_end may exceed it by round-off.
         slack = 8 * EPSILON * max(abs(self.t_min), abs(self.t_max))
         if not np.all((times >= self.t_min - slack) & (times <= self.t_max + slack)):
             raise IntegrationError(
                 f"the solution is known from t = {self.t_min} to {self.t_max}, and was asked for at {t}; "
                 "integrate over a longer t_span"
             )
+        # The segment of a time is the last one that has begun. Round-off before the first start gives -1.
         places = np.searchsorted(self._starts, self._direction * times, side="right") - 1
         values = [self.segments[i](time) for i, time in zip(places.clip(0).flat, times.flat)]
         return np.reshape(np.array(values, dtype=float), (*times.shape, self.group.nq))
@@ -76,7 +84,7 @@ class DenseStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What `solve_ivp` returns. The names are those of SciPy's result, with q for y; its first axis is time.
+    """Result of `solve_ivp`, with the names of SciPy's result but q for y. The first axis of q is time.
 
     group     the group
     t         times, (m,)                                                      [s]
@@ -174,7 +182,8 @@ def solve_ivp(
     not on the group; IntegrationError for settings out of range, and where F is not finite, naming the time.
 
     One state at a time, in Python. Ensembles belong in `liebody.simulate`, which compiles F and the method
-    into one loop.
+    into one loop. The function is long because half of it is this reference of its options; the other half
+    checks them one after another, and then makes one `_March`.
     """
     rule = field_method(method)
     t0, t1 = _span(t_span)
@@ -184,12 +193,15 @@ def solve_ivp(
         raise IntegrationError(f"args must be a tuple of further arguments, not {args!r}; write args=(x,)")
     q0 = _start(group, g0)
     velocity = _Velocity(F, args or (), group)
+    # None stands for "no events asked for", where t_events is None; an empty list gives empty lists.
     watches = None
     if events is not None:
-        given = [events] if callable(events) else members("events", events, "functions event(t, q)")
-        watches = [_Watch(event, args or ()) for event in given]
+        functions = [events] if callable(events) else members("events", events, "functions event(t, q)")
+        watches = [_Watch(event, args or ()) for event in functions]
     times = None if t_eval is None else _output_times(t_eval, t0, t1)
-    span, control = abs(t1 - t0), None
+    # The march counts the time s = |t - t0|, so that it increases for backward motions, too.
+    span = abs(t1 - t0)
+    control = None
     if dt is None:
         control = _Control(group, rule, (rtol, atol), (first_step, max_step), span)
         ends = [0.0, span]
@@ -202,11 +214,13 @@ def solve_ivp(
         )
     march = _March(velocity, rule, (t0, t1), control, watches or [], _Output(t0, q0, times, dense_output))
     member = Ensemble(q0[None], ends, math.inf)
-    with np.errstate(all="ignore"):  # what diverges is found, and said in words; F and events have their own
+    # A state that overflows is found and reported in words. F and events keep the caller's settings.
+    with np.errstate(all="ignore"):
         if span:
             march.advance(member)
 
     output = march.output
+    # Over an empty span no step was taken: the dense output is then the constant q0.
     segments = output.segments or [DenseStep(group, t0, 1.0, q0, np.zeros((1, group.dim)))]
     return Solution(
         group=group,
@@ -231,18 +245,22 @@ class _NotFinite(IntegrationError):
 
 
 class _Velocity:
-    """The vector field of a user, counted; what it returns is checked and copied, what it gets read-only."""
+    """A user's vector field. It counts calls, checks and copies the velocity, and passes q read-only."""
 
     def __init__(self, F: Callable[..., Any], args: tuple[Any, ...], group: LieGroup) -> None:
         if not callable(F):
             raise IntegrationError(f"F must be a function F(t, q), not {F!r}")
-        self.F, self.args, self.group, self.evaluations = F, args, group, 0
-        self.settings = np.geterr()
+        self.F = F
+        self.args = args
+        self.group = group
+        self.evaluations = 0
+        self.settings = np.geterr()  # the caller's, restored around F: the march switches warnings off
 
     def __call__(self, t: float, q: np.ndarray) -> np.ndarray:
         self.evaluations += 1
-        q.setflags(write=False)
+        q.setflags(write=False)  # q may be a state of the record, which F must not change
         with np.errstate(**self.settings):
+            # A copy, because F may return the same array each time, and stages are kept.
             value = np.array(self.F(t, q, *self.args))
         group = self.group
         if value.shape != (group.dim,):
@@ -254,6 +272,7 @@ class _Velocity:
             raise ShapeError(
                 f"F returned {value.dtype} at t = {t:.9g}; a velocity on {group} is {group.dim} floats"
             )
+        # For a few numbers, math.isfinite over a list is faster than np.isfinite.
         if not all(map(math.isfinite, value.tolist())):
             raise _NotFinite(
                 f"F is not finite at t = {t:.9g}: it returned {value} at coordinates {q}; "
@@ -264,7 +283,10 @@ class _Velocity:
 
 @dataclass
 class _Taken:
-    """A step from (t, q) to (end, step.q), of length h, which is negative where time goes backwards."""
+    """A step from (t, q) to (end, step.q), of length h, which is negative where time goes backwards.
+
+    The velocity at the end and the curve within cost evaluations of F, so they are computed when asked for.
+    """
 
     field: _Velocity
     method: FieldMethod
@@ -293,10 +315,10 @@ class _Taken:
 
 @dataclass
 class _March(Steps):
-    """A user's field as the one member of a march, in the time |t - t0|.
+    """A user's field as the one member of a march, in the time s = |t - t0|.
 
-    A step is looked at where it ends: its events are located on its dense output, and the next step is chosen
-    there. Without `control` steps end at the times of the record.
+    At the end of a step its events are located on its dense output, and the next step is chosen. Without
+    `control`, steps end at the times of the record.
     """
 
     field: _Velocity
@@ -307,18 +329,26 @@ class _March(Steps):
     output: _Output
 
     def __post_init__(self) -> None:
-        self.status, self.message = 0, "reached the end of t_span"
-        self.forward = math.copysign(1.0, self.span[1] - self.span[0])
-        self.last: _Taken | None = None
-        self.first: np.ndarray | None = None
-        self.obstacle: IntegrationError | None = None  # to the last step that could not be taken
-        self.before, self.rejected = SAFETY**self.error_order, 0  # error of the last step; all tried in vain
+        self.status = 0
+        self.message = "reached the end of t_span"
+        self.forward = math.copysign(1.0, self.span[1] - self.span[0])  # dt/ds
+        self.last: _Taken | None = None  # the last accepted step
+        self.first: np.ndarray | None = None  # F at t0, under error control
+        self.obstacle: IntegrationError | None = None  # why the last trial step could not be taken
+        # Error of the last accepted step, for the controller. Before the first step it is the aim of the
+        # controller, as if an earlier step had met it.
+        self.last_error = SAFETY**self.error_order
+        self.rejected = 0  # steps rejected up to the last accepted one
 
     def advance(self, member: Ensemble) -> None:
         """March to the end, or to where it cannot go on."""
-        self.member, settings = member, Settings(controlled=self.control is not None, tolerance=None)
+        self.member = member
+        settings = Settings(controlled=self.control is not None, tolerance=None)
+        # No efforts: a sample table with one empty row.
         self._march_numpy(member, Samples.of(np.zeros((1, 1, 0))), len(member.times), settings)
         if member.ends[0, 1] not in (RAN, STOPPED):
+            # Steps have shrunk to round-off. If F or Newton's method refused the last one, that is the cause;
+            # otherwise the error estimate was too large, which is a result with status -1.
             if self.obstacle:
                 raise self.obstacle
             self._stop(
@@ -345,7 +375,8 @@ class _March(Steps):
         return self.control.order if self.control else 1
 
     def _look(self, s: float, y: Any, u: Any) -> tuple[Any, float, bool]:
-        t0, step = self.span[0], math.inf
+        t0 = self.span[0]
+        step = math.inf
         self.values = np.array([watch(t0, y) for watch in self.watches])
         if self.control:
             self.first = self.field(t0, y)
@@ -353,10 +384,16 @@ class _March(Steps):
         return NOTHING, *self._bounded(t0, step)
 
     def _step(self, t: float, h: float, y: Any, efforts: Any, lost: Any, watched: Any) -> tuple[Any, Any]:
-        field, control, q, self.obstacle = self.field, self.control, y[0], None
-        at, signed, end = self._time(t), self.forward * h, self._time(t + h)
+        field = self.field
+        control = self.control
+        q = y[0]
+        self.obstacle = None
+        at = self._time(t)
+        signed = self.forward * h
+        end = self._time(t + h)
         try:
             if isinstance(self.method, Collocation):
+                # Newton's method may stop at a small part of the tolerances; without them, at round-off.
                 scale = control and control.scale(q, q)
                 step = self.method.advance(field.group, field, at, q, signed, self.velocity, scale)
             else:
@@ -364,7 +401,9 @@ class _March(Steps):
         except (_NotFinite, NotConverged) as obstacle:
             if control is None:
                 raise
-            self.obstacle, lost[0] = obstacle, NOT_FINITE
+            # The march tries a shorter step, unless this one is as short as round-off allows.
+            self.obstacle = obstacle
+            lost[0] = NOT_FINITE
             return y, None
         if control is None and not all(map(math.isfinite, step.q.tolist())):
             raise IntegrationError(
@@ -382,22 +421,36 @@ class _March(Steps):
             return math.inf
         self.error = self.control.error(y[0], self.trial.step)
         if self.error <= 1:
+            # Evaluate F at the end before the step is accepted: where it is not finite, the next step could
+            # not start, but a shorter one may stay within the domain of F.
             try:
-                self.trial.velocity  # noqa: B018 - which may not be finite
+                self.trial.velocity  # noqa: B018
             except _NotFinite as obstacle:
-                self.obstacle, self.error = obstacle, math.inf
+                self.obstacle = obstacle
+                self.error = math.inf
         return self.error
 
     def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
-        taken, step = self.trial, math.inf
-        self.last, event = taken, self._examine(taken)
+        taken = self.trial
+        step = math.inf
+        self.last = taken
+        # Events first: a terminal one cuts the output of this step short.
+        event = self._examine(taken)
         self.output.add(taken, taken.end if event is None else event)
         if event is not None:
             return y, NOTHING, step, self._stop(f"stopped by a terminal event at t = {event:.9g}", 1)
         if self.control:
-            h, rejected = abs(taken.h), int(self.member.counts[0, 3])
-            step, self.before = next_step(h, self.error, self.before, self.error_order, SAFETY**INTEGRAL)
-            step, self.rejected = min(step, h) if rejected > self.rejected else step, rejected
+            h = abs(taken.h)
+            rejected = int(self.member.counts[0, 3])
+            # With a constant error e the controller multiplies steps by SAFETY^INTEGRAL e^(-INTEGRAL/k): it
+            # rests at e = SAFETY^k.
+            step, self.last_error = next_step(
+                h, self.error, self.last_error, self.error_order, SAFETY**INTEGRAL
+            )
+            # After a rejection the step does not grow at once, which would be rejected again.
+            if rejected > self.rejected:
+                step = min(step, h)
+            self.rejected = rejected
         return y, NOTHING, *self._bounded(taken.end, step)
 
     def _bounded(self, t: float, step: float) -> tuple[float, bool]:
@@ -406,6 +459,7 @@ class _March(Steps):
         if self.control is None or t == t1:
             return step, False
         rate = turn_rate(self.field.group, self.velocity)
+        # The longest step that turns allow would be below the round-off of t.
         if rate * abs(t1 - t0) * EPSILON > LARGEST_TURN:
             return step, self._stop(
                 f"the motion turns by {rate:.3g} rad/s at t = {t:.9g}, too fast for steps above round-off; "
@@ -417,9 +471,13 @@ class _March(Steps):
         """Record the events within a step, in their order; the time of a terminal one, if there is one."""
         if not self.watches:
             return None
-        length, low, directions = abs(taken.h), 0.0, np.array([watch.direction for watch in self.watches])
+        length = abs(taken.h)
+        low = 0.0
+        directions = np.array([watch.direction for watch in self.watches])
 
         def crossed(a: Any, b: Any) -> Any:
+            # Coming to zero counts, leaving zero does not: so a zero at the start is no event, and an event
+            # that falls on the end of a step is found once.
             return ((a < 0) & (b >= 0) & (directions >= 0)) | ((a > 0) & (b <= 0) & (directions <= 0))
 
         def trial(h: float) -> tuple[np.ndarray, float, np.ndarray]:
@@ -427,14 +485,18 @@ class _March(Steps):
             q = taken(t)
             return q, t, np.array([watch(t, q) for watch in self.watches])
 
-        values, end = self.values, trial(length)
-        self.values, tolerance = end[2], 4 * EPSILON * max(abs(taken.t), abs(taken.end))
+        values = self.values  # of the event functions at the start of the step
+        end = trial(length)
+        self.values = end[2]
+        tolerance = 4 * EPSILON * max(abs(taken.t), abs(taken.end))  # [s]
+        # One event after another: `locate` gives the first one, and the search goes on just past it. A pair
+        # of sign changes of one function within a step stays unseen, because only the ends are compared.
         while crossed(values, end[2]).any():
-            low, (q, t, found), _ = locate(trial, crossed, values, low, length, end, tolerance)
-            for watch, here in zip(self.watches, crossed(values, found)):
+            low, (q, t, past), _ = locate(trial, crossed, values, low, length, end, tolerance)
+            for watch, here in zip(self.watches, crossed(values, past)):
                 if here and watch.record(t, q):
                     return t
-            values = found
+            values = past
         return None
 
 
@@ -442,11 +504,11 @@ class _Control:
     """Error norm, bounds of the step, the first step.
 
     tolerances  rtol and atol
-    steps       the first one and the longest one, as they are given
+    steps       the first one and the longest one, as the user gave them
 
-    The steps are those of `next_step`, so that errors tend to 0.9^k of the tolerances, with k the order of
-    the error estimate. The first one is that of Hairer, Norsett, Wanner, "Solving Ordinary Differential
-    Equations I", section II.4.
+    `next_step` chooses the steps, so that errors tend to 0.9^k of the tolerances, with k the order of the
+    error estimate. The first step: Hairer, Norsett, Wanner, "Solving Ordinary Differential Equations I",
+    section II.4.
     """
 
     def __init__(
@@ -463,11 +525,14 @@ class _Control:
         first_step, max_step = steps
         self.max_step = min(span, positive("max_step", max_step, infinite=True))
         self.first_step = None if first_step is None else positive("first_step", first_step)
+        # Power of h with which the estimate goes to zero: the local error of the less accurate result.
         self.order = 1 + min(method.order, method.embedded_order)
         self.relative = vector_components(group)
 
     def scale(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
         """atol + rtol size, (dim,): size is 1, and the larger |x| in the components of factors R(n)."""
+        # In R(n) a relative error has a meaning. A position of SE(3) has none: its size is the distance to
+        # the origin of the world, which is arbitrary.
         size = np.ones(self.group.dim)
         dofs, coordinates = self.relative
         size[dofs] = np.maximum(np.abs(q0[coordinates]), np.abs(q1[coordinates]))
@@ -482,14 +547,19 @@ class _Control:
         """Size of the first step: about one per cent of what changes the state, and its velocity."""
         if self.first_step is not None:
             return min(self.first_step, self.max_step)
+        # d0, d1 of the source: sizes of the state and of its velocity, in units of the tolerances. The state
+        # counts as its size in `scale`, since coordinates such as quaternions are no vectors.
         scale = self.scale(q, q)
-        state, speed = _norm((scale - self.atol) / (self.rtol * scale)), _norm(velocity / scale)
+        state = _norm((scale - self.atol) / (self.rtol * scale))
+        speed = _norm(velocity / scale)
+        # A step of Euler's method over one per cent of the state gives d2, the size of the acceleration.
         small = min(self.max_step, 1e-6 if min(state, speed) < 1e-5 else 0.01 * state / speed)
         h = sign * small
         try:
             change = field(t + h, self.group.integrate(q, h * velocity)) - velocity
         except _NotFinite:
             return small
+        # The step whose local error h^k max(d1, d2) is a hundredth of the tolerance.
         fastest = max(speed, _norm(change / scale) / small) if small else math.inf
         guess = max(1e-6, 1e-3 * small) if fastest <= 1e-15 else (0.01 / fastest) ** (1 / self.order)
         return min(100 * small, guess, self.max_step)
@@ -506,6 +576,7 @@ def turn_rate(group: LieGroup, velocity: np.ndarray) -> float:
         return max((turn_rate(factor, velocity[dofs]) for factor, dofs in parts), default=TINY)
     if isinstance(group, RealGroup):
         return TINY
+    # ad of a product is block-diagonal, and zero in R(n): so only small matrices have to be diagonalised.
     ad = np.asarray(group.ad(velocity), dtype=float)
     return max(TINY, float(np.abs(np.linalg.eigvals(ad)).max(initial=0)))
 
@@ -519,13 +590,16 @@ def _norm(x: np.ndarray) -> float:
 
 
 class _Watch:
-    """An event function with what has happened to it."""
+    """An event function with the record of its events."""
 
     def __init__(self, event: Callable[..., Any], args: tuple[Any, ...]) -> None:
         if not callable(event):
             raise IntegrationError(f"an event must be a function event(t, q), not {event!r}")
-        self.event, self.args, self.settings = event, args, np.geterr()
+        self.event = event
+        self.args = args
+        self.settings = np.geterr()
         self.name = getattr(event, "__name__", repr(event))
+        # SciPy's convention: True stops at the first event, an integer at that many; 0 and False never.
         limit = getattr(event, "terminal", False)
         if limit is None or int(limit) != limit or limit < 0:
             raise IntegrationError(
@@ -548,7 +622,7 @@ class _Watch:
         return float(value)
 
     def record(self, t: float, q: np.ndarray) -> bool:
-        """Keep an event; whether it is the last that is wanted."""
+        """Keep an event; True if the motion ends with it."""
         self.t.append(t)
         self.q.append(q)
         return len(self.t) == self.limit
@@ -558,16 +632,18 @@ class _Watch:
 
 
 class _Output:
-    """Collects what is returned: states at the steps or at given times, and segments of the dense output."""
+    """Collects the output: states at the steps or at given times, and segments of the dense output."""
 
     def __init__(self, t0: float, q0: np.ndarray, times: np.ndarray | None, dense: bool) -> None:
         at_start = times is None or (len(times) > 0 and times[0] == t0)
-        self.t, self.q = ([t0], [q0]) if at_start else ([], [])
-        self.times, self.end = times, t0
+        self.t = [t0] if at_start else []
+        self.q = [q0] if at_start else []
+        self.times = times
+        self.end = t0
         self.segments: list[DenseStep] | None = [] if dense else None
 
     def add(self, step: _Taken, end: float) -> None:
-        """Take what is wanted of a step, up to the time `end`."""
+        """Record the step up to the time `end`."""
         self.end = end
         if self.segments is not None:
             self.segments.append(step.curve)
@@ -575,6 +651,7 @@ class _Output:
             self.t.append(end)
             self.q.append(step(end))
             return
+        # Times of t_eval that this step has passed: (end - time) h >= 0 in both directions of time.
         while len(self.t) < len(self.times) and (end - self.times[len(self.t)]) * step.h >= 0:
             time = float(self.times[len(self.t)])
             self.t.append(time)
@@ -612,6 +689,7 @@ def _start(group: LieGroup, g0: Any) -> np.ndarray:
         raise ShapeError(f"g0 must be {wanted}, but has shape {g.shape}")
     if not np.isfinite(g).all():
         raise ConfigurationError(f"the element g0 of {group} must be finite, not {g.tolist()}")
+    # A matrix is an element if its coordinates give it back. 1e-6 allows for rounded input.
     with np.errstate(all="ignore"):
         q = np.array(group.coordinates(g), dtype=float)
         distance = np.abs(group.element(q) - g).max(initial=0)

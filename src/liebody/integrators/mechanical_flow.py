@@ -242,7 +242,7 @@ class MechanicalFlow(ImplicitFlow):
 
 
 def with_parameters(flow: MechanicalFlow, at: Callable[[Any], MechanicalFlow]) -> MechanicalFlow:
-    """The flow whose functions are those of the flow `at(u)`, u being the efforts and parameters of a call.
+    """The flow that takes its functions from the flow `at(u)`, u being the efforts and parameters of a call.
 
     The functions of `flow` know the equations at fixed parameters only. Each is replaced by one that makes
     the flow for the parameters it is called with, finds the same function in it, and calls that: so traced

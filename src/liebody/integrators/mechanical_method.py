@@ -37,6 +37,7 @@ class MechanicalMethod:
         tolerance  of Newton's method, relative; the default is round-off
         recipe     a text that determines all arguments, with which compiled code is found untraced
         """
+        # Refuse constraints that the equations of the method have no unknowns for, before anything is traced.
         system = MechanicalEquations(group, M, *terms, **options)
         if system.m and not self.takes_constraints:
             raise IntegrationError(
@@ -48,11 +49,12 @@ class MechanicalMethod:
                 f"{self.name} needs the constraints as g(q) = 0, not only J; half-explicit and Radau methods "
                 "take J alone"
             )
+        # The parameters of the method are part of the recipe, by its repr: other numbers are other code.
         flow = self._flow(system, tolerance=tolerance, recipe=f"{recipe} {self!r}" if recipe else None)
         if system.at is None:
             return flow
         return with_parameters(flow, lambda u: self._flow(system.with_parameters(u)))
 
     def _flow(self, system: MechanicalEquations, **options: Any) -> MechanicalFlow:
-        """The steps for this system; `options` are those of `ImplicitFlow`."""
+        """The steps for this system; `options` are options of `ImplicitFlow`."""
         raise NotImplementedError

@@ -26,7 +26,7 @@ class Exponential:
         self.group = group
 
     def integrate(self, q: Array, u: Array) -> Array:
-        """Coordinates of g tau(u), where q are those of g."""
+        """Coordinates of g tau(u), where q are coordinates of g."""
         return self.group.integrate(q, u)
 
     def dual(self, operation: str, u: Array, p: Array) -> Array:
@@ -82,7 +82,8 @@ class Cayley(Exponential):
         """1 - [omega]/2 + omega omega^T/4 of rotations; Kobilarov, Marsden, eq. (55)."""
         if not self._turns:
             return super().dtau_inverse(u)
-        omega, one = u[:3], np.eye(3, dtype=int)
+        omega = u[:3]
+        one = np.eye(3, dtype=int)
         half = one - 0.5 * SO3.hat(omega)
         turning = half + 0.25 * np.outer(omega, omega)
         if isinstance(self.group, SO3Group):
@@ -106,6 +107,8 @@ def _quaternion(omega: Array) -> Array:
 
 def _translation(u: Array) -> Array:
     """p with (1 - [omega]/2) p = v."""
-    a, v = 0.5 * u[:3], u[3:]
+    # (1 - [a])^-1 = 1 + ([a] + [a]^2)/(1 + a^T a), because [a]^3 = -(a^T a) [a].
+    a = 0.5 * u[:3]
+    v = u[3:]
     once = cross(a, v)
     return v + (once + cross(a, once)) / (1 + a @ a)

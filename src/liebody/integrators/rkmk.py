@@ -7,7 +7,7 @@ in the algebra, which is a vector space, obeys
 
 and any Runge-Kutta method may solve that for one step (Munthe-Kaas, Appl. Numer. Math. 29 (1999); in this
 left-trivialised form Mueller, Terze, Mech. Mach. Theory 82 (2014), eqs (36), (37)). The result lies on the
-group whatever the step, and the order is that of the tableau. Without dexp^-1 the order falls to two, while
+group whatever the step, and the order is the tableau's. Without dexp^-1 the order falls to two, while
 energy and constraints may show nothing.
 """
 
@@ -51,7 +51,7 @@ class Step(NamedTuple):
 
 @cache
 def coefficients(method: Tableau | CommutatorFree) -> Coefficients:
-    """What compiled steps have to know of a method."""
+    """The coefficients of a method, as compiled steps use them."""
     c = tuple(map(float, method.c))
     order = 1 + min(method.order, method.embedded_order or 0)
     return Coefficients(method.paths, c, method.pulls_back, method.error_weights, order)
@@ -88,11 +88,12 @@ def advance(
     h: Any,
     first: Array | None = None,
 ) -> Step:
-    """As `rkmk_step`, of commutator-free methods too, with all there is to know about the step.
+    """A step as in `rkmk_step`, also by commutator-free methods, with its increment and its last velocity.
 
     first  F(t, q), where it is known
     """
 
+    # Stage 0 is taken at q itself, the same object: there `first` saves an evaluation of F.
     def velocity(at: Any, point: Array) -> Array:
         return first if first is not None and point is q else F(at, point)
 
@@ -103,7 +104,9 @@ def advance(
     k, end, psi, last = stages(
         coefficients(method), velocity, group.integrate, pull if pulls else None, t, h, q
     )
-    end, weights = group.normalize(end), method.error_weights
+    end = group.normalize(end)
+    weights = method.error_weights
+    # Commutator-free methods have no Psi of the whole step; dense output needs one, the logarithm.
     return Step(
         q=end,
         stages=np.stack(k),
@@ -115,9 +118,11 @@ def advance(
 
 def vector_components(group: LieGroup) -> tuple[np.ndarray, np.ndarray]:
     """Where the components of the factors R(n) are, in the algebra and in the coordinates."""
+    # SO(2) has the coordinates of R, but its angle has no size of its own: it is left out.
     if isinstance(group, RealGroup) and group != SO2:
         return np.arange(group.dim), np.arange(group.nq)
-    dofs, coordinates = [np.zeros(0, int)], [np.zeros(0, int)]
+    dofs = [np.zeros(0, int)]
+    coordinates = [np.zeros(0, int)]
     for factor, u, q in (
         zip(group.factors, group.dofs, group.coordinate_slices) if isinstance(group, Product) else ()
     ):
@@ -150,9 +155,13 @@ def interpolant(
     """
     if method.interpolant is not None:
         return np.asarray(h * (method.interpolant.T @ step.stages))
+    # dPsi/dtheta at both ends, in the coordinates Psi of the start: at the end dexp^-1 pulls F back.
     psi = step.increment
-    start, end = h * step.stages[0], h * group.dexp_inverse_times(-psi, step.velocity)
+    start = h * step.stages[0]
+    end = h * group.dexp_inverse_times(-psi, step.velocity)
     C = _hermite(psi, (0.0, 1.0), [start, end])
+    # F at a point of the cubic, whose error is h^4, has a slope h F with an error of h^5: good enough for a
+    # polynomial of degree 4. That one gives slopes for degree 5 in the same way.
     for places in BOOTSTRAP[: max(0, method.order - 4)]:
         slopes = []
         for theta in places:
@@ -171,6 +180,7 @@ def evaluate(C: Array, theta: float) -> Array:
 
 def _hermite(end: Array, places: Sequence[float], slopes: Sequence[Array]) -> Array:
     """The polynomial without constant term that is `end` at theta = 1, with these slopes at these places."""
+    # As many coefficients as conditions: one value and a slope at each place.
     degrees = np.arange(1, len(places) + 2)
     conditions = np.vstack([np.ones(len(degrees)), *(degrees * theta ** (degrees - 1.0) for theta in places)])
     return np.asarray(np.linalg.solve(conditions, np.vstack([end, *slopes])))

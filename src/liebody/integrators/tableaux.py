@@ -59,6 +59,8 @@ def density(tree: RootedTree) -> int:
 
 def stage_weights(A: Sequence[Sequence[Any]], order: int) -> Weights:
     """weight_i(tree) = product over its branches of sum_j A_ij weight_j(branch), for trees up to an order."""
+    # Trees in the order of their size: the branches of a tree are smaller, so their sums are there. `sums`
+    # keeps A weight(tree), which every tree with this branch needs.
     weights: Weights = {}
     sums: Weights = {}
     for p in range(1, order + 1):
@@ -104,7 +106,10 @@ class ButcherTableau:
             len(self.A) == s and all(len(row) <= s for row in [*self.A, self.b]),
             f"{s} nodes go with {s} rows of A, each with at most {s} entries, and as many weights",
         )
-        A, b, c = [self._row(row) for row in self.A], self._row(self.b), self._row(self.c)
+        A = [self._row(row) for row in self.A]
+        b = self._row(self.b)
+        c = self._row(self.c)
+        # c = A 1 makes a method treat t like a component of y. The order conditions assume it.
         for i, row in enumerate(A):
             total = sum(row)
             self._require(not misses(total - c[i], slack), f"row {i} of A sums to {total}, not to c = {c[i]}")
@@ -114,6 +119,7 @@ class ButcherTableau:
         return A, b, weights
 
     def _require_order(self, weights: Weights, b: list[Any], order: int, what: str, slack: Fraction) -> None:
+        # 1, 1, 2, 4, 9, 20, 48, 115 trees with 1 to 8 nodes: 200 conditions for order 8.
         for tree, weight in weights.items():
             if nodes(tree) <= order:
                 defect = dot(b, weight) - Fraction(1, density(tree))
@@ -128,6 +134,7 @@ class ButcherTableau:
             raise IntegrationError(f"tableau {self.name!r}: {otherwise}; compare its entries with its source")
 
     def _set(self, **exact: Any) -> None:
+        # The dataclass is frozen, but fields change once, from text to floats, after all checks.
         for field, value in exact.items():
             array = np.array(value, dtype=float)
             array.setflags(write=False)
@@ -171,17 +178,20 @@ class Tableau(ButcherTableau):
     """Velocities are pulled back to the algebra by dexp^-1, and added there."""
 
     def __post_init__(self) -> None:
-        given = [*self.A, self.b, self.c]
-        given += [] if self.embedded is None else [self.embedded]
-        given += [] if self.interpolant is None else self.interpolant
-        slack = ROUNDED if any(is_rounded(x) for row in given for x in row) else Fraction(0)
+        rows = [*self.A, self.b, self.c]
+        rows += [] if self.embedded is None else [self.embedded]
+        rows += [] if self.interpolant is None else self.interpolant
+        # One decimal among the entries makes every condition inexact.
+        slack = ROUNDED if any(is_rounded(x) for row in rows for x in row) else Fraction(0)
         A, b, weights = self._check(slack, self.embedded_order or 0)
         self._require(
             not any(any(row[i:]) for i, row in enumerate(A)),
             "an explicit method has entries of A below the diagonal only",
         )
         if self.embedded is not None:
-            hat, low = self._row(self.embedded, "embedded weights"), self.embedded_order
+            hat = self._row(self.embedded, "embedded weights")
+            low = self.embedded_order
+            # With equal orders the difference of the results would not estimate the error of either.
             if low is None or low == self.order:
                 raise IntegrationError(
                     f"tableau {self.name!r}: embedded_order must differ from order {self.order}, not be {low}"
@@ -201,6 +211,8 @@ class Tableau(ButcherTableau):
         self, weights: Weights, b: list[Fraction], P: list[list[Fraction]], slack: Fraction
     ) -> None:
         """sum_im weight_i(tree) P_im theta^(m+1) = theta^|tree|/density(tree), for each power of theta."""
+        # At theta = 1 the interpolant is the result, so that dense output is continuous. Trees with fewer
+        # nodes than the order give a local error of h^order within the step.
         ends = [sum(row) - weight for row, weight in zip(P, b, strict=True)]
         self._require(
             not any(misses(end, slack) for end in ends), "its interpolant does not end at the weights b"
@@ -273,27 +285,30 @@ def printed(text: str) -> dict[str, dict[str, Any]]:
     A line "name option=value option ...: source", lines "c_i | A_i1 A_i2 ...", a line "| b_1 b_2 ...", one
     with embedded weights, and the rows of an interpolant "P | P_i1 P_i2 ...", where there are such.
     """
-    found = {}
+    tableaux = {}
     for table in text.strip().split("\n\n"):
         head, *lines = table.splitlines()
         options, _, source = head.partition(": ")
         name, *words = options.split()
-        given: dict[str, Any] = {"source": " ".join(source.split()), "c": [], "A": []}
+        arguments: dict[str, Any] = {"source": " ".join(source.split()), "c": [], "A": []}
         for key, _, value in (word.partition("=") for word in words):
-            given[key] = int(value) if value else True
-        weights, P = [], []
+            arguments[key] = int(value) if value else True  # an option without a value is a flag
+        weights = []
+        P = []
+        # Left of the bar stands the node of a row of A, P for the interpolant, or nothing for weights.
         for left, _, right in (line.partition("|") for line in lines):
-            node, row = left.strip(), right.split()
+            node = left.strip()
+            row = right.split()
             if not node:
                 weights.append(row)
             elif node == "P":
                 P.append(row)
             else:
-                given["c"].append(node)
-                given["A"].append(row)
-        given |= dict(zip(("b", "embedded"), weights))
-        found[name] = given | ({"interpolant": P} if P else {})
-    return found
+                arguments["c"].append(node)
+                arguments["A"].append(row)
+        arguments |= dict(zip(("b", "embedded"), weights))
+        tableaux[name] = arguments | ({"interpolant": P} if P else {})
+    return tableaux
 
 
 DATA = printed(

@@ -15,7 +15,7 @@ from ..stepping.march import REASONS
 
 
 class Trajectory(NamedTuple):
-    """Result of `MechanicalFlow.run`; the first axes are those of q0 and v0, then time."""
+    """Result of `MechanicalFlow.run`; the first axes are the leading axes of q0 and v0, then time."""
 
     t: np.ndarray
     """Times, (rows,)                                                        [s]"""

@@ -12,13 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from ..base.arguments import checked, names
 from ..base.errors import ModelError, ShapeError
 from ..compiler import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
-from ..groups import LieGroup
-from ..groups.along import tangents
+from ..groups import LieGroup, coordinate_tangents
 from ..scalars import Array
 
 PRODUCTS: dict[str | None, Callable[..., Function]] = {
@@ -95,7 +92,7 @@ def derivative_graph(
     if ends:
         straight = _from_ends(whole, ends)
     along = {
-        name: tangents(groups[name])(straight.inputs[name], np.zeros(groups[name].dim)).astype(object)
+        name: coordinate_tangents(groups[name])(straight.inputs[name]).astype(object)
         for name in names(wrt)
         if name in groups and name in straight.inputs
     }

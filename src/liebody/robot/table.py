@@ -25,8 +25,8 @@ class Algorithms:
     joint_wrenches = Algorithm(dynamics.joint_wrenches)
     forward_dynamics = Algorithm(dynamics.forward_dynamics)
     mass_matrix = Algorithm(dynamics.mass_matrix)
-    bias = Algorithm(dynamics.bias)
-    gravity = Algorithm(dynamics.gravity)
+    bias = Algorithm(dynamics.bias_forces)
+    gravity = Algorithm(dynamics.gravity_forces)
     kinetic_energy = Algorithm(dynamics.kinetic_energy)
     potential_energy = Algorithm(dynamics.potential_energy)
 
@@ -63,7 +63,7 @@ class Algorithms:
     external_internal_velocity = Algorithm(dynamics.external_internal_velocity)
 
     # -- momentum, and floating bases ---------------------------------------------------------------------
-    momentum = Algorithm(dynamics.momentum)
+    momentum = Algorithm(dynamics.total_momentum)
     centroidal_momentum = Algorithm(dynamics.centroidal_momentum)
     centroidal_momentum_matrix = Algorithm(dynamics.centroidal_momentum_matrix)
     centroidal_momentum_matrix_derivative = Algorithm(dynamics.centroidal_momentum_matrix_derivative)
@@ -83,12 +83,12 @@ class Algorithms:
     forward_dynamics_derivatives = Algorithm(dynamics.forward_dynamics_derivatives, derivatives_by_columns)
 
     # -- kinematics ---------------------------------------------------------------------------------------
-    poses = Algorithm(dynamics.poses)
-    twists = Algorithm(dynamics.twists)
-    pose = Algorithm(dynamics.pose)
-    twist = Algorithm(dynamics.twist)
-    jacobian = Algorithm(dynamics.jacobian)
-    jacobian_rate = Algorithm(dynamics.jacobian_rate)
-    acceleration = Algorithm(dynamics.acceleration)
+    poses = Algorithm(dynamics.body_poses)
+    twists = Algorithm(dynamics.body_twists)
+    pose = Algorithm(dynamics.frame_pose)
+    twist = Algorithm(dynamics.frame_twist)
+    jacobian = Algorithm(dynamics.frame_jacobian)
+    jacobian_rate = Algorithm(dynamics.frame_jacobian_rate)
+    acceleration = Algorithm(dynamics.frame_acceleration)
     center_of_mass = Algorithm(dynamics.center_of_mass)
     center_of_mass_jacobian = Algorithm(dynamics.center_of_mass_jacobian)

@@ -645,7 +645,7 @@ class Algorithms:
         a  acceleration, dv/dt, (nv,); other arguments as in `jacobian`
 
         The linear part is the acceleration of the frame's origin as a point in "mixed" (Pinocchio's
-        getFrameClassicalAcceleration), and that of the twist in "body" and "world".
+        getFrameClassicalAcceleration), and the rate of the twist in "body" and "world".
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.
         """

@@ -34,6 +34,8 @@ def implicit_source(
     control     error estimate and states within a step, for steps under error control
     memory      how remembered quantities are adapted to the next step; None where they need no adapting
     guards      of a march, whose events are located; without `control` its steps have one length
+
+    The function is long because it lists the parts of the unit, in the order in which they stand there.
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
