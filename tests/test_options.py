@@ -173,7 +173,7 @@ def test_a_clock_counts_the_steps_before_each_row():
         Clock(1.0, 0.03),
         Clock(1.0, 0.03, 0.09),
         Clock(1.0, 0.1, t_eval=[0, 0.3, 0.35, 1.0]),
-        Clock(1.0, 0.125, t_eval=[0, 0.25, 0.5, 0.625, 1.0], t0=0.0),
+        Clock(1.0, 0.125, t_eval=[0, 0.25, 0.5, 0.625, 1.0]),
     ):
         t, h = clock.steps.T
         ends = np.append(t[0], t + h)

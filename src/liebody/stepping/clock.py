@@ -30,18 +30,17 @@ class Stretch(NamedTuple):
 
 
 class Clock:
-    """The steps of a motion over [t0, t0 + t_end], and the times of its record.
+    """The steps of a motion over [0, t_end], and the times of its record.
 
     t_end         duration of the motion                                                                 [s]
     h             length of the steps; None: members choose their steps, and only the record is known    [s]
     record_every  time between rows of the record, with h a multiple of it. Default: every step, or so that
                   there are at most 1000; without h a thousandth of t_end                                [s]
-    t_eval        times of the record, increasing from t0 to t0 + t_end, in place of record_every; steps of
-                  length h go from one of these times to the next, where the last one may be shorter     [s]
+    t_eval        times of the record, increasing from 0 to t_end, in place of record_every; steps of length
+                  h go from one of these times to the next, where the last one may be shorter            [s]
 
     times         (rows,): of the record. The last row lies at the end of the motion, after a shorter interval
                   if record_every does not divide t_end                                                  [s]
-    interval      the shortest time between rows                                                         [s]
     first         length of the first step                                                               [s]
     stretches     with h: the steps of the motion in order, as few stretches of one length as possible
 
@@ -55,19 +54,18 @@ class Clock:
         h: float | None = None,
         record_every: float | None = None,
         t_eval: Array | None = None,
-        t0: float = 0.0,
     ) -> None:
-        self.t0 = t0
         self.t_end = t_end
         self.h = h
         self.stretches: list[Stretch] = []
+        self._distance = math.inf  # between the rows of the record up to the row `_regular`
+        self._regular = 0
         if t_eval is not None:
             if record_every is not None:
                 raise IntegrationError(
                     "record_every and t_eval both say when states are recorded; leave one of them out"
                 )
-            self.times = _increasing(t_eval, t0, t0 + t_end)
-            self.interval = float(np.diff(self.times).min())
+            self.times = _increasing(t_eval, t_end)
             self.first = min(self.interval, FIRST) if h is None else h
             if h is not None:
                 self._stretch_between_times(h)
@@ -75,10 +73,10 @@ class Clock:
         asked = None if record_every is None else positive("record_every", record_every, SECONDS)
         if h is None:
             # Steps fit themselves to the record, so only the record has a distance.
-            interval = t_end / MOST_STATES if asked is None else asked
-            self.first = min(interval, FIRST)
-            rows, rest = whole(t_end, interval)
-            self._check(rows, interval)
+            distance = t_end / MOST_STATES if asked is None else asked
+            self.first = min(distance, FIRST)
+            rows, rest = whole(t_end, distance)
+            self._check(rows, distance)
             ends = [t_end] * bool(rest)
         else:
             # The record is taken after whole numbers of steps. Steps that are left over after the last such
@@ -86,19 +84,27 @@ class Clock:
             self.first = h
             steps, rest = whole(t_end, h)
             every = _steps_between_rows(steps, h, asked)
-            interval = h * every
+            distance = h * every
             rows, extra = divmod(steps, every)
-            self._check(rows, interval)
+            self._check(rows, distance)
             ends = [h * steps] * bool(extra) + [t_end] * bool(rest)
             if rows:
-                self.stretches.append(Stretch(t0, h, rows * every, every, 1))
+                self.stretches.append(Stretch(0.0, h, rows * every, every, 1))
             if extra:
-                self.stretches.append(Stretch(t0 + rows * every * h, h, extra, extra, rows + 1))
+                self.stretches.append(Stretch(rows * every * h, h, extra, extra, rows + 1))
             if rest:
-                self.stretches.append(Stretch(t0 + steps * h, rest, 1, 1, rows + 1 + bool(extra)))
+                self.stretches.append(Stretch(steps * h, rest, 1, 1, rows + 1 + bool(extra)))
         # Products, not sums: round-off does not grow along the record.
-        self.times = np.append(t0 + interval * np.arange(rows + 1.0), [t0 + end for end in ends])
-        self.interval = min([interval] * (rows > 0) + np.diff(self.times[rows:]).tolist())
+        self.times = distance * np.arange(rows + 1.0)
+        if ends:
+            self.times = np.append(self.times, ends)
+        self._distance = distance if rows else math.inf
+        self._regular = rows
+
+    @property
+    def interval(self) -> float:
+        """The shortest time between rows                                                              [s]"""
+        return min(self._distance, np.diff(self.times[self._regular :]).min(initial=math.inf).item())
 
     def _check(self, rows: int, interval: float) -> None:
         """Raise IntegrationError for a record that no memory holds."""
@@ -112,7 +118,7 @@ class Clock:
         """Steps of h from one time of the record to the next; where they do not fit, a shorter one ends."""
         begin = 0.0
         was_on_grid = False
-        for row, end in enumerate((self.times[1:] - self.t0).tolist(), start=1):
+        for row, end in enumerate(self.times[1:].tolist(), start=1):
             # Times that are multiples of h are reached by the same steps as in a run without these times.
             first, last = round(begin / h), round(end / h)
             on_grid = max(abs(first * h - begin), abs(last * h - end)) <= ROUND_OFF * h
@@ -123,10 +129,10 @@ class Clock:
                 longer = self.stretches[-1].steps + steps
                 self.stretches[-1] = self.stretches[-1]._replace(steps=longer)
             elif steps:
-                self.stretches.append(Stretch(self.t0 + start, h, steps, steps, row))
+                self.stretches.append(Stretch(start, h, steps, steps, row))
             if rest:
                 # It ends at the same row, and its state takes the place of the state before it.
-                self.stretches.append(Stretch(self.t0 + start + steps * h, rest, 1, 1, row))
+                self.stretches.append(Stretch(start + steps * h, rest, 1, 1, row))
             begin, was_on_grid = end, on_grid
 
     @property
@@ -165,22 +171,21 @@ def _steps_between_rows(steps: int, h: float, asked: float | None) -> int:
     return every
 
 
-def _increasing(t_eval: Array, start: float, end: float) -> Array:
-    """t_eval as an array (rows,); raises IntegrationError unless it increases from start to end."""
+def _increasing(t_eval: Array, t_end: float) -> Array:
+    """t_eval as an array (rows,); raises IntegrationError unless it increases from 0 to t_end."""
     times = floats("t_eval", t_eval)
     if times.ndim != 1 or len(times) < 2 or not (np.diff(times) > 0).all():
         raise IntegrationError(
             f"t_eval has shape {times.shape}, expected at least two increasing times (rows,)"
         )
     # The record of a motion has its start and its end, for energies, works and the last state.
-    near = ROUND_OFF * (end - start)
-    for name, time, given in (("the start", start, times[0]), ("t_end", end, times[-1])):
-        if not abs(given - time) <= near:
+    for name, time, given in (("the start", 0.0, times[0]), ("t_end", t_end, times[-1])):
+        if not abs(given - time) <= ROUND_OFF * t_end:
             raise IntegrationError(
-                f"t_eval goes from {times[0]:.9g} to {times[-1]:.9g} s, expected {start:.9g} to {end:.9g}: "
-                f"add {name}, {time:.9g} s, because a run begins and ends with a recorded state"
+                f"t_eval goes from {times[0]:.9g} to {times[-1]:.9g} s, expected 0 to {t_end:.9g}: add "
+                f"{name}, {time:.9g} s, because a run begins and ends with a recorded state"
             )
-    return np.concatenate([[start], times[1:-1], [end]])
+    return np.concatenate([[0.0], times[1:-1], [t_end]])
 
 
 def whole(time: float, h: float) -> tuple[int, float]:

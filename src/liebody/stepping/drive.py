@@ -115,7 +115,7 @@ class Drive:
         some = max(1, FEW_STEPS // (every * len(self.members.y)))
         for done, rows in _chunks(stretch.steps // every, some):
             yield Stretch(t + done * every * h, h, rows * every, every, row + done)
-            bar.at(t + (done + rows) * every * h - self.clock.t0)
+            bar.at(t + (done + rows) * every * h)
 
     def _march(self, bar: Progress, settings: Settings) -> None:
         """Steps that each member chooses for itself, from row to row of the record."""
@@ -123,7 +123,7 @@ class Drive:
         rows = len(members.times) - 1
         for done, some in _chunks(rows) if bar.shown else [(0, rows)]:
             self.flow.march(members, self.samples, 1 + done + some, settings, self.threads)
-            bar.at(members.times[done + some] - self.clock.t0)
+            bar.at(members.times[done + some])
         # A member that ended without a terminal event is lost, from the row on that it did not reach.
         lost = (members.ends[:, 1] > 0) & (members.ends[:, 1] != STOPPED)
         self.failed[lost] = members.clock["row"][lost] + 1
