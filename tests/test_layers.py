@@ -504,7 +504,6 @@ NOT_YET_PUBLIC: dict[str, set[str]] = {
     },
     "sweep.runs": {"simulation.simulate.DivergedMembers"},
     "sweep.space": {"compiler.programs.layout.Named"},
-    "sweep.sweep": {"compiler.native.cache.version"},
     "symbolic.derivation": {
         "compiler.printers.sympy_source.arranged",
         "compiler.printers.sympy_source.to_sympy",
