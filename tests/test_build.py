@@ -140,7 +140,7 @@ def test_the_digest_of_the_library_is_that_of_its_texts_which_are_read_when_they
     (library / "c.py").write_text("three")
     second = digest()
     assert second != first
-    monkeypatch.setattr(cache, "version", lambda: "another, of which there is bytecode alone")
+    monkeypatch.setattr(build, "version", lambda: "another, of which there is bytecode alone")
     assert digest() not in (first, second)
 
 

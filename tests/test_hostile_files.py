@@ -13,8 +13,8 @@ import pytest
 
 import liebody as lb
 from liebody import LiebodyError, Run
-from liebody.base.digests import LENGTH, MARK
-from liebody.base.texts import digest, shown
+from liebody.base.digests import LENGTH, digest, seal
+from liebody.base.texts import shown
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.bodies.labels import Labels
 from liebody.groups import Revolute
@@ -34,7 +34,7 @@ def crafted(tmp_path):
         with h5py.File(path, "r+") as file:
             change(file)
         content = patch(path.read_bytes())
-        path.write_bytes(content + MARK + hashlib.sha256(content).hexdigest().encode() + b"\n")
+        path.write_bytes(content + seal(content))
         return path
 
     return craft

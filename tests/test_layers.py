@@ -502,9 +502,6 @@ NOT_YET_PUBLIC: dict[str, set[str]] = {
         "simulation.efforts.is_sampled",
         "simulation.sensitivities.Sensitivities",
     },
-    "sweep.runs": {"simulation.simulate.DivergedMembers"},
-    "sweep.space": {"compiler.programs.layout.Named"},
-    "sweep.sweep": {"compiler.native.cache.version"},
     "symbolic.derivation": {
         "compiler.printers.sympy_source.arranged",
         "compiler.printers.sympy_source.to_sympy",

@@ -265,11 +265,11 @@ def test_every_changed_bit_of_a_file_is_noticed(tmp_path):
     whole = path.read_bytes()
     for at in [*range(0, len(whole), 997), len(whole) - 1]:
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 16]) + whole[at + 1 :])
-        with pytest.raises(LiebodyError, match="is not as `save` wrote it"):
+        with pytest.raises(LiebodyError, match="is not as it was written"):
             Run.load(path)
     for changed in (whole + b"\n", whole[:-1], whole[:-90], whole + whole):
         path.write_bytes(changed)
-        with pytest.raises(LiebodyError, match="is not as `save` wrote it"):
+        with pytest.raises(LiebodyError, match="is not as it was written"):
             Run.load(path)
 
 

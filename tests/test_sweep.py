@@ -803,11 +803,14 @@ def _flip(store):
 DAMAGED = {
     "removed": (lambda store: (store / "y/c/3/0").unlink(), "y/c/3/0 is missing"),
     "empty": (lambda store: (store / "y/c/5/0").unlink(), "y/c/5/0 is missing"),
-    "replaced": (_replace, "chunk x 3, z 0: its files were changed"),
-    "flipped": (_flip, "chunk x 3, z 0: its files were changed"),
-    "described": (lambda store: (store / "y/zarr.json").write_text("{"), "y/zarr.json is damaged"),
+    "replaced": (_replace, "chunk x 3, z 0 is not as it was written"),
+    "flipped": (_flip, "chunk x 3, z 0 is not as it was written"),
+    "described": (
+        lambda store: (store / "y/zarr.json").write_text("{"),
+        "y/zarr.json is not as it was written",
+    ),
     "axes": (lambda store: (store / "x/c/0").unlink(), "x/c/0 is missing"),
-    "group": (lambda store: (store / "zarr.json").write_text("{}"), "zarr.json is damaged"),
+    "group": (lambda store: (store / "zarr.json").write_text("{}"), "zarr.json is not as it was written"),
     "folder": (lambda store: [(store / "y/c/3/0").unlink(), (store / "y/c/3/0").mkdir()], "is missing"),
 }
 

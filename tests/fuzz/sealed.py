@@ -9,7 +9,6 @@ limits of time and memory.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import resource
 import signal
@@ -24,7 +23,7 @@ from campaign import main
 from results import whole
 
 import liebody as lb
-from liebody.base.digests import LENGTH, MARK
+from liebody.base.digests import LENGTH, seal
 from liebody.base.errors import LiebodyError
 
 PATIENCE = 10  # seconds of processor time
@@ -199,8 +198,8 @@ def crafted(random, folder: Path, changes=CHANGES) -> Path:
     if offset:  # all entries refer to the last one
         last = content[offset + 16 * 3999 : offset + 16 * 4000]
         content[offset : offset + 16 * 4000] = last * 4000
-    sealed = folder / "run.nc"  # without waiting for the disk, as `write_sealed` does
-    sealed.write_bytes(content + MARK + hashlib.sha256(content).hexdigest().encode() + b"\n")
+    sealed = folder / "run.nc"  # without waiting for the disk, as `write` does
+    sealed.write_bytes(content + seal(content))
     return sealed
 
 

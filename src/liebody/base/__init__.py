@@ -3,9 +3,9 @@
 arguments    checks of the arguments of users' calls
 errors       the errors and warnings of liebody, and how optional packages are asked for
 texts        names, paths and texts that come from elsewhere
-digests      files with a digest, by which damage is noticed
+digests      digests of files and of texts, by which damage is found
 concurrency  what threads and forked processes share: locks, cached properties, spare buffers
 interrupts   signals and their handlers while C code runs
 progress     progress bars
-public       public functions of liebody by their names, for methods that lead to a room above
+public       public functions of liebody by their names, for methods that lead to a room above; the version
 """

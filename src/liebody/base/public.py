@@ -11,3 +11,8 @@ from typing import Any
 def public(name: str) -> Any:
     """The value of `liebody.NAME`; `liebody/__init__.py` imports its room when it is first asked for."""
     return getattr(sys.modules[__name__.partition(".")[0]], name)
+
+
+def version() -> str:
+    """The version of liebody, as its source says."""
+    return str(public("__version__"))

@@ -1,26 +1,13 @@
-"""Texts from outside, such as names and paths: digests, checks, and safe forms for messages."""
+"""Texts from outside, such as names and paths: checks, and safe forms for messages."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
-
-
-def digest(*parts: str) -> str:
-    """The SHA-256 digest of a list of texts.
-
-    The length of each text stands before it, so no two lists become the same bytes, whatever is in them.
-    """
-    whole = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        whole.update(b"%d:" % len(data) + data)
-    return whole.hexdigest()
 
 
 def is_writable(text: str) -> bool:

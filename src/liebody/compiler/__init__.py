@@ -16,7 +16,7 @@ from .graph.graph import Expr, Function, Graph, trace
 from .native.casadi_external import to_casadi_external
 from .native.kernel import Buffer, Guard, Kernel
 from .printers.casadi_source import to_casadi
-from .programs.layout import FlatLayout
+from .programs.layout import FlatLayout, Named
 from .programs.program import Program
 from .programs.repeats import repeated, traced
 
@@ -28,6 +28,7 @@ __all__ = [
     "Graph",
     "Guard",
     "Kernel",
+    "Named",
     "Program",
     "hessian",
     "hvp",

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..base.arguments import checked, short
 from ..base.errors import ArgumentError, LiebodyError, pass_on_signals
+from ..base.public import version
 from ..base.texts import path_of
 from ..compiler import Function, Kernel, Program
 from ..compiler.native.build import digest
-from ..compiler.native.cache import version
 from ..compiler.native.kernel import data_type
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal
 from ..compiler.printers.numpy_source import compile_numpy

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from ..base.digests import is_sealed, write_sealed
-from ..base.errors import LiebodyError, pass_on_signals, suppress
+from ..base.digests import CHANGED, is_sealed, seal, write
+from ..base.errors import LiebodyError, pass_on_signals
+from ..base.public import version
 from ..base.texts import is_writable, path_of, shown, words_of
-from ..compiler.native.cache import version
 from . import netcdf
 from .kinds import kind_of
 from .variables import UNITS, Variables
@@ -45,15 +45,11 @@ def save(path: str | os.PathLike[str], variables: Variables, attributes: Mapping
             for name, variable in variables.items():
                 _write_variable(file, name, variable, variables)
             file.attrs.update(attributes)
-        # Renaming is atomic: whoever reads the target meanwhile finds the old file or the whole new one.
-        write_sealed(temporary, contents.getvalue())
-        os.replace(temporary, target)
+        content = contents.getvalue()
+        write(target, temporary, content, seal(content))
     except OSError as error:
         pass_on_signals(error)
         raise LiebodyError(f"cannot save {target}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _write_variable(file: Any, name: str, variable: Any, variables: Variables) -> None:
@@ -80,10 +76,10 @@ def load(path: str | os.PathLike[str], check: bool) -> Any:
         raise LiebodyError(f"there is no file {source}; a run is written by run.save({source.name!r})")
     try:
         # The digest comes first: HDF5 may never end on a damaged file.
-        if check and not is_sealed(source):
+        if check and not is_sealed(source.read_bytes()):
             raise LiebodyError(
-                f"{source} is not as `save` wrote it: cut off or damaged, changed by another program, or "
-                "of liebody 0.1; Run.load(path, check=False) reads it all the same"
+                f"{source} {CHANGED}: cut off or damaged, changed by another program, or of "
+                "liebody 0.1; Run.load(path, check=False) reads it all the same"
             )
         attributes, values = netcdf.read(source, plain=check)
         return _run_of(source, attributes, {shown(unquote(name)): x for name, x in values.items()})

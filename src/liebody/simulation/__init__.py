@@ -13,3 +13,7 @@ sensitivities     `sensitivities`: tangents and adjoints through a simulation
 linearize         `linearize` at a state, `lqr`
 symmetries        `symmetries`: conserved momenta of a mechanism
 """
+
+from .reports import CalledEfforts, DivergedMembers, PassedLimits, SingularPosition
+
+__all__ = ["CalledEfforts", "DivergedMembers", "PassedLimits", "SingularPosition"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..base.digests import digest
 from ..base.errors import pass_on_signals
-from ..base.texts import digest
 
 PACKAGE = str(Path(__file__).parents[1])
 STANDARD = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))

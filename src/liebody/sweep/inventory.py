@@ -9,8 +9,6 @@ recorded if its digest exists, and whole if its files have it. Zarr looks for no
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import itertools
 import json
 import math
@@ -23,8 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.arguments import checked
-from ..base.errors import SweepError, pass_on_signals
-from ..base.texts import check_name, digest, path_of, shown
+from ..base.digests import CHANGED, digest, digest_of, is_whole, state_of, write
+from ..base.errors import SweepError, pass_on_signals, suppress
+from ..base.texts import check_name, path_of, shown
 
 DIGESTS = "status/copy.json"
 COPY = "status/copy"
@@ -88,7 +87,7 @@ class Inventory:
             copy = path / COPY / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path / name, copy)
-            digests[name] = _digest(path / name)
+            digests[name] = digest_of(path / name)
         (path / RECORDED).mkdir()
         _write(path / DIGESTS, _signed(digests))
 
@@ -108,9 +107,8 @@ class Inventory:
         if not (self.path / DIGESTS).is_file() or (self.path / DIGESTS).read_bytes() != _signed(self.digests):
             damaged.append(DIGESTS)
         for name, known in self.digests.items():
-            damaged += [x for x in (name, f"{COPY}/{name}") if _readable(self.path / x) != known]
-        states = ("damaged" if (self.path / name).is_file() else "missing" for name in damaged)
-        return [Damage(f"{name} is {state}") for name, state in zip(damaged, states)]
+            damaged += [x for x in (name, f"{COPY}/{name}") if not is_whole(self.path / x, known)]
+        return [Damage(self._state(self.path / name)) for name in damaged]
 
     def restore(self) -> list[Damage]:
         """Make the damaged files of the empty store again, each from the other one; which they were.
@@ -122,7 +120,7 @@ class Inventory:
             # one of the two is whole, and is copied over the other
             whole = self._whole(name)
             for file in (self.path / name, self.path / COPY / name):
-                if _readable(file) != known:
+                if not is_whole(file, known):
                     remove(file, self.path)
                     _write(file, whole.read_bytes())
         if damages:
@@ -141,7 +139,8 @@ class Inventory:
             pass_on_signals(error)
         copy = self.path / COPY  # the list is damaged: files that are equal to their copies make it again
         names = sorted(str(file.relative_to(copy)) for file in files_below(copy))
-        wrong = [name for name in names if _readable(self.path / name) != _digest(copy / name)]
+        digests = {name: digest_of(copy / name) for name in names}
+        wrong = [name for name, known in digests.items() if not is_whole(self.path / name, known)]
         if "zarr.json" not in names:
             raise SweepError(_foreign(self.path))
         if wrong:
@@ -149,12 +148,12 @@ class Inventory:
                 f"{self.path} cannot be repaired: {DIGESTS} and {shown(wrong[0])} are damaged; take both "
                 "from a backup, or remove the store"
             )
-        return {name: _digest(copy / name) for name in names}
+        return digests
 
     def _whole(self, name: str) -> Path:
         """A file of the empty store, or its copy, which is as it was."""
         for file in (self.path / name, self.path / COPY / name):
-            if _readable(file) == self.digests.get(name):
+            if is_whole(file, self.digests.get(name)):
                 return file
         raise SweepError(
             f"{self.path} cannot be repaired: {name} and its copy in {COPY} are damaged; take both from a "
@@ -181,9 +180,8 @@ class Inventory:
     def record(self, place: tuple[int, ...]) -> None:
         """Note the files of a chunk as they are now, when they are on the disk."""
         # first the files, then the record: after a loss of power a recorded chunk is whole
-        files = self.files(place)
-        to_disk(files)
-        _write(self._recorded(place), _chunk_digest(place, map(_digest, files)).encode())
+        to_disk(self.files(place))
+        _write(self._recorded(place), self._digest(place).encode())
 
     def forget(self, place: tuple[int, ...]) -> None:
         """Take the record of a chunk away, so that its files may be changed."""
@@ -198,19 +196,28 @@ class Inventory:
     def damage_of(self, place: tuple[int, ...]) -> Damage | None:
         """The damage of a chunk that was recorded; None if it is whole, or was not recorded."""
         while (record := self._record_of(place)) is not None:
-            files = self.files(place)
             # the record is read before the files: a chunk that is written meanwhile is looked at again
-            if record == _chunk_digest(place, map(str, map(_readable, files))):
-                return None
+            with suppress(OSError):
+                if record == self._digest(place):
+                    return None
             if record == self._record_of(place):  # and not written anew meanwhile
                 where = ", ".join(f"{dim} {i}" for dim, i in zip(self.dims, place, strict=True))
-                missing = [str(file.relative_to(self.path)) for file in files if not file.is_file()]
-                how = f"{missing[0]} is missing" if missing else "its files were changed"
-                return Damage(f"the chunk {where}: {how}", place)
+                missing = next((file for file in self.files(place) if not file.is_file()), None)
+                if missing is None:
+                    return Damage(f"the chunk {where} {CHANGED}", place)
+                return Damage(f"the chunk {where}: {self._state(missing)}", place)
         return None
 
     def is_recorded(self, place: tuple[int, ...]) -> bool:
         return self._record_of(place) is not None
+
+    def _digest(self, place: tuple[int, ...]) -> str:
+        """The digest of a chunk's files as they are, with their place: chunks cannot be exchanged."""
+        return digest(*map(str, place), *map(digest_of, self.files(place)))
+
+    def _state(self, file: Path) -> str:
+        """In words, that a file of the store is not whole."""
+        return f"{file.relative_to(self.path)} {state_of(file)}"
 
     def _recorded(self, place: tuple[int, ...]) -> Path:
         return self.path / RECORDED / ".".join(map(str, place))
@@ -360,38 +367,9 @@ def _check_definition(definition: dict[str, Any]) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all, to the disk."""
+    """Write a file of a store; a kill leaves a file that ends in .partial, which the next sweep removes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial")
-    try:
-        # a rename replaces a file at once: readers see the old or the new content
-        partial.write_bytes(content)
-        to_disk([partial])
-        os.replace(partial, path)
-    except OSError as error:
-        pass_on_signals(error)
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _digest(file: Path) -> str:
-    if not file.is_file():  # a pipe would wait for ever
-        raise OSError(errno.EINVAL, "no regular file", str(file))
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _readable(file: Path) -> str | None:
-    """The digest of a file; None if it cannot be read, which is damage."""
-    try:
-        return _digest(file)
-    except OSError as error:
-        pass_on_signals(error)
-        return None
-
-
-def _chunk_digest(place: tuple[int, ...], digests: Iterable[str]) -> str:
-    return digest(*map(str, place), *digests)
+    write(path, path.with_name(f"{path.name}.{secrets.token_hex(6)}.partial"), content)
 
 
 def _signed(digests: dict[str, str]) -> bytes:

@@ -15,7 +15,8 @@ from ..base.arguments import takes_parameters
 from ..base.errors import SweepError
 from ..bodies import Parametric
 from ..hybrid import HybridSystem
-from ..simulation.simulate import DivergedMembers, simulate
+from ..simulation import DivergedMembers
+from ..simulation.simulate import simulate
 from .space import numbered
 from .store import Results, WrongResults
 

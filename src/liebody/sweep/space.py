@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base.arguments import array_of, checked, count, floats, wrong_shape
 from ..base.errors import ShapeError, SweepError, require
-from ..compiler.programs.layout import Named
+from ..compiler import Named
 
 MOST_IN_A_CHUNK = 512
 FEWEST_CHUNKS = 16

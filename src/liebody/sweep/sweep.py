@@ -13,8 +13,8 @@ import numpy as np
 from ..base.arguments import checked, names
 from ..base.errors import SweepError, require, warn
 from ..base.progress import Progress
+from ..base.public import version
 from ..base.texts import path_of
-from ..compiler.native.cache import version
 from ..hybrid import HybridSystem
 from ..mechanisms import Mechanism
 from ..robot import Robot

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...base.digests import digest as digest_of
 from ...base.errors import CompilerError, pass_on_signals, suppress
 from ...base.interrupts import in_threads
-from ...base.texts import digest as digest_of
+from ...base.public import version
 from ..runtime import runtime
 from . import cache
 from .cache import NoPlace
@@ -197,10 +198,10 @@ def library_digest() -> str:
                 elif item.is_dir() and item.name != "__pycache__":
                     folders.append(item.path)
     files.sort()
-    kept = digest(cache.version(), *map(repr, files))  # the version, where there is bytecode alone
+    kept = digest(version(), *map(repr, files))  # the version, where there is bytecode alone
     if known := cache.recall(kept, ".path"):
         return known.decode()
-    source = digest(cache.version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
+    source = digest(version(), *(Path(path).read_text(encoding="utf-8") for path, *_ in files))
     with suppress(OSError):
         cache.store(kept, ".path", source.encode())
     return source

@@ -1,10 +1,10 @@
 """The cache of compiled kernels: a private folder with a limit, whose files are complete and checked.
 
 The folder is `kernels` in `$LIEBODY_CACHE`, else in the platform's cache folder, private to the user. Each
-file is written under another name and renamed, and checked when it is read: a library by its digest, which
-lies beside it, a note by a digest at its beginning, which includes its name. If all files together exceed the
-limit, `$LIEBODY_CACHE_LIMIT` (default: 1 GB), the least recently used ones are removed. This is checked about
-once an hour, because listing a full cache takes a second. If the folder cannot be used, or its disk is full,
+file is written under another name and renamed, and checked when it is read (`base.digests`): a note is sealed
+under its name, and a library has its digest in a note beside it. If all files together exceed the limit,
+`$LIEBODY_CACHE_LIMIT` (default: 1 GB), the least recently used ones are removed. This is checked about once
+an hour, because listing a full cache takes a second. If the folder cannot be used, or its disk is full,
 kernels go to a temporary folder, which is removed at the end of the process.
 """
 
@@ -16,7 +16,6 @@ import ctypes
 import errno
 import functools
 import gc
-import hashlib
 import os
 import re
 import shutil
@@ -31,7 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...base.concurrency import undivided
+from ...base.digests import LENGTH, digest_of, is_sealed, seal
 from ...base.errors import CompilerError, pass_on_signals, suppress
+from ...base.public import version
 
 try:
     import fcntl
@@ -249,25 +250,24 @@ def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
 
 def store(key: str, suffix: str, content: bytes) -> None:
     """Write a note of the cache, complete or not at all."""
+    name = f"{key}{suffix}"
     with workplace() as folder:
-        (folder / "note").write_bytes(_seal(key, suffix, content) + content)
-        _place(folder / "note", cache_folder() / f"{key}{suffix}")
+        (folder / "note").write_bytes(content + seal(content, name))
+        _place(folder / "note", cache_folder() / name)
 
 
 def recall(key: str, suffix: str) -> bytes | None:
-    """What was stored under this name, or None."""
+    """The note that was stored under this name; None if it is missing or damaged."""
     path = cache_folder() / f"{key}{suffix}"
     try:
-        content = path.read_bytes()
+        whole = path.read_bytes()
     except OSError as error:
         pass_on_signals(error)
         return None
-    first = content[:65]
-    content = content[65:]
-    if first != _seal(key, suffix, content):
+    if not is_sealed(whole, path.name):
         return None
     _note_use(path)
-    return content
+    return whole[:-LENGTH]
 
 
 def keep(key: str, built: Path) -> ctypes.CDLL:
@@ -278,7 +278,7 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
     library = _load(built)  # before anything else can happen to the file
     # The digest comes first: a library without its digest would not be used, the reverse does no harm.
     with _no_pruning():
-        store(key, ".sum", f"{_sum(built)} {version()}".encode())
+        store(key, ".sum", f"{digest_of(built)} {version()}".encode())
         try:
             _place(built, target)
         except PermissionError:
@@ -296,12 +296,10 @@ def keep(key: str, built: Path) -> ctypes.CDLL:
 def kept(key: str) -> ctypes.CDLL | None:
     """The library of this name; None if it is missing or damaged, because opening such a file ends Python."""
     path = cache_folder() / f"{key}{SUFFIX}"
-    if not _is(stat.S_ISREG, path):
-        return None
     with _no_pruning():
         noted = recall(key, ".sum")
         try:
-            if noted is None or noted.split()[0].decode() != _sum(path):
+            if noted is None or noted.split()[0].decode() != digest_of(path):
                 return None
             _note_use(path)
             return _load(path)
@@ -379,15 +377,6 @@ def _clear(path: Path) -> None:
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
-def _seal(key: str, suffix: str, content: bytes) -> bytes:
-    return hashlib.sha256(f"{key}{suffix}\n".encode() + content).hexdigest().encode() + b"\n"
-
-
-def _sum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, hashlib.sha256).hexdigest()
-
-
 def _note_use(path: Path) -> bool:
     """Set the time of a file to now if it is older than `RECENT`; returns whether it was."""
     with suppress(OSError):
@@ -395,11 +384,6 @@ def _note_use(path: Path) -> bool:
             os.utime(path)
             return True
     return False
-
-
-def version() -> str:
-    """The version of this library, as its source says."""
-    return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
 # -- the limit -----------------------------------------------------------------------------------------------
