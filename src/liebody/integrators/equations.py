@@ -33,11 +33,15 @@ from .blocks import (
     check_shape,
     constant_inertia,
     entries_of,
-    least_norm,
     multiply,
-    shifts_of,
-    shifts_of_rows,
+)
+from .saddle_point import (
+    SOFTENING,
+    DenseElimination,
+    Regularization,
+    sizes_of_rows,
     solve_bordered,
+    with_floor,
 )
 
 
@@ -315,15 +319,17 @@ class MechanicalEquations:
             return -x, change
         J = self.jacobian(q, t)
         inverse = self.solve_mass(q, J.T)
-        A = product(J, inverse)
-        x = least_norm(A, rate) if self.redundant else solve(A, rate)
+        if self.redundant:
+            x = DenseElimination(J, inverse, None, Regularization.plain(True)).solve(rate)
+        else:
+            x = solve(product(J, inverse), rate)
         return x, product(inverse, x)
 
     def _solved(self, q: Array, force: Array, rate: Array, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """(a, x) with  M a + J^T x = force,  J a = rate,  in numbers."""
         M = entries_of(self._inertia if self.constant else [(0, 0, self._M(q))])
-        shifts = np.asarray(-self.proximal(q, t), float) if self.redundant else None
-        return solve_bordered(M, self.entries(q, t), force, rate, shifts)
+        sizes = np.asarray(self._sizes(q, t, 1.0), float) if self.redundant else None
+        return solve_bordered(M, self.entries(q, t), force, rate, sizes)
 
     def proximal(self, q: Array, t: Any = 0.0) -> Array:
         """-eps diag(J M^-1 J^T), (m,): regularises the equations of a step with redundant constraints.
@@ -331,13 +337,15 @@ class MechanicalEquations:
         It is added to the Jacobian only, so that Newton's method converges to the same motion, with the ratio
         eps. Zero without redundant constraints.
         """
-        if not self.redundant:
-            return np.zeros(self.m, int)
-        shifts = shifts_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m)
-        if shifts is None:
-            J = self.jacobian(q, t)
-            shifts = shifts_of((J * self.solve_mass(q, J.T).T).sum(axis=1))
-        return -shifts
+        return -self._sizes(q, t, SOFTENING) if self.redundant else np.zeros(self.m, int)
+
+    def _sizes(self, q: Array, t: Any, eps: float) -> Array:
+        """eps D (m,), D = diag(J M^-1 J^T), with a floor."""
+        sizes = sizes_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m, eps)
+        if sizes is not None:
+            return sizes
+        J = self.jacobian(q, t)
+        return eps * with_floor((J * self.solve_mass(q, J.T).T).sum(axis=1))
 
     def softening(self, others: int, times: int = 1) -> Callable[..., Array]:
         """A function for `Phase.soften`: zeros for `others` unknowns, then `proximal`, so many `times`."""

@@ -16,12 +16,12 @@ from ...bodies.labels import Labels
 from ...groups import SE3, LieGroup, Product, R
 from ...groups.product import slices
 from ...groups.so3 import rotations
+from ...integrators.saddle_point import Elimination
 from ...scalars import Array
 from ...scalars.linear import matvec
 from ..forces import Force
 from .bodies import MovingBody
 from .constraints import Constraint, OnCurve
-from .elimination import Elimination
 from .forces import BodyForce, JointEffort
 from .mechanism import Constrained
 
