@@ -25,6 +25,7 @@ Entries = list[tuple[int, int, Any]]
 def multiply(A: Blocks, x: Array, rows: int, transposed: bool = False) -> Array:
     """A x, or A^T x, (rows, ...) of a matrix by its blocks, and a vector or a matrix x."""
     sums: list[Any] = [np.zeros(np.shape(x)[1:], int)[()]] * rows
+    # a block of the transpose stands at (j, i)
     for *place, a in A:
         i, j = place[::-1] if transposed else place
         if not getattr(a, "ndim", 0):
@@ -62,6 +63,7 @@ def constant_inertia(M: Any, dim: int, group: str) -> tuple[Blocks, Blocks]:
     if isinstance(M, list):
         parts = [(np.arange(i, i + len(block)), np.array(block, float)) for i, _, block in M]
         rows = sum(len(part) for part, _ in parts)
+        # a list says its size by its blocks; a view of one zero stands for the whole matrix
         check_shape(group, "M", np.broadcast_to(0.0, (rows, rows)), (dim, dim))
     else:
         M = np.array(M, dtype=float)

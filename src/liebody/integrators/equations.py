@@ -90,13 +90,20 @@ class MechanicalEquations:
     ) -> None:
         if not isinstance(group, LieGroup):
             raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
-        self.group, self.dim, self.nq = group, group.dim, group.nq
+        self.group = group
+        self.dim = group.dim
+        self.nq = group.nq
         self.efforts = efforts
         self.redundant = redundant
         self.timed = timed
         self.at = at
         self.constant = not callable(M)
-        self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
+        self._M = M
+        self._Q = Q
+        self._g = g
+        self._J = J
+        self._b = b
+        self._drift = drift
         self._whole = self  # of which `with_parameters` makes copies: they share its traced functions
         self._u: tuple[Any, ...] = ()  # the parameters of such a copy
         self._last: tuple[Any, Blocks] = None, []  # t and q of the last call of `blocks`, and its result
@@ -107,14 +114,20 @@ class MechanicalEquations:
     def _check_shapes(self) -> None:
         """Call each function once, at a neutral state, and compare the shapes of the results."""
         shape = partial(check_shape, str(self.group))
-        q, v = self.group.neutral(), np.zeros(self.dim)
-        M, Q, g, b, drift = self._M, self._Q, self._g, self._b, self._drift
+        q = self.group.neutral()
+        v = np.zeros(self.dim)
+        M = self._M
+        Q = self._Q
+        g = self._g
+        b = self._b
+        drift = self._drift
         shape("M", M(q) if callable(M) else None, (self.dim, self.dim))
         shape("b", b and b(q, v), (self.dim,))
         shape("Q", Q and Q(0.0, q, v, np.zeros(self.efforts)), (self.dim,))
         if self.timed and (g or not self._J):
             raise IntegrationError("timed is of constraints by J(t, q) alone; give J, and leave out g")
         J = self._user_jacobian(0.0, q)
+        # the number of constraints: entries of g, or rows of J where velocities alone are constrained
         m = np.shape(g(q)) if g else np.shape(J)[:1] if self._J else (0,)
         if len(m) != 1:
             raise wrong_shape("g(q)", m, "(m,) for m constraints")
@@ -126,9 +139,12 @@ class MechanicalEquations:
     def with_parameters(self, u: Any) -> MechanicalEquations:
         """The equations at the parameters among u (efforts,), numbers or symbols."""
         assert self.at is not None
+        # a shallow copy: traced functions stay with `_whole`, and take the parameters as an argument
         other = copy.copy(self)
         terms = self.at(u)
-        other._M, other._b, other._Q = terms["M"], terms["b"], terms["Q"]
+        other._M = terms["M"]
+        other._b = terms["b"]
+        other._Q = terms["Q"]
         other._u = (u,)
         return other
 
@@ -159,6 +175,7 @@ class MechanicalEquations:
         """b(q, v), (dim,)."""
         if self._b is not None:
             return self._b(q, v)
+        # -ad_v^T M v, factor by factor of a product of groups
         euler = self.group.by_factors(_coadjoint, self.momentum(q, v), v)
         if self.constant:
             return euler
@@ -199,6 +216,7 @@ class MechanicalEquations:
         if J is not None and not isinstance(J, list):
             return J
         entries = self.entries(q, t)
+        # the whole matrix is made of floats again, unless an entry is a symbol
         full = np.zeros((self.m, self.dim), int).astype(object)
         for i, j, x in entries:
             full[i, j] = x
@@ -305,6 +323,7 @@ class MechanicalEquations:
         forces = self.applied(t, q, v, u) - self.inertial(q, v)
         if is_numeric(q, forces):
             return self._solved(q, forces, -self.constraint_bias(t, q, v) if self.m else np.zeros(0), t)
+        # symbols: M is eliminated first; `free` is the acceleration without constraints
         free = self.solve_mass(q, forces)
         if not self.m:
             return free, np.zeros(0)
@@ -314,6 +333,7 @@ class MechanicalEquations:
 
     def react(self, q: Array, rate: Array, t: Any = 0.0) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
+        # (change, x) of M change + J^T x = 0, J change = rate: the same with the other sign of x
         if is_numeric(q, rate):
             change, x = self._solved(q, np.zeros(self.dim), rate, t)
             return -x, change
@@ -344,6 +364,7 @@ class MechanicalEquations:
         sizes = sizes_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m, eps)
         if sizes is not None:
             return sizes
+        # M^-1 has no blocks that match J: the diagonal of J M^-1 J^T from whole matrices
         J = self.jacobian(q, t)
         return eps * with_floor((J * self.solve_mass(q, J.T).T).sum(axis=1))
 

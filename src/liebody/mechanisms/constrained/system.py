@@ -104,6 +104,7 @@ class System(AbsoluteCoordinates):
 
     def potential(self, q: Array) -> Any:
         states = equations.bodies(self, q, np.zeros(self.nv, int)).states
+        # m g . p is the work of the weight, the potential is minus that
         weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
         return self._stored(q, states) - weight
 
