@@ -15,8 +15,8 @@ from liebody.bodies import SpatialInertia
 from liebody.compiler import Program
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.groups import SE3, SO3, Cylindrical, Helical, Prismatic, Revolute, Spherical
+from liebody.integrators.saddle_point import PROXIMAL
 from liebody.mechanisms.constrained import AbsoluteTree, Stabilization, SystemBuilder
-from liebody.mechanisms.constrained.elimination import PROXIMAL
 
 GROUPS = ("SE3", "SO3xR3")
 ROUND_OFF = 1e-11

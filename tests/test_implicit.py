@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.integrate
@@ -18,7 +19,9 @@ import test_integrators as explicit
 import liebody as lb
 from liebody import scalars
 from liebody.base.errors import IntegrationError, ShapeError
+from liebody.compiler import trace
 from liebody.compiler.native import build, libraries
+from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.groups import SE2, SE3, SO2, SO3, Free, Product, R, SO3xR3, Spherical
 from liebody.integrators import (
     Collocation,
@@ -260,6 +263,28 @@ def test_redundant_constraints_have_the_multipliers_of_least_norm():
         least = np.linalg.lstsq((J(b.q[i]) / scale[:, None]).T, force, rcond=1e-9)[0] / scale
         np.testing.assert_allclose(b.multipliers[i], least, atol=1e-5)
     assert np.abs(least).max() > 1
+
+
+@pytest.mark.parametrize("mass", [1e-12, 1.0, 1e12])
+def test_accelerations_of_nearly_dependent_redundant_constraints_are_the_exact_ones_for_all_masses(mass):
+    """Five rows of rank three, one a hundredth off the span of two others; in numbers, and traced."""
+    rng = np.random.default_rng(0)
+    rows = np.round(rng.standard_normal((3, 6)) * 2**20) / 2**20
+    rows[2] = np.round((rows[0] + rows[1] + 0.01 * rows[2]) * 2**30) / 2**30
+    J = np.concatenate([rows, [2 * rows[0], rows[0] - rows[1]]])  # exact: the rows are multiples of 2^-30
+    masses, force = mass * 10 ** rng.uniform(-1, 1, 6), mass * rng.standard_normal(6)
+    with mpmath.workdps(60):
+        inverse = mpmath.diag([1 / mpmath.mpf(m) for m in masses])
+        B, f = mpmath.matrix(rows.tolist()), mpmath.matrix(force.tolist())
+        exact = inverse * (f - B.T * mpmath.lu_solve(B * inverse * B.T, B * inverse * f))
+        exact = np.array(exact.tolist(), float)[:, 0]
+    system = MechanicalEquations(
+        R(6), np.diag(masses), lambda t, q, v, u: force, J=lambda q: J, b=lambda q, v: 0 * v, redundant=True
+    )
+    traced = trace(lambda t, q, v, u: system.acceleration(t, q, v, u), system.shapes, "accelerations")
+    state = 0.0, np.zeros(6), np.zeros(6), np.zeros(0)
+    for a, _ in (system.acceleration(*state), compile_numpy(traced)(*state)):
+        np.testing.assert_allclose(a, exact, rtol=0, atol=1e-10 * np.abs(exact).max())
 
 
 FIELDS = [

@@ -19,8 +19,8 @@ from ..compiler import repeated
 from ..groups import SE3
 from ..hybrid import Element, State
 from ..hybrid.element import driven
+from ..integrators.saddle_point import PROXIMAL
 from ..mechanisms import JointForce, JointFriction, JointLimits
-from ..mechanisms.constrained.elimination import PROXIMAL
 from ..scalars import Array, maximum, minimum, sqrt, where
 from ..scalars.linear import outward, product, skew
 from .cones import HELD, Bounds, Cone, Saturation, Solver, gauss_seidel, put, reached, within

@@ -8,7 +8,8 @@
 
 and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
 
-    blocks              matrices by blocks, and linear systems with them, for the equations
+    blocks              matrices by blocks
+    saddle_point        accelerations and multipliers of constrained systems, redundant constraints included
     equations           the system: M, b, Q, g, J, with their defaults
     mechanical_flow     the compiled steps of a method for a system: start, steps, run
     trajectory          the result of a run

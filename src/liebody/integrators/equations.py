@@ -33,11 +33,15 @@ from .blocks import (
     check_shape,
     constant_inertia,
     entries_of,
-    least_norm,
     multiply,
-    shifts_of,
-    shifts_of_rows,
+)
+from .saddle_point import (
+    SOFTENING,
+    DenseElimination,
+    Regularization,
+    sizes_of_rows,
     solve_bordered,
+    with_floor,
 )
 
 
@@ -96,9 +100,13 @@ class MechanicalEquations:
         self.timed = timed
         self.at = at
         self.constant = not callable(M)
-        self._M, self._Q, self._g, self._J, self._b, self._drift = M, Q, g, J, b, drift
-        # Copies by `with_parameters` keep the original here, and share the functions that it has traced.
-        self._whole = self
+        self._M = M
+        self._Q = Q
+        self._g = g
+        self._J = J
+        self._b = b
+        self._drift = drift
+        self._whole = self  # of which `with_parameters` makes copies: they share its traced functions
         self._u: tuple[Any, ...] = ()  # the parameters of such a copy
         self._last: tuple[Any, Blocks] = None, []  # t and q of the last call of `blocks`, and its result
         if self.constant:
@@ -110,7 +118,11 @@ class MechanicalEquations:
         shape = partial(check_shape, str(self.group))
         q = self.group.neutral()
         v = np.zeros(self.dim)
-        M, Q, g, b, drift = self._M, self._Q, self._g, self._b, self._drift
+        M = self._M
+        Q = self._Q
+        g = self._g
+        b = self._b
+        drift = self._drift
         shape("M", M(q) if callable(M) else None, (self.dim, self.dim))
         shape("b", b and b(q, v), (self.dim,))
         shape("Q", Q and Q(0.0, q, v, np.zeros(self.efforts)), (self.dim,))
@@ -129,9 +141,12 @@ class MechanicalEquations:
     def with_parameters(self, u: Any) -> MechanicalEquations:
         """The equations at the parameters among u (efforts,), numbers or symbols."""
         assert self.at is not None
+        # a shallow copy: traced functions stay with `_whole`, and take the parameters as an argument
         other = copy.copy(self)
         terms = self.at(u)
-        other._M, other._b, other._Q = terms["M"], terms["b"], terms["Q"]
+        other._M = terms["M"]
+        other._b = terms["b"]
+        other._Q = terms["Q"]
         other._u = (u,)
         return other
 
@@ -162,6 +177,7 @@ class MechanicalEquations:
         """b(q, v), (dim,)."""
         if self._b is not None:
             return self._b(q, v)
+        # -ad_v^T M v, factor by factor of a product of groups
         euler = self.group.by_factors(_coadjoint, self.momentum(q, v), v)
         if self.constant:
             return euler
@@ -323,21 +339,23 @@ class MechanicalEquations:
 
     def react(self, q: Array, rate: Array, t: Any = 0.0) -> tuple[Array, Array]:
         """(x, M^-1 J^T x) with J M^-1 J^T x = rate, (m,)."""
-        # In numbers the bordered system M a + J^T y = 0, J a = rate has a = M^-1 J^T x and y = -x.
+        # (change, x) of M change + J^T x = 0, J change = rate: the same with the other sign of x
         if is_numeric(q, rate):
             change, x = self._solved(q, np.zeros(self.dim), rate, t)
             return -x, change
         J = self.jacobian(q, t)
         inverse = self.solve_mass(q, J.T)
-        A = product(J, inverse)
-        x = least_norm(A, rate) if self.redundant else solve(A, rate)
+        if self.redundant:
+            x = DenseElimination(J, inverse, None, Regularization.plain(True)).solve(rate)
+        else:
+            x = solve(product(J, inverse), rate)
         return x, product(inverse, x)
 
     def _solved(self, q: Array, force: Array, rate: Array, t: Any) -> tuple[np.ndarray, np.ndarray]:
         """(a, x) with  M a + J^T x = force,  J a = rate,  in numbers."""
         M = entries_of(self._inertia if self.constant else [(0, 0, self._M(q))])
-        shifts = np.asarray(-self.proximal(q, t), float) if self.redundant else None
-        return solve_bordered(M, self.entries(q, t), force, rate, shifts)
+        sizes = np.asarray(self._sizes(q, t, 1.0), float) if self.redundant else None
+        return solve_bordered(M, self.entries(q, t), force, rate, sizes)
 
     def proximal(self, q: Array, t: Any = 0.0) -> Array:
         """-eps diag(J M^-1 J^T), (m,): regularises the equations of a step with redundant constraints.
@@ -345,14 +363,16 @@ class MechanicalEquations:
         It is added to the Jacobian only, so that Newton's method converges to the same motion, with the ratio
         eps. Zero without redundant constraints.
         """
-        if not self.redundant:
-            return np.zeros(self.m, int)
-        # By blocks, in time proportional to the bodies, if M^-1 has blocks that match; else by the full J.
-        shifts = shifts_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m)
-        if shifts is None:
-            J = self.jacobian(q, t)
-            shifts = shifts_of((J * self.solve_mass(q, J.T).T).sum(axis=1))
-        return -shifts
+        return -self._sizes(q, t, SOFTENING) if self.redundant else np.zeros(self.m, int)
+
+    def _sizes(self, q: Array, t: Any, eps: float) -> Array:
+        """eps D (m,), D = diag(J M^-1 J^T), with a floor."""
+        sizes = sizes_of_rows(self.blocks(q, t), self._inverse if self.constant else [], self.m, eps)
+        if sizes is not None:
+            return sizes
+        # M^-1 has no blocks that match J: the diagonal of J M^-1 J^T from whole matrices
+        J = self.jacobian(q, t)
+        return eps * with_floor((J * self.solve_mass(q, J.T).T).sum(axis=1))
 
     def softening(self, others: int, times: int = 1) -> Callable[..., Array]:
         """A function for `Phase.soften`: zeros for `others` unknowns, then `proximal`, so many `times`."""

@@ -29,8 +29,8 @@ from ..scalars import Array
 from ..stepping import Clock, Drive, ImplicitFlow, Samples
 from ..stepping.march import Ensemble, Settings
 from ..stepping.records import Phase
-from .blocks import independent
 from .equations import MechanicalEquations
+from .saddle_point import independent
 from .trajectory import Trajectory, complaint, members_of
 
 MANY = 100  # unknowns per member from which on states start in floats

@@ -186,12 +186,12 @@ class Bushing(FrameForce):
 
     def __post_init__(self) -> None:
         for name in ("stiffness", "damping", "turning_stiffness", "turning_damping"):
-            given = floats(f"Bushing: {name}", getattr(self, name), finite=False)
-            if given.shape not in ((), (3,)) or not (np.isfinite(given) & (given >= 0)).all():
+            value = floats(f"Bushing: {name}", getattr(self, name), finite=False)
+            if value.shape not in ((), (3,)) or not (np.isfinite(value) & (value >= 0)).all():
                 raise ModelError(
                     f"Bushing: {name} is {getattr(self, name)!r}; give a number or three, zero or more"
                 )
-            object.__setattr__(self, name, tuple(np.broadcast_to(given, 3).tolist()))
+            object.__setattr__(self, name, tuple(np.broadcast_to(value, 3).tolist()))
 
     @property
     def frames(self) -> tuple[str, ...]:  # type: ignore[override]

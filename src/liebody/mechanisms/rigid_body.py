@@ -120,6 +120,7 @@ class RigidBody:
 
     def acceleration(self, v: Array, tau: Array | None = None) -> Array:
         """dv/dt = M^-1 (tau + ad_v^T M v), (dim,); tau is zero by default."""
+        # Euler's term is the whole force of a free body
         force = self.group.ad(v).T @ self.momentum(v)
         return back_substitute(self._factors, force if tau is None else force + np.asarray(tau))
 
@@ -149,6 +150,7 @@ class RigidBody:
             )
         # the direction of gravity in the body's axes
         g = self.pose(q)[:3, :3].T @ np.asarray(gravity)
+        # the weight, and the buoyancy as a negative mass, each at its own centre
         force = sum((m for m, _ in self._weights), 0.0) * g
         moment = cross(sum((m * c for m, c in self._weights), np.zeros(3, int)), g)
         return self.twists.T @ np.concatenate([moment, force])

@@ -3,7 +3,6 @@
 stabilization  terms in the equations of motion, or projections, that keep states on the constraints
 constraints    kinds of constraints, with their rows; velocities: constraints without an integral
 forces         kinds of forces on bodies
-elimination    sparse factors of A = J M^-1 J^T
 assembly       closing loops, consistent velocities; redundancy: ranks, and which equations depend on others
 mechanism      the common part of systems and closed trees: field, projection, reactions
 bodies         a body that moves freely; coordinates: states of all bodies of a system

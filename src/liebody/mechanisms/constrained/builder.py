@@ -113,6 +113,7 @@ class SystemBuilder:
             raise ModelError(
                 f"joint {name!r} is {joint!r}, expected a motion subgroup such as Revolute([0, 0, 1])"
             )
+        # a `Joint` of this name, with this damping unless that is zero
         joint = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
         joint = replace(joint, damping=damping) if np.any(array_of("damping", damping)) else joint
         kind, _, _ = lower_pair(joint.group)
@@ -152,6 +153,7 @@ class SystemBuilder:
         """Join two bodies by a universal joint: a common point, and an axis on each, at right angles."""
         axes = tuple(unit_vector(axis, f"an axis of {name!r}") for axis in (parent_axis, child_axis))
         frames = _pose(on_parent, name), _pose(on_child, name)
+        # as in `joint`: the last body must be one that moves
         if child == WORLD:
             parent, child, frames, axes = child, parent, frames[::-1], axes[::-1]
         return self._add("constraint", name, Universal(), (parent, child), frames, constants=axes)
@@ -164,6 +166,7 @@ class SystemBuilder:
 
         length  None: the distance in the bodies' guessed poses
         """
+        # the distance is symmetric, and the last body must be one that moves
         if b == WORLD:
             a, b, on_a, on_b = b, a, on_b, on_a
         if length is not None and not 0 < number(f"length of {name!r}", length, finite=False) < np.inf:

@@ -22,19 +22,18 @@ from ...base.errors import ModelError, counted
 from ...bodies import Parameter, SpatialInertia, Tree, parameters_of, with_values
 from ...dynamics import bias_forces, body_poses, body_twists, frame_acceleration, frame_jacobian, mass_matrix
 from ...groups import SE3
+from ...integrators.saddle_point import DenseElimination, Regularization, with_floor
 from ...scalars import Array
-from ...scalars.linear import back_substitute, cross, factor, symmetric
+from ...scalars.linear import back_substitute, cross, factor
 from ..contract import Functions, OpenTree
 from ..forces import JointDamping
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint
-from .elimination import Elimination, Regularization
 from .maximal import AnyClosure
 from .mechanism import Constrained, StateRate
 from .projection import CORRECTIONS
 from .stabilization import Stabilization
 
-FLOOR = 1e-6  # of the mean of D, added to D for rows that the joints keep by themselves
 SAMPLES = 3  # configurations that D is taken from
 
 
@@ -50,23 +49,17 @@ class LoopRows:
 
 
 class _Solver:
-    """Solutions of A x = b, A = J M^-1 J^T, from the factors of M; all closures are one block.
+    """Multipliers and the accelerations that they cause, from the factors of M.
 
-    d  D (nc,), `ClosedTree.row_sizes`
+    sizes  D (nc,), `ClosedTree.row_sizes`
     """
 
-    def __init__(self, mass: Any, J: Array, d: Array, by: Regularization) -> None:
+    def __init__(self, mass: Any, J: Array, sizes: Array, by: Regularization) -> None:
         self.mass = mass
         self.gain = back_substitute(mass, J.T)  # M^-1 J^T (nv, nc)
-        A = symmetric(len(J), lambda i, j: J[i] @ self.gain[:, j])
-        self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
-        # M^-1 couples all closures through the tree, so A is one dense block
-        self.elimination = Elimination([len(J)], [])
-        self.factors = self.elimination.factor([A], {}, self.by, [d])
-
-    def multipliers(self, b: Array) -> Array:
-        """x; where A is singular, the solution of least norm (`elimination`)."""
-        return self.elimination.solve(self.factors, [b], self.by)[0]
+        elimination = DenseElimination(J, self.gain, sizes, by)
+        self.multipliers = elimination.solve
+        self.factors = elimination.factors
 
 
 class ClosedTree(Constrained, OpenTree):
@@ -201,9 +194,8 @@ class ClosedTree(Constrained, OpenTree):
             q = self.moved(self.tree.group.neutral(), turns * rng.uniform(-np.pi, np.pi, self.nv))
             rows = self.measure(q)[1] @ self.inverse_mass_root(q, ())
             largest = np.fmax(largest, (rows * rows).sum(axis=1))
-        # a floor keeps rows that the joints fulfil by themselves from a division by zero
-        mean = largest.sum() / max(self.nc, 1)
-        return largest + FLOOR * mean if mean > 0 else np.ones(self.nc)
+        # the floor keeps rows that the joints fulfil by themselves from a division by zero
+        return with_floor(largest) if largest.any() else np.ones(self.nc)
 
     def motion(self, t: Any, y: Array, u: Array, stabilized: Stabilization, by: Regularization) -> StateRate:
         q, v = y[: self.nq], y[self.nq :]

@@ -164,6 +164,11 @@ class LowerPair(ConstraintKind):
         return turning + moving + self.screw
 
     def __call__(self, states: States, constants: Sequence[Array], t: Any, s: Array) -> Rows:
+        """Rows of a joint: first its translations, then its rotations, then translations along an axis.
+
+        Longer than sixty lines: all rows share the attitudes C and E and the velocities of the joint's
+        points, and a trace holds each of these once.
+        """
         a, b = states
         Ra, ra, Rb, rb, pitch = constants
         C = b.R.T @ a.R  # the parent's axes in the child's
@@ -558,9 +563,9 @@ def traced_function(
         traced = trace(function, shapes, "user")
     except GraphError as error:
         raise GraphError(f"{what}: {error}") from None
-    found = next(iter(traced.outputs.values())).shape
-    if shape is not None and found != shape:
-        raise ShapeError(f"{what} returns an array of shape {found}, expected {shape}")
-    if shape is None and (len(found) != 1 or not found[0]):
-        raise ShapeError(f"{what} returns an array of shape {found}, expected a number or a vector (m,)")
+    returned = next(iter(traced.outputs.values())).shape
+    if shape is not None and returned != shape:
+        raise ShapeError(f"{what} returns an array of shape {returned}, expected {shape}")
+    if shape is None and (len(returned) != 1 or not returned[0]):
+        raise ShapeError(f"{what} returns an array of shape {returned}, expected a number or a vector (m,)")
     return traced

@@ -16,12 +16,12 @@ from ...bodies.labels import Labels
 from ...groups import SE3, LieGroup, Product, R
 from ...groups.product import slices
 from ...groups.so3 import rotations
+from ...integrators.saddle_point import Elimination
 from ...scalars import Array
 from ...scalars.linear import matvec
 from ..forces import Force
 from .bodies import MovingBody
 from .constraints import Constraint, OnCurve
-from .elimination import Elimination
 from .forces import BodyForce, JointEffort
 from .mechanism import Constrained
 
@@ -188,6 +188,7 @@ class AbsoluteCoordinates(Constrained):
 
     def twists(self, q: Array, v: Array) -> np.ndarray:
         """Twists (omega, v) of the bodies' own frames in their own axes, (..., n, 6)."""
+        # the origin of a body's own frame lies at -com from the centre of mass, and moves at u - omega x com
         w, u = self._body_velocities(q, v)
         com = np.array([b.offset[:3, 3] for b in self.bodies])
         return np.concatenate([w, u - np.cross(w, com)], axis=-1)
@@ -228,5 +229,6 @@ class AbsoluteCoordinates(Constrained):
         c = self.constraints[k]
         assert isinstance(c.kind, OnCurve)
         T = [SE3.element(q[7 * i : 7 * i + 7]) if i >= 0 else np.eye(4) for i in c.bodies]
+        # the point of the second body in the axes of the first one, which carries the curve
         place = SE3.inverse(T[0]) @ T[1] @ np.append(c.constants[0], 1)
         return c.kind.closest(start, place[:3] - c.constants[1])

@@ -22,11 +22,11 @@ import numpy as np
 
 from ...compiler import repeated
 from ...groups import SE3, SO3
+from ...integrators.saddle_point import Factors, Regularization
 from ...scalars import Array
 from ...scalars.linear import cross, symmetric
 from .constraints import GROUND, BodyState, ConstraintKind, Rows
 from .coordinates import AbsoluteCoordinates
-from .elimination import Factors, Regularization
 from .forces import ForceKind
 from .mechanism import StateRate
 from .stabilization import Stabilization

@@ -77,6 +77,7 @@ class _OfFrames:
                     placed.append(SE3.Ad(SE3.inverse(f.placement)) @ twist)
             return self.function(*head, *placed)
 
+        # the world is body 0: it has no place among the arguments of the builder
         bodies = [tree.bodies[f.body - 1].name for f in frames if f.body]
         if len(set(bodies)) < len(bodies):
             raise ModelError(f"condition {self.name!r} names two frames of one body; compute one of them")
@@ -133,6 +134,7 @@ class Rolling:
         """Add the constraints, to the body of a tree that carries the frame."""
         body, T = _place(tree, self.frame)
         on, plane = _place(tree, self.on)
+        # the ball's centre and the disc's axis, in the axes of the body
         R, center = SE3.parts(T)
         axis = None if self.axis is None else R @ np.asarray(self.axis, float)
         builder.rolling(self.name, body, self.radius, axis, center, on, plane, self.slip, self.held)
@@ -205,6 +207,7 @@ class AbsoluteTree:
         """
         q = vector("q", q, self.system.nq, finite=False)  # rows of lost members of a run are NaN
         v = np.zeros(self.system.nv) if v is None else vector("v", v, self.system.nv, finite=False)
+        # the world comes first, at rest, so that the numbers are the tree's
         poses = np.concatenate([np.eye(4)[None], self.system.poses(q)])
         twists = np.concatenate([np.zeros((1, 6)), self.system.twists(q, v)])
         coordinates = [np.zeros(0)]
@@ -235,6 +238,7 @@ def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
         return np.asarray(SE3.coordinates(T)[:4], float)
     if isinstance(group, Free):
         return np.asarray(SE3.coordinates(T), float)
+    # the translation of the point on the axis, which turning about the axis leaves in place
     point = getattr(group, "point", np.zeros(3))
     shift = p - (point - R @ point)
     coordinates = []
@@ -242,6 +246,7 @@ def joint_coordinates(group: MotionSubgroup, T: Array) -> np.ndarray:
         if not S[:3].any():
             coordinates.append(float(S[3:] @ shift))
             continue
+        # R - R^T has twice the sine along the axis, and the trace is 1 + 2 cos
         axis = S[:3]
         sine = axis @ [R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]]
         angle = float(np.arctan2(sine, np.trace(R) - 1))

@@ -13,11 +13,11 @@ from ...base.errors import ConfigurationError, IntegrationError, ModelError, kno
 from ...bodies import Parametric
 from ...compiler import trace, traced
 from ...compiler.graph.graph import live
+from ...integrators.saddle_point import PROXIMAL, Regularization
 from ...scalars import Array
 from ...stepping.records import Part, Watch
 from ..contract import Feedback, Functions, Parts
 from .constraints import Constraint
-from .elimination import PROXIMAL, Regularization
 from .redundancy import Redundancy
 from .stabilization import NOTHING, Stabilization, stabilization
 
@@ -31,7 +31,7 @@ class StateRate(NamedTuple):
 
     field: Array  # (dq, dV) in the algebra
     multipliers: Array  # (m,)
-    worst: Array  # how close to dependence, `elimination.worse`, (1,); (0,) where it was not asked for
+    worst: Array  # how close to dependence, `saddle_point.worse`, (1,); (0,) where it was not asked for
 
 
 class Constrained(Parametric, Redundancy):

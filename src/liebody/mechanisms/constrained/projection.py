@@ -12,10 +12,10 @@ import numpy as np
 
 from ...compiler import repeated
 from ...groups import SE3, SO3xR3
+from ...integrators.saddle_point import Regularization
 from ...scalars import Array
 from .constraints import BodyState, ConstraintKind
 from .coordinates import AbsoluteCoordinates
-from .elimination import Regularization
 from .equations import Bodies, blocks, bodies, factor, impulses, in_group, joined, moved, still
 
 CORRECTIONS = 2  # of positions in a projection, with one factorisation

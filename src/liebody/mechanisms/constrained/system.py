@@ -11,6 +11,7 @@ from ...base.concurrency import cached_property
 from ...bodies import Parameter
 from ...groups import SE3, Prismatic, Revolute
 from ...groups.so3 import quaternions
+from ...integrators.saddle_point import PROXIMAL, Factors, Regularization
 from ...scalars import Array
 from ...scalars.linear import cross, matvec
 from ..contract import Functions
@@ -19,7 +20,6 @@ from . import equations, projection
 from .constraints import GROUND as REST
 from .constraints import BodyState, Constraint
 from .coordinates import AbsoluteCoordinates
-from .elimination import PROXIMAL, Factors, Regularization
 from .forces import JointEffort, on_bodies, with_law
 from .mechanism import Constrained, StateRate
 from .stabilization import Stabilization
@@ -104,6 +104,7 @@ class System(AbsoluteCoordinates):
 
     def potential(self, q: Array) -> Any:
         states = equations.bodies(self, q, np.zeros(self.nv, int)).states
+        # m g . p is the work of the weight, the potential is minus that
         weight = sum(b.mass * (self.gravity @ x.p) for b, x in zip(self.bodies, states))
         return self._stored(q, states) - weight
 

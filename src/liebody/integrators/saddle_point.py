@@ -1,23 +1,38 @@
-"""Sparse factors of A = J M^-1 J^T: a block for each constraint, in an order that is fixed beforehand.
+"""Linear systems for accelerations and multipliers: the saddle point of mechanics with constraints.
 
-Blocks k and l of A are coupled where two constraints act on the same body. The next block is always one of
-least degree (Tinney and Walker 1967). For trees of bodies this creates no new blocks: the cost is linear in
-the number of bodies. Eliminating block k means, for all blocks l, l' coupled to it,
+    [ M   J^T    ] [ a ]   [ f ]
+    [ J  -eps D  ] [ x ] = [ r ]        M (n, n) positive definite, J (m, n), D (m,) > 0
 
-    U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
+M is eliminated first: it leaves  (A + eps D) x = J M^-1 f - r  with  A = J M^-1 J^T, positive semidefinite,
+and a = M^-1 (f - J^T x). All constrained mechanics uses one of three forms of that:
 
-and afterwards, backwards,  x_k = A_kk^-1 b_k - sum_l U_kl x_l.  Each elimination is
-a repeated step (`compiler.programs.repeats`).
+`Elimination`      the blocks of A, in an order that is fixed beforehand, without pivots; can be traced.
+                   Equations of motion, projections and `MechanicalEquations.react`
+`solve_bordered`   the whole matrix, sparse, with pivots; numbers only. The start of implicit methods
+`sizes_of_rows`    D alone. -eps D stands in the Jacobian of an implicit step, which is such a matrix, too;
+                   Newton's method factors it (`stepping.banded`, `runtime/newton.h`)
 
-Where constraints are redundant, A is singular. With D = diag(A) the iteration
+**Regularisation.** D holds the diagonal entries of A, so that eps has no unit: it is the squared sine of an
+angle between rows of J, in the metric of M^-1. Masses, lengths and weights of equations do not matter.
+Without redundant constraints eps is zero.
+
+**Redundant constraints.** Then A is singular, and x is not unique. Where the right sides do not contradict
+each other, the iteration
 
     (A + eps D) x <- b + eps D x,    x = 0 at first
 
-(the proximal point method; Rockafellar 1976) converges to the solution of least norm in the metric D, where
-there is one, with the ratio eps per step on all that is not redundant.
+(the proximal point method; Rockafellar 1976) converges to the solution of least norm sqrt(x^T D x). One
+iteration multiplies the error along a vector w with A w = s D w by eps/(eps + s). In the null space of A, x
+stays zero up to round-off over eps.
 
-A pivot of A over its diagonal entry, d_k/D_k, is the squared sine of the angle between row k of J and those
-that were eliminated before, in the metric of M^-1: it tells how close equations are to dependence.
+**Two values of eps.** `PROXIMAL` is for A itself. There the number of iterations is fixed, and they leave an
+error (eps/s)^3 in the accelerations: eps must be small. `SOFTENING` is for Newton's method. That iterates
+until no error is left, so that eps changes its speed only. But its pivots are judged relative to the largest
+entry of a row, which depends on masses and units, and a redundant row has the pivot eps D: eps must be large.
+docs/decisions/0028 has the measurements.
+
+**Pivots.** A pivot of A over its diagonal entry, d_k/D_k, is the squared sine of the angle between row k of J
+and those that were eliminated before, in the metric of M^-1: it tells how close equations are to dependence.
 """
 
 from __future__ import annotations
@@ -28,13 +43,54 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiler import repeated
-from ...scalars import Array, absolute, maximum, where
-from ...scalars.linear import back_substitute, factor, symmetric
+from ..base.errors import IntegrationError
+from ..compiler import repeated
+from ..scalars import Array, absolute, maximum, where
+from ..scalars.linear import back_substitute, factor, product, symmetric
+from ..stepping.banded import solve as solve_sparse
+from .blocks import Blocks, Entries
 
-PROXIMAL = 1e-8  # eps
-REFINEMENTS = 3  # iterations: an error is multiplied by PROXIMAL^3 / (scaled eigenvalue)^3
+PROXIMAL = 1e-8  # eps of A + eps D
+REFINEMENTS = 3  # iterations of the proximal point method
+SOFTENING = 1e-6  # eps in the Jacobian of an implicit step
+FLOOR = 1e-6  # part of the mean of D that every entry of D gets at least
 SINGULAR = 1e-13  # of a diagonal entry of A, below which a pivot counts as zero
+INDEPENDENT = 1e-12  # smallest pivot of independent rows, where the largest entry of J is 1
+BORDER = 1e-5  # diagonal in place of M in that test, relative to the largest entry of J
+
+# -- D -----------------------------------------------------------------------------------------------------
+
+
+def with_floor(sizes: Array) -> Array:
+    """D from diagonal entries of A, with a floor, so that rows of zeros have a pivot, too."""
+    return sizes + FLOOR * sum(sizes) / len(sizes)
+
+
+def sizes_of_rows(J: Blocks, inverse: Blocks, rows: int, eps: float) -> Array | None:
+    """eps D (rows,), D = diag(J M^-1 J^T), block by block; None where blocks of J and M^-1 do not match.
+
+    The floor of D is the mean over one constraint: a mean over all would couple the blocks of a chain.
+    """
+    # the blocks of M^-1 by their first index: each block of J needs the one of its columns, of its width
+    blocks = {i: (len(block), block) for i, _, block in inverse if np.ndim(block)}
+    if not all(np.ndim(block) and blocks.get(j, (0,))[0] == block.shape[1] for _, j, block in J):
+        return None
+    same_rows: dict[tuple[int, int], list[tuple[Array, Array]]] = {}
+    for i, j, block in J:
+        same_rows.setdefault((i, len(block)), []).append((block, blocks[j][1]))
+    sizes = np.zeros(rows, int).astype(object)
+    for (i, k), pairs in same_rows.items():
+        sizes[i : i + k] = _sizes_of_block(pairs, eps)
+    return sizes
+
+
+@repeated
+def _sizes_of_block(pairs: list[tuple[Array, Array]], eps: float) -> Array:
+    """eps D of rows of J with these blocks, each beside the block of M^-1 for its columns."""
+    return eps * with_floor(sum((J * product(inverse, J.T).T).sum(axis=1) for J, inverse in pairs))
+
+
+# -- A by blocks -------------------------------------------------------------------------------------------
 
 
 class Factors(NamedTuple):
@@ -73,7 +129,17 @@ class Regularization(NamedTuple):
 
 
 class Elimination:
-    """The order of elimination for blocks of `sizes`, coupled by `pairs` of them."""
+    """Solutions of A x = b by blocks of `sizes`, one for each constraint, coupled by `pairs` of them.
+
+    Blocks k and l of A are coupled where two constraints act on the same body. The next block is always one
+    of least degree (Tinney and Walker 1967). For trees of bodies this creates no new blocks: the cost is
+    linear in the number of bodies. Eliminating block k means, for all blocks l, l' coupled to it,
+
+        U_kl = A_kk^-1 A_kl,    A_ll' <- A_ll' - A_lk U_kl',    b_l <- b_l - U_kl^T b_k,
+
+    and afterwards, backwards,  x_k = A_kk^-1 b_k - sum_l U_kl x_l.  Each elimination is a repeated step
+    (`compiler.programs.repeats`).
+    """
 
     def __init__(self, sizes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
         self.sizes = list(sizes)
@@ -222,3 +288,82 @@ def _backward(packed: Array, b: Array, known: list[tuple[Array, Array]]) -> Arra
     for U, other in known:
         x = x - U @ other
     return x
+
+
+class DenseElimination:
+    """Solutions of A x = b where M^-1 couples all constraints, as through a tree: A is one block.
+
+    J, gain  J (m, n) and M^-1 J^T (n, m)
+    sizes    D (m,); None: the diagonal of A, with a floor
+    """
+
+    def __init__(self, J: Array, gain: Array, sizes: Array | None, by: Regularization) -> None:
+        A = symmetric(len(J), lambda i, j: J[i] @ gain[:, j])
+        scale = with_floor(np.diagonal(A)) if sizes is None else sizes
+        self.by = by if by.ordinary is None else by._replace(ordinary=[np.concatenate(by.ordinary)])
+        self.elimination = Elimination([len(J)], [])
+        self.factors = self.elimination.factor([A], {}, self.by, [scale])
+
+    def solve(self, b: Array) -> Array:
+        """x (m,); where A is singular, the solution of least norm in the metric D."""
+        return self.elimination.solve(self.factors, [b], self.by)[0]
+
+
+# -- the whole matrix, in numbers --------------------------------------------------------------------------
+
+
+def solve_bordered(
+    M: Entries, J: Entries, force: Array, rate: Array, sizes: Array | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(a, x) with  M a + J^T x = force,  J a = rate,  in numbers: sparse, with pivots.
+
+    sizes  D, (m,), where rows of J may depend on each other: x has the least norm in the metric D, by the
+           proximal point method.  None: independent rows
+    """
+    n = len(force)
+    size = n + len(rate)
+    places, values = _bordered(M, J, n)
+    right = np.concatenate([force, rate])
+    if sizes is None:
+        solution = solve_sparse(size, places, values, right)
+        return solution[:n], solution[n:]
+    # Equations and unknowns are scaled to a diagonal of ones and -eps. A redundant row then has the pivot
+    # eps, far above the pivots that count as zero, whatever the masses and the units are.
+    diagonal = np.ones(size)
+    for i, j, mass in M:
+        if i == j:
+            diagonal[i] = mass
+    diagonal[n:] = sizes
+    scale = 1 / np.sqrt(diagonal)
+    rows, columns = np.array(places, int).reshape(-1, 2).T
+    values = [*(scale[rows] * np.asarray(values, float) * scale[columns]), *[-PROXIMAL] * len(rate)]
+    places = places + [(i, i) for i in range(n, size)]
+    solution = np.zeros(size)
+    for _ in range(REFINEMENTS):
+        shifted = scale * right
+        shifted[n:] -= PROXIMAL * solution[n:]
+        solution = solve_sparse(size, places, values, shifted)
+    solution = scale * solution
+    return solution[:n], solution[n:]
+
+
+def independent(J: Entries, rows: int, columns: int) -> bool:
+    """Whether the rows of J are independent, by the pivots of [eps J^T; J 0].
+
+    The diagonal eps gives pivots to the directions in which no row acts.
+    """
+    size = columns + rows
+    largest = max((abs(x) for _, _, x in J), default=1.0)
+    places, values = _bordered([(i, i, BORDER * largest) for i in range(columns)], J, columns)
+    try:
+        solve_sparse(size, places, values, np.zeros(size), least=INDEPENDENT)
+    except IntegrationError:
+        return False
+    return True
+
+
+def _bordered(A: Entries, J: Entries, columns: int) -> tuple[list[tuple[int, int]], list[float]]:
+    """Places and values of [A J^T; J 0]."""
+    below = [(i + columns, j) for i, j, _ in J]
+    places = [(i, j) for i, j, _ in A] + below + [(j, i) for i, j in below]
+    return places, [x for _, _, x in A] + 2 * [x for _, _, x in J]
