@@ -81,14 +81,10 @@ def hybrid_source(
     def guards_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
         return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
 
-    field: Function | Program
-    if isinstance(parts.field, Program):
-        # a program is not traced again: its inputs are renamed
-        t, state, parameters = parts.field.inputs.values()
-        inputs = {"t": t, "x": state[memory:], "m": state[:memory], "u": parameters}
-        field = parts.field.over(inputs, parts.field.outputs)
-    else:
-        field = trace(joined(parts.field), apart, "field")
+    # The field may be a program, which cannot be traced again: its inputs are taken apart.
+    t, state, parameters = parts.field.inputs.values()
+    inputs = {"t": t, "x": state[memory:], "m": state[:memory], "u": parameters}
+    field = parts.field.over(inputs, parts.field.outputs)
     functions = {
         "field": field,
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
