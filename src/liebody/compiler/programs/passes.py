@@ -56,14 +56,6 @@ def rolled(function: Function | Program) -> Function | Program:
     return _rolled[function]
 
 
-def length(function: Function | Program) -> int:
-    """Operations of the text, in which a loop counts once."""
-    if isinstance(function, Function):
-        return sum(function.operations.values())
-    forms = {part.function for group in function.passes for part in group.parts}
-    return sum(sum(form.operations.values()) for form in forms)
-
-
 def work_of(function: Function) -> int:
     """The cost of a function: its operations, where elementary functions such as sin count `FUNCTION`."""
     return sum(n * (FUNCTION if op in FUNCTIONS else 1) for op, n in function.operations.items())
