@@ -9,12 +9,18 @@ import pytest
 from liebody import scalars
 from liebody.compiler import trace
 from liebody.compiler.native import build, cache, libraries
+from liebody.compiler.printers.c import FLOAT
 from liebody.groups import SO3, Product, R
 from liebody.integrators import coefficients, method_named, solve_ivp
 from liebody.integrators.rkmk import advance
-from liebody.stepping import Flow, Samples, together
+from liebody.stepping import Flow, ImplicitFlow, Phase, Samples, together
+from liebody.stepping.loop import CompiledLoop
 from liebody.stepping.march import Ensemble, Settings
+from liebody.stepping.print_explicit import explicit_source
+from liebody.stepping.print_implicit import implicit_source
+from liebody.stepping.records import Marching
 from liebody.stepping.recurrence import _flow, recurrence
+from liebody.stepping.singular import Nearest
 
 GROUP = Product(SO3, R(3))  # a free body with a damped momentum: orientation, angular velocity
 INERTIA = np.array([1.0, 2.0, 2.5])
@@ -289,3 +295,55 @@ def test_no_members_and_maps_of_nothing_take_no_steps():
         assert found.shape == (n, steps + 1, size) and (found[:, 0] == x).all()
     y, failed = np.zeros((0, 2)), np.zeros(0, np.int64)
     _flow(2).steps(y, np.zeros((1, 1, 6)), 0.0, 1.0, 3, 1, np.empty((0, 4, 2)), 1, failed)
+
+
+def turning_implicitly():
+    """The same body by the implicit midpoint rule, quaternion and all."""
+
+    def rate(t, y, u):
+        x, w = y[:4], y[4:]
+        turning = np.concatenate([[-x[1:] @ w], x[0] * w + np.cross(x[1:], w)]) / 2
+        return np.concatenate([turning, field(t, y, u)[3:]])
+
+    def residual(x, z, t, h, y, u):
+        return x - y - h * rate(t + h / 2, (x + y) / 2, u[0])
+
+    phase = Phase(lambda z, t, h, y, u: y, residual)
+    return ImplicitFlow([phase], lambda z, t, h, y, u: z, 7, 3)
+
+
+@pytest.mark.parametrize("kind", ["explicit", "implicit"])
+@pytest.mark.parametrize("n", [1, 5])
+def test_steps_printed_for_floats_are_close_to_steps_in_doubles(kind, n):
+    if build.find_compiler() is None:
+        pytest.skip("there is no C compiler")
+    f = make()[1] if kind == "explicit" else turning_implicitly()
+
+    def source(lanes):
+        if kind == "explicit":
+            text = explicit_source(f.functions, f.method, lanes, f.rigid, number=FLOAT)
+        else:
+            text = implicit_source(*f.functions, f.nodes, 1e-6, f.iterations, lanes, number=FLOAT)
+        return build.Source([text])
+
+    u = np.array([[[0.3, -0.2, 0.1]]])
+    exact = run(f, states(n), u)[1]
+    loop = CompiledLoop(libraries.Libraries(source, [], single=True), "fixed_steps")
+    y = states(n).astype(np.float32)
+    record, failed, losses = np.zeros((n, 6, 7), np.float32), np.zeros(n, np.int64), np.zeros((n, 2))
+    loop.steps(y, Samples.of(u), 0.0, 0.01, 20, 4, record, 1, failed, losses, Nearest.of(n, 7), 1)
+    assert not failed.any() and not losses.any()
+    np.testing.assert_array_equal(record[:, -1], y)
+    np.testing.assert_allclose(y, exact, rtol=0, atol=1e-5)
+    assert np.abs(y - exact).max() > 1e-9  # floats, indeed
+
+
+def test_a_march_in_floats_is_refused_by_the_compiler():
+    """It would keep its clock in floats."""
+    compiler = build.find_compiler()
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    f = make()[1]
+    text = explicit_source(f.functions, f.method, 1, f.rigid, Marching(guards=None), number=FLOAT)
+    with pytest.raises(build.CompilerError, match="too coarse in floats"):
+        build.library(build.Source([text]), compiler)

@@ -8,7 +8,6 @@ from liebody.base.errors import IntegrationError, ShapeError
 from liebody.bodies import SpatialInertia
 from liebody.compiler import Program, trace, traced
 from liebody.compiler.printers.numpy_source import compile_numpy
-from liebody.compiler.programs.passes import length
 from liebody.compiler.programs.sparse import derivative, differentiable, sparse_jacobian
 from liebody.groups import SE3, SO3, Product, SO3xR3, Spherical
 from liebody.integrators import GeneralizedAlpha, MechanicalEquations, RadauIIA, Variational
@@ -244,7 +243,7 @@ def test_equations_of_steps_with_redundant_constraints_are_loops(method):
     for bodies in (12, 24):
         (phase, *_), _ = method.flow(**twice_jointed(bodies, 2).mechanics()).functions
         assert isinstance(phase.both, Program)
-        lengths.append(length(phase.both))
+        lengths.append(phase.both.length)
     assert lengths[0] == lengths[1]
 
 

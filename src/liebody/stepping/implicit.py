@@ -14,7 +14,7 @@ from ..compiler import Function, Program, trace, traced
 from ..compiler.graph.graph import undisturbed
 from ..compiler.native import build
 from ..compiler.printers.numpy_source import compile_numpy
-from ..compiler.programs.passes import length, rolled
+from ..compiler.programs.passes import rolled
 from ..compiler.programs.sparse import sparse_jacobian, traced_to_differentiate, zeros
 from .banded import envelope, ordering, reordered
 from .loop import CompiledSteps, Way
@@ -203,7 +203,7 @@ class ImplicitFlow(CompiledSteps):
             control = self.control_functions
             phases, others = (*phases, *control.phases), [*others, control.error, control.between]
         parts = [f for phase in phases for f in (phase.predict, phase.residual, phase.both, phase.keep)]
-        total = sum(length(rolled(f)) for f in (*parts, *others))
+        total = sum(rolled(f).length for f in (*parts, *others))
         flags = build.FLAGS if total < LONG else build.LONG_FLAGS
         return (*flags, *PLAIN) if lanes == 1 else flags
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compiler import Function, Program, trace
 from ..compiler.graph.graph import live
-from ..compiler.printers.c import c_function, constant_table, enumeration, literal
+from ..compiler.printers.c import DOUBLE, NumberType, c_function, constant_table, enumeration
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
 from .print_march import opening, settings
@@ -24,31 +24,34 @@ def explicit_source(
     rigid: int = 0,
     marching: Marching | None = None,
     careful: Careful | None = None,
+    number: NumberType = DOUBLE,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
     rigid    number of entries of the algebra that have size 1 in the error control
     careful  functions for careful steps, or () without them, where constraints are watched (runtime/watch.h):
              then `settle`, or without it `field`, has a second result. None: nothing is watched
+    number   the type of states and efforts; `march` keeps a time for each lane, and takes doubles only
 
     Several methods share one unit, in loops `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
-    text = [*opening(lanes), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
+    text = [*opening(lanes, number), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
     # the functions by their names in runtime/explicit.h or, where constraints are watched, in watch.h
     named: dict[str, Function | Program | None] = parts._asdict()
     if careful is not None:
         named |= {"settle": None, "after": parts.settle}
         named |= {f"careful_{name}": f for name, f in zip(("field", "after"), careful)}
     for name, function in named.items():
-        text += callable_over_lanes(function, name) if function else []
+        text += callable_over_lanes(function, name, number) if function else []
     if marching and marching.guards:
-        text += callable_over_lanes(marching.guards.function, "guards")
+        text += callable_over_lanes(marching.guards.function, "guards", number)
     # Each method includes the loop once more. Where several do, its names get a number, and its macros are
     # undefined behind it.
     alone = isinstance(methods, Coefficients)
     for k, method in enumerate([methods] if isinstance(methods, Coefficients) else methods):
-        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", careful, parts.settle is not None)
+        projected = parts.settle is not None
+        body = _loop(method, marching, 5 * y.size, f.size, lanes, "u", careful, projected, number=number)
         if not alone:
             macros = [name for line in body for name in re.findall(r"^#define (\w+)", line)]
             body = [*(f"#define {name} {name}_{k}" for name in OF_A_METHOD), *body]
@@ -78,14 +81,10 @@ def hybrid_source(
     def guards_and_after(t: Any, x: Any, m: Any, u: Any, e: Any) -> tuple[Any, ...]:
         return joined(parts.guards)(t, x, m, u), *joined(parts.after)(t, x, m, u, e)
 
-    field: Function | Program
-    if isinstance(parts.field, Program):
-        # a program is not traced again: its inputs are renamed
-        t, state, parameters = parts.field.inputs.values()
-        inputs = {"t": t, "x": state[memory:], "m": state[:memory], "u": parameters}
-        field = parts.field.over(inputs, parts.field.outputs)
-    else:
-        field = trace(joined(parts.field), apart, "field")
+    # The field may be a program, which cannot be traced again: its inputs are taken apart.
+    t, state, parameters = parts.field.inputs.values()
+    inputs = {"t": t, "x": state[memory:], "m": state[:memory], "u": parameters}
+    field = parts.field.over(inputs, parts.field.outputs)
     functions = {
         "field": field,
         "advance": trace(advanced, {**x, "psi": f.size}, "advance"),
@@ -124,6 +123,7 @@ def _loop(
     careful: Careful | None = None,
     projected: bool = False,
     repeats: Repeats | None = None,
+    number: NumberType = DOUBLE,
 ) -> list[str]:
     """The loop of one method.
 
@@ -131,7 +131,7 @@ def _loop(
     others  the arguments of the field behind time and point, in C
     """
     stages = len(method.c)
-    terms = [f"{literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
+    terms = [f"{number.literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries = points + (stages + 2) * algebra
     macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
     macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
@@ -142,7 +142,7 @@ def _loop(
         macros["DEFECT"] = repeats.defect
         watch = [
             constant_table("int", "guesses", repeats.guesses),
-            f"static const double tolerance = {literal(repeats.tolerance)};",
+            f"static const {number.name} tolerance = {number.literal(repeats.tolerance)};",
         ]
     if careful is not None:
         # Stages are printed twice, for ordinary and for careful steps. Where a careful function is the
@@ -152,16 +152,16 @@ def _loop(
         ordinary = [name for name, f in zip(("field", "after"), careful) if f is None]
         watch = [*(f"#define careful_{name} {name}" for name in ordinary), runtime("watch.h")]
     return [
-        *settings(marching, [*method.c, 1.0], entries, lanes, None, ALL_NODES=0, **macros),
+        *settings(marching, [*method.c, 1.0], entries, lanes, None, number, ALL_NODES=0, **macros),
         *watch,
         c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
-        *(_stages(method, others, name) for name in which),
+        *(_stages(method, others, name, number) for name in which),
         runtime("explicit.h"),
         runtime("march.h"),
     ]
 
 
-def _stages(method: Coefficients, arguments: str, which: str) -> str:
+def _stages(method: Coefficients, arguments: str, which: str, number: NumberType) -> str:
     """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
 
     which  "ordinary_" or "careful_", where constraints are watched, or ""
@@ -185,14 +185,14 @@ def _stages(method: Coefficients, arguments: str, which: str) -> str:
         # `advance` must not read where it writes.
         for row in exponents:
             to = end if row is exponents[-1] else "there" if point == "here" else "here"
-            terms = " + ".join(f"{literal(float(a))} * k[{j} * ALGEBRA + i]" for j, a in row)
+            terms = " + ".join(f"{number.literal(float(a))} * k[{j} * ALGEBRA + i]" for j, a in row)
             lines.append(f"for (int i = 0; i < ALGEBRA; i++) psi[i] = h * ({terms or 'splat(0)'});")
             lines.append(f"advance({point}, psi, {to});")
             point = to
         if not last:
             slope = f"k + {i} * ALGEBRA"
             efforts = f"{arguments} + {i} * apart"
-            lines.append(f"now = t + {literal(float(c[i]))} * h;")
+            lines.append(f"now = t + {number.literal(float(c[i]))} * h;")
             lines += (
                 [f"{others}(&now, {end}, {efforts}{behind}, f);", f"pull(psi, f, {slope});"]
                 if method.pulled

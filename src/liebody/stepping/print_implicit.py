@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..compiler import Function, Program
-from ..compiler.printers.c import c_function, constant_table, enumeration, literal, over_lanes
+from ..compiler.printers.c import (
+    DOUBLE,
+    NumberType,
+    c_function,
+    constant_table,
+    enumeration,
+    lanes_dialect,
+    over_lanes,
+)
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
 from ..compiler.runtime import runtime
@@ -23,6 +31,7 @@ def implicit_source(
     control: ControlFunctions | None = None,
     memory: Remembers | None = None,
     guards: Guards | None = None,
+    number: NumberType = DOUBLE,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or with `control` of `march`.
 
@@ -34,20 +43,21 @@ def implicit_source(
     control     error estimate and states within a step, for steps under error control
     memory      how remembered quantities are adapted to the next step; None where they need no adapting
     guards      of a march, whose events are located; without `control` its steps have one length
+    number      the type of states and efforts; `march` keeps a time for each lane, and takes doubles only
 
     The function is long because it lists the parts of the unit, in the order in which they stand there.
     """
     kept, _, _, y, u = finish.inputs.values()
     every = [*phases, *(control.phases if control else ())]
     # The functions of all phases, numbered through. Linear phases need no residual without the Jacobian.
-    text = opening(lanes)
+    text = opening(lanes, number)
     for p, phase in enumerate(every):
         for name in ("predict", "both", "keep") if phase.linear else ("predict", "residual", "both", "keep"):
-            text += callable_over_lanes(rolled(getattr(phase, name)), f"{name}_{p}")
-    text += [*callable_over_lanes(rolled(finish), "finish"), *remembering(memory)]
+            text += callable_over_lanes(rolled(getattr(phase, name)), f"{name}_{p}", number)
+    text += [*callable_over_lanes(rolled(finish), "finish", number), *remembering(memory, number)]
     if control:
-        text += callable_over_lanes(rolled(control.error), "error")
-        text += callable_over_lanes(rolled(control.between), "between")
+        text += callable_over_lanes(rolled(control.error), "error", number)
+        text += callable_over_lanes(rolled(control.between), "between", number)
         kept = control.error.inputs["z"]
     # Work arrays are shared by all phases, so they have the size of the largest one: of its factors with four
     # vectors (residual, scale, base, direction), and of the entries of its Jacobian.
@@ -65,14 +75,17 @@ def implicit_source(
     if control:
         e, _ = control.error.outputs.values()
         sizes |= {"ERRORS": e.size, "ERROR_ORDER": control.order}
-    text += [enumeration(sizes), f"#define TOLERANCE {literal(float(tolerance))}"]
+    text += [enumeration(sizes), f"#define TOLERANCE {number.literal(float(tolerance))}"]
     controlled = control is not None
     marching = None
     if controlled or guards:
         marching = Marching(controlled, dense=controlled, guards=guards)
     if guards:
-        text += over_lanes(guards.function, "guards")
-    text += [*settings(marching, nodes, 0, lanes, memory, ALL_NODES=1, WATCHED=0), runtime("samples.h")]
+        text += over_lanes(guards.function, "guards", lanes_dialect(number))
+    text += [
+        *settings(marching, nodes, 0, lanes, memory, number, ALL_NODES=1, WATCHED=0),
+        runtime("samples.h"),
+    ]
     text += [runtime("newton.h"), _phases("phases", phases, 0, 0)]
     if control:
         text.append(_phases("estimate", control.phases, len(phases), finish.inputs["z"].size))

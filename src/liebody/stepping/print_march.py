@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..compiler.printers.c import STACK, constant_table, literal, prelude
+from ..compiler.printers.c import DOUBLE, STACK, NumberType, constant_table, literal, prelude
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
 from ..compiler.runtime import runtime
 from .records import Marching, Remembers
 
 
-def opening(lanes: int) -> list[str]:
+def opening(lanes: int, number: NumberType = DOUBLE) -> list[str]:
     """The head of a translation unit."""
-    return [prelude(lanes), runtime("rows.h"), runtime("subnormal.h")]
+    return [prelude(lanes, number), runtime("rows.h"), runtime("subnormal.h")]
 
 
-def remembering(remembers: Remembers | None) -> list[str]:
+def remembering(remembers: Remembers | None, number: NumberType = DOUBLE) -> list[str]:
     """The functions `fit` and `restart`."""
     functions = remembers._asdict() if remembers else {}
-    return [text for name, f in functions.items() if f for text in callable_over_lanes(rolled(f), name)]
+    return [
+        text for name, f in functions.items() if f for text in callable_over_lanes(rolled(f), name, number)
+    ]
 
 
 def settings(
@@ -28,12 +30,14 @@ def settings(
     entries: int,
     lanes: int,
     remembers: Remembers | None = None,
+    number: NumberType = DOUBLE,
     **more: int,
 ) -> list[str]:
     """Macros and tables of the march.
 
     nodes    times in units of a step at which efforts are taken
     entries  number of vectors in the arrays of a step: more than the stack holds are static, one per thread
+    number   of states and efforts; times are double whatever it is
     more     further macros, of the step
     """
     way = marching or Marching()
@@ -51,7 +55,7 @@ def settings(
     }
     return [
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
-        f"#define LOCAL {'static __thread' if 8 * lanes * entries > STACK else ''}",
+        f"#define LOCAL {'static __thread' if number.size * lanes * entries > STACK else ''}",
         constant_table("double", "nodes", (literal(float(c)) for c in nodes)),
         *([constant_table("int", "direction", map(int, directions))] if marching else []),
         *([constant_table("int", "terminal", map(int, terminal))] if marching else []),

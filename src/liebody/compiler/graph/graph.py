@@ -473,6 +473,11 @@ class Function:
         results = [_values(values, y) for y in self.outputs.values()]
         return results[0] if len(results) == 1 else tuple(results)
 
+    @property
+    def length(self) -> int:
+        """Number of operations in the printed text."""
+        return sum(self.operations.values())
+
     def unroll(self) -> Function:
         """The function itself, which is a straight line already; see `Program.unroll`."""
         return self

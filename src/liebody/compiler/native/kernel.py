@@ -30,7 +30,6 @@ from ..printers import c as printer
 from ..printers.c import Guard
 from ..printers.numpy_source import arrays_of, compile_numpy
 from ..printers.program import callable_c99, program_unit
-from ..programs.passes import length
 from ..programs.program import Program
 from ..programs.sparse import zeros
 from . import build, cache, entry, pool
@@ -171,7 +170,7 @@ class Kernel:
     def _source(self, lanes: int) -> build.Source:
         """The source of the batch loop over lanes. It also stores name and shapes for later processes."""
         f = self.function
-        total = length(f)
+        total = f.length
         piece, flags = (
             (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )

@@ -139,6 +139,15 @@ class NumberType:
     suffix: str
     dtype: Any
 
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return int(np.dtype(self.dtype).itemsize)
+
+    def literal(self, x: float) -> str:
+        """A constant of this type."""
+        return literal(x, self.suffix)
+
 
 DOUBLE = NumberType("double", "", np.float64)
 FLOAT = NumberType("float", "f", np.float32)
@@ -164,7 +173,7 @@ class Dialect:
     at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
 
     def literal(self, x: float) -> str:
-        return literal(x, self.number.suffix)
+        return self.number.literal(x)
 
     def constant(self, x: float) -> str:
         return self.splat.format(self.literal(x))
@@ -603,9 +612,9 @@ class Guard:
         return float(np.finfo(dtype).tiny / np.finfo(dtype).eps), float(np.finfo(dtype).max)
 
 
-def prelude(lanes: int, single: bool = False) -> str:
+def prelude(lanes: int, number: NumberType = DOUBLE) -> str:
     """The text before any code over T: number type, lanes, elementary functions."""
-    return f"#define LANES {lanes}\n#define SINGLE {int(single)}\n{runtime('lanes.h')}"
+    return f"#define LANES {lanes}\n#define SINGLE {int(number is FLOAT)}\n{runtime('lanes.h')}"
 
 
 def over_lanes(
@@ -653,8 +662,9 @@ def batch_units(
     in_stride   numbers between rows, 0 for one row shared by the batch
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
     """
-    head = prelude(lanes, single)
-    dialect = lanes_dialect(number_type(single))
+    number = number_type(single)
+    head = prelude(lanes, number)
+    dialect = lanes_dialect(number)
     plan = Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)
     scope = "static" if units <= 1 or len(body.pieces) <= 1 else '__attribute__((visibility("hidden")))'
@@ -730,7 +740,10 @@ class Plan:
     def _row(self, body: Code, guard: Guard) -> str:
         """The function of one row, for one lane: it writes results directly into the caller's arrays."""
         checks = self._checks(guard)
-        storage = "static __thread " if 8 * body.places > STACK else ""  # small arrays are on the stack
+        number = self.dialect.number
+        storage = (
+            "static __thread " if number.size * body.places > STACK else ""
+        )  # small arrays are on the stack
         lines = [f"{storage}T w[{max(body.places, 1)}];", "(void)w;"]
         lines += [f"const real *x{k} = in[{k}] + i * in_stride[{k}];" for k in range(len(self.inputs))]
         lines += [f"real *y{k} = out[{k}] + i * out_stride[{k}];" for k in range(len(self.outputs))]

@@ -27,6 +27,7 @@ from .c import (
     Code,
     Dialect,
     Guard,
+    NumberType,
     Plan,
     c99,
     c99_dialect,
@@ -47,13 +48,14 @@ FEW = 4  # places from which on they may be lanes
 WORTH = 4  # operations for each number that is moved, from which on lanes pay
 
 
-def callable_over_lanes(function: Function | Program, name: str) -> list[str]:
+def callable_over_lanes(function: Function | Program, name: str, number: NumberType = DOUBLE) -> list[str]:
     """C functions over T, of which the last computes `function`; see `over_lanes`."""
     if isinstance(function, Function):
-        return over_lanes(function, name)
+        return over_lanes(function, name, lanes_dialect(number))
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
-    text = _Text(function, name, arguments, dict(zip(results, _outputs(function), strict=True)))
+    targets = dict(zip(results, _outputs(function), strict=True))
+    text = _Text(function, name, arguments, targets, lanes_dialect(number))
     takes = [f"const T *restrict {key}" for key in arguments] + [f"T *restrict {key}" for key in results]
     # The cells may be too many for a stack, so each thread keeps them.
     memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *w = cells;", "ASK_ONCE(w);"]
@@ -78,7 +80,7 @@ def program_unit(
     takes = [*(f"const T *restrict {x}" for x in arguments), *(f"T *restrict {y}" for y in results), "T *w"]
     whole = c_function(f"static void piece0({', '.join(takes)})", text.lines)
     loop = plan.loop(Code([[]], text.size), guard or Guard())
-    return "\n".join([prelude(lanes, single), *text.functions, whole, loop])
+    return "\n".join([prelude(lanes, dialect.number), *text.functions, whole, loop])
 
 
 def callable_c99(program: Function | Program, name: str | None = None, single: bool = False) -> str:
@@ -117,12 +119,12 @@ class _Text:
         name: str,
         arguments: Sequence[str],
         results: dict[str, Any],
-        dialect: Dialect | None = None,
+        dialect: Dialect,
         piece: int = PIECE,
         wide: bool = False,
     ) -> None:
         self.name = name
-        self.dialect = dialect or lanes_dialect(DOUBLE)
+        self.dialect = dialect
         single = [step.parts[0] for step in program.passes if wide and len(step.parts) == 1]
         self._over_lanes = {part for part in single if _is_wide(part)}
         self.lines: list[str] = []

@@ -1,6 +1,6 @@
-"""Makes a program of the calls of steps: groups them into passes, orders these, and places values in cells.
+"""Makes a program of the calls of repeats: groups them into passes, orders these, and places values in cells.
 
-The stages: drop calls that no output needs (`_live`); make expressions of the nodes between steps, or
+The stages: drop calls that no output needs (`_live`); make expressions of the nodes between repeats, or
 straight lines (`_with_expressions`, `_with_lines`); group calls of a kind into passes (`_passes`); write the
 passes (`_write`), where values that only the pass itself reads share rows of cells (`_rows`).
 """
@@ -35,7 +35,7 @@ REPEATED = 4  # places of a kind, in the mean, below which a loop is hardly shor
 FUNCTION = 25  # work of a sine, a logarithm, ...; that of an arithmetic operation is 1
 PHASES = 4  # levels of kinds that wait for each other, per kind, up to which each is a pass
 INDEX = attrgetter("index")
-LEAVES = ("input", "cell")  # operations that expressions end at: inputs, and results of steps
+LEAVES = ("input", "cell")  # operations that expressions end at: inputs, and results of repeats
 STRUCTURAL = {0.0: "0", 1.0: "1", -1.0: "-"}  # numbers that make terms vanish
 
 
@@ -50,18 +50,10 @@ def rolled(function: Function | Program) -> Function | Program:
     if function not in _rolled:
         graphs = {x.graph for y in function.inputs.values() for x in y.flat}
         with undisturbed():
-            plan = StepPlan(function, *graphs) if len(graphs) == 1 else None
+            plan = PassPlan(function, *graphs) if len(graphs) == 1 else None
             large = plan is not None and plan.work > LONG and plan.repeats(REPEATED)
             _rolled[function] = plan.program() if plan is not None and large else function
     return _rolled[function]
-
-
-def length(function: Function | Program) -> int:
-    """Operations of the text, in which a loop counts once."""
-    if isinstance(function, Function):
-        return sum(function.operations.values())
-    forms = {part.function for step in function.passes for part in step.parts}
-    return sum(sum(form.operations.values()) for form in forms)
 
 
 def work_of(function: Function) -> int:
@@ -98,11 +90,11 @@ class Place:
     values: Sequence[int]
 
 
-class StepPlan:
+class PassPlan:
     """The calls of a traced algorithm, grouped by kinds, in an order in which they can run.
 
-    straight  whether nodes between steps stay straight lines; otherwise expressions of the same form are a
-              kind, as calls of the same step are
+    straight  whether nodes between repeats stay straight lines; otherwise expressions of the same form are a
+              kind, as calls of the same repeat are
 
     The class is a little long, because its stages share the tables of places and cells.
     """
@@ -124,7 +116,7 @@ class StepPlan:
         return bool(self.kinds) and len(self._places) >= times * len(self.kinds)
 
     def _live(self, ends: list[Expr]) -> list[Expr]:
-        """Drop calls that no output needs; returns the nodes between steps that are needed, in order."""
+        """Drop calls that no output needs; returns the nodes between repeats that are needed, in order."""
         needed: set[int] = set()  # calls
         between: set[Expr] = set()
 
@@ -148,30 +140,30 @@ class StepPlan:
         return sorted(between, key=INDEX)
 
     def _with_expressions(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
-        """The places of steps, and places of the expressions between them.
+        """The places of repeats, and places of the expressions between them.
 
-        A node is the root of an expression if a step, an output or several nodes take it. A condition is
+        A node is the root of an expression if a repeat, an output or several nodes take it. A condition is
         never a root, because the memory holds numbers: each expression that takes it computes it again.
         """
-        steps = [place for place in self._calls if place.number in self._needed]
+        repeats = [place for place in self._calls if place.number in self._needed]
         self._expressions: dict[Expr, Place] = {}  # by their roots
         if not between:
-            return steps
+            return repeats
         users = Counter(a for node in between for a in node.args if type(a) is Expr)
-        roots = {x for place in steps for x in place.nodes} | set(ends)
+        roots = {x for place in repeats for x in place.nodes} | set(ends)
         roots = {x for x in between if (x in roots or users[x] > 1) and x.op not in CONDITIONS}
-        # Expressions run right after the last step that they wait for (-1: before all steps). Nodes come in
-        # order of their indices, so operands are known first.
+        # Expressions run right after the last repeat that they wait for (-1: before all repeats). Nodes come
+        # in order of their indices, so operands are known first.
         after: dict[Expr, int] = {}
         kinds: dict[Any, Kind] = {}
-        order: list[tuple[int, int, Place]] = [(place.number, -1, place) for place in steps]
+        order: list[tuple[int, int, Place]] = [(place.number, -1, place) for place in repeats]
         for node in between:
             last = -1
             for a in node.args:
                 if type(a) is Expr:
-                    step = a.args[0] if a.op == "cell" else after.get(a, -1)
-                    if step > last:
-                        last = step
+                    repeat = a.args[0] if a.op == "cell" else after.get(a, -1)
+                    if repeat > last:
+                        last = repeat
             after[node] = last
             if node in roots:
                 place = self._expressions[node] = self._expression(node, roots, kinds)
@@ -179,32 +171,33 @@ class StepPlan:
         return [place for *_, place in sorted(order, key=lambda x: x[:2])]
 
     def _with_lines(self, between: list[Expr], ends: list[Expr]) -> list[Place]:
-        """The places of steps, and one straight line before each level of steps.
+        """The places of repeats, and one straight line before each level of repeats.
 
-        The level of a step is the number of lines that have to run before it; line k has the nodes of level
+        The level of a repeat is the number of lines that have to run before it; line k has the nodes of level
         k.
         """
         level: dict[Expr, int] = {}
-        of_step: dict[int, int] = {}
+        of_repeat: dict[int, int] = {}
 
-        def after(nodes: Iterable[Any], step: int) -> int:
+        def after(nodes: Iterable[Any], more: int) -> int:
             levels = (
-                of_step[x.args[0]] + step if x.op == "cell" else level.get(x, 0)
+                of_repeat[x.args[0]] + more if x.op == "cell" else level.get(x, 0)
                 for x in nodes
                 if type(x) is Expr
             )
             return max(levels, default=0)
 
-        steps = [place for place in self._calls if place.number in self._needed]
-        both: list[Expr | Place] = [*between, *steps]
+        repeats = [place for place in self._calls if place.number in self._needed]
+        both: list[Expr | Place] = [*between, *repeats]
         for x in sorted(both, key=_index):
             if isinstance(x, Place):
-                of_step[x.number] = after(x.nodes, 0)
+                of_repeat[x.number] = after(x.nodes, 0)
             else:
                 level[x] = after(x.args, 1)
-        # From the last line to the first: a line hands on the nodes that steps, outputs and later lines take.
-        wanted = {x for place in steps for x in place.nodes} | set(ends)
-        order = [(of_step[place.number], 1, place.number, place) for place in steps]
+        # From the last line to the first: a line hands on the nodes that repeats, outputs and later lines
+        # take.
+        wanted = {x for place in repeats for x in place.nodes} | set(ends)
+        order = [(of_repeat[place.number], 1, place.number, place) for place in repeats]
         for k in sorted(set(level.values()), reverse=True):
             line = _line([x for x in between if level[x] == k], wanted)
             order.append((k, 0, 0, line))
@@ -247,7 +240,7 @@ class StepPlan:
         return Place(kinds[key], -1, constants, list(leaves), reads, [root.index])
 
     def _origin(self, node: Expr) -> Any:
-        """Where an operand comes from: a kind of step, a kind of expression, or an input.
+        """Where an operand comes from: a kind of repeat, a kind of expression, or an input.
 
         Expressions of a kind agree in this, so that a pass waits for few others.
         """
@@ -317,7 +310,7 @@ class StepPlan:
             if len(group) == 1:
                 passes.append(members[group[0]])
                 continue
-            # Kinds that wait for each other, such as the steps of different joints along one chain. Places
+            # Kinds that wait for each other, such as the repeats of different joints along one chain. Places
             # are in an order in which they can run, so the levels of makers are known first.
             places = np.sort(np.concatenate([members[k] for k in group]))
             levels = dict.fromkeys(places.tolist(), 0)

@@ -347,6 +347,11 @@ class Program:
             total.update({op: part.places * count for op, count in part.function.operations.items()})
         return total
 
+    @property
+    def length(self) -> int:
+        """Number of operations in the printed text, in which a loop counts once."""
+        return sum(form.length for form in {part.function for step in self.passes for part in step.parts})
+
     def unroll(self) -> Function:
         """The same as one straight-line graph, with every place inlined and constants folded."""
         return trace(self._on_symbols, {key: x.shape for key, x in self.inputs.items()}, self.name)

@@ -1,4 +1,4 @@
-"""Traces algorithms so that the steps they repeat, such as a recursion over bodies, become loops.
+"""Traces algorithms so that the functions they repeat, such as a recursion over bodies, become loops.
 
 An algorithm is written once, in plain operators, and marks the functions that it applies again and again:
 
@@ -6,13 +6,13 @@ An algorithm is written once, in plain operators, and marks the functions that i
     def outward(T, moments, V, A, parent):
         ...
 
-On numbers, and in an ordinary `trace`, the mark does nothing. `traced` keeps the steps apart: a step is
+On numbers, and in an ordinary `trace`, the mark does nothing. `traced` keeps the repeats apart: a repeat is
 traced by itself, once for each *kind*, and the calls of a kind become places of a pass of a `Program`, whose
 text does not grow with their number. Two calls are of a kind if the same entries of their arguments are 0, 1
-or -1, so that the same terms vanish; their other numbers become a table. What is computed between steps
+or -1, so that the same terms vanish; their other numbers become a table. What is computed between repeats
 becomes passes as well, expressions of the same form being of a kind.
 
-Arguments of steps are numbers, symbols, arrays of them, and tuples of such; anything else (groups, names,
+Arguments of repeats are numbers, symbols, arrays of them, and tuples of such; anything else (groups, names,
 functions) belongs to the kind.
 """
 
@@ -44,16 +44,16 @@ from ..graph.graph import (
     undisturbed,
 )
 from . import passes
-from .passes import STRUCTURAL, Kind, Place, StepPlan, work_of
+from .passes import STRUCTURAL, Kind, PassPlan, Place, work_of
 from .program import Program
 
-LONGEST = 20_000  # nodes of a straight line that are worth a try, before steps are looked at
+LONGEST = 20_000  # nodes of a straight line that are worth a try, before repeats are looked at
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 Made = TypeVar("Made")
 
 
 def repeated(function: AnyFunction) -> AnyFunction:
-    """Mark a function as a step of an algorithm: see this module."""
+    """Mark a function that an algorithm repeats: see this module."""
 
     @functools.wraps(function)
     def marked(*arguments: Any) -> Any:
@@ -70,24 +70,24 @@ def traced(
     least: int | None = None,
     loops: bool | Collection[Callable[..., Any]] | None = None,
 ) -> Function | Program:
-    """As `trace`; if steps repeat and the work is large, a `Program` with loops over them.
+    """As `trace`; if a repeat is called often and the work is large, a `Program` with loops over them.
 
     least  work (in operations) from which on it is large; `LONG` if None
-    loops  None: decide by `least`. True or False: steps become loops always or never. Some functions: these
-           steps become loops, and everything between them stays straight lines
+    loops  None: decide by `least`. True or False: repeats become loops always or never. Some functions: these
+           repeats become loops, and everything between them stays straight lines
     """
     if loops is False:
         return trace(function, shapes, name)
     apart = None if loops is None or loops is True else frozenset(inspect.unwrap(f) for f in loops)
     least = passes.LONG if least is None else least
     with naming_the_line(name or str(getattr(function, "__name__", "function"))), undisturbed():
-        # Small algorithms are straight lines. Large ones are traced again with their steps apart, because
+        # Small algorithms are straight lines. Large ones are traced again with their repeats apart, because
         # the first trace has lost them; it is given up early where it becomes long.
         straight = _straight(function, shapes, name) if loops is None else None
         if straight is not None and work_of(straight) <= least:
             return straight
-        graph = StepGraph(apart)
-        plan = StepPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
+        graph = RepeatGraph(apart)
+        plan = PassPlan(run_on_symbols(graph, function, shapes, name), graph, graph.calls, apart is not None)
         large = loops is not None or (plan.work > least and plan.repeats(passes.REPEATED))
         program = plan.program() if large else None
         graph.clear()
@@ -109,7 +109,7 @@ class _TooLong(Exception):
 
 
 class _Bounded(Graph):
-    """The graph of a straight line, which is given up at the first step after it became long.
+    """The graph of a straight line, which is given up at the first repeat after it became long.
 
     It is not given up between two nodes: NumPy's product of object arrays releases a number twice if an
     operator raises.
@@ -137,11 +137,11 @@ def _straight(
         return None
 
 
-# -- kinds of steps -----------------------------------------------------------------------------------------
+# -- kinds of repeats ---------------------------------------------------------------------------------------
 
 
-class StepGraph(Graph):
-    """The graph of a trace in which steps are kept apart; `cell` nodes are what they return."""
+class RepeatGraph(Graph):
+    """The graph of a trace in which repeats are kept apart; `cell` nodes are what they return."""
 
     __slots__ = ("_apart", "_forms", "_numeric", "_results", "calls", "kinds")
 
@@ -149,18 +149,18 @@ class StepGraph(Graph):
         super().__init__()
         self._apart = apart
         self.calls: list[Place] = []
-        self.kinds: dict[Any, StepKind] = {}
+        self.kinds: dict[Any, RepeatKind] = {}
         self._results: dict[Any, list[Array]] = {}
         self._numeric: dict[Any, _Form] = {}  # forms of arrays of numbers, by their bytes
-        # Forms of arrays that steps have returned, by identity; these are read-only, so a form stays right.
+        # Forms of arrays that repeats have returned, by identity; these are read-only, so a form stays right.
         self._forms: dict[int, tuple[Array, _Form | None]] = {}
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """The results of a step: numbers, and `cell` nodes for what it computes."""
+        """The results of a repeat: numbers, and `cell` nodes for what it computes."""
         if self._apart is not None and function not in self._apart:
             return function(*arguments)
         # The form of all arguments: which entries are structural, numbers or nodes. An array that is given
-        # twice is named by its first place, so that the step is traced with one array there, too.
+        # twice is named by its first place, so that the repeat is traced with one array there, too.
         arrays: list[Array] = []
         structure = _taken_apart(arguments, arrays)
         forms: list[Any] = []
@@ -176,7 +176,7 @@ class StepGraph(Graph):
             forms.append(form.tokens)
             numbers += form.numbers
             nodes += form.nodes
-        # A node in several arrays is one input of the step. Where that happens, it belongs to the kind.
+        # A node in several arrays is one input of the repeat. Where that happens, it belongs to the kind.
         places: dict[int, int] = {}
         pattern = [places.setdefault(node.index, len(places)) for node in nodes]
         if len(places) < len(nodes):
@@ -184,7 +184,7 @@ class StepGraph(Graph):
         key = function, structure, tuple(forms), tuple(pattern) if len(nodes) < len(pattern) else None
         kind = self.kinds.get(key)
         if kind is None:
-            kind = self.kinds[key] = StepKind(function, structure, forms, pattern)
+            kind = self.kinds[key] = RepeatKind(function, structure, forms, pattern)
         # A call with the same arguments was made before: its results serve again.
         same = kind, *numbers, *places
         results = self._results.get(same)
@@ -206,7 +206,7 @@ class StepGraph(Graph):
             table.clear()
 
     def _form(self, array: Array) -> _Form:
-        """The form of an array, from earlier calls if it is a result of a step or has numbers only."""
+        """The form of an array, from earlier calls if it is a result of a repeat or has numbers only."""
         known, form = self._forms.get(id(array), (None, None))
         if form is None and array.dtype != object:
             key = array.shape, array.dtype, array.tobytes()
@@ -222,7 +222,8 @@ class _Form:
     """The structure of an array: which entries are structural, numbers, or nodes up to their sign.
 
     A number at (i, j) that stands at (j, i) as well, with either sign, counts once: symmetric and
-    antisymmetric matrices keep their property in the traced step. A node in several entries counts once, too.
+    antisymmetric matrices keep their property in the traced repeat. A node in several entries counts once,
+    too.
 
     tokens   the shape, then a word for each entry: "0", "1" or "-" for structural ones; ("n", k) for the k-th
              number, ("m", k) for its negative; k for the k-th node, ~k for its negative
@@ -246,7 +247,7 @@ class _Form:
                 tokens.append(k if node is x else ~k)
                 continue
             if not isinstance(x, Real):
-                raise GraphError(f"a {type(x).__name__} ({x!r}) meets symbols of a trace in a step")
+                raise GraphError(f"a {type(x).__name__} ({x!r}) meets symbols of a trace in a repeat")
             x = float(x)
             token: Any = STRUCTURAL.get(x)
             if token is None:
@@ -262,15 +263,15 @@ class _Form:
         self.tokens = tuple(tokens)
 
 
-class StepKind(Kind):
-    """Calls of a step with arguments of this structure and these forms.
+class RepeatKind(Kind):
+    """Calls of a repeat with arguments of this structure and these forms.
 
     pattern    of each node in the forms, its place among the different ones
     structure  of what it returns, as `_taken_apart`
     """
 
     def __init__(
-        self, step: Callable[..., Any], structure: Any, forms: list[Any], pattern: list[int]
+        self, repeat: Callable[..., Any], structure: Any, forms: list[Any], pattern: list[int]
     ) -> None:
         graph = Graph()
         # Symbols c for all numbers of the forms, and x for their different nodes; forms that are integers
@@ -289,10 +290,10 @@ class StepKind(Kind):
             numbers = numbers[_count(tokens, "c") :]
             nodes = nodes[_count(tokens, "x") :]
         self._arrays: list[Array] = []
-        self.structure = _taken_apart(step(*_put_together(structure, iter(arguments))), self._arrays)
-        # Sort the entries that the step returns: numbers, arguments that it hands on, and values that it
+        self.structure = _taken_apart(repeat(*_put_together(structure, iter(arguments))), self._arrays)
+        # Sort the entries that the repeat returns: numbers, arguments that it hands on, and values that it
         # computes, each once up to its sign. Only these last ones take cells.
-        name = step.__name__.lstrip("_")
+        name = repeat.__name__.lstrip("_")
         fresh: dict[Expr, int] = {}
         slots: list[int] = []
         self._entries: list[tuple[str, Any, bool]] = []  # source, place or number, whether negative
@@ -303,7 +304,7 @@ class StepKind(Kind):
             elif node.op == "input":
                 source = node.args[0], node.args[1][0]
             elif node.op in CONDITIONS:
-                raise GraphError(f"the step {name} returns a condition; return where(condition, a, b)")
+                raise GraphError(f"the repeat {name} returns a condition; return where(condition, a, b)")
             else:
                 if node not in fresh:
                     slots.append(len(self._entries))
@@ -312,7 +313,7 @@ class StepKind(Kind):
         super().__init__(Function(name, {"c": c, "x": x}, {"y": objects(list(fresh))}), slots)
 
     def results(self, place: Place, cells: list[Expr]) -> list[Array]:
-        """The arrays that the step returns at a place; `cells` are the values that it computes there."""
+        """The arrays that the repeat returns at a place; `cells` are the values that it computes there."""
         sources: dict[str, Any] = {"c": place.numbers, "x": place.nodes, "y": cells}
         entries = iter(self._entries)
         arrays = []

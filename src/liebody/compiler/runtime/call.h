@@ -134,10 +134,10 @@ INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_
     }
     array *a = new_array(dimensions, shape, large);
     if (a && !large) {
-        array **place = &last[result->oldest++ % LAST], *before = *place; /* None at first */
+        array **place = &last[result->oldest++ % LAST], *oldest = *place; /* None at first */
         python.keep(a);
         *place = a;
-        python.drop(before);
+        python.drop(oldest);
     }
     return a;
 }
@@ -166,22 +166,22 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
     int lists = 0;
     Lead lead;
     lead.axes = -1;
-    intptr_t options = (length(self) - 3) / 2, found = count - inputs;
-    if (found < 0 || found > options) goto general;
-    for (intptr_t j = 0; j < found; j++)
+    intptr_t options = (length(self) - 3) / 2, chosen = count - inputs;
+    if (chosen < 0 || chosen > options) goto general;
+    for (intptr_t j = 0; j < chosen; j++)
         if (args[inputs + j] != option[2 * j + 1]) goto general;
     for (intptr_t k = 0; k < (names ? length(names) : 0); k++) {
         void *name = names[python.first_item + k], *value = args[count + k];
         intptr_t j = count - inputs;
         while (j < options && name != option[2 * j]) j++;
-        if (j < options && value == option[2 * j + 1]) found++;
+        if (j < options && value == option[2 * j + 1]) chosen++;
         else if (name == python.out && outputs == 1) whole = value, given = &whole;
         else if (name == python.out && ((object *)value)->type == python.tuple_type &&
                  length(value) == outputs)
             whole = value, given = (void *const *)value + python.first_item;
         else if (name != python.threads || value != python.one) goto general;
     }
-    if (found != options) goto general;
+    if (chosen != options) goto general;
     for (int k = 0; k < inputs; k++) {
         const Argument *const input = kernel->of + k;
         array *a = args[k];

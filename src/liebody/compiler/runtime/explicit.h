@@ -8,7 +8,7 @@
    come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
    STAGES and RIGID, how many of the first entries of the algebra have size 1 in the error control:
    the others are as large as the last coordinates of y. With REPEATS there are guesses, DEFECT and
-   tolerance (printers/explicit.py). Where constraints are WATCHED (watch.h)
+   tolerance (stepping/print_explicit.py). Where constraints are WATCHED (watch.h)
    there are `ordinary_stages` and `careful_stages`, and there is no `settle`. */
 
 typedef struct {
@@ -164,8 +164,8 @@ static T defect(const T *t, const T *h, const T *y, const T *u, const T *next, W
     for (int i = 0; i < ALGEBRA; i++) {
         T size = splat(1);
         if (i >= RIGID) {
-            const int at = MOVING - ALGEBRA + i;
-            size = maximum(absolute(y[MEMORY + at]), absolute(next[at]));
+            const int j = MOVING - ALGEBRA + i; /* the coordinate of entry i */
+            size = maximum(absolute(y[MEMORY + j]), absolute(next[j]));
         }
         const T scaled = error(w->k, i) * *h / (atol + rtol * size);
         sum += scaled * scaled;

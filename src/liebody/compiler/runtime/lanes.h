@@ -135,9 +135,9 @@ INLINE int any(I mask) {
     typedef long long words __attribute__((vector_size(32)));
     return !__builtin_ia32_ptestz256((words)mask, (words)mask);
 #else
-    whole found = 0;
-    for (int lane = 0; lane < LANES; lane++) found |= mask[lane];
-    return found != 0;
+    whole together = 0;
+    for (int lane = 0; lane < LANES; lane++) together |= mask[lane];
+    return together != 0;
 #endif
 }
 #endif
@@ -268,9 +268,9 @@ INLINE T angle_of(T y, T x) {
     T angle = sum + (((whole_turns - sum) + high) + rest);
     angle = number(bits(angle) ^ (bits(y) & sign));
     if (__builtin_expect(any(rare), 0)) {
-        T y_there = y, x_there = x, found = angle;
-        angles_one_by_one(&y_there, &x_there, &rare, &found);
-        angle = found;
+        T y_there = y, x_there = x, corrected = angle;
+        angles_one_by_one(&y_there, &x_there, &rare, &corrected);
+        angle = corrected;
     }
     return angle;
 }
@@ -447,21 +447,21 @@ typedef struct {
 SINE_AND_COSINE(four_sines_and_cosines, FourReal, FourWhole, FourNatural, (FourWhole), (FourReal), )
 
 static __attribute__((noinline, cold)) FourTurns four_one_by_one(FourReal x) {
-    FourTurns found;
-    for (int i = 0; i < 4; i++) sine_and_cosine(x[i], found.s + i, found.c + i);
-    return found;
+    FourTurns turns;
+    for (int i = 0; i < 4; i++) sine_and_cosine(x[i], turns.s + i, turns.c + i);
+    return turns;
 }
 
 INLINE FourTurns four_turns(FourReal x) {
-    FourTurns found;
+    FourTurns turns;
     FourReal s, c;
     int large = 0;
     UNROLL for (int i = 0; i < 4; i++)
         large |= absolute(x[i]) > LARGE;
     if (__builtin_expect(large, 0)) return four_one_by_one(x);
     four_sines_and_cosines(x, &s, &c);
-    memcpy(found.s, &s, sizeof s), memcpy(found.c, &c, sizeof c);
-    return found;
+    memcpy(turns.s, &s, sizeof s), memcpy(turns.c, &c, sizeof c);
+    return turns;
 }
 #define KNOWN_ANGLES(name, ...) const FourTurns name = four_turns((FourReal){__VA_ARGS__})
 #define TURN(name, i, x, y, z) (*(y) = name.s[i], *(z) = name.c[i])

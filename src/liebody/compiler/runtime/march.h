@@ -82,11 +82,15 @@ static Patience patience(Signals *signals) {
 }
 #endif
 
+#if SINGLE && MARCH
+#error "march keeps the time of each lane in T, which is too coarse in floats: use fixed_steps"
+#endif
+
 #if !MARCH
 #ifndef RECORD
 #define RECORD
-typedef struct {    /* the rows of a run that are kept */
-    double *values; /* (n, rows, POINT) */
+typedef struct {  /* the rows of a run that are kept */
+    real *values; /* (n, rows, POINT) */
     int64_t rows;
     int64_t *failed; /* (n): 1 + the row at which a member was found not finite, or 0 */
     double *losses; /* (n, 2): time at which a step began that could not be taken, and the reason */
@@ -95,7 +99,7 @@ typedef struct {    /* the rows of a run that are kept */
 
 typedef struct { /* what `fixed_steps` is to do */
     int64_t n;   /* members */
-    double *y;   /* (n, POINT): their states, which come in and go out */
+    real *y;     /* (n, POINT): their states, which come in and go out */
     const Samples *efforts;
     double t, h;          /* time at the start; length of a step */
     int64_t steps, every; /* how many; every `every`-th state is kept, */
@@ -136,7 +140,7 @@ int64_t fixed_steps(const Course *c) {
     const double t0 = c->t, h = c->h;
     const Samples *e = c->efforts;
     const Record *r = c->record;
-    double *y = c->y;
+    real *y = c->y;
     LOCAL Work work;
     if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
@@ -157,15 +161,17 @@ int64_t fixed_steps(const Course *c) {
         }
 #endif
         for (int64_t s = 0, row = c->row; s < steps; s++) {
+            /* Step s, in parts if samples lie within it. */
             const double begin = t0 + (double)s * h, end = t0 + (double)(s + 1) * h;
             double from = begin, stop, made = h;
             do {
                 stop = part_end(e, from, end);
                 const double length = from == begin && stop == end ? h : stop - from;
-                const T t = splat(from), to = splat(stop), duration = splat(length);
+                const T t = splat((real)from), to = splat((real)stop),
+                        duration = splat((real)length);
                 if (!s || e->samples > 1) sample_nodes(e, from, length, i, members, u);
 #if REMEMBERS
-                const T past = splat(made);
+                const T past = splat((real)made);
                 int fitted = 0;
 #if JUMPS
                 if ((fitted = jumps(e, from))) restart(now, &past, &t, &duration, u, next);
@@ -173,7 +179,7 @@ int64_t fixed_steps(const Course *c) {
                 if (!fitted && (fitted = length != made)) fit(now, &past, &duration, next);
                 if (fitted) memcpy(now, next, sizeof next);
 #endif
-                const I before = lost;
+                const I lost_before = lost;
                 step(&t, &duration, now, u, &work, next, &lost);
                 const T *u_end = u + (NODES_OF(e) - 1) * EFFORTS;
 #if !WATCHED
@@ -189,14 +195,14 @@ int64_t fixed_steps(const Course *c) {
                         if (!LANE(lost)) continue;
                         for (int j = 0; j < POINT; j++) LANE(now[j]) = NAN;
                         double *loss = r->losses + 2 * (i + lane);
-                        if (!LANE(before) && !r->failed[i + lane])
+                        if (!LANE(lost_before) && !r->failed[i + lane])
                             loss[0] = from, loss[1] = (double)LANE(lost);
                     }
                 from = stop, made = length;
             } while (from < end);
 #if REMEMBERS
             if (made != h) {
-                const T past = splat(made), duration = splat(h);
+                const T past = splat((real)made), duration = splat((real)h);
                 fit(now, &past, &duration, next);
                 memcpy(now, next, sizeof next);
             }
@@ -301,24 +307,24 @@ static int changed(int j, double a, double b) {
     return (a > 0) != (b > 0) && b == b && direction[j] * (b > 0 ? 1 : -1) >= 0;
 }
 
-/* A step of `length` from time t leads from guards `before` to g, past an event (`crossed`) or,
+/* A step of `length` from time t leads from guards `start` to `end`, past an event (`crossed`) or,
    while one is looked for, not. Returns the length to try next; 0 if the step is accepted, because
    it ends where the event is, or at most `least` after the last one. */
-static double locate(Lane *l, const March *m, double t, double length, const double *before,
-                     const double *g, int crossed, int looking) {
+static double locate(Lane *l, const March *m, double t, double length, const double *start,
+                     const double *end, int crossed, int looking) {
     const double *last = m->last + l->member * GUARDS, tolerance = m->tolerance * fmax(1, fabs(t));
     double root = INFINITY;
     if (crossed) {
         int early = 0;
         for (int j = 0; j < GUARDS; j++)
-            early |= changed(j, before[j], g[j]) && t + length <= last[j] + m->least;
+            early |= changed(j, start[j], end[j]) && t + length <= last[j] + m->least;
         if (!looking) {
             l->low = 0, l->side = 0, l->tries = 0;
-            memcpy(l->glow, before, GUARDS * sizeof *before);
+            memcpy(l->glow, start, GUARDS * sizeof *start);
         } else if (l->side == 1)
             for (int j = 0; j < GUARDS; j++) l->glow[j] *= 0.5; /* the Illinois method */
         l->high = length, l->side = 1;
-        memcpy(l->ghigh, g, GUARDS * sizeof *g);
+        memcpy(l->ghigh, end, GUARDS * sizeof *end);
         if (l->high - l->low <= tolerance || early) {
             m->counts[4 * l->member + 1] += early && l->high - l->low > tolerance;
             return 0;
@@ -327,7 +333,7 @@ static double locate(Lane *l, const March *m, double t, double length, const dou
         if (l->side == -1)
             for (int j = 0; j < GUARDS; j++) l->ghigh[j] *= 0.5;
         l->low = length, l->side = -1;
-        memcpy(l->glow, g, GUARDS * sizeof *g);
+        memcpy(l->glow, end, GUARDS * sizeof *end);
     }
     for (int j = 0; j < GUARDS; j++) {
         const double a = l->glow[j], b = l->ghigh[j];
@@ -379,7 +385,7 @@ int64_t march(const March *m, const Samples *e) {
     LOCAL T states[2][POINT], next[POINT], fitted[POINT], inside[POINT];
     LOCAL T u[NODES * EFFORTS + 1], u_end[EFFORTS + 1];
     T *now = states[0], *then = states[1], *there = e->linear ? u_end : u;
-    T before[GUARDS + 1], found[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
+    T guards_before[GUARDS + 1], guards_after[GUARDS + 1], g[GUARDS + 1], change[GUARDS + 1];
     I active = none, looking = none, taken = none;
     Lane of[LANES];
 #if WATCHED
@@ -387,7 +393,8 @@ int64_t march(const March *m, const Samples *e) {
     memset(member, 0, sizeof member);
 #endif
     int fresh = 1, stale = 1;
-    memset(of, 0, sizeof of), memset(u, 0, sizeof u), memset(before, 0, sizeof before);
+    memset(of, 0, sizeof of), memset(u, 0, sizeof u),
+        memset(guards_before, 0, sizeof guards_before);
     memset(states, 0, sizeof states);
     for (int lane = 0; lane < LANES && m->n; lane++)
         for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[j];
@@ -421,7 +428,7 @@ int64_t march(const March *m, const Samples *e) {
 #endif
 #if LOOKS
             T wanted[1];
-            look(&t, now + MEMORY, now, u_end, found, wanted, stop);
+            look(&t, now + MEMORY, now, u_end, guards_after, wanted, stop);
             ahead[0] = where(new, wanted[0], ahead[0]);
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(new) || (!(LANE(stop[0]) > 0) && LANE(wanted[0]) > 0)) continue;
@@ -430,16 +437,18 @@ int64_t march(const March *m, const Samples *e) {
                 LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
             }
 #elif GUARDS
-            guards(&t, now, u_end, found);
+            guards(&t, now, u_end, guards_after);
             stop[0] = where(new, zero, stop[0]);
 #endif
 #if GUARDS
-            for (int j = 0; j < GUARDS; j++) before[j] = where(new, found[j], before[j]);
+            for (int j = 0; j < GUARDS; j++)
+                guards_before[j] = where(new, guards_after[j], guards_before[j]);
 #endif
             if (fresh) continue;
             h = where(new & active, part_of(limit - t, ahead[0]), h);
         }
 
+        /* Efforts, and what the method remembers, for a step of this length. */
         if (stale || e->linear) sample_lanes(e, of, &t, &h, u), stale = 0;
         const T *from = now;
 #if REMEMBERS
@@ -453,6 +462,7 @@ int64_t march(const March *m, const Samples *e) {
         }
 #endif
 #endif
+        /* Take the step. Under error control lanes whose error is too large reject it. */
         I lost = ~active & IDLE, accepted = active, crossed = none;
         step(&t, &h, from, u, &work, next, &lost);
         const T end = t + h;
@@ -464,29 +474,31 @@ int64_t march(const March *m, const Samples *e) {
 #endif
         memset(change, 0, sizeof change);
 #if LOOKS
-        after(&end, next, now, there, change, found, then, g, ahead, stop);
+        after(&end, next, now, there, change, guards_after, then, g, ahead, stop);
 #else
         complete(&t, &h, &end, from, u, there, &work, next, then);
 #if GUARDS
-        guards(&end, then, there, found);
-        memcpy(g, found, sizeof g);
+        guards(&end, then, there, guards_after);
+        memcpy(g, guards_after, sizeof g);
 #endif
 #endif
 
 #if GUARDS
         /* Is this the end of the step, or is an event before it? */
         for (int j = 0; j < GUARDS; j++) {
-            const I up = MASK(found[j] > 0);
-            I here = (up ^ MASK(before[j] > 0)) & MASK(found[j] == found[j]);
-            if (direction[j]) here &= direction[j] > 0 ? up : ~up;
-            change[j] = where(here, where(up, one, -one), zero);
-            crossed |= here;
+            const I up = MASK(guards_after[j] > 0);
+            I changes =
+                (up ^ MASK(guards_before[j] > 0)) & MASK(guards_after[j] == guards_after[j]);
+            if (direction[j]) changes &= direction[j] > 0 ? up : ~up;
+            change[j] = where(changes, where(up, one, -one), zero);
+            crossed |= changes;
         }
         if (m->tolerance >= 0 && any((crossed | looking) & accepted))
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(accepted) || !(LANE(crossed) | LANE(looking))) continue;
                 double a[GUARDS], b[GUARDS];
-                for (int j = 0; j < GUARDS; j++) a[j] = LANE(before[j]), b[j] = LANE(found[j]);
+                for (int j = 0; j < GUARDS; j++)
+                    a[j] = LANE(guards_before[j]), b[j] = LANE(guards_after[j]);
                 const double length = locate(of + lane, m, LANE(t), LANE(h), a, b,
                                              LANE(crossed) != 0, LANE(looking) != 0);
                 LANE(looking) = length > 0 ? -1 : 0;
@@ -495,9 +507,10 @@ int64_t march(const March *m, const Samples *e) {
 #endif
 #if LOOKS
         if (any(crossed & accepted))
-            after(&end, next, now, there, change, found, then, g, ahead, stop);
+            after(&end, next, now, there, change, guards_after, then, g, ahead, stop);
 #endif
 
+        /* Lanes with an accepted and finite step go on to its end; the others stay where they were. */
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
         const I reached = finite & MASK(end >= limit - 1e-13 * absolute(limit));
         const I sampled = reached & MASK(limit == until);
@@ -510,12 +523,13 @@ int64_t march(const March *m, const Samples *e) {
         made = where(finite, h, made);
         if (any(active & ~finite)) {
             for (int j = 0; j < POINT; j++) then[j] = where(finite, then[j], now[j]);
-            for (int j = 0; j < GUARDS; j++) g[j] = where(finite, g[j], before[j]);
+            for (int j = 0; j < GUARDS; j++) g[j] = where(finite, g[j], guards_before[j]);
         }
         T *free_state = now;
         now = then, then = free_state;
-        memcpy(before, g, GUARDS * sizeof *g);
+        memcpy(guards_before, g, GUARDS * sizeof *g);
         taken -= finite; /* a mask is -1 */
+        /* Who ends here: not finite, too many steps, stopped by the system, or without a next step. */
         I over = accepted & ~finite;
         over |= finite & MASK(taken > m->limit) & ~sampled;
 #if LOOKS
@@ -535,6 +549,7 @@ int64_t march(const March *m, const Samples *e) {
             }
         }
 #endif
+        /* Log the events of accepted steps, and write the rows that steps have ended at. */
         if (any(sampled | (crossed & finite)))
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
@@ -563,17 +578,17 @@ int64_t march(const March *m, const Samples *e) {
         /* Rows within the steps, of each lane the next one. */
         for (int waiting = any(finite); waiting;) {
             T part = splat(2);
-            int at[LANES];
+            int due[LANES];
             waiting = 0;
             for (int lane = 0; lane < LANES; lane++) {
                 const int64_t row = of[lane].row;
-                at[lane] = LANE(finite) && row < m->rows && m->times[row] <= LANE(t);
-                if (at[lane]) LANE(part) = (m->times[row] - LANE(began)) / LANE(h), waiting = 1;
+                due[lane] = LANE(finite) && row < m->rows && m->times[row] <= LANE(t);
+                if (due[lane]) LANE(part) = (m->times[row] - LANE(began)) / LANE(h), waiting = 1;
             }
             if (!waiting) break;
             within(&part, &began, &h, from, u, now, &work, inside);
             for (int lane = 0; lane < LANES; lane++) {
-                if (!at[lane]) continue;
+                if (!due[lane]) continue;
                 const T *state = LANE(part) < 1 - 1e-12 ? inside : now;
                 double *row = m->record + (of[lane].member * m->rows + of[lane].row++) * POINT;
                 for (int j = 0; j < POINT; j++) row[j] = LANE(state[j]);
@@ -605,6 +620,7 @@ int64_t march(const March *m, const Samples *e) {
         }
         if (leave) break;
 
+        /* The next step ends at the next record, or before, where a piece of the samples ends. */
         limit = where(sampled, until, limit);
         if (e->samples > 1)
             for (int lane = 0; lane < LANES; lane++) {

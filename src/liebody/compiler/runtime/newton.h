@@ -1,12 +1,20 @@
 /* Newton's method for r(x; z, t, h, y, u) = 0, where z is what has been solved before. Before this
    text: the settings TOLERANCE and ITERATIONS. */
 
-#define LOOSE 1e-8 /* relative corrections that may be the last, if they no longer shrink ... */
-#define ROUND_OFF 1e-13 /* ... and those for which a new Jacobian is then not worth making */
-#define SLOW 0.1        /* ratio of two corrections from which on the Jacobian is made again */
+/* LOOSE: relative corrections that may be the last, if they no longer shrink; ROUND_OFF: those for
+   which a new Jacobian is then not worth making. */
+#if SINGLE
+#define LOOSE 1e-4f
+#define ROUND_OFF 1e-5f
+#define SMALLEST_PIVOT 1e-6f
+#else
+#define LOOSE 1e-8
+#define ROUND_OFF 1e-13
 #define SMALLEST_PIVOT 1e-14
-#define SMALL_PART 0.1 /* of a correction, below which it is taken, and the Jacobian made again */
-#define SMALLEST_PART 1e-6 /* of a correction, below which the member is lost: all else is NaN */
+#endif
+#define SLOW (real)0.1       /* ratio of two corrections from which on the Jacobian is made again */
+#define SMALL_PART (real)0.1 /* of a correction: below it is taken, and the Jacobian made again */
+#define SMALLEST_PART (real)1e-6 /* of a correction: below it the member is lost */
 
 typedef void Residual(const T *restrict x, const T *restrict z, const T *restrict t,
                       const T *restrict h, const T *restrict y, const T *restrict u, T *restrict r);
@@ -49,16 +57,16 @@ INLINE I factor(const Shape *shape, T *restrict A, T *restrict scale, I *restric
     for (int64_t k = 0; k < n; k++) {
         const int64_t rows = shape->rows[k], columns = shape->columns[k];
         T best = absolute(A[k * stride + k]);
-        I row = bits(splat(0)) + k;
+        I row = bits(splat(0)) + (whole)k;
         for (int64_t i = k + 1; i < rows; i++) {
             T candidate = absolute(A[i * stride + k]);
             I better = MASK(candidate > best);
             best = where(better, candidate, best);
-            row = (better & i) | (~better & row);
+            row = (better & (whole)i) | (~better & row);
         }
         singular |= ~MASK(best > SMALLEST_PIVOT);
         pivot[k] = row;
-        if (any(MASK(row != k))) swap_rows(A + k, k, row, stride, columns - k);
+        if (any(MASK(row != (whole)k))) swap_rows(A + k, k, row, stride, columns - k);
         T reciprocal = A[k * stride + k] = 1 / A[k * stride + k];
         for (int64_t i = k + 1; i < rows; i++) {
             T multiple = A[i * stride + k] *= reciprocal;
@@ -76,7 +84,7 @@ INLINE void substitute(const Shape *shape, const T *restrict A, const T *restric
     const int64_t n = shape->n, stride = shape->stride;
     for (int64_t i = 0; i < n; i++) b[i] *= scale[i];
     for (int64_t k = 0; k < n; k++) {
-        if (any(MASK(pivot[k] != k))) swap_rows(b, k, pivot[k], 1, 1);
+        if (any(MASK(pivot[k] != (whole)k))) swap_rows(b, k, pivot[k], 1, 1);
         for (int64_t i = k + 1; i < shape->rows[k]; i++) b[i] -= A[i * stride + k] * b[k];
     }
     for (int64_t i = n - 1; i >= 0; i--) {
@@ -99,11 +107,13 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
     const int64_t n = shape->n;
     T *D = work + shape->origin, *r = work + shape->size, *scale = r + n;
     T *base = scale + n, *direction = base + n, *values = direction + n;
-    T before = splat(INFINITY), part = splat(1);
+    T last_norm = splat(INFINITY), part = splat(1);
     I active = MASK(*lost == 0);
     int fresh = 1;
     for (int k = 0; k < (linear ? 1 : ITERATIONS) && any(active); k++) {
-        int fresh_now = fresh;
+        const int fresh_now = fresh;
+        /* Evaluate, with a new Jacobian if convergence was slow, and factor it. Lanes with a
+           residual or Jacobian that is not finite, or a singular one, end here. */
         if (fresh) {
             both(x, z, t, h, y, u, r, values);
             for (int64_t i = 0; i < n; i++)
@@ -119,13 +129,16 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
             active &= ~singular;
         } else residual(x, z, t, h, y, u, r);
         substitute(shape, D, scale, pivot, r);
+        /* Measure the correction in r, relative to the unknowns. */
         T largest = splat(0), norm = splat(0);
         for (int64_t i = 0; i < n; i++) {
             T size = absolute(x[i]);
             largest = maximum(size, largest);
             norm = maximum(absolute(r[i]) / (1 + size), norm);
         }
-        T rate = norm / before;
+        /* Decide in each lane: is this the last correction, or is it too long (`worse`)? Both need a
+           ratio of two corrections, so not at the first one. */
+        T rate = norm / last_norm;
         I done = MASK(norm == 0), worse = bits(splat(0));
         if (linear) done = ~bits(splat(0));
         if (k) {
@@ -134,12 +147,13 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
                 sharp &=
                     MASK(rate * absolute(r[i]) <= TOLERANCE * (absolute(x[i]) + largest * 0x1p-10));
             done |= sharp | (MASK(rate > 0.25) & MASK(norm <= (fresh_now ? LOOSE : ROUND_OFF)));
-            I shorter = MASK(norm <= (1 - 0.25 * part) * before) | MASK(norm <= LOOSE);
+            I shorter = MASK(norm <= (1 - (real)0.25 * part) * last_norm) | MASK(norm <= LOOSE);
             /* Beyond a kink: go on from there. */
             I enough = MASK(part < SMALL_PART) & MASK(norm < INFINITY);
             if (!fresh_now) worse = active & ~(done | shorter | enough);
         }
-        part = where(worse, 0.5 * part, splat(1));
+        /* Correct, or go back and take half of the last correction. */
+        part = where(worse, (real)0.5 * part, splat(1));
         I stuck = worse & MASK(part < SMALLEST_PART);
         *lost |= stuck & NOT_FINITE;
         active &= ~stuck;
@@ -148,7 +162,7 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
             direction[i] = where(worse, direction[i], r[i]);
             x[i] = where(active, base[i] - part * direction[i], x[i]);
         }
-        before = where(worse, before, norm);
+        last_norm = where(worse, last_norm, norm);
         active &= ~done;
         fresh = k && !any(active & worse) && any(active & MASK(rate > SLOW));
     }

@@ -147,12 +147,12 @@ static void *new_zeros(void *context, size_t number, size_t each) {
 
 static void *resized_memory(void *context, void *memory, size_t size) {
     if (!memory) return new_memory(context, size);
-    const size_t before = block_of(memory)->size;
-    if (size <= before && before - size <= before / 2) return memory;
+    const size_t old_size = block_of(memory)->size;
+    if (size <= old_size && old_size - size <= old_size / 2) return memory;
     void *other = new_memory(context, size);
     if (!other) return 0;
-    memcpy(other, memory, size < before ? size : before);
-    release_memory(context, memory, before);
+    memcpy(other, memory, size < old_size ? size : old_size);
+    release_memory(context, memory, old_size);
     return other;
 }
 

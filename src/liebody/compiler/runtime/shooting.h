@@ -33,7 +33,7 @@ typedef struct {
 
 const int lanes = LANES; /* step lengths that a forward pass tries */
 
-INLINE T at(const real *x) {
+INLINE T lanes_of(const real *x) {
     T y;
     memcpy(&y, x, sizeof y);
     return y;
@@ -45,11 +45,11 @@ INLINE void tile(int R, int C, int sum, const real *a, int64_t a_row, int64_t a_
                  int64_t b_step, real *y, int64_t y_step) {
     T s[4][3];
     UNROLL for (int i = 0; i < R; i++) UNROLL
-        for (int j = 0; j < C; j++) s[i][j] = at(y + i * y_step + j * LANES);
+        for (int j = 0; j < C; j++) s[i][j] = lanes_of(y + i * y_step + j * LANES);
     for (int k = 0; k < sum; k++) UNROLL
         for (int i = 0; i < R; i++) UNROLL
             for (int j = 0; j < C; j++)
-                s[i][j] += splat(a[i * a_row + k * a_sum]) * at(b + k * b_step + j * LANES);
+                s[i][j] += splat(a[i * a_row + k * a_sum]) * lanes_of(b + k * b_step + j * LANES);
     UNROLL for (int i = 0; i < R; i++) UNROLL
         for (int j = 0; j < C; j++) put(y + i * y_step + j * LANES, s[i][j]);
 }
@@ -184,7 +184,7 @@ int64_t backward(Shooting *s) {
             real *to = model[0] + s->at[r];
             int64_t j = 0;
             for (; j + LANES <= s->length[r]; j += LANES)
-                put(to + j, at(to + j) + splat(factor) * at(from + j));
+                put(to + j, lanes_of(to + j) + splat(factor) * lanes_of(from + j));
             for (; j < s->length[r]; j++) to[j] += factor * from[j];
         }
         memset(W, 0, sizeof W);
@@ -209,7 +209,7 @@ int64_t backward(Shooting *s) {
         for (int j = 0; j < WIDE_N; j += LANES) { /* K = -Q_uu^-1 Q_ux in the free rows */
             T y[INPUT];
             for (int a = 0; a < n; a++) {
-                y[a] = -at(Q[TANGENT + free[a]] + j);
+                y[a] = -lanes_of(Q[TANGENT + free[a]] + j);
                 for (int b = 0; b < a; b++) y[a] -= splat(L[a][b]) * y[b];
                 y[a] *= splat(L[a][a]);
             }
@@ -249,7 +249,7 @@ int64_t backward(Shooting *s) {
    alpha in each lane. */
 void forward(Shooting *s) {
     T x[STATE], y[STATE], own[STATE], d[TANGENT], u[INPUT], p[PARAMETERS], l[1];
-    const T alpha = at(s->alpha);
+    const T alpha = lanes_of(s->alpha);
     T cost = splat(0);
     for (int j = 0; j < STATE; j++) x[j] = splat(s->x[j]);
     for (int64_t t = 0; t < s->knots; t++) {

@@ -3,20 +3,20 @@
    `flush_subnormals` returns what `restore` takes. */
 #if defined(__SSE2__)
 static unsigned flush_subnormals(void) {
-    unsigned before = __builtin_ia32_stmxcsr();
-    __builtin_ia32_ldmxcsr(before | 0x8040); /* results to zero, operands as zero */
-    return before;
+    unsigned mode = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(mode | 0x8040); /* results to zero, operands as zero */
+    return mode;
 }
-static void restore(unsigned before) { __builtin_ia32_ldmxcsr(before); }
+static void restore(unsigned mode) { __builtin_ia32_ldmxcsr(mode); }
 #elif defined(__aarch64__)
 static uint64_t flush_subnormals(void) {
-    uint64_t before;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-    __asm__ volatile("msr fpcr, %0" : : "r"(before | 1u << 24));
-    return before;
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode | 1u << 24));
+    return mode;
 }
-static void restore(uint64_t before) { __asm__ volatile("msr fpcr, %0" : : "r"(before)); }
+static void restore(uint64_t mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode)); }
 #else
 static int flush_subnormals(void) { return 0; }
-static void restore(int before) { (void)before; }
+static void restore(int mode) { (void)mode; }
 #endif

@@ -14,11 +14,11 @@
 #define DROP 4.0     /* of the pivot in a step, which is then taken again */
 
 typedef struct {
-    T start, before, end; /* `worst` where the step begins, the last one began, and it ends */
-    I careful;            /* lanes whose step is taken carefully */
-    T most;               /* the largest `worst` of the step */
-    T ever;               /* and of all steps that were taken */
-    T length;             /* of the last step, 0 if there was none */
+    T start, last_start, end; /* `worst` where the step begins, the last one began, and it ends */
+    I careful;                /* lanes whose step is taken carefully */
+    T most;                   /* the largest `worst` of the step */
+    T ever;                   /* and of all steps that were taken */
+    T length;                 /* of the last step, 0 if there was none */
     int unable;     /* whether a step was to be taken carefully without the functions for that */
     T state[POINT]; /* where a careful step had `most` */
 } Watch;
@@ -29,18 +29,19 @@ enum {
     SINGULAR_PIVOT,
     SINGULAR_TIME,
     START,
-    BEFORE,
+    LAST_START,
     SINGULAR_STATE,
     NEAREST = SINGULAR_STATE + POINT
 };
 
 /* What is known of a member, row (NEAREST), comes into a lane, and goes out of it. */
 INLINE void watch_member(Watch *w, int lane, const double *row) {
-    LANE(w->ever) = 1 / row[SMALLEST], LANE(w->start) = row[START], LANE(w->before) = row[BEFORE];
+    LANE(w->ever) = 1 / row[SMALLEST], LANE(w->start) = row[START],
+    LANE(w->last_start) = row[LAST_START];
     LANE(w->length) = 0;
 }
 INLINE void leave_member(const Watch *w, int lane, double *row) {
-    row[START] = LANE(w->start), row[BEFORE] = LANE(w->before);
+    row[START] = LANE(w->start), row[LAST_START] = LANE(w->last_start);
 }
 
 /* Whether the larger of a and b is FAR, and so many times the other. */
@@ -51,9 +52,9 @@ INLINE I differ(T a, T b, T times) {
 /* Before a step of length h from y: whether it comes so close that it is taken carefully. */
 INLINE void begin_step(Watch *w, const T *y, T h) {
     w->careful = bits(splat(0)), w->most = w->start;
-    if (__builtin_expect(!any(MASK(w->start > FAR) | MASK(w->before > FAR)), 1)) return;
+    if (__builtin_expect(!any(MASK(w->start > FAR) | MASK(w->last_start > FAR)), 1)) return;
     const T left = 1 + APPROACH * where(MASK(w->length != 0), w->length / h, splat(1));
-    w->careful = differ(w->start, w->before, left * left) & MASK(w->before > 0);
+    w->careful = differ(w->start, w->last_start, left * left) & MASK(w->last_start > 0);
     if (any(w->careful)) memcpy(w->state, y, sizeof w->state);
 }
 
@@ -92,7 +93,7 @@ static void careful_velocity(const T *t, const T *y, const T *u, Watch *w, T *f)
 #endif
 #else
 INLINE void ordinary_velocity_at_start(const T *t, const T *y, const T *u, Watch *w, T *f) {
-    w->before = w->start;
+    w->last_start = w->start;
     field(t, y, u, f, &w->start);
     w->end = w->start;
 }
@@ -131,7 +132,8 @@ INLINE void remember(Watch *w, I taken, const T *t, const T *h, const int64_t *m
     w->most = where(MASK(w->end > w->most), w->end, w->most);
     w->length = where(taken, *h, w->length);
 #if PROJECTED
-    w->before = where(taken, w->start, w->before), w->start = where(taken, w->end, w->start);
+    w->last_start = where(taken, w->start, w->last_start),
+    w->start = where(taken, w->end, w->start);
 #endif
     const I closer = taken & MASK(w->most > w->ever), careful = taken & known & w->careful;
     if (__builtin_expect(!any(closer | careful), 1)) return;
