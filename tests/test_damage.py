@@ -1,4 +1,4 @@
-"""Damage of files: changed, missing, exchanged, old pieces of runs, kernels and sweeps are found and named."""
+"""Damage of files: changed, missing, exchanged, old pieces of runs, kernels, sweeps are found and named."""
 
 import hashlib
 import json
