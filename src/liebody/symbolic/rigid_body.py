@@ -14,11 +14,10 @@ import numpy as np
 
 from ..base.arguments import checked, short, wrong_shape
 from ..base.errors import ModelError, ShapeError, require
-from ..compiler import trace
-from ..compiler.printers.sympy_source import to_sympy
+from ..compiler import to_sympy, trace
 from ..groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, RealGroup, SO3xR3
 from ..mechanisms import structure_constants
-from ..mechanisms.boltzmann_hamel import Transformation
+from ..scalars import Array
 
 Names = Sequence[str]
 
@@ -217,7 +216,7 @@ class BoltzmannHamelEquations:
 
 
 def boltzmann_hamel_equations(
-    S: Transformation | Any,
+    S: Callable[[Array], Array] | Any,
     inertia: Any,
     *,
     coordinates: Names | None = None,

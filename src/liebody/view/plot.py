@@ -20,8 +20,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from ..base.arguments import checked, count
 from ..base.errors import SECONDS, LiebodyError, pass_on_signals, positive
 from ..base.texts import path_of
-from ..bodies import Tree
-from ..bodies.labels import UNIT_OF_QUATERNIONS, Labels
+from ..bodies import UNIT_OF_QUATERNIONS, Labels, Tree
 from ..scalars import Array
 from .picture import Picture
 

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.arguments import short
-from ...base.concurrency import cached_property
+from ...base.concurrency import Sendable, cached_property
 from ...base.errors import GraphError, ModelError, ShapeError
 from ...compiler import Function, Program, trace
-from ...compiler.programs.layout import Sendable
 from ...compiler.programs.program import Cells
 from ...compiler.programs.sparse import zero_cells
 from ...dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...base.arguments import checked, count, floats, names, short, wrong_shape
-from ...base.concurrency import Spare, cached_property
+from ...base.concurrency import Sendable, Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
-from ...compiler.programs.layout import Sendable
 from ...compiler.programs.packing import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
