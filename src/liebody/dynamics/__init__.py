@@ -62,7 +62,13 @@ from .decoupling import (
     velocity_from_decoupled,
     velocity_from_external_internal,
 )
-from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
+from .derivatives import (
+    SolvedDynamics,
+    acceleration_along,
+    forward_dynamics_derivatives,
+    forward_dynamics_in_columns,
+    inverse_dynamics_derivatives,
+)
 from .energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -129,7 +135,9 @@ __all__ = [
     "Integrability",
     "InternalRank",
     "MovingFrame",
+    "SolvedDynamics",
     "Task",
+    "acceleration_along",
     "base_blocks",
     "base_dofs",
     "base_momentum",
@@ -170,6 +178,7 @@ __all__ = [
     "floating_base",
     "forward_dynamics",
     "forward_dynamics_derivatives",
+    "forward_dynamics_in_columns",
     "frame_acceleration",
     "frame_jacobian",
     "frame_jacobian_rate",

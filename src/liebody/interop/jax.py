@@ -42,7 +42,7 @@ from ..compiler.runtime import runtime
 from ..robot import Algorithm, Robot, kernels_of
 from ..robot.algorithm import PARAMETERS
 from ..scalars.linear import matvec
-from ..simulation.efforts import is_sampled
+from ..simulation import is_sampled
 from ..simulation.sensitivities import Sensitivities, sensitivities
 from ..simulation.stepper import stepper
 from ..stepping import Clock

@@ -19,7 +19,15 @@ _states: WeakKeyDictionary[Mechanism, States] = WeakKeyDictionary()
 def states_of(
     mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
+    """Initial states, as `simulate` takes them, checked: q (n, nq), v (n, nv), and the shape of the ensemble.
+
+    q0  (..., nq), or values by name, as {"elbow": 1.2}; None: where the mechanism starts by default
+    v0  (..., nv), or values by name; None: at rest, or as constraints that move with time demand
+    p   parameters (..., np) of the mechanism; leading axes of all three broadcast
+
+    The results are new arrays, with unit quaternions. Raises ShapeError, ConfigurationError for quaternions
+    that are not unit to some 1e-7 and for states off the constraints, ModelError for unknown names.
+    """
     states = _states.get(mechanism)
     if states is None:
         states = _states[mechanism] = States(mechanism.group)

@@ -15,17 +15,13 @@ from ...base.arguments import short
 from ...base.concurrency import Sendable, cached_property
 from ...base.errors import GraphError, ModelError, ShapeError
 from ...compiler import Function, Program, trace
-from ...compiler.programs.program import Cells
-from ...compiler.programs.sparse import zero_cells
-from ...dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns
+from ...compiler.programs import Cells
+from ...dynamics import acceleration_along, forward_dynamics_in_columns
 from ...groups import LieGroup, Product, R, along_group
-from ...integrators import Method, coefficients
-from ...integrators.rkmk import advance
+from ...integrators import Method, StageTangents, StateTangents, advance, coefficients
 from ...mechanisms import OpenTree
 from ...scalars import Array, maximum, minimum, sqrt
-from ...scalars.linear import is_zero, product
-from ...simulation.step_derivatives import StageTangents, State
-from ...stepping.flow import stages
+from ...scalars.linear import product
 
 Shapes = Mapping[str, Any]
 
@@ -97,7 +93,7 @@ class HeldStep(Sendable):
         start = np.concatenate([q, v]), unit[: 2 * n]
         known = [] if first is None else [first]
 
-        def velocity(t: Any, at: State) -> Array:
+        def velocity(t: Any, at: StateTangents) -> Array:
             if known:  # only at the first stage
                 return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
@@ -108,10 +104,7 @@ class HeldStep(Sendable):
             f = velocity(0.0, start)
             y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
         else:
-            # the stages of the method, on pairs of a state and its tangent
-            pull = tangents.pulled if self.method.pulls_back else None
-            steps = coefficients(self.method), velocity, tangents.advance, pull
-            y, slope = stages(*steps, 0.0, h, start)[1]
+            y, slope = tangents.step(coefficients(self.method), velocity, 0.0, h, start)
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
     def in_columns(self, program: Program, x: Cells, u: Cells) -> SolvedRates:
@@ -121,32 +114,21 @@ class HeldStep(Sendable):
         n = self.mechanism.nv
         m = self.S.shape[1]
 
-        def equations(x: Array, u: Array) -> Any:
+        def acting(x: Array, u: Array) -> tuple[Array, ...]:
             q, v = np.split(x, [mechanism.nq])
-            tau, (*acting, _) = self._acting(q, v, product(S, u))
-            a, *by, factors, known = forward_equations(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
-            by = [x - A for x, A in zip(by, acting, strict=True)]
-            free = [  # columns that no force changes
-                {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
-                for columns, A in zip(known, acting, strict=True)
-            ]
-            return a, *by, factors, free
+            tau, (by_q, by_v, _) = self._acting(q, v, product(S, u))
+            return q, v, tau, by_q, by_v
 
-        a, results = solved_by_columns(program, mechanism.tree, equations, {"x": x, "u": u})
-        # each number of the derivatives once; structural zeros take no cell
-        cells, index = np.unique(results, return_inverse=True)
-        used = ~zero_cells(program)[program.positions(cells)]
+        gravity = tuple(mechanism.gravity)
+        solved = forward_dynamics_in_columns(program, mechanism.tree, acting, {"x": x, "u": u}, gravity)
 
-        def rates(x: Array, u: Array, found: Array) -> Array:
+        def rates(x: Array, u: Array, numbers: Array) -> Array:
             q, v = np.split(x, [mechanism.nq])
-            entries = np.zeros(len(cells), int).astype(object)
-            # cells back into the three matrices: da/dq, da/dv and M^-1
-            entries[used] = found[n:]
-            by_q, by_v, inverse = entries[index.reshape(results.shape)]
+            a, by_q, by_v, inverse = solved.read(numbers)
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
-            return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
+            return _rates(v, a, np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
 
-        return SolvedRates(np.concatenate([a, cells[used]]), rates)
+        return SolvedRates(solved.cells, rates)
 
     @property
     def stage_count(self) -> int:
@@ -180,7 +162,7 @@ class HeldStep(Sendable):
         del shapes["q1"]
         return trace(at_end, shapes, "curvature")
 
-    def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
+    def _acceleration(self, at: StateTangents, u: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivatives, (nv, columns)."""
         mechanism = self.mechanism
         n = self.mechanism.nv
