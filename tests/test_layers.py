@@ -453,14 +453,6 @@ def test_the_studies_use_what_is_public():
 COMPANIONS = {"control", "gaits", "interop", "sweep", "symbolic", "view"}
 # Imports of companions that are not public, module: names. This list may only become shorter.
 NOT_YET_PUBLIC: dict[str, set[str]] = {
-    "gaits.section": {"hybrid.in_place.InPlaceOf", "hybrid.in_place.changed"},
-    "gaits.segments": {"hybrid.in_place.changes"},
-    "gaits.shooting": {
-        "hybrid.in_place.changed",
-        "hybrid.in_place.changes",
-        "hybrid.variations.along_direction",
-    },
-    "gaits.stabilize": {"hybrid.in_place.changes"},
     "interop.jax": {
         "compiler.native.build",
         "compiler.native.entry",

@@ -11,8 +11,7 @@ import numpy as np
 from ..base.arguments import count
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
-from ..hybrid import HybridSystem, VariedSystem
-from ..hybrid.in_place import changes
+from ..hybrid import HybridSystem, VariedSystem, with_changes
 from ..runs import EventLog, HybridRun
 from .section import QUIET, from_section, varied
 
@@ -249,7 +248,7 @@ class Segments:
         steps = h * np.concatenate([self.scale, self._sizes(at)])
         moves = np.kron(np.diag(steps), [[1], [-1]])
         starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
-        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
+        parameters = with_changes(at.parameters, self.unknowns, starts[:, 2 * nv :])
         arcs = []
         for q0, v0 in zip(at.q, at.v, strict=True):
             q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])

@@ -24,8 +24,8 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..compiler import FlatLayout, Kernel, trace
-from ..hybrid.in_place import changed, changes
-from ..hybrid.variations import along_direction
+from ..groups import along_direction
+from ..hybrid import with_changes
 from ..scalars.linear import solve
 from .segments import Arc, Array, GaitError, Point, Segments, named
 
@@ -97,7 +97,7 @@ class Shooting(Segments):
         nodes, period, shift, p = (change[place] for place in self.layout.places.values())
         nodes = nodes.reshape(self.segments, 2 * nv)
         q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
-        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
+        parameters = with_changes(at.parameters, self.unknowns, p)
         v = at.v + nodes[:, nv:]
         T = at.period + float(period.sum())
         return Point(np.stack(q), v, T, at.shift + shift, parameters)
@@ -233,7 +233,7 @@ class Shooting(Segments):
     def _parameters(self, u: Array, x: Array) -> Any:
         """Flat parameters u, of which the unknown ones are changed by x, by their names."""
         p = self.system.parameters
-        return changed(p.read(u), [p.fields[name] for name in self.unknowns], x)
+        return with_changes(p.read(u), [p.fields[name] for name in self.unknowns], x)
 
     @cached_property
     def _known_period_by(self) -> Kernel:
