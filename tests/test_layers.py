@@ -452,18 +452,7 @@ def test_the_studies_use_what_is_public():
 
 COMPANIONS = {"control", "gaits", "interop", "sweep", "symbolic", "view"}
 # Imports of companions that are not public, module: names. This list may only become shorter.
-NOT_YET_PUBLIC: dict[str, set[str]] = {
-    "interop.jax": {
-        "compiler.native.build",
-        "compiler.native.entry",
-        "compiler.native.kernel.FEW",
-        "compiler.printers.c.constant_table",
-        "compiler.printers.c.enumeration",
-        "compiler.runtime.runtime",
-        "robot.algorithm.PARAMETERS",
-        "simulation.sensitivities.Sensitivities",
-    },
-}
+NOT_YET_PUBLIC: dict[str, set[str]] = {}
 
 
 def beneath_the_public(module: str, source: str, is_package: bool) -> set[str]:

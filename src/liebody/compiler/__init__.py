@@ -14,6 +14,7 @@ This package knows operations, not mechanics.
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
 from .native.casadi_external import to_casadi_external
+from .native.foreign import Foreign, ForeignCall
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
@@ -27,6 +28,8 @@ __all__ = [
     "Buffer",
     "Expr",
     "FlatLayout",
+    "Foreign",
+    "ForeignCall",
     "Function",
     "Graph",
     "Guard",
