@@ -89,11 +89,13 @@ class HeldStep(Sendable):
         nq = self.mechanism.nq
         h = self.h
         tangents = self._tangents
+        # without `unit` there is a column for each entry of s; ones and zeros vanish when traced
         unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
         start = np.concatenate([q, v]), unit[: 2 * n]
         known = [] if first is None else [first]
 
         def velocity(t: Any, at: StateTangents) -> Array:
+            # the acceleration at the start may have been solved for by columns, outside of this graph
             if known:  # only at the first stage
                 return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
@@ -124,6 +126,7 @@ class HeldStep(Sendable):
 
         def rates(x: Array, u: Array, numbers: Array) -> Array:
             q, v = np.split(x, [mechanism.nq])
+            # numbers of the program's cells back into matrices; inputs act through efforts
             a, by_q, by_v, inverse = solved.read(numbers)
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
             return _rates(v, a, np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
@@ -156,6 +159,7 @@ class HeldStep(Sendable):
         moved = along_group(seen, shapes, {"q": self.group, "v": None, "u": None}, name="seen")
         _, hessian = moved.gradient_and_hessian()
 
+        # the base point is the end of the step itself, which the derivative must not move
         def at_end(q: Array, v: Array, u: Array, slope: Array) -> Array:
             return hessian(q, v, u, slope, self.next(q, v, u)[0])
 
@@ -182,6 +186,7 @@ class HeldStep(Sendable):
         # without forces and limits the efforts act as they are
         if not mechanism.forces and not mechanism.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
+        # forces of the user have no derivatives by hand: their graph is differentiated
         moved = along_group(
             lambda q, v, tau: mechanism.efforts(0.0, q, v, tau),
             {"q": mechanism.nq, "v": n, "tau": n},
@@ -223,6 +228,7 @@ class Cost:
                     f"{name} returns arrays of shapes {shown}, expected a cost () or residuals (k,); join "
                     "residuals with numpy.concatenate"
                 )
+            # Gauss-Newton needs the Jacobian of residuals alone; otherwise gradient and Hessian of the cost
             if results[0].ndim and not exact:
                 self._slopes.append((along_group(traced, shapes, groups, name=name).jacobian(),))
             else:
@@ -243,6 +249,7 @@ class Cost:
                 jacobian_of_residuals = g
                 g = product(jacobian_of_residuals.T, np.asarray(function(*at)))
                 H = [product(jacobian_of_residuals.T, jacobian_of_residuals)]
+            # costs add up, and so do their derivatives
             gradient = gradient + self._scale * g
             hessian = hessian + self._scale * H[0]
         return self(*at), gradient, hessian
@@ -307,6 +314,7 @@ class Constraints:
         for i, one in enumerate(given):
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
+            # a trace tells the shape of c, and refuses functions that branch on values
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
             self._parts.append(one[0])
             start = len(bounds)
