@@ -520,7 +520,7 @@ class _Curve:
         def same(orbit: PeriodicOrbit) -> float:
             return 1.0 if orbit.events == events else -1.0
 
-        # events are equal or not: nothing to interpolate, so the sides are brought together up to the precision
+        # events are equal or not, with nothing to interpolate: the sides come together up to the precision
         low, high, width = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
         sides = (low.orbit, high.orbit)

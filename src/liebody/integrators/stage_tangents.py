@@ -86,8 +86,8 @@ class StageTangents:
     def through(self, f: Array, by_y: Array, by_u: Array, slope: Array) -> Array:
         """The velocity f (..., dim) of a state with its derivatives as further columns, by the chain rule.
 
-        by_y   (..., rows, dim): derivatives of the last `rows` components of f along the group. The others
-               are velocities v = dq/dt, whose derivatives are those of v in the state
+        by_y   (..., rows, dim): derivatives of the last `rows` components of f along the group. The other
+               components are v = dq/dt, which is part of the state: its rows of `slope` are taken
         by_u   (..., rows, k): derivatives by the inputs, which the last k columns belong to
         slope  (..., dim, columns): the derivatives of the state
         """

@@ -14,8 +14,8 @@ Numbers are float64 where an argument is, which takes `jax.config.update("jax_en
 otherwise float32. Nothing is checked of the values: NaN gives NaN, as in all of JAX.
 
 JAX differentiates by the coordinates q as they enter the formulas, four of them for a quaternion. Derivatives
-along the group are those by u of q exp(u): `jax.grad(lambda u: f(arm.integrate(q, u)))(jnp.zeros(arm.nv))`.
-In joints whose coordinates are angles and lengths both are the same.
+along the group are by u of q exp(u): `jax.grad(lambda u: f(arm.integrate(q, u)))(jnp.zeros(arm.nv))`. In
+joints whose coordinates are angles and lengths both are the same.
 """
 
 from __future__ import annotations

@@ -19,14 +19,13 @@ _states: WeakKeyDictionary[Mechanism, States] = WeakKeyDictionary()
 def states_of(
     mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states, as `simulate` takes them, checked: q (n, nq), v (n, nv), and the shape of the ensemble.
+    """Initial states of `simulate` as new, checked arrays q (n, nq), v (n, nv), and the ensemble's shape.
 
-    q0  (..., nq), or values by name, as {"elbow": 1.2}; None: where the mechanism starts by default
-    v0  (..., nv), or values by name; None: at rest, or as constraints that move with time demand
-    p   parameters (..., np) of the mechanism; leading axes of all three broadcast
+    q0, v0  (..., nq), (..., nv), or values by name; None: the default start, at rest or as constraints move
+    p       parameters (..., np); leading axes of all three broadcast
 
-    The results are new arrays, with unit quaternions. Raises ShapeError, ConfigurationError for quaternions
-    that are not unit to some 1e-7 and for states off the constraints, ModelError for unknown names.
+    Raises ShapeError, ModelError for unknown names, and ConfigurationError for quaternions that are not unit
+    and for states off the constraints.
     """
     states = _states.get(mechanism)
     if states is None:

@@ -19,7 +19,7 @@ class Foreign(NamedTuple):
     """Another library that calls C functions, and how it does so.
 
         jax = Foreign("functions of JAX", text, [folder of headers], "install another version")
-        call = jax.call("gravity", [(6,)], [(6,)])  # a library of its own for each name
+        call = jax.call("gravity", [(6,)], [(6,)])  # each name has one library
         register(call.handle)  # with the other library
         call.serve(kernel, rows=1000)
 
