@@ -24,8 +24,7 @@ def states_of(
     q0, v0  (..., nq), (..., nv), or values by name; None: the default start, at rest or as constraints move
     p       parameters (..., np); leading axes of all three broadcast
 
-    Raises ShapeError, ModelError for unknown names, and ConfigurationError for quaternions that are not unit
-    and for states off the constraints.
+    Raises ShapeError, ModelError (unknown names), ConfigurationError (norms of quaternions, constraints).
     """
     states = _states.get(mechanism)
     if states is None:
