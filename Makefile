@@ -22,7 +22,7 @@ dist:  # sdist and wheel, twice, to the last byte the same; needs the packages b
 format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
-	clang-format -i src/liebody/compiler/runtime/*.h
+	clang-format -i src/liebody/compiler/runtime/*.h src/liebody/interop/*.h
 
 test:
 	$(PYTHON) -m pytest -n logical

@@ -247,6 +247,14 @@ def test_the_mass_matrix_is_the_sum_over_the_links(by_links):
     close(I_j.matrix(), J)
 
 
+def test_the_bases_rows_of_the_mass_matrix_are_momenta_along_its_twists(at):
+    """S^T A = [Mbb, Mbq], to which rotors of joints add nothing; S^T A v = h_b."""
+    A = dyn.base_momentum_matrix(at.tree, at.q)
+    S = at.tree.bodies[0].joint.S
+    close(S.T @ A, np.concatenate([at.M.bb, at.M.bq], axis=1))
+    close(S.T @ (A @ at.v), at.h)
+
+
 def test_momentum_and_locked_velocity(at):
     """h_b = Mbb nu_b + Mbq q' = Mbb nu_loc, m = Mbb^-1 Mbq."""
     close(dyn.base_momentum(at.tree, at.q, at.v), at.h)

@@ -40,7 +40,7 @@ CALLED = {
     "inverse kinematics": {"inverse_kinematics", "InverseKinematics"},
     "linearization": {"linearize", "Linearization", "lqr"},
     "optimal control": {"optimal_control", "OptimalControl", "OptimalPlan", "control"},
-    "sensitivities": {"sensitivities"},
+    "sensitivities": {"sensitivities", "Sensitivities"},
     "symmetries of a robot": {"symmetries"},
 }
 WITHOUT_STATE = {

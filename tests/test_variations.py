@@ -1,5 +1,7 @@
 """Derivatives of hybrid flows: closed forms, differences, limit cycles."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,15 @@ from liebody import gaits, models, scalars
 from liebody.base.errors import ModelError
 from liebody.contact import Contact, TimeStepping
 from liebody.groups import SO3, R
-from liebody.hybrid import Apex, HybridSystem, JointPD, VariedSystem, controller_2, robot_system
+from liebody.hybrid import (
+    Apex,
+    HybridSystem,
+    JointPD,
+    VariedSystem,
+    controller_2,
+    robot_system,
+    with_changes,
+)
 
 INERTIA = np.array([1.0, 2.0, 2.5])
 START = np.array([-2.5243, 2.7676, 0.2574, 1.7802]), np.array([0.3301, -0.1919, 0.1263, 0])
@@ -213,3 +223,17 @@ def test_time_stepping_has_no_field_whose_derivative_could_be_carried_along():
         VariedSystem(system)
     with pytest.raises(ModelError, match="robot_system"):
         gaits.periodic_orbit(system, np.zeros(4), period=0.3)
+
+
+def test_changes_reach_named_values_one_after_the_other():
+    """Of mappings and of named tuples; leading axes of the changes become leading axes of the values."""
+    values = {"K": np.zeros((2, 2)), "m": 1.0, "other": 7.0}
+    x = np.arange(10.0).reshape(2, 5)
+    changed = with_changes(values, ["m", "K"], x)
+    np.testing.assert_array_equal(changed["m"], [1.0, 6.0])
+    np.testing.assert_array_equal(changed["K"], x[:, 1:].reshape(2, 2, 2))
+    assert changed["other"] == 7.0 and values["m"] == 1.0
+    pair = namedtuple("pair", "a b")(1.0, np.ones(2))
+    moved = with_changes(pair, ["b"], np.array([2.0, 3.0]))
+    assert type(moved) is type(pair) and moved.a == 1.0
+    np.testing.assert_array_equal(moved.b, [3.0, 4.0])

@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .robot import Robot, derivatives
     from .runs import Run
     from .simulation.linearize import Linearization, linearize, lqr
-    from .simulation.sensitivities import sensitivities
+    from .simulation.sensitivities import Sensitivities, sensitivities
     from .simulation.simulate import SingularPosition, simulate
     from .simulation.stepper import stepper
     from .simulation.symmetries import symmetries
@@ -77,6 +77,7 @@ __all__ = [
     "Robot",
     "Run",
     "Sample",
+    "Sensitivities",
     "SingularPosition",
     "SpatialInertia",
     "System",
@@ -136,7 +137,7 @@ _HOMES = {
     "robot": ("Robot", "derivatives"),
     "runs": ("Run",),
     "simulation.linearize": ("Linearization", "linearize", "lqr"),
-    "simulation.sensitivities": ("sensitivities",),
+    "simulation.sensitivities": ("Sensitivities", "sensitivities"),
     "simulation.simulate": ("SingularPosition", "simulate"),
     "simulation.stepper": ("stepper",),
     "simulation.symmetries": ("symmetries",),

@@ -1,4 +1,4 @@
-"""Sharing between threads and forked processes: values made once, locks, buffers for one call each."""
+"""Sharing between threads and processes: values made once, locks, buffers for one call each, pickles."""
 
 from __future__ import annotations
 
@@ -63,6 +63,16 @@ else:
                     return values[name]
                 finally:
                     _locks.pop(place, None)
+
+
+class Sendable:
+    """An object that is pickled without the values of its cached properties, such as compiled functions."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        kind = type(self)
+        return {
+            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
+        }
 
 
 class Spare(list[T]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,12 @@ def shown(text: Any, breaks: bool = False) -> str:
         sign if sign.isprintable() or sign in kept else sign.encode("unicode_escape").decode()
         for sign in plain
     )
+
+
+def few(texts: Sequence[str], most: int = 6) -> str:
+    """The first few of these texts, separated by commas, and the number of the others."""
+    listed = ", ".join(texts[:most])
+    return listed if len(texts) <= most else f"{listed} and {len(texts) - most} more"
 
 
 def check_name(what: str, name: Any, error: type[LiebodyError] = ModelError) -> None:

@@ -1,17 +1,21 @@
 """Bodies, joints and trees: what a mechanism is, without what it does."""
 
 from .inertia import Moments, SpatialInertia
-from .joints import JOINT_KINDS, Joint, Mimic, joint_kinds
+from .joints import JOINT_KINDS, NO_LIMIT, Joint, Mimic, joint_kinds
+from .labels import UNIT_OF_QUATERNIONS, Labels, labels_of
 from .parameters import Parameter, parameters_of, symbols_of, with_values
 from .parametric import Parameters, Parametric
 from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 
 __all__ = [
     "JOINT_KINDS",
+    "NO_LIMIT",
+    "UNIT_OF_QUATERNIONS",
     "WORLD",
     "Body",
     "Frame",
     "Joint",
+    "Labels",
     "Mimic",
     "Moments",
     "Parameter",
@@ -21,6 +25,7 @@ __all__ = [
     "Tree",
     "TreeBuilder",
     "joint_kinds",
+    "labels_of",
     "parameters_of",
     "symbols_of",
     "with_values",

@@ -19,6 +19,8 @@ from ..scalars.linear import is_numeric
 LIMITS = ("lower", "upper", "velocity_limit", "effort_limit")
 NOT_NEGATIVE = ("damping", "friction", "armature", "stiffness")
 SIGNED = ("lower", "upper", "rest")
+NO_LIMIT = 1e9
+"""Limits from this size on do not count: descriptions write them for none.  [rad, m]"""
 
 JOINT_KINDS: dict[str, dict[str, float]] = {
     "armature": {"armature": 0.0},

@@ -17,6 +17,7 @@ from ..scalars import Array
 from .tree import Tree
 
 UNIT_OF_QUATERNIONS = "1"
+"""The unit of the four entries of a quaternion in `Labels`"""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,13 @@ def labels(tree: Tree) -> tuple[Labels, Labels]:
 
 
 def labels_of(system: Any) -> tuple[Labels, Labels]:
-    """Those of a mechanism, a Robot, a Tree, or a system of one; ModelError for what has no names."""
+    """Names and units of the entries of q and of v of a mechanism, a Robot, a Tree, or a system of one.
+
+        labels_of(robot)[0].names        # ("shoulder", "elbow"): the entries of q
+        labels_of(robot)[1].units        # ("rad/s", "rad/s"): the units of v
+
+    Raises ModelError for a system whose coordinates have no names.
+    """
     of_system = getattr(system, "labels", None)
     tree = getattr(system, "tree", system)
     if of_system is None and not isinstance(tree, Tree):

@@ -12,18 +12,24 @@ This package knows operations, not mechanics.
 """
 
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
-from .graph.graph import Expr, Function, Graph, trace
+from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
 from .native.casadi_external import to_casadi_external
+from .native.foreign import Foreign, ForeignCall
 from .native.kernel import Buffer, Guard, Kernel
+from .printers import interpreted
 from .printers.casadi_source import to_casadi
+from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
 from .programs.repeats import repeated, traced
 
 __all__ = [
+    "CONDITIONS",
     "Buffer",
     "Expr",
     "FlatLayout",
+    "Foreign",
+    "ForeignCall",
     "Function",
     "Graph",
     "Guard",
@@ -32,11 +38,14 @@ __all__ = [
     "Program",
     "hessian",
     "hvp",
+    "interpreted",
     "jacobian",
     "jvp",
     "repeated",
+    "sympy_rules",
     "to_casadi",
     "to_casadi_external",
+    "to_sympy",
     "trace",
     "traced",
     "vjp",

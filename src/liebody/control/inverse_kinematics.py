@@ -11,10 +11,9 @@ import numpy as np
 
 from ..base.arguments import checked, count, floats, wrong_shape
 from ..base.errors import ConfigurationError, ModelError, ShapeError, positive, warn
-from ..bodies import Body, Frame, Joint, Tree
+from ..bodies import NO_LIMIT, Body, Frame, Joint, Tree
 from ..compiler import Kernel, traced
 from ..groups import SE3, Fixed, Prismatic, RealGroup, Revolute, Spherical
-from ..mechanisms.forces import NO_LIMIT
 from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import is_numeric

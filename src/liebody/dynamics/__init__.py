@@ -24,7 +24,9 @@ from .connection import (
     motion_without_momentum,
 )
 from .coriolis import (
+    CoriolisForm,
     christoffel_symbols,
+    coriolis_form,
     coriolis_matrix,
     coriolis_transpose_times,
     mass_and_coriolis,
@@ -60,7 +62,13 @@ from .decoupling import (
     velocity_from_decoupled,
     velocity_from_external_internal,
 )
-from .derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
+from .derivatives import (
+    SolvedDynamics,
+    acceleration_along,
+    forward_dynamics_derivatives,
+    forward_dynamics_in_columns,
+    inverse_dynamics_derivatives,
+)
 from .energy import (
     center_of_mass,
     center_of_mass_jacobian,
@@ -94,6 +102,7 @@ from .momentum import (
     base_blocks,
     base_dofs,
     base_momentum,
+    base_momentum_matrix,
     center_of_mass_frame,
     floating_base,
     is_momentum_conserved,
@@ -118,6 +127,7 @@ __all__ = [
     "INVERSES",
     "BaseBlocks",
     "BaseParameters",
+    "CoriolisForm",
     "Decoupled",
     "Factorization",
     "HamiltonianRates",
@@ -125,10 +135,13 @@ __all__ = [
     "Integrability",
     "InternalRank",
     "MovingFrame",
+    "SolvedDynamics",
     "Task",
+    "acceleration_along",
     "base_blocks",
     "base_dofs",
     "base_momentum",
+    "base_momentum_matrix",
     "base_parameters",
     "bias_forces",
     "body_poses",
@@ -146,6 +159,7 @@ __all__ = [
     "centroidal_velocity",
     "christoffel_symbols",
     "connection_curvature",
+    "coriolis_form",
     "coriolis_matrix",
     "coriolis_transpose_times",
     "decoupled_dynamics",
@@ -164,6 +178,7 @@ __all__ = [
     "floating_base",
     "forward_dynamics",
     "forward_dynamics_derivatives",
+    "forward_dynamics_in_columns",
     "frame_acceleration",
     "frame_jacobian",
     "frame_jacobian_rate",

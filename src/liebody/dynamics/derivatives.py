@@ -28,7 +28,8 @@ import numpy as np
 
 from ..bodies import Moments, Tree
 from ..compiler import Function, Program, repeated, trace
-from ..compiler.programs.program import Cells
+from ..compiler.programs import Cells
+from ..compiler.programs.sparse import zero_cells
 from ..scalars import Array
 from ..scalars.linear import back_substitute, cross, factor, is_zero, product, skew, symmetric
 from .coriolis import Flux, flux_of
@@ -121,10 +122,17 @@ def forward_dynamics_derivatives(
 def acceleration_along(
     tree: Tree, q: Array, v: Array, tau: Array, gravity: Array = FREE_FALL
 ) -> tuple[Array, Callable[[Array, Array, Array], Array]]:
-    """dv/dt (nv,), and how it changes along (q exp(delta), v + nu, tau + mu).
+    """The acceleration a = dv/dt (nv,), and its change along (q exp(delta), v + nu, tau + mu).
 
-    The change is a function of the columns of delta, nu and mu, (nv, k): M da = mu - (d tau/dq) delta -
-    (d tau/dv) nu, which is less work than products with the derivatives of forward dynamics.
+    The change is a function of the columns of delta, nu and mu, each (nv, k), and returns da (nv, k):
+
+        M da = mu - (d tau/dq) delta - (d tau/dv) nu
+
+    with the derivatives of inverse dynamics at a. That is less work than products with the derivatives of
+    forward dynamics, if there are fewer columns than these have. On floats or on symbols.
+
+    q, v, tau  configuration (nq,), velocity and efforts, (nv,)              [rad/s, m/s], [N m, N]
+    gravity    acceleration of free fall in the world, (3,)                  [m/s2]
     """
     # Columns of a free base are known results, not right sides: they act beside the solution.
     a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
@@ -228,6 +236,62 @@ def solved_by_columns(
     i, j = np.indices((n, n))
     results[2] = results[2][np.minimum(i, j), np.maximum(i, j)]
     return SolvedColumns(a, results)
+
+
+class SolvedDynamics(NamedTuple):
+    """Forward dynamics with derivatives as cells of a program; made by `forward_dynamics_in_columns`.
+
+    cells  each number once, without structural zeros: the acceleration (nv,), then entries of derivatives
+    read   numbers, as many as cells -> a (nv,), da/dq, da/dv, da/dtau, each (nv, nv), on symbols
+    """
+
+    cells: Cells
+    read: Callable[[Array], tuple[Array, Array, Array, Array]]
+
+
+def forward_dynamics_in_columns(
+    program: Program,
+    tree: Tree,
+    acting: Callable[..., tuple[Array, ...]],
+    arguments: Mapping[str, Cells],
+    gravity: Array = FREE_FALL,
+) -> SolvedDynamics:
+    """Forward dynamics and its derivatives under efforts tau(q, v, ...), by passes of a program.
+
+        M da/dq = d tau/dq - d ID/dq,    M da/dv = d tau/dv - d ID/dv,    M da/dtau = 1
+
+    with inverse dynamics ID(q, v, a). Columns that are zero in the same places are solved for in one loop, so
+    that the text of the program does not grow with their number.
+
+    acting     (*arguments) -> q, v, tau, d tau/dq (nv, nv), along the group, and d tau/dv (nv, nv); traced
+    arguments  {name: cells}, by which `acting` is called
+    gravity    acceleration of free fall in the world, (3,)                                      [m/s2]
+    """
+    n = tree.nv
+
+    def equations(*arrays: Array) -> Any:
+        q, v, tau, *slopes = acting(*arrays)
+        a, *by, factors, known = forward_equations(tree, q, v, tau, gravity)
+        by = [x - A for x, A in zip(by, slopes, strict=True)]
+        # A column that is known without solving stays known only if no effort adds to it.
+        free = [
+            {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
+            for columns, A in zip(known, slopes, strict=True)
+        ]
+        return a, *by, factors, free
+
+    a, results = solved_by_columns(program, tree, equations, arguments)
+    # Each number of the derivatives once; structural zeros take no cell.
+    cells, index = np.unique(results, return_inverse=True)
+    used = ~zero_cells(program)[program.positions(cells)]
+
+    def read(numbers: Array) -> tuple[Array, Array, Array, Array]:
+        entries = np.zeros(len(cells), int).astype(object)
+        entries[used] = numbers[n:]
+        by_q, by_v, by_tau = entries[index.reshape(results.shape)]
+        return numbers[:n], by_q, by_v, by_tau
+
+    return SolvedDynamics(np.concatenate([a, cells[used]]), read)
 
 
 def forward_equations(

@@ -144,6 +144,22 @@ def base_momentum(tree: Tree, q: Array, v: Array) -> Array:
     return on_joint(base.joint.S, n, f)
 
 
+def base_momentum_matrix(tree: Tree, q: Array) -> Array:
+    """A(q) (6, nv): the momentum (moment, force) of all bodies about the base and in its frame is A v.
+
+    q  configuration, (nq,); of the base nothing depends
+
+    Column k is the momentum that a unit of velocity k gives to all that its joint carries. The base's rows of
+    the mass matrix are S^T A with the base's twists S (6, k). O(n).
+    """
+    base = floating_base(tree)
+    T = transformations(tree, q)
+    composite = composites(tree, T)
+    columns = [composite[1].times(s[:3], s[3:]) for s in base.joint.S.T]
+    columns += columns_in_base(tree, T, composite)[base.joint.dim :]
+    return np.stack([np.concatenate(column) for column in columns], axis=1)
+
+
 def locked_inertia(tree: Tree, q: Array) -> Array:
     """Mbb(q) (k, k): the inertia of all bodies about the base, the joints locked; O(n).
 

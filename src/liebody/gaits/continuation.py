@@ -158,6 +158,7 @@ def continuation(
     """
     if locate not in ("all", "stability"):
         raise ConfigurationError(f"locate is {locate!r}, expected 'all' or 'stability'")
+    # first the curve to both sides, then bifurcations between neighbours on it
     curve = _Curve(orbit, parameter, step, tolerance, shortest)
     branch, points = _followed(curve, orbit, bounds, most)
     bifurcations = [
@@ -330,6 +331,7 @@ class _Curve:
         self.shortest = shortest
 
     def start(self, orbit: PeriodicOrbit) -> _On:
+        # an orbit that was found without the parameter among its unknowns has its default value
         default = self.shooting.system.parameters.defaults[self.parameter]
         parameters = {self.parameter: float(np.ravel(default)[0]), **orbit.parameters}
         at = replace(orbit.point, parameters=parameters)
@@ -427,6 +429,7 @@ class _Curve:
         stability = a.orbit.stable != b.orbit.stable
         if not everything and not stability:
             return []
+        # a test function that is zero at a kind of bifurcation changes its sign there
         tests = [kind for kind in TESTS if _test(a.orbit, kind) * _test(b.orbit, kind) < 0]
         # a multiplier that only touches 1 where the curve turns: a pitchfork, seen from the branch that ends
         touches = a.tangent[-1] * b.tangent[-1] < 0 and FOLD not in tests
@@ -468,6 +471,7 @@ class _Curve:
                 BORDER, self.value(worse), complex(worse.multipliers[0]), worse, sides, changed, width
             )
         name = kind or _kind(mu)
+        # a product of 1 belongs to a complex pair on the circle, or to two real multipliers
         if name == TORUS and abs(mu.imag) < 1e-6:
             return None  # two real multipliers with the product 1: nothing happens
         if name == FOLD and a.tangent[-1] * b.tangent[-1] > 0:
@@ -484,6 +488,7 @@ class _Curve:
         """
         if a.orbit.events != b.orbit.events:
             return None
+        # where a straight line between both values is zero, Newton's method starts
         chord = self.shooting.between(a.orbit.point, b.orbit.point)
         f = _test(a.orbit, FOLD)
         g = _test(b.orbit, FOLD)
@@ -515,6 +520,7 @@ class _Curve:
         def same(orbit: PeriodicOrbit) -> float:
             return 1.0 if orbit.events == events else -1.0
 
+        # events are equal or not, with nothing to interpolate: the sides come together up to the precision
         low, high, width = self._narrowed(a, b, same, lambda on: False, precision)
         changed = difference(low.orbit.events, high.orbit.events)
         sides = (low.orbit, high.orbit)
@@ -548,6 +554,7 @@ class _Curve:
             except GaitError:
                 break  # nearer than this no orbit is found
             h = test(on.orbit)
+            # the new orbit replaces the side on which the test has its sign
             if h * f > 0:
                 s = middle
                 low = on

@@ -262,6 +262,7 @@ def periodic_orbit(
     # Newton's method from nodes along the simulated guess
     point, shot, _ = shooting.solve(at, tolerance, tries)
     orbit = PeriodicOrbit(shooting, point, shot)
+    # equations hold for one period; memory that q and v do not tell shows in the second one
     _closes_again(orbit, max(1e3 * tolerance, 1e-5))
     return orbit
 
@@ -283,6 +284,7 @@ def _guess(shooting: Shooting, first: Point, shift: Any) -> Point:
         _, (end,) = shooting.arrive(shooting.flow, q, v, first.parameters, time)
         at = end.q, end.v
         nodes.append(at)
+    # the shift by which the end is nearest to the start is the guess, unless the user gives one
     s = shooting.nearest_shift(first.q[0], at[0])[0] if shift is None else floats("shift", shift)
     if s.shape not in ((), first.shift.shape):
         raise wrong_shape("shift", s.shape, f"{first.shift.shape}, one for each symmetry")

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..hybrid import HybridSystem, VariedSystem
-from ..hybrid.in_place import InPlaceOf, changed
+from ..hybrid import ExtendedSystem, HybridSystem, VariedSystem, with_changes
 from ..scalars import where
 
 QUIET = "quiet_at_start"
@@ -20,7 +19,7 @@ AIM_Q = "feedback_q"
 AIM_V = "feedback_v"
 
 
-class FromSection(InPlaceOf):
+class FromSection(ExtendedSystem):
     """A hybrid system in which events of one guard do nothing in the first `quiet_at_start` seconds.
 
     A start lies on the section up to round-off, and it is a matter of its last bit whether the guard changes
@@ -37,7 +36,7 @@ class FromSection(InPlaceOf):
         )
 
 
-class FedBack(InPlaceOf):
+class FedBack(ExtendedSystem):
     """A hybrid system in which parameters change by K x at the start and at each event of a section.
 
     x (2 nv,) is how far the state is then from (feedback_q, feedback_v), symmetries left out, as `away` gives
@@ -61,7 +60,7 @@ class FedBack(InPlaceOf):
         )  # fmt: skip
 
     def original_parameters(self, z: Any, p: Any) -> Any:
-        return changed(super().original_parameters(z, p), self._inputs, np.asarray(getattr(z, HELD)))
+        return with_changes(super().original_parameters(z, p), self._inputs, np.asarray(getattr(z, HELD)))
 
     def _fed_back(self, q: Any, v: Any, p: Any) -> Any:
         return getattr(p, GAIN) @ self._away(getattr(p, AIM_Q), getattr(p, AIM_V), q, v)

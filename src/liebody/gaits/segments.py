@@ -11,8 +11,7 @@ import numpy as np
 from ..base.arguments import count
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
-from ..hybrid import HybridSystem, VariedSystem
-from ..hybrid.in_place import changes
+from ..hybrid import HybridSystem, VariedSystem, with_changes
 from ..runs import EventLog, HybridRun
 from .section import QUIET, from_section, varied
 
@@ -91,6 +90,7 @@ class Segments:
         scale = self.scale
         self.segments = count("segments", self.segments)
         self.unknowns = tuple(self.unknowns)
+        # names and vectors are checked once, so that shooting has arrays of known shapes
         self.section = _section(system, self.section)
         self.symmetries = _symmetries(system, self.symmetries)
         try:
@@ -178,6 +178,7 @@ class Segments:
         defaults = system.parameters.defaults
 
         def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
+            # parameters with a leading axis belong to members; the others are shared
             chosen = {
                 name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
                 for name, x in parameters.items()
@@ -195,6 +196,7 @@ class Segments:
 
     def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:
         ends = []
+        # a member has come back to the section, has ended early, or goes on at t_end
         for i, log in enumerate(run.events):
             events, back = self._return(log, time)
             # returned, ended early, or neither until t_end
@@ -249,7 +251,7 @@ class Segments:
         steps = h * np.concatenate([self.scale, self._sizes(at)])
         moves = np.kron(np.diag(steps), [[1], [-1]])
         starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
-        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, starts[:, 2 * nv :])}
+        parameters = with_changes(at.parameters, self.unknowns, starts[:, 2 * nv :])
         arcs = []
         for q0, v0 in zip(at.q, at.v, strict=True):
             q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])
@@ -259,6 +261,7 @@ class Segments:
             y = np.stack(
                 [np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]]) for x in ends]
             )
+            # starts alternate: plus and minus a step for each unknown
             slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
             states = run.final if end.log is None else end.log
             rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]

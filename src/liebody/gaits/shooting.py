@@ -24,8 +24,8 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..compiler import FlatLayout, Kernel, trace
-from ..hybrid.in_place import changed, changes
-from ..hybrid.variations import along_direction
+from ..groups import along_direction
+from ..hybrid import with_changes
 from ..scalars.linear import solve
 from .segments import Arc, Array, GaitError, Point, Segments, named
 
@@ -93,11 +93,12 @@ class Shooting(Segments):
         """The point, moved by x times the unit."""
         nv = self.system.nv
         group = self.system.group
+        # unknowns are measured by their units: back to radians, metres, seconds
         change = x * self.unit(at)
         nodes, period, shift, p = (change[place] for place in self.layout.places.values())
         nodes = nodes.reshape(self.segments, 2 * nv)
         q = [np.asarray(group.integrate(*y), float) for y in zip(at.q, nodes[:, :nv], strict=True)]
-        parameters = {**at.parameters, **changes(at.parameters, self.unknowns, p)}
+        parameters = with_changes(at.parameters, self.unknowns, p)
         v = at.v + nodes[:, nv:]
         T = at.period + float(period.sum())
         return Point(np.stack(q), v, T, at.shift + shift, parameters)
@@ -166,6 +167,7 @@ class Shooting(Segments):
 
         Three steps of Newton's method: along a translation the first one is exact.
         """
+        # a fixed number of steps without a test of convergence, so that symbols pass through
         s = np.zeros(len(self.symmetries), int)
         for _ in range(3 * (len(s) > 0)):
             s, _, _ = self._nearer(q0, q, s)
@@ -187,6 +189,7 @@ class Shooting(Segments):
         _, _, shift, p = self.layout.places.values()
         r = np.zeros((m, 2 * nv))
         J = np.zeros((m, 2 * nv, self.size))
+        # a given period is shared by the segments; with a section, arcs have derivatives of their arrival
         by_time = self._given_period_by(at)
         targets = [*zip(at.q[1:], at.v[1:], strict=True), (self.shifted(at.q[0], at.shift), at.v[0])]
         # row i: the end of segment i against the next node, or for the last one the shifted first node
@@ -233,7 +236,7 @@ class Shooting(Segments):
     def _parameters(self, u: Array, x: Array) -> Any:
         """Flat parameters u, of which the unknown ones are changed by x, by their names."""
         p = self.system.parameters
-        return changed(p.read(u), [p.fields[name] for name in self.unknowns], x)
+        return with_changes(p.read(u), [p.fields[name] for name in self.unknowns], x)
 
     @cached_property
     def _known_period_by(self) -> Kernel:
@@ -258,6 +261,7 @@ class Shooting(Segments):
         assert conditions is not None
         shapes: dict[str, Any] = {"q": system.nq, "v": nv, "T": (), "shift": k, "u": system.parameters.size}
 
+        # one seed s moves all arguments: one derivative along s gives the slopes by all of them
         def of(q: Array, v: Array, T: Any, shift: Array, u: Array, s: Array) -> Array:
             p = self._parameters(u, s[2 * nv + 1 + k :])
             q = system.group.integrate(q, s[:nv])
@@ -265,6 +269,7 @@ class Shooting(Segments):
             residuals = conditions(q, v, T + s[2 * nv], shift + s[2 * nv + 1 : 2 * nv + 1 + k], p)
             return np.reshape(np.asarray(residuals), -1)
 
+        # the value is the same graph at s = 0, where the seed vanishes
         moved = trace(of, {**shapes, "s": size}, "conditions")
         return Kernel(trace(lambda *at: moved(*at, np.zeros(size)), shapes, "conditions")), Kernel(
             along_direction(moved)
@@ -277,6 +282,7 @@ class Shooting(Segments):
         directions = np.eye(self.columns + 1 + len(self.symmetries))
         arguments = at.q[0], at.v[0], np.array(sum(arc.end.time for arc in arcs)), at.shift, self._flat(at)
         r = np.atleast_1d(value(*arguments))
+        # one call for all directions: a batch of equal arguments
         copies = (np.broadcast_to(x, (len(directions), *np.shape(x))) for x in arguments)
         by = slope(*copies, directions).reshape(-1, len(r)).T
         _, _, shift, p = self.layout.places.values()

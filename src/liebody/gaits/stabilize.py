@@ -20,8 +20,7 @@ import numpy as np
 from ..base.arguments import wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError
-from ..hybrid import HybridSystem
-from ..hybrid.in_place import changes
+from ..hybrid import HybridSystem, with_changes
 from ..runs import HybridRun
 from .orbit import PeriodicOrbit, largest_first, largest_multiplier
 from .section import AIM_Q, AIM_V, GAIN, FedBack
@@ -54,7 +53,7 @@ class StabilizedOrbit:
 
     def parameters(self, q: Any, v: Any) -> dict[str, Array]:
         """The parameters until the next return, after states at the section (..., nq), (..., nv)."""
-        return _changed(self.orbit, self.inputs, self.orbit.coordinates(q, v) @ self.gain.T)
+        return with_changes(self.orbit.parameters, self.inputs, self.orbit.coordinates(q, v) @ self.gain.T)
 
     def returns(self, q: Any, v: Any, number: int) -> tuple[Array, Array]:
         """States after each of so many periods with feedback, (number, n, nq) and (number, n, nv).
@@ -137,7 +136,7 @@ def stabilize(
     steps = np.kron(scale * W.T, [[h], [-h]])
     nv = orbit.system.nv
     starts = [orbit.system.group.integrate(orbit.q, x[:nv]) for x in steps]
-    held = _changed(orbit, inputs, steps @ gain.T)
+    held = with_changes(orbit.parameters, inputs, steps @ gain.T)
     ends = _after(orbit, np.array(starts, float), orbit.v + steps[:, nv:], held)
     # central differences give the return map with feedback; its eigenvalues are measured multipliers
     x = orbit.coordinates(*ends) / scale @ W
@@ -145,11 +144,6 @@ def stabilize(
     within = len(W.T) - (orbit.shooting.section is not None)  # one is zero: off the section nothing returns
     multipliers = (largest_first(values)[:within] for values in (np.linalg.eigvals(A + B @ K), measured))
     return StabilizedOrbit(orbit, tuple(inputs), gain, *multipliers)
-
-
-def _changed(orbit: PeriodicOrbit, inputs: Sequence[str], change: Array) -> dict[str, Array]:
-    """All parameters, with the inputs changed by rows (..., p)."""
-    return {**orbit.parameters, **changes(orbit.parameters, inputs, change)}
 
 
 def _after(orbit: PeriodicOrbit, q: Array, v: Array, parameters: dict[str, Array]) -> tuple[Array, Array]:

@@ -15,16 +15,17 @@ Operations and conventions side by side with the mathematics: docs/groups.md.
 """
 
 from . import subgroups
-from .along import AlongGroup, along_group, coordinate_tangents, gradient
+from .along import AlongGroup, along_direction, along_group, coordinate_tangents, gradient
 from .base import LieGroup
 from .product import Product, SO3xR3
 from .real import SO2, R, RealGroup
 from .se2 import SE2
 from .se3 import SE3
-from .so3 import SO3
+from .so3 import SO3, quaternions, rotations
 from .subgroups import *  # noqa: F403
 from .user import AdjointGroup, MatrixGroup
 
 __all__ = ["SE2", "SE3", "SO2", "SO3", "AdjointGroup", "LieGroup", "MatrixGroup", "Product", "R", "RealGroup"]
-__all__ += ["AlongGroup", "SO3xR3", "along_group", "coordinate_tangents", "gradient"]
+__all__ += ["AlongGroup", "SO3xR3", "along_direction", "along_group", "coordinate_tangents", "gradient"]
+__all__ += ["quaternions", "rotations"]
 __all__ += subgroups.__all__

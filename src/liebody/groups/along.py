@@ -112,6 +112,16 @@ def along_group(
     return AlongGroup(trace(moved, {**shapes, "along": size}, name), blocks)
 
 
+def along_direction(function: Function) -> Function:
+    """The derivative of a traced f(..., s) at s = 0 along a direction d: a function (..., d) -> df/ds d.
+
+    The last input of f is s; d has its shape. Take it for functions that move other inputs by s themselves,
+    as to q exp(s); otherwise take `along_group`.
+    """
+    shapes = {key: x.shape for key, x in function.inputs.items()}
+    return trace(AlongGroup(function).jvp(), shapes, f"{function.name}_along")
+
+
 def coordinate_tangents(group: LieGroup) -> Derivative:
     """q -> E(q) = d(q exp u)/du at u = 0, (nq, dim), on floats or symbols: E(q) u is dq/dt for a velocity u.
 

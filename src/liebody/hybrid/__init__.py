@@ -10,7 +10,7 @@ robot_system  `RobotSystem`: robots with elements, as hybrid systems
 ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
 stepper       simulation one interval after the other, with new parameters for each interval
-in_place      systems that extend another one by parameters, memory and flows
+in_place      `ExtendedSystem`: another system with more parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
 """
 
@@ -28,6 +28,7 @@ from .controllers import (
     controller_3,
 )
 from .element import Apex, Element, Fall
+from .in_place import ExtendedSystem, with_changes
 from .ledger import Ledger
 from .results import LostEvents
 from .robot_state import State
@@ -41,6 +42,7 @@ __all__ = [
     "DecoupledImpedance",
     "Element",
     "EnergyRegulator",
+    "ExtendedSystem",
     "Fall",
     "Feedback",
     "HybridState",
@@ -60,4 +62,5 @@ __all__ = [
     "controller_2",
     "controller_3",
     "robot_system",
+    "with_changes",
 ]

@@ -16,12 +16,12 @@ from typing import Any, Self
 import numpy as np
 
 from ..base.arguments import event_attributes, short, takes_parameters
-from ..base.concurrency import cached_property
+from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ModelError, ShapeError
 from ..base.texts import check_names
 from ..bodies.labels import Labels
 from ..compiler import Kernel, trace, traced
-from ..compiler.programs.layout import FlatLayout, Sendable
+from ..compiler.programs.layout import FlatLayout
 from ..groups import LieGroup, Product, R
 from ..integrators import Method, coefficients
 from ..runs import HybridStates

@@ -20,7 +20,7 @@ from .system import HybridSystem
 PARTS = ("rates", "start", "guards", "step", "stop", "powers", "outputs")
 
 
-class InPlaceOf(HybridSystem):
+class ExtendedSystem(HybridSystem):
     """A hybrid system with the parts of another one, and more parameters, memory and flows.
 
     system                     the original system; its functions get `original_memory` and
@@ -103,18 +103,22 @@ def _beside(layout: FlatLayout, more: Mapping[str, Any] | None) -> dict[str, Any
     return {**layout.defaults, **(more or {})}
 
 
-def changed(p: Any, fields: Sequence[str], x: Array) -> Any:
-    """Parameters p with the entries of x added to these fields, one field after the other."""
-    return p._replace(**changes(p._asdict(), fields, x))
+def with_changes(values: Any, names: Sequence[str], x: Array) -> Any:
+    """Values, of which the entries of x are added to these names, one name after the other.
 
+        with_changes({"K": np.zeros(2), "m": 1.0}, ["m", "K"], np.array([0.5, 2.0, 3.0]))
+        # {"K": array([2.0, 3.0]), "m": 1.5}
 
-def changes(values: Mapping[str, Any], names: Sequence[str], x: Array) -> dict[str, Any]:
-    """The values of these names with the entries of rows x (..., n) added, one name after the other."""
-    new: dict[str, Any] = {}
+    values   {name: array}, such as parameters of a run, or a named tuple, such as the p of a part of a system
+    x        (..., n): leading axes become leading axes of the changed values; floats or symbols
+    returns  all values, as a dictionary, or as a named tuple of the same type
+    """
+    fields = values if isinstance(values, Mapping) else values._asdict()
+    changed: dict[str, Any] = {}
     first = 0
     for name in names:
-        value = np.asarray(values[name])
+        value = np.asarray(fields[name])
         part = x[..., first : first + value.size]
-        new[name] = np.asarray(value + part.reshape((*part.shape[:-1], *value.shape)))[()]
+        changed[name] = np.asarray(value + part.reshape((*part.shape[:-1], *value.shape)))[()]
         first += value.size
-    return new
+    return {**values, **changed} if isinstance(values, Mapping) else values._replace(**changed)

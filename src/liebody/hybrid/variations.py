@@ -25,16 +25,16 @@ import numpy as np
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError
 from ..compiler import Function, Kernel, trace
-from ..groups import AlongGroup, LieGroup, Product, R
+from ..groups import LieGroup, Product, R, along_direction
 from ..runs import EventLog, HybridRun, HybridStates
 from ..scalars import Array, absolute, where
-from .in_place import InPlaceOf, changed
+from .in_place import ExtendedSystem, with_changes
 from .system import HybridSystem
 
 OF_MEMORY, OF_STATE, OF_TIME = "variation_of_memory", "variation", "delay"
 
 
-class VariedSystem(InPlaceOf):
+class VariedSystem(ExtendedSystem):
     """A hybrid system, with the derivatives of its flow carried along.
 
     system      a HybridSystem; this system can be simulated with the same options
@@ -137,7 +137,7 @@ class VariedSystem(InPlaceOf):
         """(t, q, v, z, p), moved by s = (memory, eta, dv, flows, dt, dp)."""
         y = self._space.integrate(y, s[: self._n])
         *state, p = self.system.read_flat(t + s[self._n], y, u)
-        return *state, changed(p, self._varied_fields, s[self._n + 1 :])
+        return *state, with_changes(p, self._varied_fields, s[self._n + 1 :])
 
     def _traced(self, part: Callable[..., Array], name: str, **more: Any) -> Function:
         return trace(part, {**self._inputs, **more, "s": self._n_seed}, name)
@@ -281,9 +281,3 @@ class VariedSystem(InPlaceOf):
         X = np.stack(columns, axis=1)
         memory = self.system.start(t, q, v, base, p) if self.system.start else base
         return z._replace(**memory._asdict(), **{OF_MEMORY: X[:m], OF_STATE: X[m:]})
-
-
-def along_direction(function: Function) -> Function:
-    """The derivative of function(..., s) at s = 0 along a direction: a function (..., direction)."""
-    shapes = {key: x.shape for key, x in function.inputs.items()}
-    return trace(AlongGroup(function).jvp(), shapes, f"{function.name}_along")

@@ -4,6 +4,7 @@
     rkmk             one Runge-Kutta-Munthe-Kaas step, for any group and tableau; dense output on the group
     commutator_free  methods that compose exponentials: commutator-free, Crouch-Grossman; checked likewise
     methods          all methods by their names
+    stage_tangents   steps of explicit methods that carry derivatives along
     ivp              solve_ivp: error control, events, output, called as SciPy's
 
 and for mechanical systems M dv/dt + b + J^T lambda = Q, g = 0, compiled:
@@ -30,7 +31,8 @@ from .ivp import DenseOutput, Solution, solve_ivp
 from .mechanical_flow import MechanicalFlow
 from .mechanical_method import MechanicalMethod
 from .methods import Method, any_method, is_mechanical, mechanical_method, method_named
-from .rkmk import coefficients, rkmk_step
+from .rkmk import Step, advance, coefficients, rkmk_step
+from .stage_tangents import StageTangents, StateTangents, differentiated
 from .tableaux import Tableau, tableau
 from .trajectory import Trajectory
 from .variational import Variational
@@ -49,11 +51,16 @@ __all__ = [
     "Method",
     "RadauIIA",
     "Solution",
+    "StageTangents",
+    "StateTangents",
+    "Step",
     "Tableau",
     "Trajectory",
     "Variational",
+    "advance",
     "any_method",
     "coefficients",
+    "differentiated",
     "is_mechanical",
     "mechanical_method",
     "method_named",

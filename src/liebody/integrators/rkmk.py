@@ -88,9 +88,12 @@ def advance(
     h: Any,
     first: Array | None = None,
 ) -> Step:
-    """A step as in `rkmk_step`, also by commutator-free methods, with its increment and its last velocity.
+    """One step as by `rkmk_step`, of any explicit method: a tableau, or a commutator-free method.
 
-    first  F(t, q), where it is known
+    Arguments are those of `rkmk_step`; the result has the increment in the algebra, and the last velocity. It
+    runs on floats and on symbols.
+
+    first  F(t, q), where it is known, as from the last step of a method whose last stage is the end (FSAL)
     """
 
     # Stage 0 is taken at q itself, the same object: there `first` saves an evaluation of F.

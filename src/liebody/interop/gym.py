@@ -286,7 +286,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin anew: all members, or those of the mask `options["reset_mask"]`."""
+        """Begin anew: all members, or the ones that the mask `options["reset_mask"]` chooses."""
         members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
         wanted = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
         seeds = [None] * self.num_envs if wanted is None else list(wanted)

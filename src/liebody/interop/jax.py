@@ -14,13 +14,12 @@ Numbers are float64 where an argument is, which takes `jax.config.update("jax_en
 otherwise float32. Nothing is checked of the values: NaN gives NaN, as in all of JAX.
 
 JAX differentiates by the coordinates q as they enter the formulas, four of them for a quaternion. Derivatives
-along the group are those by u of q exp(u): `jax.grad(lambda u: f(arm.integrate(q, u)))(jnp.zeros(arm.nv))`.
-In joints whose coordinates are angles and lengths both are the same.
+along the group are by u of q exp(u): `jax.grad(lambda u: f(arm.integrate(q, u)))(jnp.zeros(arm.nv))`. In
+joints whose coordinates are angles and lengths both are the same.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import inspect
 import math
@@ -34,15 +33,11 @@ import numpy as np
 from ..base.arguments import checked, wrong_shape
 from ..base.concurrency import cached_property, lock_of, unlock
 from ..base.errors import CompilerError, ShapeError, pass_on_signals, require
-from ..compiler import Function, Kernel, Program, jvp, trace, vjp
-from ..compiler.native import build, entry
-from ..compiler.native.kernel import FEW
-from ..compiler.printers.c import constant_table, enumeration
-from ..compiler.runtime import runtime
-from ..robot import Algorithm, Robot, kernels_of
-from ..robot.algorithm import PARAMETERS
+from ..base.texts import digest
+from ..compiler import Foreign, ForeignCall, Function, Kernel, Program, jvp, trace, vjp
+from ..robot import PARAMETERS, Algorithm, Robot, kernels_of
 from ..scalars.linear import matvec
-from ..simulation.efforts import is_sampled
+from ..simulation import is_sampled
 from ..simulation.sensitivities import Sensitivities, sensitivities
 from ..simulation.stepper import stepper
 from ..stepping import Clock
@@ -55,6 +50,7 @@ from jax.extend.core import Primitive  # noqa: E402
 from jax.interpreters import ad, batching, mlir  # noqa: E402
 
 Shapes = tuple[tuple[int, ...], ...]
+DIGITS = 40  # of digests in the names of targets
 TESTED = "0.12"  # the newest versions of JAX that the tests were run with
 
 
@@ -136,22 +132,21 @@ class Compiled(Shaped):
 
     def target(self, dtype: Any, rows: int) -> str:
         """The name by which XLA knows the kernel that computes so many rows."""
-        name = f"liebody_{self.name}_{build.digest(self.recipe, str(dtype), _header())}"
+        name = f"liebody_{self.name}_{digest(self.recipe, str(dtype), _header())[:DIGITS]}"
         with lock_of(TARGETS, name):
             # XLA keeps a target for the life of the process: one for each function and type
             if name not in TARGETS:
-                library = handler(name, self.inputs, self.outputs)
-                library.handle.restype = ctypes.c_void_p
-                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(library.handle), platform="cpu")
-                TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), library
-            kernel, library = TARGETS[name]
+                call = handler(name, self.inputs, self.outputs)
+                jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(call.handle), platform="cpu")
+                TARGETS[name] = Kernel(self._made, dtype=dtype, recipe=self.recipe), call
+            kernel, call = TARGETS[name]
             # more rows may need the loop over many lanes, which is then compiled
-            library.use_loops(*entry.addresses(kernel.loops(rows)))
+            call.serve(kernel, rows)
             unlock(TARGETS, name)
         return name
 
 
-TARGETS: dict[str, tuple[Kernel, ctypes.CDLL]] = {}  # that are registered, with the kernel of each
+TARGETS: dict[str, tuple[Kernel, ForeignCall]] = {}  # that are registered, with the kernel of each
 
 
 @functools.cache
@@ -172,25 +167,10 @@ def _advice() -> str:
     )
 
 
-def handler(name: str, inputs: Shapes, outputs: Shapes) -> ctypes.CDLL:
-    """A library of runtime/xla.h for arrays of these shapes, one for each name."""
-    # sizes as tables, then the text of the runtime that reads them
-    lines = [
-        f"/* {name} */",
-        "#include <stdint.h>",
-        enumeration({"INPUTS": len(inputs), "OUTPUTS": len(outputs), "FEW": FEW}),
-        constant_table("int64_t", "input_dimensions", map(len, inputs)),
-        constant_table("int64_t", "input_size", map(math.prod, inputs)),
-        constant_table("int64_t", "output_size", map(math.prod, outputs)),
-    ]
-    compiler = build.find_compiler()
-    if compiler is None:
-        raise CompilerError(f"functions of JAX are compiled, and there is no C compiler; {build.ADVICE}")
-    flags = (*build.FLAGS, f"-I{jax.ffi.include_dir()}")
-    text = "\n".join([*lines, runtime("xla.h")])
-    library = build.library(build.Source([text], flags, _advice()), compiler)
-    library.use_loops.argtypes = [ctypes.c_void_p] * 2
-    return library
+def handler(name: str, inputs: Shapes, outputs: Shapes) -> ForeignCall:
+    """The C function of xla.h that XLA calls with arrays of these shapes, one for each name."""
+    text = Path(__file__).with_name("xla.h").read_text(encoding="utf-8")
+    return Foreign("functions of JAX", text, [jax.ffi.include_dir()], _advice()).call(name, inputs, outputs)
 
 
 # -- the primitive, and its rules for JAX -------------------------------------------------------------------

@@ -10,13 +10,14 @@ from __future__ import annotations
 import codecs
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 from xml.parsers import expat
 
 from ..base.errors import DescriptionError, pass_on_signals
+from ..base.texts import few
 
 LARGEST_FILE = 64 * 2**20
 """Bytes. The largest robot description known to us has 1 MB; a file beyond this size is a mistake."""
@@ -147,12 +148,6 @@ def new_name(name: str, taken: set[str], suffix: str = "_") -> str:
 def quoted(text: str, width: int = 60) -> str:
     """The text in quotes, escaped, and cut to a width: hostile text stays one harmless line of a message."""
     return ascii(text if len(text) <= width else text[: width - 3] + "...")
-
-
-def few(texts: Sequence[str], most: int = 6) -> str:
-    """Texts, the first few of them."""
-    shown = ", ".join(texts[:most])
-    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
 def listed(names: list[str], most: int = 6) -> str:

@@ -42,11 +42,12 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..base.errors import DescriptionError, ModelError, counted, warn
+from ..base.texts import few
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
 from ..bodies.tree import check_option
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
 from ..mechanisms.constrained import Closure, Condition
-from .document import EXPAND, XmlElement, counts, few, listed, new_name, quoted, read_document
+from .document import EXPAND, XmlElement, counts, listed, new_name, quoted, read_document
 from .meshes import read_stl
 
 NAME = "name"

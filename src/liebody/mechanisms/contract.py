@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..base.arguments import floats, vectors
-from ..base.concurrency import cached_property
+from ..base.concurrency import Sendable, cached_property
 from ..base.errors import IntegrationError, ModelError, ShapeError
 from ..bodies import Tree
 from ..bodies.labels import Labels, labels
 from ..bodies.tree import OfTree
 from ..compiler import Function, Graph, Guard, Kernel, Program, traced
-from ..compiler.programs.layout import FlatLayout, Sendable
+from ..compiler.programs.layout import FlatLayout
 from ..dynamics import (
     FREE_FALL,
     bias_forces,

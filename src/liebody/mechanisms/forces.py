@@ -24,14 +24,13 @@ import numpy as np
 
 from ..base.arguments import floats, members, quantity, short
 from ..base.errors import ModelError, ShapeError
-from ..bodies import Joint, Tree
+from ..bodies import NO_LIMIT, Joint, Tree
 from ..dynamics import frame_jacobian, frame_pose, frame_twist, mass_matrix
 from ..groups import Prismatic, Revolute
 from ..scalars import Array, arctan2, cos, maximum, minimum, sin, sqrt, tanh, where
 from ..scalars.linear import cross, is_numeric
 
 LEAST_FRICTION = 1e-3  # below it friction is viscous, so that it has a derivative at rest  [N]
-NO_LIMIT = 1e9  # limits from here on do not count                                                [rad, m]
 ALLOWED: Mapping[str, Callable[[Any], bool]] = {
     "zero or more": lambda x: x >= 0,
     "a positive number": lambda x: x > 0,

@@ -7,8 +7,8 @@ robot         Robot: the methods of the table, and methods that combine several 
 reference     writes table.pyi, which editors and type checkers read, and docs/algorithms.md
 """
 
-from .algorithm import Algorithm, kernels_of
+from .algorithm import PARAMETERS, Algorithm, kernels_of
 from .derived import derivatives
 from .robot import GRAVITY, Robot
 
-__all__ = ["GRAVITY", "Algorithm", "Robot", "derivatives", "kernels_of"]
+__all__ = ["GRAVITY", "PARAMETERS", "Algorithm", "Robot", "derivatives", "kernels_of"]

@@ -31,7 +31,8 @@ ARRAYS: dict[str, tuple[Any, ...]] = {  # the arguments that are arrays, and the
     "base_motion": (2, 6),
     "s": (),
 }
-PARAMETERS = "parameters"  # the last array of kernels of robots that have free ones
+PARAMETERS = "parameters"
+"""The argument of methods with values of parameters: the last array of kernels of robots with free ones"""
 KNOWN = ("tree", "gravity")  # arguments that a robot has itself
 ENTRIES = 8  # of a method; with more sets of options in use, the method looks its entries up
 OF_BATCHES = (

@@ -14,6 +14,11 @@ linearize         `linearize` at a state, `lqr`
 symmetries        `symmetries`: conserved momenta of a mechanism
 """
 
+from .efforts import is_sampled
 from .reports import CalledEfforts, DivergedMembers, PassedLimits, SingularPosition
+from .setup import mechanism_of
+from .states import states_of
 
+# Functions for others that move a mechanism, such as optimal control; `liebody` shows the ones that users call.
 __all__ = ["CalledEfforts", "DivergedMembers", "PassedLimits", "SingularPosition"]
+__all__ += ["is_sampled", "mechanism_of", "states_of"]

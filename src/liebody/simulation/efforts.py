@@ -158,7 +158,7 @@ def _zero(nu: int) -> Samples:
 
 
 def is_sampled(tau: Any) -> bool:
-    """Whether efforts are a pair (times, values), not two numbers."""
+    """Whether efforts are samples: a pair (times (samples,), values (..., samples, nv)), not two numbers."""
     return isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) > 0
 
 

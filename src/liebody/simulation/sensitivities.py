@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.arguments import checked, floats, wrong_shape
-from ..base.concurrency import cached_property
+from ..base.concurrency import Sendable, cached_property
 from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
 from ..compiler import Function, Kernel, trace
-from ..compiler.programs.layout import FlatLayout, Sendable
+from ..compiler.programs.layout import FlatLayout
 from ..groups import Product, R
 from ..hybrid import HybridSystem, VariedSystem
-from ..integrators import MechanicalMethod, Method
+from ..integrators import MechanicalMethod, Method, differentiated
 from ..mechanisms import Force, Mechanism
 from ..robot import Robot
 from ..runs import Run
@@ -47,7 +47,6 @@ from .step_derivatives import (
     ImplicitSteps,
     Inputs,
     beginning,
-    differentiated,
     states_group,
     steps_of,
 )

@@ -195,7 +195,17 @@ def mechanism_of(
     joints: str | Iterable[str] | None = None,
     h: float | None = None,
 ) -> Mechanism:
-    """The mechanism with forces and, of a robot, these kinds of joints, for steps of h; made once."""
+    """The mechanism that `simulate` moves: with forces and, of a robot, these kinds of joints; made once.
+
+    given   a Robot, or a mechanism that is returned with the forces
+    forces  `mechanisms.Force`, which act beside efforts and weight
+    joints  what acts in the joints of a robot, as in `simulate`: "ideal", "real", or names of `JOINT_KINDS`;
+            None: armature and damping
+    h       length of steps [s]; stops at limits are so soft that a contact lasts some steps. None: short ones
+
+    Raises IntegrationError for `joints` beside a mechanism, which has its own, and for other objects;
+    ModelError for one without degrees of freedom.
+    """
     if isinstance(given, Mechanism):
         if joints is not None:
             raise IntegrationError(

@@ -19,7 +19,13 @@ _states: WeakKeyDictionary[Mechanism, States] = WeakKeyDictionary()
 def states_of(
     mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
 ) -> tuple[Array, Array, tuple[int, ...]]:
-    """Initial states as (n, nq) and (n, nv), and the ensemble's shape, with parameters p (..., np)."""
+    """Initial states of `simulate` as new, checked arrays q (n, nq), v (n, nv), and the ensemble's shape.
+
+    q0, v0  (..., nq), (..., nv), or values by name; None: the default start, at rest or as constraints move
+    p       parameters (..., np); leading axes of all three broadcast
+
+    Raises ShapeError, ModelError (unknown names), ConfigurationError (norms of quaternions, constraints).
+    """
     states = _states.get(mechanism)
     if states is None:
         states = _states[mechanism] = States(mechanism.group)

@@ -9,20 +9,26 @@ steps of a motion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.errors import IntegrationError, ModelError
-from ..compiler import Function, Kernel, Program, trace, traced
-from ..groups import LieGroup, Product, R, along_group
-from ..integrators import MechanicalFlow, MechanicalMethod, Method
+from ..compiler import Function, Kernel, Program, trace
+from ..groups import LieGroup, Product, R
+from ..integrators import (
+    MechanicalFlow,
+    MechanicalMethod,
+    Method,
+    StageTangents,
+    StateTangents,
+    differentiated,
+)
 from ..mechanisms import Mechanism, OpenTree
 from ..robot import Robot
 from ..scalars import Array
 from ..stepping import Flow
-from ..stepping.flow import stages
 
 SHORT = 15_000  # products in the slopes of a step, up to which it is one kernel
 Rates = Callable[[Array, Array, Array], tuple[Array, Array, Array]]
@@ -76,33 +82,6 @@ class StepDerivative(NamedTuple):
 def states_group(mechanism: Mechanism, point: int) -> Product:
     """The group G x R^k of states y (point,) of a mechanism."""
     return Product(mechanism.group, R(point - mechanism.nq))
-
-
-def differentiated(
-    function: Function | Program, group: LieGroup, by: Sequence[str], ends: LieGroup | None = None
-) -> Kernel:
-    """A kernel from the inputs of a function to its value and its derivatives by some of these inputs.
-
-    The derivative by an input called y is along the group of states. The first of several outputs counts.
-
-    by    the names of these inputs
-    ends  the group of the value, if it is a state; its derivatives are then tangents at that state
-    """
-    # Loops of a program are unrolled: derivatives are traced through straight code.
-    straight = function.unroll()
-    shapes = {name: x.shape for name, x in straight.inputs.items()}
-
-    def value(*arguments: Any) -> Array:
-        results = straight(*arguments)
-        return np.asarray(results[0] if isinstance(results, tuple) else results)
-
-    moved = along_group(value, shapes, {name: group if name == "y" else None for name in by}, ends=ends)
-    slopes = [moved.jacobian(name, "forward") for name in by]
-
-    def both(*arguments: Any) -> tuple[Array, ...]:
-        return value(*arguments), *(slope(*arguments) for slope in slopes)
-
-    return Kernel(traced(both, shapes, f"{straight.name}_by_{'_'.join(by)}"))
 
 
 # -- vector fields -------------------------------------------------------------------------------------------
@@ -173,79 +152,6 @@ def _metered(rates: Rates, meter: Kernel) -> Rates:
     return both
 
 
-State = tuple[Array, Array]
-"""y (..., point), and its derivatives, (..., dim, columns): along its group, at y"""
-
-
-class StageTangents:
-    """The operations of the stages of an explicit method on states, y -> y exp(psi), with their derivatives.
-
-    Vectors of the algebra have their derivatives as further columns, (..., dim, 1 + columns); arrays hold
-    floats or symbols.
-
-    group  of the states
-    pull   (psi, f) -> dexp^-1_(-psi) f, of all components or of the first ones; None where it is not needed
-    """
-
-    def __init__(self, group: LieGroup, pull: Function | Program | None) -> None:
-        self.group = group
-        size = group.dim
-        # The adjoint and dexp are the identity on commuting components, such as angles and velocities. They
-        # differ from it at a random vector on all other components: only there slopes have to be turned.
-        psi = np.random.default_rng(0).normal(size=size)
-        off = np.abs(group.Ad(group.exp(psi)) - np.eye(size)) + np.abs(group.dexp(psi) - np.eye(size))
-        self._turning = turning = np.flatnonzero(off.any(axis=0) | off.any(axis=1))
-
-        def moved(y: Array, psi: Array) -> tuple[Array, Array, Array]:
-            end = group.normalize(group.integrate(y, psi))
-            places = np.ix_(turning, turning)
-            return end, group.Ad(group.exp(-psi))[places], group.dexp(-psi)[places]
-
-        self._moved = Kernel(traced(moved, {"y": group.nq, "psi": size}, "moved"))
-        self._pulled = pull and differentiated(pull, group, ("psi", "f"))
-        self._size = pull.inputs["f"].size if pull else 0
-
-    def through(self, f: Array, by_y: Array, by_u: Array, slope: Array) -> Array:
-        """The velocity f of a state with its derivatives as further columns, from what `Rates` give.
-
-        by_u   derivatives by the inputs of the last columns
-        slope  the derivatives of the state
-        """
-        # The chain rule: through the state, and, in the last columns, directly through the inputs.
-        slope_of_f = by_y @ slope
-        k = slope_of_f.shape[-1] - by_u.shape[-1]
-        slope_of_f = np.concatenate([slope_of_f[..., :k], slope_of_f[..., k:] + by_u], axis=-1)
-        # Where dq/dt = v, rates have the rows of dv/dt alone; the others are the derivatives of v.
-        rest = self.group.dim - by_y.shape[-2]
-        if rest:
-            slope_of_f = np.concatenate([slope[..., rest : 2 * rest, :], slope_of_f], axis=-2)
-        return np.concatenate([f[..., None], slope_of_f], axis=-1)
-
-    def advance(self, at: State, psi: Array) -> State:
-        """y exp(psi), whose slope is Ad(exp(-psi)) slope + dexp(-psi) dpsi."""
-        turning = self._turning
-        end, Ad, dexp = self._moved(at[0], psi[..., 0])
-        # Where everything commutes, slopes add up; the other components are turned.
-        slope = at[1] + psi[..., 1:]
-        slope[..., turning, :] = Ad @ at[1][..., turning, :] + dexp @ psi[..., turning, 1:]
-        return end, slope
-
-    def pulled(self, psi: Array, f: Array) -> Array:
-        """dexp^-1_(-psi) f."""
-        assert self._pulled
-        k = self._size
-        turning = self._turning
-        # Beyond the first k components dexp^-1 is the identity.
-        value, by_psi, by_f = self._pulled(psi[..., :k, 0], f[..., :k, 0])
-        value = np.concatenate([value, f[..., k:, 0]], axis=-1)
-        pulled = np.concatenate([value[..., None], f[..., 1:]], axis=-1)
-        part = (turning[:, None], turning)
-        pulled[..., turning, 1:] = (
-            by_psi[..., *part] @ psi[..., turning, 1:] + by_f[..., *part] @ f[..., turning, 1:]
-        )
-        return pulled
-
-
 class ExplicitSteps(StageTangents):
     """Steps of an explicit method.
 
@@ -305,12 +211,11 @@ class ExplicitSteps(StageTangents):
         # The slope of the start is (1, 0): it depends on itself, and on no input.
         start = y, np.broadcast_to(np.eye(n, columns, dtype=int), (*lead, n, columns))
 
-        def velocity(now: Any, at: State) -> Array:
+        def velocity(now: Any, at: StateTangents) -> Array:
             f, by_y, by_u = self.rates(now, at[0], inputs.at(now))
             return self.through(f, by_y, inputs.through(by_u, now), at[1])
 
-        pull = self.pulled if self._pulled else None
-        end, slope = stages(self.flow.method, velocity, self.advance, pull, t, h, start)[1]
+        end, slope = self.step(self.flow.method, velocity, t, h, start)
         # Some flows settle the end of a step, as by projection onto constraints, which leaves the integral.
         if self._settled:
             point = end.shape[-1] - self.is_metered

@@ -26,6 +26,8 @@ from .drive import Drive
 from .flow import Flow, together
 from .implicit import ImplicitFlow
 from .records import Phase
+from .riccati import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
 from .samples import Samples
 
 __all__ = ["Clock", "Drive", "Flow", "ImplicitFlow", "Phase", "Samples", "together"]
+__all__ += ["ShootingFunctions", "ShootingPasses", "ShootingSizes", "ShootingWorkspace"]

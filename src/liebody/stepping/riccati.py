@@ -15,7 +15,7 @@ from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_over_lanes
-from ..compiler.programs.packing import Packing
+from ..compiler.programs import Packing
 from ..compiler.runtime import runtime
 from .print_march import opening
 
@@ -43,7 +43,7 @@ class _Call(ctypes.Structure):
     )
 
 
-class Sizes(NamedTuple):
+class ShootingSizes(NamedTuple):
     """Numbers of entries of x, d, u and p."""
 
     state: int
@@ -52,7 +52,7 @@ class Sizes(NamedTuple):
     parameters: int
 
 
-class Workspace:
+class ShootingWorkspace:
     """The arrays that passes over a trajectory of N knots read and write.
 
     models  a row for each knot: the gap (n,) from x_(k+1) to the end of the step; the cost (1,); and packed
@@ -62,7 +62,9 @@ class Workspace:
     slopes  derivatives of the cost to go by the state behind each knot, (N, n), by the last backward pass
     """
 
-    def __init__(self, sizes: Sizes, knots: int, lanes: int, packing: Packing, low: Any, high: Any) -> None:
+    def __init__(
+        self, sizes: ShootingSizes, knots: int, lanes: int, packing: Packing, low: Any, high: Any
+    ) -> None:
         x, n, m, _ = sizes
         N = knots
         self.knots = knots
@@ -138,7 +140,7 @@ class ShootingPasses:
     def __init__(
         self,
         functions: Callable[[], ShootingFunctions],
-        sizes: Sizes,
+        sizes: ShootingSizes,
         recipe: str | None,
         low: Any,
         high: Any,
@@ -172,11 +174,11 @@ class ShootingPasses:
         """How many step lengths a forward pass tries."""
         return ctypes.c_int.in_dll(self._library, "lanes").value if self._library else 8
 
-    def workspace(self, knots: int, packing: Packing) -> Workspace:
+    def workspace(self, knots: int, packing: Packing) -> ShootingWorkspace:
         """Arrays for trajectories of so many knots."""
-        return Workspace(self.sizes, knots, self.lanes, packing, self.low, self.high)
+        return ShootingWorkspace(self.sizes, knots, self.lanes, packing, self.low, self.high)
 
-    def backward(self, w: Workspace, damping: float) -> Backward | None:
+    def backward(self, w: ShootingWorkspace, damping: float) -> Backward | None:
         """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
         if not self._library:
             return backward(w, damping)
@@ -186,7 +188,7 @@ class ShootingPasses:
             return None
         return Backward(w.call.change, w.call.gradient, w.call.gaps)
 
-    def forward(self, w: Workspace, alpha: Any) -> None:
+    def forward(self, w: ShootingWorkspace, alpha: Any) -> None:
         """states, inputs and costs of the trajectories with these step lengths, (lanes,)."""
         w.alpha[:] = alpha
         if not self._library:
@@ -199,7 +201,7 @@ class ShootingPasses:
     def _numpy(self) -> Any:
         return ShootingFunctions._make(map(compile_numpy, self.functions))
 
-    def _forward_numpy(self, w: Workspace) -> None:
+    def _forward_numpy(self, w: ShootingWorkspace) -> None:
         f = self._numpy
         alpha = w.alpha[:, None]
         x = np.broadcast_to(w.x[0], (len(alpha), w.x.shape[1]))
@@ -218,7 +220,7 @@ class ShootingPasses:
             w.costs[:] = (cost + f.end(x, w.p[-1]))[:, 0]
 
 
-def backward(w: Workspace, damping: float) -> Backward | None:
+def backward(w: ShootingWorkspace, damping: float) -> Backward | None:
     """`backward` of runtime/shooting.h, in NumPy.
 
     With V and v, the derivatives of the cost to go at the next state, v moved across the gap by V gap,

@@ -161,6 +161,7 @@ class Equations(EquationParts):
             "force": (efforts - self.of("bias")).as_immutable(),
             "rate": (self.kinematics * self.v).as_immutable(),
         }
+        # numbers of parameters: those of the robot, unless the user gives others
         used = sources.symbols_in(outputs.values()) - {*self.q, *self.v}
         chosen = {str(key): number(str(key), x) for key, x in (values or {}).items()}
         numbers = {str(key): x for key, x in self.values.items()} | chosen
@@ -197,6 +198,7 @@ class Equations(EquationParts):
             symbols = getattr(self, key)
             if by & set(outputs) or used & set(symbols):
                 arguments[key] = symbols
+        # all other symbols become parameters: the robot's in its order, then those of the user's expressions
         bound = {s for symbols in arguments.values() for s in symbols}
         bound |= set(self.parameters)
         parameters = [p for p in self.parameters if p in used]
@@ -210,6 +212,7 @@ class Equations(EquationParts):
         columns = {"g", "tau"}
         for name in names:
             algorithm = ALGORITHMS.get(name)
+            # parts that these equations derive themselves, then methods of robots by name
             if name in ("equations", "tau"):
                 parts[name] = self.efforts
             elif name in PARTS:
@@ -241,6 +244,7 @@ class Equations(EquationParts):
         long = {name: x for name, x in shown.items() if not self.simplified or id(x) in self._long}
         if not long:
             return [], list(shown.items())
+        # definitions x0, x1, ... must not take the name of a symbol that is in use
         names = {s.name for s in (*self.q, *self.v, *self.a, *self.tau, *self.parameters)}
         definitions, rest = sources.common_subexpressions([*long.values()], "x", names)
         shown |= zip(long, map(readable_numbers, rest), strict=True)

@@ -14,8 +14,7 @@ import sympy
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, warn
 from ..bodies import Tree
-from ..compiler import Function, trace
-from ..compiler.printers.sympy_source import arranged, to_sympy
+from ..compiler import Expr, Function, to_sympy, trace
 from ..scalars import Array
 from .parameters import exact_numbers, replaced
 from .polynomials import TooLarge
@@ -174,7 +173,7 @@ class Derivation:
         values |= {"parameter": self._numbers[1], **(arrays or {})}
         shapes = {key: y.shape for key, y in function.outputs.items()}
         if self.simplified:
-            results = {key: arranged(x, shapes[key]) for key, x in self._short(function, values).items()}
+            results = to_sympy(function, values, self._short)
         else:
             # SymPy would multiply numbers into sums by itself
             with sympy.core.parameters.distribute(False):
@@ -182,13 +181,8 @@ class Derivation:
         fixed = (x.as_immutable() if hasattr(x, "as_immutable") else x for x in results.values())
         return list(zip(shapes.values(), fixed, strict=True))
 
-    def _short(self, function: Function, values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    def _short(self, function: Function, inputs: Mapping[Expr, Any]) -> dict[str, list[Any]]:
         """The entries of the outputs in short form."""
-        inputs = {
-            s: sympy.sympify(x)
-            for key, symbols in function.inputs.items()
-            for s, x in zip(symbols.flat, np.ravel(values[key]), strict=True)
-        }
         try:
             polynomials = self._ring.evaluate(function, inputs)
             return {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}

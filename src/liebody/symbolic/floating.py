@@ -23,9 +23,7 @@ import sympy
 from ..base.errors import ModelError
 from ..bodies import Tree
 from ..compiler import jacobian
-from ..dynamics import base_dofs, floating_base
-from ..dynamics.momentum import columns_in_base
-from ..dynamics.recursions import composites, transformations
+from ..dynamics import base_dofs, base_momentum_matrix, floating_base
 from ..groups import Prismatic, Revolute
 from ..scalars import Array
 from ..scalars.linear import cross
@@ -151,12 +149,9 @@ def _parts(tree: Tree, q: Array) -> tuple[Array, Any]:
     """N, (r, n), and D."""
     turning, sliding = _sorted(tree)
     S = floating_base(tree).joint.S
-    # momenta of unit velocities: of the base, then of the joints, in the frame of the base
-    T = transformations(tree, q)
-    composite = composites(tree, T)
-    columns = [composite[1].times(s[:3], s[3:]) for s in S.T]
-    columns += columns_in_base(tree, T, composite)[S.shape[1] :]
-    h = np.stack([S[:3].T @ n + S[3:].T @ f for n, f in columns], axis=1)
+    # momenta of unit velocities: of the base, then of the joints, along the twists of the base
+    momenta = base_momentum_matrix(tree, q)
+    h = np.stack([S[:3].T @ column[:3] + S[3:].T @ column[3:] for column in momenta.T], axis=1)
     r = len(turning)
     k = S.shape[1]
     # rows and columns that turn before those that translate, then joints: blocks A, B, h_w, h_v

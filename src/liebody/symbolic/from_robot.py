@@ -10,9 +10,8 @@ import sympy
 
 from .. import models
 from ..base.errors import ModelError, ShapeError
-from ..bodies import Tree
-from ..bodies.labels import labels
-from ..dynamics.coriolis import coriolis_form
+from ..bodies import Tree, labels_of
+from ..dynamics import coriolis_form
 from ..models.loading import load
 from ..robot import GRAVITY, Robot
 from . import sources
@@ -97,7 +96,7 @@ def _gravity(vector: Any, symbolic: bool) -> tuple[Any, ...]:
 def _symbols(tree: Tree, names: tuple[Sequence[Any] | None, ...]) -> tuple[list[list[Any]], dict[Any, str]]:
     """Symbols of q, v and a, and their LaTeX."""
     rows: tuple[list[tuple[str, str]], ...] = ([], [], [])
-    coordinates, velocities = (iter(vector.names) for vector in labels(tree))
+    coordinates, velocities = (iter(vector.names) for vector in labels_of(tree))
     several = sum(b.joint.dim > 1 and b.joint.mimic is None for b in tree.bodies) > 1
     for body in tree.bodies:
         joint = body.joint

@@ -14,7 +14,6 @@ import sympy
 from .. import models
 from ..base.errors import ModelError
 from ..bodies import Body, SpatialInertia, Tree
-from ..compiler.programs.layout import word_of
 from ..robot import Robot
 from ..scalars import Array
 from .numbers import exact, exact_rotation
@@ -139,10 +138,9 @@ def free_parameters(robot: Robot) -> tuple[Tree, Array, dict[Any, float]]:
                 symbols.append(robot.symbols[name])
                 values |= {} if np.isnan(x) else {symbols[-1]: float(x)}
                 continue
+            word = robot.layout.fields[name]
             ending = "" if not default.ndim else f"_{endings[k] if len(endings) == default.size else k}"
-            symbols.append(
-                sympy.Symbol(word_of(name) + ending, positive=True if kind == "mass" else None, real=True)
-            )
+            symbols.append(sympy.Symbol(word + ending, positive=True if kind == "mass" else None, real=True))
             values[symbols[-1]] = float(x)
     return *robot.at(np.array(symbols)), values
 

@@ -14,7 +14,6 @@ from ..base.concurrency import cached_property
 from ..base.errors import ArgumentError, ModelError
 from ..bodies import Tree
 from ..compiler import jacobian
-from ..dynamics.coriolis import coriolis_form
 from ..robot import Algorithm, Robot, kernels_of
 from ..scalars import Array
 from ..scalars.linear import solve
@@ -149,7 +148,7 @@ class EquationParts(Derivation):
 
     def coriolis(self, form: str) -> Any:
         """The Coriolis matrix C(q, v), (nv, nv), of any form; all have the same product with v."""
-        coriolis_form(form)
+        dynamics.coriolis_form(form)
         return self.of("coriolis_matrix", form=form)
 
     def of(self, algorithm: str | Callable[..., Any], **options: Any) -> Any:

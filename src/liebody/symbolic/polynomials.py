@@ -27,10 +27,7 @@ import sympy
 from sympy.polys import polyconfig
 
 from ..base.errors import ModelError
-from ..compiler import Expr, Function
-from ..compiler.graph.graph import CONDITIONS
-from ..compiler.printers import interpreted, on
-from ..compiler.printers.sympy_source import RULES
+from ..compiler import CONDITIONS, Expr, Function, interpreted, sympy_rules
 from .numbers import readable, recognized
 
 Monomial = int
@@ -241,7 +238,7 @@ class Quotients:
                 return lambda *x: rule(*map(expression, x))
             return lambda *x: self.from_sympy(rule(*map(expression, x)))
 
-        rules = {op: of_sympy(op, rule) for op, rule in on(sympy, RULES).items()} | {
+        rules = {op: of_sympy(op, rule) for op, rule in sympy_rules().items()} | {
             "add": self.sum,
             "sub": partial(self.sum, sign=-1),
             "mul": self.product,

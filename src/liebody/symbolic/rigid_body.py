@@ -14,11 +14,10 @@ import numpy as np
 
 from ..base.arguments import checked, short, wrong_shape
 from ..base.errors import ModelError, ShapeError, require
-from ..compiler import trace
-from ..compiler.printers.sympy_source import to_sympy
+from ..compiler import to_sympy, trace
 from ..groups import SE2, SE3, SO2, SO3, LieGroup, MotionSubgroup, RealGroup, SO3xR3
 from ..mechanisms import structure_constants
-from ..mechanisms.boltzmann_hamel import Transformation
+from ..scalars import Array
 
 Names = Sequence[str]
 
@@ -217,7 +216,7 @@ class BoltzmannHamelEquations:
 
 
 def boltzmann_hamel_equations(
-    S: Transformation | Any,
+    S: Callable[[Array], Array] | Any,
     inertia: Any,
     *,
     coordinates: Names | None = None,
@@ -250,6 +249,7 @@ def boltzmann_hamel_equations(
     if matrix.shape != (n, n):
         raise wrong_shape("S(x)", matrix.shape, f"that of the inertia, ({n}, {n})")
     tidy = sympy.simplify if simplify else lambda entry: entry
+    # without an inverse the coordinates' rates do not follow from the velocities
     if tidy(matrix.det()) == 0:
         raise ModelError("S(x) is singular at every x, and v = S(x) dx/dt are no velocities")
     inverse = matrix.inv().applyfunc(tidy)
@@ -260,6 +260,7 @@ def boltzmann_hamel_equations(
         rows = [[matrix[j, a].diff(x[b]) - matrix[j, b].diff(x[a]) for b in range(n)] for a in range(n)]
         curls.append(inverse.T * sympy.Matrix(rows) * inverse)  # [i, k]: (gamma_k)_ij
     curls = [curl.applyfunc(tidy) for curl in curls]
+    # the same numbers in the order of gamma_k; C sums them with the momentum of each velocity
     gamma = [sympy.Matrix(n, n, lambda i, j, k=k: curls[j][i, k]) for k in range(n)]
     momentum = M * sympy.Matrix(v)
     C = sum((momentum[s] * curls[s] for s in range(n)), sympy.zeros(n, n)).applyfunc(tidy)
@@ -331,6 +332,7 @@ def _inertia(sympy: Any, group: LieGroup, inertia: Any, names: list[str]) -> Any
             )
         if inertia == "general":
             return sympy.Matrix(n, n, lambda i, j: sympy.Symbol(_entry(min(i, j), max(i, j), n), real=True))
+        # a translation of R^n has one mass; other groups have to say how they move a body
         if S is None:
             if not isinstance(group, RealGroup) or inertia == "body":
                 raise ModelError(

@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.errors import MissingPackage, ModelError, pass_on_signals
-from ..base.texts import message_of
+from ..base.texts import few, message_of
 from ..bodies import SpatialInertia, Tree
 from ..compiler import Kernel, traced
 from ..dynamics import body_poses
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
-from ..io.document import few
 from ..mechanisms import RigidBody
-from ..mechanisms.constrained import ClosedTree, System
-from ..mechanisms.constrained.constraints import Constraint, Distance
+from ..mechanisms.constrained import ClosedTree, Constraint, Distance, System
 from .meshes import (
     Mesh,
     arrow,

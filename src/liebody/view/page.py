@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..groups.so3 import quaternions
+from ..groups import quaternions
 from .drawing import MOST_TRIANGLES, with_at_most
 from .meshes import arrow, cylinder
 from .scene import OPENING, Scene

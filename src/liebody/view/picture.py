@@ -6,6 +6,8 @@ import io
 
 from matplotlib.figure import Figure
 
+__all__ = ["Picture"]
+
 
 class Picture(Figure):
     """A figure that shows itself as the last line of a notebook's cell.

@@ -20,8 +20,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from ..base.arguments import checked, count
 from ..base.errors import SECONDS, LiebodyError, pass_on_signals, positive
 from ..base.texts import path_of
-from ..bodies import Tree
-from ..bodies.labels import UNIT_OF_QUATERNIONS, Labels
+from ..bodies import UNIT_OF_QUATERNIONS, Labels, Tree
 from ..scalars import Array
 from .picture import Picture
 
@@ -74,6 +73,7 @@ def plot_run(
         left = "E(t) - E(0)" if run.work_done is None else "E(t) - E(0) - W"
         panels.append(("energy change [J]", Labels((left,), ("J",)), of(run.energy_balance, 1)[..., None]))
 
+    # panels below each other share the axis of time
     figure = Picture(figsize=(9.5, 0.7 + 1.75 * len(panels)), layout="constrained")
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axis, (label, labels, values) in zip(axes, panels, strict=True):
@@ -116,6 +116,7 @@ def plot_motion(
 
     figure = Picture(figsize=(10.5, 6.0), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1.45, 1))
+    # a motion in a coordinate plane is drawn flat, any other one in space
     points = np.concatenate([segments[shown].reshape(-1, 3), tip])
     flat = _plane_of(points)
     view = list(flat or (0, 1, 2))
@@ -138,6 +139,7 @@ def plot_motion(
             scene.plot(*segment.T, lw=2.2, solid_capstyle="round", **style)
         for point, width in zip(_centers(robot.tree, poses[k])[:, view], size, strict=True):
             scene.plot(*point[:, None], "o", ms=width, mec="white", mew=0.4, **style)
+    # the frame holds everything that is drawn; the bar tells the times of the colours
     _frame(scene, points[:, view], [f"{'xyz'[i]} [m]" for i in view])
     bar = figure.colorbar(colors, ax=scene, orientation="horizontal", shrink=0.5, aspect=40, pad=0.02)
     bar.set_label("time [s]", fontsize=8)
@@ -145,6 +147,7 @@ def plot_motion(
 
     energies = figure.add_subplot(grid[0, 1])
     change = figure.add_subplot(grid[1, 1])
+    # energies in the upper panel, the change of their sum in the lower one
     table = np.stack([run.kinetic, run.potential, run.energy], axis=-1)[None]
     _curves(energies, run.t, Labels(("kinetic", "potential", "total"), ("J",) * 3), table, legend="above")
     energies.set_ylabel("energy [J]")

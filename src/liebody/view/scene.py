@@ -14,8 +14,7 @@ import numpy as np
 from ..base.arguments import floats, names, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError
-from ..bodies import Parametric, Tree, parameters_of, with_values
-from ..bodies.labels import labels_of
+from ..bodies import Parametric, Tree, labels_of, parameters_of, with_values
 from ..compiler import FlatLayout, Kernel, traced
 from ..dynamics import body_poses
 from ..scalars.linear import matvec

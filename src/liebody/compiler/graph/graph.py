@@ -60,6 +60,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "where": scalars.where,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
+"""Operations whose results are true or false, which no other operation but these and `where` takes"""
 FUNCTIONS = frozenset(  # expensive operations, for cost estimates
     ("sin", "cos", "tan", "exp", "log", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan2", "hypot")
 )

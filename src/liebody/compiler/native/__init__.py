@@ -5,6 +5,7 @@ cache      the user's folder of libraries, and its files
 libraries  the compiled forms of a source, made when they are first needed
 kernel     a function or program as a call on arrays
 entry      the built-in function of Python by which C is called
+foreign    kernels that other libraries call from C
 pool       memory of large results, used again
 casadi_external  kernels as external functions of CasADi
 """

@@ -17,7 +17,15 @@ def interpreted(
     rules: Mapping[str, Callable[..., Any]],
     constant: Callable[[float], Any],
 ) -> dict[str, list[Any]]:
-    """The outputs of `function`, flat, from values of its inputs, by a rule for each operation."""
+    """The outputs of `function`, flat, from values of its inputs, by a rule for each operation.
+
+        rules = {"add": operator.add, "sin": mpmath.sin, ...}
+        interpreted(function, dict(zip(function.inputs["q"].flat, numbers)), rules, mpmath.mpf)
+
+    inputs    {symbol: value}, for all entries of all inputs
+    rules     {operation: function of the values of its operands}, named as in `Function.operations`
+    constant  makes a value of a float
+    """
     values = dict(inputs)
 
     def value(x: Any) -> Any:

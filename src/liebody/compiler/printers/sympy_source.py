@@ -42,11 +42,26 @@ RULES: dict[str, str | Callable[..., Any]] = {
 }
 
 
-def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> dict[str, Any]:
+Evaluation = Callable[[Function, Mapping[Expr, Any]], Mapping[str, list[Any]]]
+"""(function, expressions of its inputs) -> the entries of each output, flat"""
+
+
+def sympy_rules() -> dict[str, Callable[..., Any]]:
+    """For each operation of a graph, its function of SymPy expressions; for `interpreted`."""
+    import sympy
+
+    return on(sympy, RULES)
+
+
+def to_sympy(
+    function: Function, symbols: Mapping[str, Any] | None = None, evaluate: Evaluation | None = None
+) -> dict[str, Any]:
     """The outputs of `function` as SymPy expressions, by name.
 
-    symbols  for some inputs, an array (or nested list) of SymPy symbols or expressions in the shape of the
-             input; the others get real symbols named after them: `q_0`, `q_1`, ... (`q` for shape ())
+    symbols   for some inputs, an array (or nested list) of SymPy symbols or expressions in the shape of the
+              input; the others get real symbols named after them: `q_0`, `q_1`, ... (`q` for shape ())
+    evaluate  (function, {symbol of the graph: expression}) -> {name: entries of the output}, another way to
+              evaluate the graph, such as one that keeps expressions short; None: SymPy's own operations
 
     An output of shape () becomes an expression, (n,) a column, (m, n) a Matrix, any other an Array. Constants
     which are the float nearest to a fraction with a denominator up to 10,000 become that fraction (0.1
@@ -70,8 +85,13 @@ def to_sympy(function: Function, symbols: Mapping[str, Any] | None = None) -> di
             )
         values.update(zip(inputs.flat, map(sympy.sympify, entries.flat), strict=True))
 
-    found = interpreted(function, values, on(sympy, RULES), _number)
-    return {key: arranged(found[key], y.shape) for key, y in function.outputs.items()}
+    entries_of = evaluate or _by_rules
+    results = entries_of(function, values)
+    return {key: _arranged(results[key], y.shape) for key, y in function.outputs.items()}
+
+
+def _by_rules(function: Function, values: Mapping[Expr, Any]) -> dict[str, list[Any]]:
+    return interpreted(function, values, sympy_rules(), _number)
 
 
 FUNCTIONS = {
@@ -131,7 +151,7 @@ def _number(x: float) -> Any:
     return sympy.Rational(near.numerator, near.denominator) if float(near) == x else sympy.Float(x)
 
 
-def arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
+def _arranged(entries: list[Any], shape: tuple[int, ...]) -> Any:
     """Entries as a scalar, a column, a matrix or an array."""
     import sympy
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...base.arguments import floats, wrong_shape
-from ...base.concurrency import cached_property
+from ...base.concurrency import Sendable, cached_property
 from ...base.errors import ModelError, ShapeError, UnknownName, known
 from ...scalars import Array
 
@@ -34,16 +34,6 @@ class Named(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
-
-
-class Sendable:
-    """An object that is pickled without the values of its cached properties, such as compiled functions."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        kind = type(self)
-        return {
-            n: x for n, x in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)
-        }
 
 
 class FlatLayout(Sendable):

@@ -97,16 +97,16 @@ def _affine(x: Any) -> tuple[float, float, Any]:
     return 0.0, 1.0, x
 
 
-def passed(program: Program, function: Function, *given: Cells) -> Cells:
-    """Apply a function once; returns the cells of its only output, of one axis.
+def apply_once(program: Program, function: Function, *arguments: Cells) -> Cells:
+    """Apply a function at one place, as `Program.apply`; returns the cells of its only output, of one axis.
 
-    Entries that are inputs of the function keep the given cells; only the others are computed.
+    Entries of the output that are inputs of the function keep their cells; only the others are computed.
     """
     ((name, y),) = function.outputs.items()
     cell: dict[Any, Any] = {}
-    for symbols, cells in zip(function.inputs.values(), given, strict=True):
+    for symbols, cells in zip(function.inputs.values(), arguments, strict=True):
         cell.update(zip(symbols.flat, cells.flat, strict=True))
     new = [x for x in y if x not in cell]
-    computed = program.apply(Function(function.name, function.inputs, {name: objects(new)}), *given)
+    computed = program.apply(Function(function.name, function.inputs, {name: objects(new)}), *arguments)
     cell.update(zip(new, computed, strict=True))
     return np.array([cell[x] for x in y], np.int64)

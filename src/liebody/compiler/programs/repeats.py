@@ -97,9 +97,15 @@ def traced(
 def looped_where_long(
     program: Program, looped: Callable[[], Made], straight: Callable[[], Made], least: int
 ) -> Made:
-    """One of two ways to the same results: with the loops of a program that is long, else a straight line.
+    """One of two ways to the same results: the loops of a program where it is long, else a straight line.
 
-    least  operations of the program from which on it is long
+    A short straight line runs faster, because nothing passes through the memory; a long one takes long to
+    compile.
+
+    program   the program, put together by hand
+    looped    makes the result with the program's loops
+    straight  makes the same result of a straight line
+    least     number of operations of the program from which on it is long
     """
     return looped() if sum(program.operations.values()) > least else straight()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...stepping.riccati import ShootingPasses, Workspace
+from ...stepping import ShootingPasses, ShootingWorkspace
 
 STEPS = 16  # lengths 1, 1/2, 1/4, ... that are tried
 ACCEPTED = 0.1  # of the decrease that is predicted
@@ -48,7 +48,11 @@ class Outcome(NamedTuple):
 
 
 def search(
-    shooting: ShootingPasses, w: Workspace, linearize: Callable[[], None], iterations: int, tolerance: float
+    shooting: ShootingPasses,
+    w: ShootingWorkspace,
+    linearize: Callable[[], None],
+    iterations: int,
+    tolerance: float,
 ) -> Outcome:
     """Improve the trajectory in w, until the predicted decrease is below `tolerance` times the cost.
 

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler import Function, Program, trace, traced
-from ...compiler.programs.hoisting import apply_hoisted
-from ...compiler.programs.packing import Packing, packed, passed
-from ...compiler.programs.repeats import looped_where_long
+from ...compiler.programs import Packing, apply_hoisted, apply_once, looped_where_long, packed
 from ...scalars import Array
-from ...stepping.riccati import Sizes
+from ...stepping import ShootingSizes
 from .model import Cost, HeldStep, SolvedRates
 
 LONG = 60_000  # operations of a knot from which on directions are a loop
@@ -26,10 +24,10 @@ class KnotModel:
     x, u, p  state (q, v), input and parameters, flat
     slopes   of the cost to go, which weigh second derivatives of the step
 
-    The results are a row of `stepping.riccati.Workspace.models`, without entries that are constant or equal.
+    The results are a row of `stepping.ShootingWorkspace.models`, without entries that are constant or equal.
     """
 
-    def __init__(self, step: HeldStep, stage: Cost, sizes: Sizes, exact: bool) -> None:
+    def __init__(self, step: HeldStep, stage: Cost, sizes: ShootingSizes, exact: bool) -> None:
         x, d, u, p = sizes
         self._step = step
         self._stage = stage
@@ -70,7 +68,7 @@ class KnotModel:
         whole = trace(ended, {**self._shapes, "found": len(start.cells)}, "knot")
         line, packing = self._packed(whole)
         assert isinstance(line, Function)
-        program.output("knot", passed(program, line, *program.inputs.values(), start.cells))
+        program.output("knot", apply_once(program, line, *program.inputs.values(), start.cells))
         return packing
 
     def _later_stages(self, program: Program, start: SolvedRates) -> None:
@@ -85,7 +83,7 @@ class KnotModel:
         # rates of the state at the start, with their derivatives along all directions: (d, 1 + directions)
         shapes = {"x": x, "u": u, "found": len(start.cells)}
         flat = trace(lambda x, u, numbers: start.rates(x, u, numbers).ravel(), shapes, "rates")
-        first = passed(program, flat, state, inputs, start.cells).reshape(d, 1 + directions)
+        first = apply_once(program, flat, state, inputs, start.cells).reshape(d, 1 + directions)
 
         def along(x: Array, u: Array, f: Array, unit: Array, change: Array) -> tuple[Array, Array]:
             # rates of q change as v does along a direction, those of v as the acceleration does

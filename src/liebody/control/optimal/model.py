@@ -12,21 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.arguments import short
-from ...base.concurrency import cached_property
+from ...base.concurrency import Sendable, cached_property
 from ...base.errors import GraphError, ModelError, ShapeError
 from ...compiler import Function, Program, trace
-from ...compiler.programs.layout import Sendable
-from ...compiler.programs.program import Cells
-from ...compiler.programs.sparse import zero_cells
-from ...dynamics.derivatives import acceleration_along, forward_equations, solved_by_columns
+from ...compiler.programs import Cells
+from ...dynamics import acceleration_along, forward_dynamics_in_columns
 from ...groups import LieGroup, Product, R, along_group
-from ...integrators import Method, coefficients
-from ...integrators.rkmk import advance
+from ...integrators import Method, StageTangents, StateTangents, advance, coefficients
 from ...mechanisms import OpenTree
 from ...scalars import Array, maximum, minimum, sqrt
-from ...scalars.linear import is_zero, product
-from ...simulation.step_derivatives import StageTangents, State
-from ...stepping.flow import stages
+from ...scalars.linear import product
 
 Shapes = Mapping[str, Any]
 
@@ -94,11 +89,13 @@ class HeldStep(Sendable):
         nq = self.mechanism.nq
         h = self.h
         tangents = self._tangents
+        # without `unit` there is a column for each entry of s; ones and zeros vanish when traced
         unit = np.eye(2 * n + len(u), dtype=int) if unit is None else unit
         start = np.concatenate([q, v]), unit[: 2 * n]
         known = [] if first is None else [first]
 
-        def velocity(t: Any, at: State) -> Array:
+        def velocity(t: Any, at: StateTangents) -> Array:
+            # the acceleration at the start may have been solved for by columns, outside of this graph
             if known:  # only at the first stage
                 return known.pop()
             a, change = self._acceleration(at, u, unit[2 * n :])
@@ -109,10 +106,7 @@ class HeldStep(Sendable):
             f = velocity(0.0, start)
             y, slope = tangents.advance(start, h * np.concatenate([f[:n] + h * f[n:], f[n:]]))
         else:
-            # the stages of the method, on pairs of a state and its tangent
-            pull = tangents.pulled if self.method.pulls_back else None
-            steps = coefficients(self.method), velocity, tangents.advance, pull
-            y, slope = stages(*steps, 0.0, h, start)[1]
+            y, slope = tangents.step(coefficients(self.method), velocity, 0.0, h, start)
         return _Point(y[:nq], y[nq:], slope[:n], slope[n:])
 
     def in_columns(self, program: Program, x: Cells, u: Cells) -> SolvedRates:
@@ -122,32 +116,22 @@ class HeldStep(Sendable):
         n = self.mechanism.nv
         m = self.S.shape[1]
 
-        def equations(x: Array, u: Array) -> Any:
+        def acting(x: Array, u: Array) -> tuple[Array, ...]:
             q, v = np.split(x, [mechanism.nq])
-            tau, (*acting, _) = self._acting(q, v, product(S, u))
-            a, *by, factors, known = forward_equations(mechanism.tree, q, v, tau, tuple(mechanism.gravity))
-            by = [x - A for x, A in zip(by, acting, strict=True)]
-            free = [  # columns that no force changes
-                {k: x for k, x in columns.items() if all(map(is_zero, A[:, k]))}
-                for columns, A in zip(known, acting, strict=True)
-            ]
-            return a, *by, factors, free
+            tau, (by_q, by_v, _) = self._acting(q, v, product(S, u))
+            return q, v, tau, by_q, by_v
 
-        a, results = solved_by_columns(program, mechanism.tree, equations, {"x": x, "u": u})
-        # each number of the derivatives once; structural zeros take no cell
-        cells, index = np.unique(results, return_inverse=True)
-        used = ~zero_cells(program)[program.positions(cells)]
+        gravity = tuple(mechanism.gravity)
+        solved = forward_dynamics_in_columns(program, mechanism.tree, acting, {"x": x, "u": u}, gravity)
 
-        def rates(x: Array, u: Array, found: Array) -> Array:
+        def rates(x: Array, u: Array, numbers: Array) -> Array:
             q, v = np.split(x, [mechanism.nq])
-            entries = np.zeros(len(cells), int).astype(object)
-            # cells back into the three matrices: da/dq, da/dv and M^-1
-            entries[used] = found[n:]
-            by_q, by_v, inverse = entries[index.reshape(results.shape)]
+            # numbers of the program's cells back into matrices; inputs act through efforts
+            a, by_q, by_v, inverse = solved.read(numbers)
             by_u = product(inverse, product(self._acting(q, v, product(S, u))[1][2], S))
-            return _rates(v, found[:n], np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
+            return _rates(v, a, np.eye(n, 2 * n + m, n, dtype=int), np.hstack([by_q, by_v, by_u]))
 
-        return SolvedRates(np.concatenate([a, cells[used]]), rates)
+        return SolvedRates(solved.cells, rates)
 
     @property
     def stage_count(self) -> int:
@@ -175,13 +159,14 @@ class HeldStep(Sendable):
         moved = along_group(seen, shapes, {"q": self.group, "v": None, "u": None}, name="seen")
         _, hessian = moved.gradient_and_hessian()
 
+        # the base point is the end of the step itself, which the derivative must not move
         def at_end(q: Array, v: Array, u: Array, slope: Array) -> Array:
             return hessian(q, v, u, slope, self.next(q, v, u)[0])
 
         del shapes["q1"]
         return trace(at_end, shapes, "curvature")
 
-    def _acceleration(self, at: State, u: Array, du: Array) -> tuple[Array, Array]:
+    def _acceleration(self, at: StateTangents, u: Array, du: Array) -> tuple[Array, Array]:
         """dv/dt, and its derivatives, (nv, columns)."""
         mechanism = self.mechanism
         n = self.mechanism.nv
@@ -201,6 +186,7 @@ class HeldStep(Sendable):
         # without forces and limits the efforts act as they are
         if not mechanism.forces and not mechanism.clipped:
             return tau, [none, none, np.eye(n, dtype=int)]
+        # forces of the user have no derivatives by hand: their graph is differentiated
         moved = along_group(
             lambda q, v, tau: mechanism.efforts(0.0, q, v, tau),
             {"q": mechanism.nq, "v": n, "tau": n},
@@ -242,6 +228,7 @@ class Cost:
                     f"{name} returns arrays of shapes {shown}, expected a cost () or residuals (k,); join "
                     "residuals with numpy.concatenate"
                 )
+            # Gauss-Newton needs the Jacobian of residuals alone; otherwise gradient and Hessian of the cost
             if results[0].ndim and not exact:
                 self._slopes.append((along_group(traced, shapes, groups, name=name).jacobian(),))
             else:
@@ -262,6 +249,7 @@ class Cost:
                 jacobian_of_residuals = g
                 g = product(jacobian_of_residuals.T, np.asarray(function(*at)))
                 H = [product(jacobian_of_residuals.T, jacobian_of_residuals)]
+            # costs add up, and so do their derivatives
             gradient = gradient + self._scale * g
             hessian = hessian + self._scale * H[0]
         return self(*at), gradient, hessian
@@ -326,6 +314,7 @@ class Constraints:
         for i, one in enumerate(given):
             if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
                 raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
+            # a trace tells the shape of c, and refuses functions that branch on values
             (c,) = trace(one[0], shapes, "constraint").outputs.values()
             self._parts.append(one[0])
             start = len(bounds)

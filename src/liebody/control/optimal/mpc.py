@@ -144,28 +144,28 @@ class Controller:
             raise IntegrationError(
                 f"t_end = {t_end:g} s is no multiple of the problem's dt = {problem.dt:g} s"
             )
-        sim = stepper(problem.mechanism, dt=problem.dt / count("substeps", substeps), method=method)
-        state = sim.start(q0, v0)
-        plans = []
-        states = [state]
+        motion = stepper(problem.mechanism, dt=problem.dt / count("substeps", substeps), method=method)
         # a copy plans from scratch, so that this controller keeps its plan until the motion has ended
         controller = copy.copy(self)
         controller.reset()
+        state = motion.start(q0, v0)
+        states = [state]
+        plans: list[OptimalPlan] = []
         for _ in range(rounds):
-            plans.append(controller._planned(state.q, state.v, parameters))
-            state = sim.step(state, problem.efforts(plans[-1].u[0]), substeps)
+            # plan from where the motion is now, and hold the first inputs until the next plan
+            plan = controller._planned(state.q, state.v, parameters)
+            plans.append(plan)
+            state = motion.step(state, problem.efforts(plan.u[0]), substeps)
             states.append(state)
         self.plan = controller.plan
-        q, v = (np.array([getattr(x, name) for x in states]) for name in ("q", "v"))
-        times = problem.dt * np.arange(rounds + 1)
-        inputs = np.array([plan.u[0] for plan in plans])
-        # the first knot of a plan is the motion itself: its state now and the inputs that are applied
-        broken = tuple(
-            Violation(along[0].constraint, np.array([x.along[0] for x in along]))
-            for along in zip(*(plan.violations for plan in plans), strict=True)
-            if along[0].first == 0
+        closed = Closed(
+            t=problem.dt * np.arange(rounds + 1),
+            q=np.array([x.q for x in states]),
+            v=np.array([x.v for x in states]),
+            u=np.array([plan.u[0] for plan in plans]),
+            violations=_violations_of_motion(plans),
+            planned=np.array([plan.violation for plan in plans]),
         )
-        closed = Closed(times, q, v, inputs, broken, np.array([plan.violation for plan in plans]))
         self._warn_of(closed, plans)
         return closed
 
@@ -186,3 +186,15 @@ class Controller:
                 )
         if told:
             warn(f"{'; '.join(told)}. {self._remedy}", BrokenConstraints)
+
+
+def _violations_of_motion(plans: list[OptimalPlan]) -> tuple[Violation, ...]:
+    """By how much a motion breaks each stage constraint, from the plans that were made along it.
+
+    The first knot of a plan is the motion itself: its state at that time, and the inputs that are applied.
+    """
+    return tuple(
+        Violation(along[0].constraint, np.array([x.along[0] for x in along]))
+        for along in zip(*(plan.violations for plan in plans), strict=True)
+        if along[0].first == 0  # terminal constraints begin at the last knot, which the motion does not reach
+    )

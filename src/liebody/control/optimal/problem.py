@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from ...base.arguments import checked, count, floats, names, short, wrong_shape
-from ...base.concurrency import Spare, cached_property
+from ...base.concurrency import Sendable, Spare, cached_property
 from ...base.errors import SECONDS, GraphError, IntegrationError, ModelError, ShapeError, known, positive
 from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
-from ...compiler.programs.layout import Sendable
-from ...compiler.programs.packing import Packing
+from ...compiler.programs import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
 from ...mechanisms import Force, OpenTree
 from ...robot import Robot
 from ...scalars import Array
-from ...simulation.setup import mechanism_of
-from ...simulation.states import states_of
-from ...stepping.riccati import ShootingFunctions, ShootingPasses, Sizes, Workspace
+from ...simulation import mechanism_of, states_of
+from ...stepping import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
 from .fddp import Iteration, Outcome, search
 from .knot import KnotModel
 from .model import Constraints, Cost, HeldStep, Violation, bounds_of
@@ -60,7 +58,7 @@ class OptimalControl(Sendable):
         self.nq = self.mechanism.nq
         self.nv = self.mechanism.nv
         self.nu = step.S.shape[1]
-        self._sizes = Sizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
+        self._sizes = ShootingSizes(self.nq + self.nv, 2 * self.nv, self.nu, width)
         self._bounds = bounds
 
     # -- compiled functions -------------------------------------------------------------------------------
@@ -95,7 +93,7 @@ class OptimalControl(Sendable):
 
     @cached_property
     def knot(self) -> Kernel:
-        """(x, u, x_next, p), if exact slopes -> a row of `stepping.riccati.Workspace.models`; compiled."""
+        """(x, u, x_next, p), if exact slopes -> a row of `stepping.ShootingWorkspace.models`; compiled."""
         return Kernel(self._knot[0])
 
     @cached_property
@@ -105,7 +103,7 @@ class OptimalControl(Sendable):
 
     @cached_property
     def last(self) -> Kernel:
-        """(x, p) -> `stepping.riccati.Workspace.end`, compiled."""
+        """(x, p) -> `stepping.ShootingWorkspace.end`, compiled."""
         nq = self.nq
         x, _, _, p = self._sizes
 
@@ -115,7 +113,7 @@ class OptimalControl(Sendable):
 
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
 
-    def linearize(self, w: Workspace) -> None:
+    def linearize(self, w: ShootingWorkspace) -> None:
         """The models of all knots, into w."""
         slopes = [w.slopes] if self._is_exact else []
         self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], *slopes, out=w.models)
@@ -202,11 +200,11 @@ class OptimalControl(Sendable):
         return plan
 
     @cached_property
-    def _workspaces(self) -> dict[int, Spare[Workspace]]:
+    def _workspaces(self) -> dict[int, Spare[ShootingWorkspace]]:
         """Workspaces that no solution uses now, by their number of knots."""
         return {}
 
-    def _workspace(self, knots: int) -> Workspace:
+    def _workspace(self, knots: int) -> ShootingWorkspace:
         """A workspace for one solution; other threads may search at the same time."""
         spare = self._workspaces.setdefault(knots, Spare())
         try:
@@ -214,7 +212,7 @@ class OptimalControl(Sendable):
         except IndexError:  # all are in use
             return self.shooting.workspace(knots, self._knot[1])
 
-    def _roll(self, w: Workspace) -> None:
+    def _roll(self, w: ShootingWorkspace) -> None:
         """The motion from w.x[0] that w.u makes."""
         # without gains a forward pass of full length is the motion under the inputs
         w.k[:] = 0
@@ -227,7 +225,9 @@ class OptimalControl(Sendable):
             )
         w.x[:] = w.states[:, :, 0]
 
-    def _found(self, w: Workspace, iterations: int, tolerance: float, feasibility: float) -> OptimalPlan:
+    def _found(
+        self, w: ShootingWorkspace, iterations: int, tolerance: float, feasibility: float
+    ) -> OptimalPlan:
         """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
         history: list[Iteration] = []
         # without constraints there may be none
@@ -275,7 +275,7 @@ class OptimalControl(Sendable):
             violations=tuple(violations),
         )
 
-    def _broken(self, w: Workspace, update: bool) -> tuple[list[Violation], float]:
+    def _broken(self, w: ShootingWorkspace, update: bool) -> tuple[list[Violation], float]:
         """The violation of each constraint, and the cost of all; multipliers are renewed if `update`."""
         q = w.x[:, : self.nq]
         v = w.x[:, self.nq :]

@@ -14,6 +14,7 @@ maximal        closures of trees, and trees in absolute coordinates
 
 from .builder import SystemBuilder
 from .closed_tree import ClosedTree
+from .constraints import Constraint, Distance
 from .maximal import AbsoluteTree, Closure, Condition, KnifeEdge, Rolling, VelocityCondition
 from .mechanism import Constrained
 from .redundancy import Report
@@ -27,6 +28,8 @@ __all__ = [
     "Closure",
     "Condition",
     "Constrained",
+    "Constraint",
+    "Distance",
     "KnifeEdge",
     "Report",
     "Rolling",

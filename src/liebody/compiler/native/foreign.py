@@ -1,0 +1,87 @@
+"""Kernels that another library calls from its own C code, with its own buffers, such as XLA below JAX."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...base.errors import CompilerError
+from ..printers.c import constant_table, enumeration
+from . import build, entry
+from .kernel import FEW, Kernel
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+class Foreign(NamedTuple):
+    """Another library that calls C functions, and how it does so.
+
+        jax = Foreign("functions of JAX", text, [folder of headers], "install another version")
+        call = jax.call("gravity", [(6,)], [(6,)])  # each name has one library
+        register(call.handle)  # with the other library
+        call.serve(kernel, rows=1000)
+
+    what     its functions, as the subject of messages
+    text     C that defines `handle`, the function that the other library calls, and
+
+                 void use_loops(Run *over_one, Run *over_lanes)
+
+             which keeps the loops of a kernel. `over_one` serves fewer rows than FEW. Their type is
+
+                 int64_t Run(int64_t rows, const void *const *in, const int64_t *in_strides,
+                             void *const *out, const int64_t *out_strides, int)
+
+             Strides count numbers, and are 0 for an array with one row that all share. The last argument is
+             0. A negative result means that there is no memory. Before the text stand the constants INPUTS,
+             OUTPUTS and FEW, and the tables input_dimensions, input_size and output_size
+    folders  folders of its headers
+    advice   end of the message where the compiler refuses the text, as for headers of another version
+    """
+
+    what: str
+    text: str
+    folders: Sequence[str] = ()
+    advice: str = build.OTHERWISE
+
+    def call(self, name: str, inputs: Shapes, outputs: Shapes) -> ForeignCall:
+        """The compiled function for arrays of these shapes (of one state), one for each name.
+
+        Raises CompilerError where there is no C compiler, and where it refuses the text.
+        """
+        # sizes as tables, then the text that reads them
+        lines = [
+            f"/* {name} */",
+            "#include <stdint.h>",
+            enumeration({"INPUTS": len(inputs), "OUTPUTS": len(outputs), "FEW": FEW}),
+            constant_table("int64_t", "input_dimensions", map(len, inputs)),
+            constant_table("int64_t", "input_size", map(math.prod, inputs)),
+            constant_table("int64_t", "output_size", map(math.prod, outputs)),
+        ]
+        compiler = build.find_compiler()
+        if compiler is None:
+            raise CompilerError(f"{self.what} are compiled, and there is no C compiler; {build.ADVICE}")
+        flags = (*build.FLAGS, *(f"-I{folder}" for folder in self.folders))
+        source = build.Source(["\n".join([*lines, self.text])], flags, self.advice)
+        return ForeignCall(build.library(source, compiler))
+
+
+class ForeignCall:
+    """A C function by which another library runs a kernel on its own buffers; made by `Foreign.call`.
+
+    handle  the function, a pointer of ctypes
+    """
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._use_loops = library.use_loops
+        self._use_loops.argtypes = [ctypes.c_void_p] * 2
+        self.handle: Any = library.handle
+        self.handle.restype = ctypes.c_void_p
+
+    def serve(self, kernel: Kernel, rows: int) -> None:
+        """Run this kernel from now on; the loop that so many rows need is compiled if it is missing.
+
+        The caller keeps the kernel as long as the other library may call.
+        """
+        self._use_loops(*entry.addresses(kernel.loops(rows)))
