@@ -32,8 +32,8 @@ import numpy as np
 
 from ..base.arguments import checked, wrong_shape
 from ..base.concurrency import cached_property, lock_of, unlock
+from ..base.digests import digest
 from ..base.errors import CompilerError, ShapeError, pass_on_signals, require
-from ..base.texts import digest
 from ..compiler import Foreign, ForeignCall, Function, Kernel, Program, jvp, trace, vjp
 from ..robot import PARAMETERS, Algorithm, Robot, kernels_of
 from ..scalars.linear import matvec

@@ -19,6 +19,6 @@ from .reports import CalledEfforts, DivergedMembers, PassedLimits, SingularPosit
 from .setup import mechanism_of
 from .states import states_of
 
-# Functions for others that move a mechanism, such as optimal control; `liebody` shows the ones that users call.
+# Functions for others that move a mechanism, such as optimal control; `liebody` shows those for users.
 __all__ = ["CalledEfforts", "DivergedMembers", "PassedLimits", "SingularPosition"]
 __all__ += ["is_sampled", "mechanism_of", "states_of"]
