@@ -510,7 +510,7 @@ int64_t march(const March *m, const Samples *e) {
             after(&end, next, now, there, change, guards_after, then, g, ahead, stop);
 #endif
 
-        /* Lanes with an accepted and finite step go on to its end; the others stay where they were. */
+        /* Lanes with an accepted and finite step go on to its end; the others stay. */
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
         const I reached = finite & MASK(end >= limit - 1e-13 * absolute(limit));
         const I sampled = reached & MASK(limit == until);
@@ -529,7 +529,7 @@ int64_t march(const March *m, const Samples *e) {
         now = then, then = free_state;
         memcpy(guards_before, g, GUARDS * sizeof *g);
         taken -= finite; /* a mask is -1 */
-        /* Who ends here: not finite, too many steps, stopped by the system, or without a next step. */
+        /* Who ends here: not finite, too many steps, stopped, or without a next step. */
         I over = accepted & ~finite;
         over |= finite & MASK(taken > m->limit) & ~sampled;
 #if LOOKS

@@ -136,8 +136,8 @@ INLINE void newton(const Shape *shape, int linear, Residual *residual, Both *bot
             largest = maximum(size, largest);
             norm = maximum(absolute(r[i]) / (1 + size), norm);
         }
-        /* Decide in each lane: is this the last correction, or is it too long (`worse`)? Both need a
-           ratio of two corrections, so not at the first one. */
+        /* Decide in each lane: is this the last correction, or is it too long (`worse`)? Both
+           need a ratio of two corrections, so not at the first one. */
         T rate = norm / last_norm;
         I done = MASK(norm == 0), worse = bits(splat(0));
         if (linear) done = ~bits(splat(0));
