@@ -249,7 +249,7 @@ OF_ZARR = {
 
 @pytest.mark.parametrize("kind", OF_ZARR)
 def test_the_checksums_of_zarr_find_changed_bytes_of_chunks_only(kind, tmp_path, monkeypatch):
-    """Why stores have records of their own; docs/decisions/0026-one-way-to-find-damage.md."""
+    """Why stores have records of their own; docs/decisions/0026-one-mechanism-finds-damage.md."""
     stores = []
     for age in (0, 1):
         (tmp_path / str(age)).mkdir()

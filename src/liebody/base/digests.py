@@ -21,11 +21,13 @@ import hashlib
 import os
 import stat
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from .errors import pass_on_signals, suppress
 
 MARK = b"\nliebody sha256 "
 LENGTH = len(MARK) + 65  # of a seal: the mark, 64 digits and a line break
+PIECE = 1 << 20  # bytes that are read at a time, because runs may be larger than the memory
 CHANGED = "is not as it was written"
 
 
@@ -53,7 +55,26 @@ def seal(content: bytes | memoryview, name: str = "") -> bytes:
 
 def is_sealed(whole: bytes, name: str = "") -> bool:
     """Whether the bytes of a file, its seal included, are those that were written."""
-    return whole[-LENGTH:] == seal(memoryview(whole)[:-LENGTH], name)  # without a copy: runs are large
+    return whole[-LENGTH:] == seal(memoryview(whole)[:-LENGTH], name)
+
+
+def is_sealed_file(path: Path) -> bool:
+    """The same of a file without a name in its seal, read in pieces."""
+    with open(path, "rb") as file:
+        whole = _hashed(file, os.fstat(file.fileno()).st_size - LENGTH)
+        return file.read() == MARK + whole.hexdigest().encode() + b"\n"
+
+
+def _hashed(file: BinaryIO, size: int) -> Any:
+    """The hash of the next bytes of a file, so many or up to its end.
+
+    `hashlib.file_digest` does the same, but takes a ValueError of a signal handler for its own.
+    """
+    whole = hashlib.sha256()
+    while size > 0 and (piece := file.read(min(size, PIECE))):
+        whole.update(piece)
+        size -= len(piece)
+    return whole
 
 
 # -- files of other programs: the digest is in a record ------------------------------------------------------
@@ -64,7 +85,7 @@ def digest_of(path: Path) -> str:
     if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would wait for ever
         raise OSError(errno.EINVAL, "no regular file", str(path))
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return str(_hashed(file, os.fstat(file.fileno()).st_size).hexdigest())
 
 
 def is_whole(path: Path, known: str | None) -> bool:

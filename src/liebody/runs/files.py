@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from ..base.digests import CHANGED, is_sealed, seal, write
+from ..base.digests import CHANGED, is_sealed_file, seal, write
 from ..base.errors import LiebodyError, pass_on_signals
 from ..base.public import version
 from ..base.texts import is_writable, path_of, shown, words_of
@@ -76,7 +76,7 @@ def load(path: str | os.PathLike[str], check: bool) -> Any:
         raise LiebodyError(f"there is no file {source}; a run is written by run.save({source.name!r})")
     try:
         # The digest comes first: HDF5 may never end on a damaged file.
-        if check and not is_sealed(source.read_bytes()):
+        if check and not is_sealed_file(source):
             raise LiebodyError(
                 f"{source} {CHANGED}: cut off or damaged, changed by another program, or of "
                 "liebody 0.1; Run.load(path, check=False) reads it all the same"
