@@ -40,7 +40,7 @@ def main(picture: str | None = None, members: int | str = 4096):
     floor = Contact(*FEET, stiffness=1e6, damping=1e4, friction=0.8, ground=ground)
     drives = JointPD(K=200.0, q_des=POSE, D=5.0, gravity_compensation=False)
     system = TimeStepping(robot, drives, floor, ledger=False)
-    options = {"dt": 1e-3, "record_every": 0.1, "events": 0, "threads": 2}
+    options = {"dt": 1e-3, "record_every": 0.1, "most_events": 0, "threads": 2}
     system.simulate(q0[:8], t_end=0.1, **options)  # compiles
     given = {"floor_heights": heights, "floor_friction": rng.uniform(0.4, 1.0, n)}
     begin = time.perf_counter()

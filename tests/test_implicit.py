@@ -477,7 +477,7 @@ def test_multipliers_of_generalized_alpha_are_of_second_order_with_changing_step
 def test_members_have_steps_of_their_own(way, name):
     flow, times = make(name), np.linspace(0, 0.2, 7)
     v = np.linspace(0.3, 2, 5)[:, None] * [1.0, 2.0, 0]
-    options = {"rtol": 1e-3, "atol": 1e-3, "times": times}
+    options = {"rtol": 1e-3, "atol": 1e-3, "t_eval": times}
     together = flow.run(np.tile(SO3.neutral(), (5, 1)), v, 0.2, threads=2, **options)
     alone = [flow.run(SO3.neutral(), x, 0.2, **options) for x in v]
     assert together.steps == sum(motion.steps for motion in alone) and len({x.steps for x in alone}) > 1

@@ -90,7 +90,7 @@ class HybridSystem(HybridEquations):
 
     @cached_property
     def _states(self) -> States:
-        return States(self.group)
+        return States(self.group, self.nv)
 
     def start_states(
         self, q: Array, v: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]

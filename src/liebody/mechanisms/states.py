@@ -19,13 +19,14 @@ FEW_QUATERNIONS = 8  # which Python makes unit sooner than NumPy
 
 
 class States:
-    """Reads states (q, v): configurations of a group, and velocities in its algebra.
+    """Reads states (q, v): configurations q (nq,) of a group, and velocities v (nv,).
 
     start  the configuration in which motions start by default, kept by those who compute it; None: unknown
     """
 
-    def __init__(self, group: LieGroup) -> None:
+    def __init__(self, group: LieGroup, nv: int) -> None:
         self.group = group
+        self.nv = nv  # velocities may be fewer than the algebra has dimensions
         self.start: Array = None
         self.firsts = list(group.quaternions)
         self.quaternions = np.add.outer(self.firsts, np.arange(4)).astype(int)
@@ -50,10 +51,10 @@ class States:
         if isinstance(q0, Mapping):
             q0 = labels()[0].filled(q0, start())
         if isinstance(v0, Mapping):
-            v0 = labels()[1].filled(v0, np.zeros(group.dim), "v0")
+            v0 = labels()[1].filled(v0, np.zeros(self.nv), "v0")
         q = start() if q0 is None else floats("q0", q0)
-        v = np.zeros(group.dim) if v0 is None else floats("v0", v0)
-        for name, array, size in (("q0", q, group.nq), ("v0", v, group.dim)):
+        v = np.zeros(self.nv) if v0 is None else floats("v0", v0)
+        for name, array, size in (("q0", q, group.nq), ("v0", v, self.nv)):
             if array.ndim < 1 or array.shape[-1] != size:
                 more = free_base(name, array.shape[-1] if array.ndim else 1, size)
                 raise wrong_shape(name, array.shape, f"({size},) or an ensemble (..., {size}){more}")

@@ -76,6 +76,10 @@ class PreparedSimulation:
             settings = Settings(*self.tolerances, controlled=clock.h is None, most=most)
         return Drive(flow, members, samples, clock, settings, self.threads)
 
+    def recorded(self, drive: Drive) -> tuple[Array, Array]:
+        """Times and states of a drive that has ended; an ensemble keeps its shape, whatever ends members."""
+        return drive.record(whole=bool(self.batch) or not self.events)
+
     def parted(self, y: Array) -> tuple[Array, Array]:
         """q (*batch, times, nq) and v (*batch, times, nv) of recorded states (n, times, point)."""
         nq = self.mechanism.nq
@@ -144,5 +148,5 @@ class PreparedSimulation:
         if drive.interrupted:
             raise drive.interrupted
         # A force works at the cost of the energy that it stores: adding that leaves the work of the others.
-        work = drive.record()[1][..., -1].reshape(q.shape[:-1])
+        work = self.recorded(drive)[1][..., -1].reshape(q.shape[:-1])
         return work + stored_energy(self.mechanism, q, self.efforts.p)

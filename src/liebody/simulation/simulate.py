@@ -231,8 +231,7 @@ def run_of(simulation: PreparedSimulation, progress: bool | None = None) -> Run:
     start = time.perf_counter()
     drive.go(progress)
     metadata = _metadata(simulation, time.perf_counter() - start)
-    # An ensemble keeps its shape, whatever members are ended by terminal events.
-    times, states = drive.record(whole=bool(simulation.batch) or not simulation.events)
+    times, states = simulation.recorded(drive)
     # Limits do not act by default; a user has to know where that matters.
     if simulation.joints is None and mechanism.idle_limits is not None:
         q = simulation.parted(states)[0]

@@ -28,7 +28,7 @@ def states_of(
     """
     states = _states.get(mechanism)
     if states is None:
-        states = _states[mechanism] = States(mechanism.group)
+        states = _states[mechanism] = States(mechanism.group, mechanism.nv)
     shape = p.shape[:-1]
     # The start of a closed mechanism depends on its parameters, such as lengths: it is assembled anew for
     # them. All others start in the same configuration, which is kept.
