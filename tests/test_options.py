@@ -168,6 +168,28 @@ def test_methods_with_steps_of_one_length_refuse_times_between_their_steps():
     assert run.t.tolist() == [0, 0.25, 1.0]
 
 
+def test_a_step_that_is_typed_with_some_digits_divides_the_time_nearly():
+    flow = GeneralizedAlpha(0.9).flow(R(1), np.eye(1), lambda t, q, v, u: -q)
+    motion = flow.run([1.0], [0.0], 1.0, 0.0333333333)
+    assert len(motion.t) == 31 and motion.t[-1] == 30 * 0.0333333333
+    run = lb.simulate(PENDULUM, [1.0, 0.3], t_end=1.0, dt=1e-3 * (1 - 5e-10), method="variational")
+    assert run.t[-1] == 1.0
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.1, 10.0, 1e9])
+def test_trajectories_refuse_steps_that_are_not_positive_or_longer_than_the_time(dt):
+    flow = GeneralizedAlpha(0.9).flow(R(1), np.eye(1), lambda t, q, v, u: -q)
+    with pytest.raises(IntegrationError, match=r"dt is|dt = 1"):
+        flow.run([1.0], [0.0], 1.0, dt)
+
+
+def test_one_step_that_is_much_longer_than_the_time_ends_at_it():
+    run = lb.simulate(PENDULUM, [1.0, 0.3], t_end=1e-3, dt=1e9)
+    assert run.t.tolist() == [0.0, 1e-3]
+    short = lb.simulate(PENDULUM, [1.0, 0.3], t_end=1e-3, dt=1e-3)
+    np.testing.assert_allclose(run.q, short.q, atol=1e-15)
+
+
 def test_a_clock_counts_the_steps_before_each_row():
     for clock in (
         Clock(1.0, 0.03),

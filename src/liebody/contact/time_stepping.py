@@ -375,9 +375,8 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             # A thousand rows or so, after whole numbers of steps, so that steps keep their length.
             step = float(self._lengths(parameters).max())
             record_every = step * max(1, round(t_end / 1000 / step))
-            rows = math.ceil(t_end / record_every * (1 - 1e-9))
-            if abs(rows * record_every - t_end) > 1e-9 * t_end:
-                record_every = t_end / rows
+            if Clock.whole_steps(t_end, record_every) is None:
+                record_every = t_end / math.ceil(t_end / record_every)
         clock = Clock(t_end, None, record_every, t_eval)
         fitted = self.fitted(parameters, clock.interval)
         # A step solves for impulses of its length, so none may be cut short at the time of a row.

@@ -469,7 +469,7 @@ class _Base:
             return
         rates = base_blocks(tree, mass_matrix_derivative(tree, q, v) if M_rate is None else M_rate)
         self.Mbb_rate, Mbq_rate, _, Mqq_rate = rates
-        # From Mbb m = Mbq: Mbb m' = Mbq' - Mbb' m, with the factors of Mbb that are there.
+        # From Mbb m = Mbq: Mbb m' = Mbq' - Mbb' m, with the factors of Mbb from above.
         moved = Mbq_rate - self.Mbb_rate @ m
         self.m_rate = back_substitute(self.factors, moved)
         self.internal_rate = symmetric(

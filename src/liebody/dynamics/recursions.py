@@ -41,7 +41,7 @@ def gather(tree: Tree, T: list[Any], items: list[Any], added: Callable[..., Any]
 
     added  (T, parent, item) -> the parent's item plus the item of a body which it carries
     """
-    # Inwards: a parent's number is smaller than those of its children, so every item is complete in its turn.
+    # Inwards: a parent has a smaller number than its children, so every item is complete in its turn.
     for body in reversed(tree.bodies):
         if body.parent:
             items[body.parent] = added(T[body.index], items[body.parent], items[body.index])

@@ -192,12 +192,14 @@ class HybridEquations(Sendable):
         directions, terminal = event_attributes(events)
         key = (*events.items(), tuple(directions), tuple(terminal))
         if key not in self._watching:
-            self._watching[key] = self._watched(events)
+            self._watching[key] = self._watched(events, directions, terminal)
             for oldest in [*self._watching][:-MOST_WATCHING]:
                 self._watching.pop(oldest, None)
         return self._watching[key]
 
-    def _watched(self, events: Mapping[str, Callable[..., Any]]) -> Self:
+    def _watched(
+        self, events: Mapping[str, Callable[..., Any]], directions: Sequence[int], terminal: Sequence[bool]
+    ) -> Self:
         """A copy of the system with these further guards."""
         own = self.guards
 
@@ -208,7 +210,6 @@ class HybridEquations(Sendable):
             }
             return {**(own(t, q, v, z, p) if own else {}), **values}
 
-        directions, terminal = event_attributes(events)
         other = copy.copy(self)
         other.guards = guards
         other.guard_names = (*self.guard_names, *events)

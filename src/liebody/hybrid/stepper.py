@@ -115,7 +115,6 @@ class HybridStepper:
         system, method = system.stepped_by(method)
         self.system = system = system.with_events(events or {})
         self.dt = positive("dt", dt, SECONDS)
-        self._logged = bool(events)
         shape = members if isinstance(members, tuple) else (members,)
         self.batch = tuple(count("members", n) for n in shape)
         self._n = math.prod(self.batch)
@@ -182,7 +181,7 @@ class HybridStepper:
         reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
         self.system.judge(state._y, m.y)
         new = HybridState(self, number, m.y, reasons, m.last)
-        if self._logged:
+        if self._settings.most:
             logs = event_logs(self.system, m)
             new.events = logs if self.batch else logs[0]
         return new

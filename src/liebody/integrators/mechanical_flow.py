@@ -209,7 +209,13 @@ class MechanicalFlow(ImplicitFlow):
         methods that estimate no errors, and for a single motion that cannot go on, with time and reason.
         Members of an ensemble that are lost are NaN from there on and named in `failed` and `losses`.
         """
-        clock = Clock(positive("t_end", t_end, SECONDS), dt, record_every, t_eval)
+        t_end = positive("t_end", t_end, SECONDS)
+        if dt is not None:
+            dt = positive("dt", dt, SECONDS)
+            # a dt that is typed with some digits, such as 0.333333 / 10, divides the time nearly
+            near = max(1, round(t_end / dt)) * dt
+            t_end = near if abs(near - t_end) <= 1e-6 * dt else t_end
+        clock = Clock(t_end, dt, record_every, t_eval)
         if not clock.is_even:
             raise IntegrationError(
                 f"steps of dt = {dt} s do not make up the times up to {t_end} s; take a dt that divides them"

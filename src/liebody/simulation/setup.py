@@ -44,9 +44,8 @@ STEPS_OF_CONTACT = 10  # at least
 NONE = np.zeros(0)  # no parameters
 RTOL = 1e-8  # tolerances of the error control, where none are given
 ATOL = 1e-10
-AS_PARAMETERS = "give efforts as parameters, or by an element such as hybrid.JointPD"
 NOT_OF_HYBRID_SYSTEMS = {  # options of `simulate` and `sensitivities`, and what hybrid systems have instead
-    "tau": AS_PARAMETERS,
+    "tau": "give efforts as parameters, or by an element such as hybrid.JointPD",
     "running": "give the cost a place in `flows`",
     "forces": "give forces to robot_system(robot, force, ...)",
     "joints": "its joints have what they were built with",
@@ -99,7 +98,7 @@ def clock_of(
         h = time / math.ceil(min(time / DEFAULT_STEP, MOST_STEPS) * (1 - 1e-9))
     check_fit(method, t_end, h)
     clock = Clock(t_end, h, record_every, t_eval)
-    if isinstance(method, MechanicalMethod) and not clock.is_even:
+    if t_eval is not None and isinstance(method, MechanicalMethod) and not clock.is_even:
         raise IntegrationError(
             f"{method.name} takes steps of one length, and times of t_eval are no multiples of dt = {h:g} s"
         )
@@ -110,7 +109,7 @@ def check_fit(method: Method | MechanicalMethod, t_end: float, h: float | None) 
     """Raise IntegrationError where a method cannot take steps of h to t_end; None: under error control."""
     if isinstance(method, Method) or h is None:
         return
-    if abs(round(min(t_end / h, MOST_STEPS)) * h - t_end) > 1e-9 * t_end:
+    if Clock.whole_steps(t_end, h) is None:
         raise IntegrationError(
             f"{method.name} takes steps of one length, and t_end = {t_end:g} s is no multiple of dt = {h:g} s"
         )

@@ -158,7 +158,6 @@ class Stepper:
         self._implicit = isinstance(flow, MechanicalFlow)
         self._point = flow.point if self._implicit else self.nq + self.nv
         self._flow = flow.watching(guards_of(mechanism, events, self._point, efforts)) if events else flow
-        self._is_watched = getattr(flow, "watch", None) is not None
         self._table = np.zeros((n, 1, efforts))  # without efforts
         self._table[:, 0, self.nu :] = p.reshape(n, -1)
         # Without terminal events all states share this mask; nobody may write to it.
@@ -194,7 +193,7 @@ class Stepper:
         y = self._points(q0, v0, self._table.reshape(*self.batch, -1))
         last_efforts = np.zeros((n, 1, self.nu)) if self._implicit else None
         # No event has happened yet, so none is too close to another one.
-        watched = Nearest.of(n, self._point).rows if self._is_watched else None
+        watched = Nearest.of(n, self._point).rows if self._flow.is_watched else None
         state = StepperState(self, 0, y, self._all_on, last_efforts, watched)
         if self._events:
             state._last = np.full((n, len(self._events)), -np.inf)
@@ -344,7 +343,7 @@ class Stepper:
         # An ensemble of this one interval, with all that members remember of earlier ones.
         m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
         m.last[:] = state._last
-        if self._is_watched:
+        if self._flow.is_watched:
             m.nearest.rows[...] = state._watched
         # Members that a terminal event has ended are marked as stopped, and the march leaves them alone.
         m.ends[state.ended.ravel()] = start, STOPPED
@@ -365,7 +364,7 @@ class Stepper:
         new = StepperState(self, number, m.y.reshape(state.y.shape), ended, last_efforts)
         new.events = logs if self.batch else logs[0]
         new._last = m.last
-        if self._is_watched:
+        if self._flow.is_watched:
             new._watched = m.nearest.rows
         self._spare.append(buffers)
         return new

@@ -101,6 +101,12 @@ class Clock:
         self._distance = distance if rows else math.inf
         self._regular = rows
 
+    @staticmethod
+    def whole_steps(t_end: float, h: float) -> int | None:
+        """The number of steps of length h that make up t_end; None if no whole number of them does."""
+        steps = round(min(t_end / h, MOST_STEPS))
+        return steps if abs(steps * h - t_end) <= ROUND_OFF * t_end else None
+
     @property
     def interval(self) -> float:
         """The shortest time between rows                                                              [s]"""
@@ -198,4 +204,5 @@ def whole(time: float, h: float) -> tuple[int, float]:
     # A ratio that is whole but for round-off counts as whole.
     number = math.floor(ratio * (1 + 1e-12))
     rest = time - number * h
-    return number, rest if rest > ROUND_OFF * h else 0.0
+    # A time without a whole step is all rest, however short it is beside h.
+    return number, rest if rest > ROUND_OFF * h or not number else 0.0

@@ -59,7 +59,6 @@ class Drive:
         steps = sum(stretch.steps for stretch in clock.stretches) if settings is None else MANY
         self.threads = threads_of(threads, len(members.y), steps)
         self.failed = np.zeros(len(members.y), np.int64)
-        self.losses = members.ends
         self.interrupted: KeyboardInterrupt | None = None
 
     def go(self, progress: bool | None = False) -> None:
@@ -96,7 +95,7 @@ class Drive:
                 try:
                     self.flow.steps(
                         members.y, self.samples, t, h, steps, every, members.record, row, self.failed,
-                        self.threads, self.losses, members.nearest,
+                        self.threads, members.ends, members.nearest,
                     )  # fmt: skip
                 except KeyboardInterrupt as stop:
                     # Where the steps can tell, the record goes on to the time at which the signal came.

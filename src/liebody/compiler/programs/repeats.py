@@ -147,7 +147,7 @@ def _straight(
 
 
 class RepeatGraph(Graph):
-    """The graph of a trace in which repeats are kept apart; `cell` nodes are what they return."""
+    """The graph of a trace in which repeats are kept apart; `cell` nodes stand for their results."""
 
     __slots__ = ("_apart", "_forms", "_numeric", "_results", "calls", "kinds")
 

@@ -15,6 +15,7 @@ from ...base.errors import SECONDS, IntegrationError, positive, warn
 from ...integrators import Method
 from ...scalars import Array
 from ...simulation.stepper import stepper
+from ...stepping import Clock
 from .model import Violation
 from .plan import OptimalPlan, Planner
 
@@ -139,8 +140,8 @@ class Controller:
         """
         problem = self.problem
         # one plan for each dt of the problem, with the inputs of its first knot held
-        rounds = round(positive("t_end", t_end, SECONDS) / problem.dt)
-        if abs(rounds * problem.dt - t_end) > 1e-9 * t_end:
+        rounds = Clock.whole_steps(positive("t_end", t_end, SECONDS), problem.dt)
+        if rounds is None:
             raise IntegrationError(
                 f"t_end = {t_end:g} s is no multiple of the problem's dt = {problem.dt:g} s"
             )
