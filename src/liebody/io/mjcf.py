@@ -30,7 +30,7 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
 from ..bodies.tree import check_option
 from ..dynamics import FREE_FALL
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
-from ..mechanisms.constrained import Closure
+from ..mechanisms.constrained import Closure, Condition
 from ..scalars import Array, maximum, minimum
 from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
@@ -107,7 +107,7 @@ class Actuator:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MjcfTree(DescribedTree):
-    """The tree of an MJCF.
+    """The tree of an MJCF, or of a robot with a part from one.
 
     gravity         acceleration of free fall that it states, (3,)                                     [m/s2]
     loops           closures of its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
@@ -117,13 +117,13 @@ class MjcfTree(DescribedTree):
     """
 
     gravity: np.ndarray = field(default_factory=lambda: np.array(FREE_FALL))
-    loops: tuple[Closure, ...] = ()
+    loops: tuple[Closure | Condition, ...] = ()
     reference: np.ndarray = field(default_factory=lambda: np.zeros(0))
     configurations: Mapping[str, np.ndarray] = field(default_factory=dict)
     actuators: tuple[Actuator, ...] = ()
 
     @property
-    def closures(self) -> tuple[Closure, ...]:
+    def closures(self) -> tuple[Closure | Condition, ...]:
         """The closures of the loops of the description."""
         return self.loops
 
@@ -326,6 +326,7 @@ class _Reader:
             configuration(model.qpos0),
             keys,
             actuators,
+            fixed_inertia=tree.fixed_inertia,
         )
 
     # -- bodies and joints ----------------------------------------------------------------------------------

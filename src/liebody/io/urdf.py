@@ -342,7 +342,8 @@ def load_urdf(
     if unused and description.unused:
         warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
     tree = welded if merge_fixed else tree
-    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+    fixed = tree.fixed_inertia
+    return DescribedTree(tree.name, tree.bodies, tree.frames, description, fixed_inertia=fixed)
 
 
 def _unwelded(description: Description, floating: bool) -> Tree:
