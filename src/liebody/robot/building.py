@@ -1,6 +1,6 @@
 """Trees made of other trees: attached, with frames and payloads, with locked joints, placed elsewhere.
 
-What a description says beside bodies and joints follows: shapes, loops, transmissions, actuators, keyframes.
+Shapes, loops, transmissions, actuators and keyframes of a description follow the bodies and joints.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _locked_at(tree: Tree, values: Mapping[str, Any]) -> Array:
         joint = tree.joint(name)
         if joint.mimic is not None:
             raise ModelError(
-                f"joint {name!r} follows {joint.mimic.joint!r} and has no coordinate of its own; lock "
+                f"joint {name!r} follows {joint.mimic.joint!r} and has no coordinate; lock "
                 f"{joint.mimic.joint!r}"
             )
         if not joint.dim:
@@ -218,47 +218,39 @@ def attached(tree: Tree, other: Tree, frame: str, placement: Array | None, prefi
     if not isinstance(tree, DescribedTree) and not isinstance(other, DescribedTree):
         return whole
 
-    stated = _description(tree)
-    added = _moved(_description(other), renamed, host, T)
-    description = replace(
-        stated,
-        links=stated.links + added.links,
-        shapes=stated.shapes + added.shapes,
-        unused=stated.unused + added.unused,
-        loops=stated.loops + added.loops,
-        joints=stated.joints + added.joints,
-        # lines are lines of two files
-        assumed=stated.assumed | {f"{kind}, in {other.name}": x for kind, x in added.assumed.items()},
-        transmissions=stated.transmissions + added.transmissions,
-    )
+    description = _joined(_description(tree), _moved(_description(other), renamed, host, T), other.name)
     parts = whole.name, whole.bodies, whole.frames
     fixed = whole.fixed_inertia
     if not isinstance(tree, MjcfTree) and not isinstance(other, MjcfTree):
         return DescribedTree(*parts, description, fixed_inertia=fixed)
-    # an MJCF has its loops as closures, beside the description
+    # the tree of an MJCF has closures, and its description no loops
+    of_mjcf = _fields_of_mjcf(whole, tree, other, renamed)
+    return MjcfTree(*parts, replace(description, loops=()), **of_mjcf, fixed_inertia=fixed)
+
+
+def _fields_of_mjcf(whole: Tree, tree: Tree, other: Tree, renamed: Rename) -> dict[str, Any]:
+    """Gravity, closures, configurations and actuators of a tree made of two."""
     start = _reference(tree), _reference(other)
 
     def configuration(first: Array, second: Array) -> np.ndarray:
         return _gathered(whole, [(tree, str, first), (other, renamed, second)])
 
-    keys = {name: configuration(q, start[1]) for name, q in _of_mjcf(tree, "configurations", {}).items()}
-    theirs = _of_mjcf(other, "configurations", {})
-    return MjcfTree(
-        *parts,
-        replace(description, loops=()),
-        gravity=_of_mjcf(tree, "gravity", np.array(FREE_FALL)),
-        loops=(*_closures(tree), *(_renamed(closure, renamed) for closure in _closures(other))),
-        reference=configuration(*start),
-        configurations=keys | {renamed(name): configuration(start[0], q) for name, q in theirs.items()},
-        actuators=(
-            *_of_mjcf(tree, "actuators", ()),
-            *(
-                replace(x, name=renamed(x.name), gears={renamed(j): gear for j, gear in x.gears.items()})
-                for x in _of_mjcf(other, "actuators", ())
-            ),
-        ),
-        fixed_inertia=fixed,
-    )
+    # a keyframe of one tree leaves the other one in its reference
+    ours = {name: configuration(q, start[1]) for name, q in _of_mjcf(tree, "configurations", {}).items()}
+    theirs = {
+        renamed(name): configuration(start[0], q) for name, q in _of_mjcf(other, "configurations", {}).items()
+    }
+    added = [
+        replace(x, name=renamed(x.name), gears={renamed(joint): gear for joint, gear in x.gears.items()})
+        for x in _of_mjcf(other, "actuators", ())
+    ]
+    return {
+        "gravity": _of_mjcf(tree, "gravity", np.array(FREE_FALL)),
+        "loops": (*_closures(tree), *(_renamed(closure, renamed) for closure in _closures(other))),
+        "reference": configuration(*start),
+        "configurations": ours | theirs,
+        "actuators": (*_of_mjcf(tree, "actuators", ()), *added),
+    }
 
 
 def prefix_of(tree: Tree, other: Tree) -> str:
@@ -324,6 +316,21 @@ def _description(tree: Tree) -> Description:
     """The description of a tree, an empty one where it has none."""
     description = tree.description if isinstance(tree, DescribedTree) else None
     return description or Description(tree.name, tree.name, (), (), Counter())
+
+
+def _joined(description: Description, added: Description, name: str) -> Description:
+    """One description of two; `name` calls the second robot, whose lines are lines of another file."""
+    assumed = {f"{kind}, in {name}": lines for kind, lines in added.assumed.items()}
+    return replace(
+        description,
+        links=description.links + added.links,
+        shapes=description.shapes + added.shapes,
+        unused=description.unused + added.unused,
+        loops=description.loops + added.loops,
+        joints=description.joints + added.joints,
+        assumed=description.assumed | assumed,
+        transmissions=description.transmissions + added.transmissions,
+    )
 
 
 def _moved(description: Description, name: Rename, carrier: str, T: Array) -> Description:

@@ -162,14 +162,14 @@ class Robot(Algorithms, OfTree, Parametric):
 
             robot = base.attach(arm, "deck", [0, 0, 0.1]).attach(gripper, "tool0", prefix="gripper_")
 
-        other      the robot whose world becomes a place on this one. What is fixed to its world, such as the
-                   root link of a URDF, then moves, and counts with its inertia
+        other      the robot whose world becomes a place on this one. Bodies that are fixed to its world, such
+                   as the root link of a URDF, then move, and their inertia counts
         frame      a frame or body of this robot, or "world", which places both side by side
         placement  of the world of `other` in the frame: a pose (4, 4), a translation (3,), or None
         prefix     goes before all names of `other`; None: none where all names differ, else its name and "_"
 
         Limits, losses, followers, frames, free parameters, shapes and meshes, loops, transmissions, actuators
-        and keyframes of both follow; gravity is that of this robot. Bodies are numbered depth-first, so take
+        and keyframes of both follow; gravity is this robot's. Bodies are numbered depth-first, so take
         coordinates by name, `configuration({"finger": 0.02})`.
 
         Raises ModelError for an unknown frame, names that both robots have, and an `other` that floats.
@@ -249,8 +249,8 @@ class Robot(Algorithms, OfTree, Parametric):
     ) -> Self:
         """The robot of a tree made of trees, with the free parameters of its parts.
 
-        tree   makes the tree of those that it is given for robots
-        parts  (prefix of names, robot) of each part; this robot alone if empty
+        tree   tree(of) makes it; of(robot) gives the tree of a part
+        parts  prefix of names, and robot, for each part; this robot alone if empty
         """
         robot = type(self)(tree(lambda part: part.plain.tree), self.plain.gravity_vector)
         # Inertias of bodies may have become sums, so default values are read from the tree with all of them.
