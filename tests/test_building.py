@@ -347,6 +347,16 @@ def test_followers_shapes_and_drives_follow_a_locked_joint():
     np.testing.assert_allclose(dynamics.mass_matrix(whole.tree, q[:2]), expected, rtol=1e-12)
 
 
+def test_a_loop_with_a_locked_joint_closes_where_it_closed():
+    from test_urdf_loops import urdf
+
+    linkage = load(urdf())
+    q = ClosedTree(linkage.tree, linkage.tree.closures).assemble([-1.0, 0.5, -2.0])
+    stiff = linkage.locked({"A": q[0]})
+    rows = ClosedTree(stiff.tree, stiff.tree.closures).loop_rows(q[1:], np.zeros(2), 0.0)
+    np.testing.assert_allclose(rows.residual, 0, atol=1e-11)
+
+
 def test_an_actuator_with_a_locked_joint_pulls_the_others_as_before():
     pytest.importorskip("mujoco")
     hand = load(HAND)
