@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Self
@@ -115,11 +115,15 @@ class Tree:
     q (nq,) holds each joint's coordinates in the order of the bodies, v (nv,) its velocities; `group` is the
     product of the joints' groups, and has neutral(), integrate(q, v), difference(q0, q1), random(rng) and
     check(q) of both.
+
+    fixed_inertia  what is fixed to the world, in the world's frame. It moves once the tree is attached to a
+                   body of another one; until then it has no effect
     """
 
     name: str
     bodies: tuple[Body, ...]
     frames: dict[str, Frame] = field(default_factory=dict)
+    fixed_inertia: SpatialInertia = field(default_factory=SpatialInertia, kw_only=True)
 
     def __repr__(self) -> str:
         bodies = counted(len(self.bodies), "body", "bodies")
@@ -233,18 +237,25 @@ class Tree:
 
         Each fixed body is welded to the body that carries it, and leaves a frame of its name.
         """
-        # outward: fixed bodies pass on their inertia to the body that carries them
+        return self.welded({body.index: body.placement for body in self.bodies if body.joint.dim == 0})
+
+    def welded(self, poses: Mapping[int, Array]) -> Tree:
+        """The mechanism in which these bodies are welded to the bodies that carry them.
+
+        poses  {number of a body: its pose in its parent, (4, 4)}. The body leaves a frame of its name, and
+               its carrier takes over its inertia
+        """
+        # outward: welded bodies pass on their inertia to the body that carries them
         kept: dict[int, tuple[int, Array]] = {0: (0, np.eye(4))}  # body -> its carrier, and where on it
-        carried: dict[int, SpatialInertia] = {}
+        carried: dict[int, SpatialInertia] = {0: self.fixed_inertia}
         frames = []
         for body in self.bodies:
             carrier, T = kept[body.parent]
-            if body.joint.dim == 0:
-                pose = T @ body.placement
+            if body.index in poses:
+                pose = T @ poses[body.index]
                 kept[body.index] = carrier, pose
                 frames.append((body.name, carrier, pose))
-                if carrier:
-                    carried[carrier] = carried[carrier] + body.inertia.shift(pose)
+                carried[carrier] = carried[carrier] + body.inertia.shift(pose)
             else:
                 kept[body.index] = body.index, np.eye(4)
                 carried[body.index] = body.inertia
@@ -252,7 +263,7 @@ class Tree:
         builder = TreeBuilder(self.name)
         names = {0: WORLD, **{b.index: b.name for b in self.bodies}}
         for body in self.bodies:
-            if body.joint.dim:
+            if body.index not in poses:
                 carrier, T = kept[body.parent]
                 builder.add(
                     body.name,
@@ -266,7 +277,7 @@ class Tree:
         for frame in self.frames.values():
             carrier, T = kept[frame.body]
             builder.frame(frame.name, names[carrier], T @ frame.placement)
-        return builder.build(check=False)
+        return replace(builder.build(check=False), fixed_inertia=carried[0])
 
     @classmethod
     def from_screws(

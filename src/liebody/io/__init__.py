@@ -3,7 +3,8 @@
 document     XML, read safely
 urdf         URDF into a tree
 mjcf         MJCF into a tree, by MuJoCo
-mjcf_sizes  limits of an MJCF, before MuJoCo reads it
+mjcf_sizes   limits of an MJCF, before MuJoCo reads it
+near_zeros   numbers of CAD that nearly are zeros and right angles, rounded
 meshes       surfaces from STL files
 writing      trees as URDF and MJCF
 report       a mechanism and doubts about it
@@ -17,6 +18,7 @@ from typing import Any
 from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .mjcf import Actuator, MjcfTree, load_mjcf
+from .near_zeros import NearZeros, RoundedNumbers
 from .urdf import (
     AssumedDynamics,
     DescribedTree,
@@ -40,7 +42,9 @@ __all__ = [
     "Layout",
     "LoopConstraint",
     "MjcfTree",
+    "NearZeros",
     "OpenLoops",
+    "RoundedNumbers",
     "Shape",
     "Transmission",
     "UnusedElements",

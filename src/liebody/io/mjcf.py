@@ -30,11 +30,12 @@ from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
 from ..bodies.tree import check_option
 from ..dynamics import FREE_FALL
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
-from ..mechanisms.constrained import Closure
+from ..mechanisms.constrained import Closure, Condition
 from ..scalars import Array, maximum, minimum
 from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
 from .mjcf_sizes import check_limits
+from .near_zeros import NearZeros
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
 REMEDIES = {
@@ -107,7 +108,7 @@ class Actuator:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MjcfTree(DescribedTree):
-    """The tree of an MJCF.
+    """The tree of an MJCF, or of a robot with a part from one.
 
     gravity         acceleration of free fall that it states, (3,)                                     [m/s2]
     loops           closures of its loops: `ClosedTree(tree, tree.closures, tree.gravity)`
@@ -117,13 +118,13 @@ class MjcfTree(DescribedTree):
     """
 
     gravity: np.ndarray = field(default_factory=lambda: np.array(FREE_FALL))
-    loops: tuple[Closure, ...] = ()
+    loops: tuple[Closure | Condition, ...] = ()
     reference: np.ndarray = field(default_factory=lambda: np.zeros(0))
     configurations: Mapping[str, np.ndarray] = field(default_factory=dict)
     actuators: tuple[Actuator, ...] = ()
 
     @property
-    def closures(self) -> tuple[Closure, ...]:
+    def closures(self) -> tuple[Closure | Condition, ...]:
         """The closures of the loops of the description."""
         return self.loops
 
@@ -169,6 +170,7 @@ def load_mjcf(
     mimic: bool = True,
     check: bool | str = True,
     unused: bool = True,
+    snap: float = 0.0,
 ) -> MjcfTree:
     """The tree of an MJCF.
 
@@ -180,6 +182,8 @@ def load_mjcf(
                  False: load
     unused       whether to warn of elements that act in MuJoCo and have no effect here.
                  `tree.description.unused` always counts them, with cameras, lights, sensors and skins
+    snap         tolerance for near-zeros of CAD, as in `load_urdf`: of roll, pitch and yaw of bodies, sites
+                 and principal axes, of axes, and of offsets below 1e-6 m. 0: nothing is rounded     [rad]
 
     Bodies, joints and sites (the frames) have MuJoCo's names. A joint without one is called like its body,
     where it is the only joint there; other elements without a name are called "body number 3" and so on. A
@@ -194,7 +198,7 @@ def load_mjcf(
         raise ModelError(
             "an MJCF says itself which bodies move freely; leave floating out, and give a body a <freejoint/>"
         )
-    return _Reader(source).tree(merge_fixed, mimic, check, unused)
+    return _Reader(source, NearZeros.within(snap)).tree(merge_fixed, mimic, check, unused)
 
 
 class _Reader:
@@ -207,9 +211,11 @@ class _Reader:
     meshdir   where meshes lie, beside the file
     replaced  {mesh: its file}, where no motion depends on the mesh and MuJoCo did without it
     unused    kinds of elements without effect, counted
+    near_zeros  angles and offsets that are rounded, or counted
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, near_zeros: NearZeros) -> None:
+        self.near_zeros = near_zeros
         document, path = read_document(source)
         self.path = path and Path(os.path.abspath(path))  # so that MuJoCo's names of files are absolute, too
         if document.tag != "mujoco":
@@ -289,7 +295,7 @@ class _Reader:
         for i in range(1, model.nbody):
             self._add_body(builder, i, followers)
         for i, name in enumerate(self.sites):
-            place = _pose(model.site_pos[i], model.site_quat[i])
+            place = self.rounded(_pose(model.site_pos[i], model.site_quat[i]))
             builder.frame(name, self.bodies[model.site_bodyid[i]], place)
         loops = tuple(self._loops(builder))
         tree = builder.build(check=False)
@@ -315,18 +321,33 @@ class _Reader:
             text = f"not used: {counts(acting)}" if acting else ""
             text += f"; {CONTACTS}" if GEOMS_TOUCH in acting else ""
             warn(f"{self.source}: {'; '.join(filter(None, [text, *self.said]))}", UnusedElements)
+        self.near_zeros.warn(self.source)
         order = tuple(name for name in self.joints if name not in followers)
         return MjcfTree(
             tree.name,
             tree.bodies,
             tree.frames,
-            Description(tree.name, self.source, (), shapes, self.unused, joints=order),
+            Description(
+                tree.name,
+                self.source,
+                (),
+                shapes,
+                self.unused,
+                joints=order,
+                near_zeros=self.near_zeros,
+            ),
             _gravity(model),
             loops,
             configuration(model.qpos0),
             keys,
             actuators,
+            fixed_inertia=tree.fixed_inertia,
         )
+
+    def rounded(self, pose: np.ndarray) -> np.ndarray:
+        """A pose (4, 4) without near-zeros."""
+        R, p = SE3.parts(pose)
+        return np.asarray(SE3.motion(self.near_zeros.rotation(R), self.near_zeros.position(p)), float)
 
     # -- bodies and joints ----------------------------------------------------------------------------------
 
@@ -335,11 +356,11 @@ class _Reader:
         model = self.model
         parent = self.bodies[model.body_parentid[i]]
         # MuJoCo keeps inertias along principal axes, whose rotation in the body is body_iquat
-        R = SO3.element(model.body_iquat[i])
+        R, center = SE3.parts(self.rounded(_pose(model.body_ipos[i], model.body_iquat[i])))
         inertia = SpatialInertia(
-            float(model.body_mass[i]), model.body_ipos[i].copy(), R @ np.diag(model.body_inertia[i]) @ R.T
+            float(model.body_mass[i]), center.copy(), R @ np.diag(model.body_inertia[i]) @ R.T
         )
-        placement = _pose(model.body_pos[i], model.body_quat[i])
+        placement = self.rounded(_pose(model.body_pos[i], model.body_quat[i]))
         numbers = range(model.body_jntadr[i], model.body_jntadr[i] + model.body_jntnum[i])
         # a body without joints hangs on a fixed joint, whose name must differ from all of MuJoCo's joints
         if not numbers:
@@ -365,8 +386,8 @@ class _Reader:
         """Joint number j, with its losses, limits, spring, and the rotors of its actuators."""
         model = self.model
         kind = int(model.jnt_type[j])
-        axis = model.jnt_axis[j]
-        point = model.jnt_pos[j]
+        axis = self.near_zeros.axis(model.jnt_axis[j]) if kind in (SLIDE, HINGE) else None
+        point = self.near_zeros.position(model.jnt_pos[j])
         group: MotionSubgroup = (
             Free() if kind == FREE
             else Spherical(point) if kind == BALL
@@ -478,7 +499,7 @@ class _Reader:
                 second = (data[3:6], None) if kind == CONNECT else (data[:3], None)
                 for k, (end, place) in enumerate(zip(ends, (first, second), strict=True), start=1):
                     frames.append(new_name(f"{name}_frame{k}", self.taken))
-                    builder.frame(frames[-1], self.bodies[end], _pose(*place))
+                    builder.frame(frames[-1], self.bodies[end], self.rounded(_pose(*place)))
             else:
                 frames = [self.sites[end] for end in ends]
             yield Closure(name, Spherical() if kind == CONNECT else Fixed(), *frames)

@@ -261,6 +261,9 @@ def _of_the_description(tree: Tree) -> list[str]:
     doubts += [
         f"left open in the file, and dynamics rest on it: {what}" for what in description.assumptions()
     ]
+    near_zeros = description.near_zeros
+    if near_zeros.words and not near_zeros.tolerance:
+        doubts.append(f"near-zeros of CAD: load(..., snap=1e-4) would round {near_zeros.words}")
     if description.unused:
         remedy = f"; {CONTACTS}" if GEOMS_TOUCH in description.unused else ""
         doubts.append(f"elements of the file that have no effect: {counts(description.unused)}{remedy}")

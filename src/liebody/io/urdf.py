@@ -16,7 +16,7 @@ Format: http://wiki.ros.org/urdf/XML. Choices that the format leaves open:
 * Mimic joints are honoured: they are no degrees of freedom.
 * Bodies are numbered depth-first, children in the order in which the file lists their joints.
 * Angles within 1e-10 of a multiple of pi/2 give exact zeros and ones. 1.5708 is 3.7e-6 away from pi/2, and
-  stays.
+  stays, unless `snap` rounds it.
 * Springs and rotors, for which URDF has no words, are read from elements of Gazebo and Drake:
   springStiffness and springReference in <gazebo reference="JOINT">; drake:rotor_inertia J and
   drake:gear_ratio N (or mechanicalReduction) of an <actuator> in a <transmission> give its joint the armature
@@ -49,6 +49,7 @@ from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, S
 from ..mechanisms.constrained import Closure, Condition
 from .document import EXPAND, XmlElement, counts, listed, new_name, quoted, read_document
 from .meshes import read_stl
+from .near_zeros import NearZeros, rotation_of
 
 NAME = "name"
 TEXT = "text"
@@ -254,6 +255,7 @@ class Description:
     joints   their names in the order of the file; a tree numbers bodies depth-first
     assumed  numbers that the file leaves open: how each kind was read, and the lines of its elements
     transmissions  from actuators to joints
+    near_zeros     angles and offsets that `snap` rounds, or would round
 
     The description of an MJCF has neither links nor loops.
     """
@@ -267,6 +269,7 @@ class Description:
     joints: tuple[str, ...] = ()
     assumed: dict[str, list[int]] = field(default_factory=dict)
     transmissions: tuple[Transmission, ...] = ()
+    near_zeros: NearZeros = field(default_factory=NearZeros)
 
     def assumptions(self) -> list[str]:
         """The assumptions as texts, each kind once."""
@@ -299,6 +302,7 @@ def load_urdf(
     inertia: str | None = None,
     density: float = 1000.0,
     unused: bool = False,
+    snap: float = 0.0,
 ) -> DescribedTree:
     """The tree of a URDF.
 
@@ -317,6 +321,9 @@ def load_urdf(
     density      of that matter [kg/m3]
     unused       whether to warn (UnusedElements) of everything in the file that has no effect here;
                  `description.unused` of the tree has it always
+    snap         tolerance for near-zeros of CAD, such as 1e-4: angles of rpy within it of a multiple of pi/12
+                 are that multiple, entries of axes below it, and offsets below 1e-6 m, are zero; a warning
+                 (RoundedNumbers) says how many and by how much. Shapes stay. 0: nothing is rounded   [rad]
 
     Bodies are named after their links, joints after their joints. A floating root link called "world" becomes
     the body "world_link", since the world is body 0.
@@ -328,7 +335,7 @@ def load_urdf(
     check_option(check)
     if inertia not in (None, FROM_COLLISIONS):
         raise ModelError(f'inertia is {inertia!r}, expected None or "{FROM_COLLISIONS}"')
-    description = read_urdf(source, mimic, None if inertia is None else density)
+    description = read_urdf(source, mimic, None if inertia is None else density, snap)
     # Findings are about the welded bodies: a link on a fixed joint may well have an inertia that no body has.
     tree = _unwelded(description, floating)
     welded = tree.merge_fixed()
@@ -339,10 +346,12 @@ def load_urdf(
     if description.assumed:
         what = "; ".join(description.assumptions())
         warn(f"{description.source}: dynamics rest on what the file leaves open: {what}", AssumedDynamics)
+    description.near_zeros.warn(description.source)
     if unused and description.unused:
         warn(f"{description.source}: not used: {counts(description.unused)}", UnusedElements)
     tree = welded if merge_fixed else tree
-    return DescribedTree(tree.name, tree.bodies, tree.frames, description)
+    fixed = tree.fixed_inertia
+    return DescribedTree(tree.name, tree.bodies, tree.frames, description, fixed_inertia=fixed)
 
 
 def _unwelded(description: Description, floating: bool) -> Tree:
@@ -438,25 +447,29 @@ def _is_definite(inertia: SpatialInertia) -> bool:
 
 
 def read_urdf(
-    source: str | bytes | os.PathLike[str], mimic: bool = True, density: float | None = None
+    source: str | bytes | os.PathLike[str],
+    mimic: bool = True,
+    density: float | None = None,
+    snap: float = 0.0,
 ) -> Description:
     """The links, joints and shapes of a URDF, checked.
 
     source   path of the file, or the XML text itself
     mimic    whether <mimic> is read
     density  of the collision shapes of links that state no inertia [kg/m3]; None: they have none
+    snap     tolerance for near-zeros, as in `load_urdf`                                               [rad]
     raises   DescriptionError: missing file, malformed or unsafe XML, missing elements, numbers that are none,
              unknown joint types, unknown or repeated names, cycles, no root or several, joints without a
              direction, mimic joints that follow nothing; with a density, shapes that enclose no volume
     """
     if density is not None and not (isinstance(density, Real) and 0 < density < math.inf):
         raise ModelError(f"density is {density!r}, expected a positive number of kg/m3")
+    notes = Notes(near_zeros=NearZeros.within(snap))
     document, path = read_document(source)
     if document.tag != "robot":
         document.fail(f"the root element is <{document.tag}>, and that of a URDF <robot>", "pass a URDF file")
     # macros first: the schema would complain of links that xacro has yet to insert
     _refuse_macros(document, path)
-    notes = Notes()
     # elements that Gazebo and Drake have added are taken out first: the schema then meets plain URDF
     drives = _take_transmissions(document)
     springs = _take_springs(document)
@@ -485,7 +498,7 @@ def read_urdf(
                 parent=joint.link("parent"),
                 joint=_joint(joint, leaders.get(joint.values["name"]), notes, beside),
                 kind=joint.values["type"],
-                placement=joint.pose("origin"),
+                placement=joint.pose("origin", notes.near_zeros),
             )
         stated_links.append(stated)
     return Description(
@@ -494,10 +507,11 @@ def read_urdf(
         links=tuple(stated_links),
         shapes=tuple(_shapes(robot, path, notes)),
         unused=notes.unused,
-        loops=tuple(_loops(robot, links)),
+        loops=tuple(_loops(robot, links, notes.near_zeros)),
         joints=tuple(joints),
         assumed=notes.assumed,
         transmissions=tuple(drives),
+        near_zeros=notes.near_zeros,
     )
 
 
@@ -604,10 +618,11 @@ def _robot_name(document: XmlElement, notes: Notes) -> str:
 
 @dataclass(eq=False)
 class Notes:
-    """Elements without effect, and assumptions, as they are found: see `Description`."""
+    """Elements without effect, assumptions, and near-zeros, as they are found: see `Description`."""
 
     unused: Counter[str] = field(default_factory=Counter)
     assumed: dict[str, list[int]] = field(default_factory=dict)
+    near_zeros: NearZeros = field(default_factory=NearZeros)
 
     def assume(self, kind: str, element: XmlElement) -> None:
         self.assumed.setdefault(kind, []).append(element.line)
@@ -629,19 +644,17 @@ class Item:
         """The link at "parent" or "child"."""
         return str(self.children[side][0].values["link"])
 
-    def pose(self, tag: str) -> np.ndarray:
-        """The pose (4, 4) of a child with xyz and rpy, R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    def pose(self, tag: str, near_zeros: NearZeros | None = None) -> np.ndarray:
+        """The pose (4, 4) of a child with xyz and rpy, R = Rz(yaw) Ry(pitch) Rx(roll), without near-zeros."""
         place = self.first(tag)
         # without <origin>, xyz or rpy the format defines zeros
         values = {} if place is None else place.values
         rpy = values.get("rpy", np.zeros(3))
-        (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
-        R = [
-            [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-            [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-        return _pose(np.array(R), values.get("xyz", np.zeros(3)))
+        xyz = values.get("xyz", np.zeros(3))
+        if near_zeros is not None:
+            rpy = near_zeros.rounded(rpy)
+            xyz = near_zeros.position(xyz)
+        return _pose(rotation_of(rpy), xyz)
 
 
 def _admit(element: XmlElement, notes: Notes, path: str = "") -> Item:
@@ -831,7 +844,7 @@ def _leaders(joints: dict[str, Item], mimic: bool, notes: Notes) -> dict[str, Mi
 # -- loops ------------------------------------------------------------------------------------------------
 
 
-def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
+def _loops(robot: Item, links: dict[str, Item], near_zeros: NearZeros) -> Iterator[LoopConstraint]:
     """The <constraint> elements."""
     for name, item in _by_name(robot, "constraint").items():
         kind = item.values["type"]
@@ -847,8 +860,8 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
                 item.element.fail(
                     f"no <{tag}> in {item.element}", f'add <{tag} xyz="..."/>: a universal joint has two'
                 )
-        parent_axis = _axis(item, "parent_axis", X_AXIS)
-        child_axis = _axis(item, "child_axis", parent_axis)
+        parent_axis = near_zeros.axis(_axis(item, "parent_axis", X_AXIS))
+        child_axis = near_zeros.axis(_axis(item, "child_axis", parent_axis))
         # the file may state directions of any length; the equations of closures need unit vectors
         parent_axis = parent_axis / np.linalg.norm(parent_axis)
         child_axis = child_axis / np.linalg.norm(child_axis)
@@ -863,8 +876,8 @@ def _loops(robot: Item, links: dict[str, Item]) -> Iterator[LoopConstraint]:
             kind,
             item.link("parent"),
             item.link("child"),
-            item.pose("parent_origin"),
-            item.pose("child_origin"),
+            item.pose("parent_origin", near_zeros),
+            item.pose("child_origin", near_zeros),
             parent_axis,
             child_axis,
         )
@@ -938,7 +951,7 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
     axis = []
     if kind not in ("fixed", "floating"):
         bounds |= beside[name]
-        axis = [_axis(item, "axis", X_AXIS)]
+        axis = [notes.near_zeros.axis(_axis(item, "axis", X_AXIS))]
     return Joint(name, JOINTS[kind](*axis), mimic=mimic, **bounds)
 
 
@@ -965,7 +978,7 @@ def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:
     I[np.abs(I) < ROUND_OFF * abs(m)] = 0
     # the file's moments are about the centre of mass, in the axes of <origin>; shift leads to the link's
     # frame
-    return SpatialInertia(m, np.zeros(3), I).shift(inertial.pose("origin"))
+    return SpatialInertia(m, np.zeros(3), I).shift(inertial.pose("origin", notes.near_zeros))
 
 
 def _filled(link: Item, path: Path | None, density: float) -> SpatialInertia | None:

@@ -33,6 +33,7 @@ from ..scalars import Array
 from ..scalars.linear import is_numeric
 from .document import LONGEST_NAME, NAME_SIGNS, is_name, new_name, quoted
 from .mjcf import UNLIMITED, MjcfTree
+from .near_zeros import roll_pitch_yaw
 from .urdf import JOINTS, LOOPS, MOMENTS
 
 COMMUTING = (Cylindrical, PlanarTranslation, SpatialTranslation)
@@ -410,14 +411,4 @@ def _at(T: Array) -> dict[str, Array]:
 
 def _origin(T: Array) -> dict[str, Array]:
     """Attributes xyz and rpy of a pose."""
-    return {"xyz": T[:3, 3], "rpy": _roll_pitch_yaw(np.asarray(T[:3, :3], float))}
-
-
-def _roll_pitch_yaw(R: np.ndarray) -> list[float]:
-    """Angles with R = Rz(yaw) Ry(pitch) Rx(roll), to round-off also where roll and yaw are about one axis."""
-    # roll from the remaining rotation, since at pitch = pi/2 only roll - yaw is determined
-    yaw = np.arctan2(R[1, 0], R[0, 0])
-    pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
-    _, y, z = np.eye(3)
-    rest = (SO3.exp(yaw * z) @ SO3.exp(pitch * y)).T @ R  # the remaining factor is Rx(roll)
-    return [np.arctan2(rest[2, 1], rest[1, 1]), pitch, yaw]
+    return {"xyz": T[:3, 3], "rpy": roll_pitch_yaw(np.asarray(T[:3, :3], float))}

@@ -27,7 +27,8 @@ def load(
               "ur5_description", which it fetches when they are first read
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
-    options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False
+    options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False, or snap=1e-4 to round the
+              near-zeros that CAD writes
 
     Raises DescriptionError for an unknown name and a file that is missing or cannot be read, MissingPackage
     without robot_descriptions, ModelError for an impossible mechanism. Warns (OpenLoops) of loops in the

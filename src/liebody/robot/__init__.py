@@ -3,6 +3,7 @@
 table         the algorithms, a line each
 algorithm     how a line becomes a method, kernels, C source
 derived       derivatives of algorithms and of traced functions
+building      trees made of trees: attached, with frames and payloads, with locked joints, placed elsewhere
 robot         Robot: the methods of the table, and methods that combine several of them
 reference     writes table.pyi, which editors and type checkers read, and docs/algorithms.md
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,7 @@ from ..base.arguments import checked, count, floats, names
 from ..base.errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
 from ..base.public import public
 from ..base.texts import path_of
-from ..bodies import Parameter, Parametric, Tree, parameters_of, symbols_of, with_values
+from ..bodies import Parameter, Parametric, SpatialInertia, Tree, parameters_of, symbols_of, with_values
 from ..bodies.labels import labels
 from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree
@@ -29,6 +29,7 @@ from ..io.c_export import About, export_c, normal
 from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
+from . import building
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
 from .table import Algorithms
@@ -150,6 +151,123 @@ class Robot(Algorithms, OfTree, Parametric):
         """
         robot = type(self)(self.tree.with_joints(joints), self.gravity_vector)
         return robot.with_parameters(self.layout.defaults) if self.layout.size else robot
+
+    # -- robots made of robots -----------------------------------------------------------------------------
+
+    @checked
+    def attach(
+        self, other: Robot, frame: str, placement: Array | None = None, prefix: str | None = None
+    ) -> Self:
+        """The robot that carries another one: an arm on a moving base, a gripper on an arm.
+
+            robot = base.attach(arm, "deck", [0, 0, 0.1]).attach(gripper, "tool0", prefix="gripper_")
+
+        other      the robot whose world becomes a place on this one. Bodies that are fixed to its world, such
+                   as the root link of a URDF, then move, and their inertia counts
+        frame      a frame or body of this robot, or "world", which places both side by side
+        placement  of the world of `other` in the frame: a pose (4, 4), a translation (3,), or None
+        prefix     goes before all names of `other`; None: none where all names differ, else its name and "_"
+
+        Limits, losses, followers, frames, free parameters, shapes and meshes, loops, transmissions, actuators
+        and keyframes of both follow; gravity is this robot's. Bodies are numbered depth-first, so take
+        coordinates by name, `configuration({"finger": 0.02})`.
+
+        Raises ModelError for an unknown frame, names that both robots have, and an `other` that floats.
+        """
+        if prefix is None:
+            prefix = building.prefix_of(self.tree, other.tree)
+
+        def tree(of: Callable[[Robot], Tree]) -> Tree:
+            return building.attached(of(self), of(other), frame, placement, prefix)
+
+        return self._made(tree, [("", self), (prefix, other)])
+
+    @checked
+    def with_frame(self, name: str, parent: str, placement: Array | None = None) -> Self:
+        """The robot with one more frame, at a placement in a frame or body that it has, or in the "world".
+
+            robot.with_frame("tip", "tool0", [0, 0, 0.12]).pose(q, frame="tip")
+
+        placement  a pose (4, 4), a translation (3,), or None
+
+        Raises ModelError for a name that is taken, and an unknown parent.
+        """
+        return self._made(lambda of: building.with_frame(of(self), name, parent, placement))
+
+    @partial(checked, but=("mass",))
+    def with_payload(
+        self,
+        frame: str,
+        mass: float | SpatialInertia,
+        center: Array | None = None,
+        inertia: Array | None = None,
+    ) -> Self:
+        """The robot that holds a rigid payload at a frame: the body there has its inertia, too.
+
+            robot.with_payload("tool0", 1.5, center=[0, 0, 0.1])
+            robot.with_payload("tool0", lb.SpatialInertia.box(1.5, [0.1, 0.1, 0.2], com=[0, 0, 0.1]))
+
+        mass     its mass, or all of it as a SpatialInertia in the axes of the frame                      [kg]
+        center   its centre of mass in the frame, (3,); None: the origin                                   [m]
+        inertia  its rotational inertia about that centre, in the axes of the frame, (3, 3), or (3,) for a
+                 diagonal one; None: a point mass                                                      [kg m2]
+
+        J_body' = J_body + Ad(T^-1)^T J Ad(T^-1), with T the pose of the frame in the body.
+
+        Raises ModelError for an unknown frame and a payload that no body can be.
+        """
+        payload = building.payload_of(mass, center, inertia)
+        return self._made(lambda of: building.with_payload(of(self), frame, payload))
+
+    @checked
+    def locked(self, joints: Mapping[str, Any]) -> Self:
+        """The reduced robot, whose named joints are fixed: {joint: its coordinate, or all of them, (nq,)}.
+
+            robot.locked({"left_finger": 0.02, "right_finger": 0.02})
+
+        The bodies behind become parts of the bodies that carry them, where they leave frames of their names.
+        Followers of a locked joint are fixed, too. The equations of the reduced robot are the other rows of
+        the equations of this one, with v = 0 and a = 0 in the locked joints. Free parameters of bodies and
+        joints that are no longer there vanish.
+
+        Raises ModelError for unknown joints, followers, and coordinates beyond the limits of a joint.
+        """
+        return self._made(lambda of: building.locked(of(self), joints))
+
+    @checked
+    def placed(self, placement: Array) -> Self:
+        """The robot with its base at a pose (4, 4), or a translation (3,), of its former world.
+
+        Raises ModelError for a robot that floats, whose pose is part of q.
+        """
+        return self._made(lambda of: building.placed(of(self), placement))
+
+    def _made(
+        self,
+        tree: Callable[[Callable[[Robot], Tree]], Tree],
+        parts: Sequence[tuple[str, Robot]] = (),
+    ) -> Self:
+        """The robot of a tree made of trees, with the free parameters of its parts.
+
+        tree   tree(of) makes it; of(robot) gives the tree of a part
+        parts  prefix of names, and robot, for each part; this robot alone if empty
+        """
+        robot = type(self)(tree(lambda part: part.plain.tree), self.plain.gravity_vector)
+        # Inertias of bodies may have become sums, so default values are read from the tree with all of them.
+        present = {
+            **parameters_of(tree(lambda part: part.tree)),
+            "gravity": Parameter("gravity", self.gravity_vector),
+        }
+        values: dict[str, Any] = {}
+        for prefix, part in parts or [("", self)]:
+            known = part.plain.own_parameters()
+            for name, x in part.layout.defaults.items():
+                new = prefix + name
+                if name not in known:  # a symbol, or a parameter of the user, such as a gain
+                    values.setdefault(name, x)
+                elif new in present and (name != "gravity" or part is self):
+                    values[new] = present[new].value
+        return robot.with_parameters(values) if values else robot
 
     # -- the configuration group --------------------------------------------------------------------------
 
