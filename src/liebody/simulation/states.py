@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -30,15 +31,17 @@ def states_of(
     if states is None:
         states = _states[mechanism] = States(mechanism.group, mechanism.nv)
     shape = p.shape[:-1]
-    # The start of a closed mechanism depends on its parameters, such as lengths: it is assembled anew for
-    # them. All others start in the same configuration, which is kept.
-    closing = p if mechanism.layout.size and mechanism.nc else None
+    # The start of a mechanism that is closed, or moved by functions of time, depends on its parameters, such
+    # as lengths and amplitudes: it is computed anew for them. All others start in the same configuration, which is kept.
+    closing = p if mechanism.layout.size and mechanism.is_bound else None
 
     def start() -> Array:
         if states.start is None or closing is not None:
             states.start = mechanism.start(closing)
         return states.start
 
+    if isinstance(v0, Mapping):
+        v0 = mechanism.labels[1].filled(v0, mechanism.rest(closing), "v0")
     q, v = states.read(q0, v0, start, lambda: mechanism.labels)
     batch = q.shape[:-1]
     # Most calls have equal axes; the others are broadcast.
@@ -57,8 +60,8 @@ def states_of(
     states.normalize(q)
     if closing is not None:
         closing = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
-    # Constraints that move with time let no state rest: they say the velocities at the start.
-    if v0 is None and mechanism.nc:
+    # Constraints and joints that move with time let no state rest: they say the velocities at the start.
+    if v0 is None and mechanism.is_bound:
         v = np.array(mechanism.start_velocities(q, closing))
     try:
         one = len(q) == 1

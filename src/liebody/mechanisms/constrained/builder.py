@@ -20,7 +20,7 @@ from ...scalars import Array
 from ..forces import Bushing
 from .bodies import GROUPS, check_mass
 from .constraints import Distance, General, OnCurve, Universal, lower_pair
-from .definition import Definition, GivenBody, GivenLink
+from .definition import Definition, GivenBody, GivenLink, link_of_drive
 from .forces import JointEffort, OwnWrench, SpringDamper
 from .system import System
 from .velocities import GeneralVelocity, contact, knife_edge, relative_motion, relative_pose, rolling
@@ -126,6 +126,7 @@ class SystemBuilder:
                 )
             # where the coordinate is zero, the parent's frame lies back along the joint by the offset
             frames = frames[0] @ SE3.inverse(joint.group.pose(np.reshape(at, 1))).astype(float), frames[1]
+        exchanged = False
         # rows are in the axes of the last body, which must be one that moves: the world comes first
         if child == WORLD:
             if driven or np.any(joint.damping):
@@ -134,9 +135,26 @@ class SystemBuilder:
                     "damping have a direction"
                 )
             parent, child, frames = child, parent, frames[::-1]
-        self._add("constraint", name, kind, (parent, child), frames, joint)
+            exchanged = True
+        self._add("constraint", name, kind, (parent, child), frames, joint, exchanged=exchanged)
         if driven:
             self._add("force", name, JointEffort(joint.dim, True), (parent, child), frames, joint)
+        return self
+
+    def drive(self, joint: str, function: Callable[[Any], Any]) -> SystemBuilder:
+        """Let a Revolute or Prismatic joint follow a function of time: its coordinate is function(t).
+
+        joint     the name of a joint added before
+        function  of NumPy operators and `liebody.scalars`; it is differentiated twice          [rad, m]
+
+        The constraint is called `joint`.drive. Its multiplier is minus the effort that moves the joint, which
+        `run.effort(joint)` has, and whose work is in the balance of energy. Angles count the short way round.
+
+        Raises ModelError for unknown joints, for a joint that has a drive, and for functions that cannot be
+        traced.
+        """
+        link = link_of_drive(self._constraints, joint, function, self.name)
+        self._constraints[link.name] = link
         return self
 
     @checked

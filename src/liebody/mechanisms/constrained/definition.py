@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import ModelError
+from ...base.errors import ModelError, known
 from ...bodies import WORLD, Joint, Parameter, SpatialInertia
 from ...bodies.parameters import (
     LOSSES,
@@ -32,9 +32,11 @@ from ...bodies.parameters import (
 from ...groups import SE3, MotionSubgroup, Revolute
 from ...scalars import Array
 from ..forces import JointDamping, JointSpring
+from ..prescribed import Drive
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
 from .coordinates import GROUND
+from .drives import SUFFIX, AngleDrive
 from .forces import BodyForce, ForceKind, JointEffort, SpringDamper, as_constants, effort_of_joint, with_law
 from .system import System
 
@@ -63,10 +65,27 @@ class GivenLink:
     frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
     joint: Joint | None = None
     constants: tuple[Any, ...] = ()
+    exchanged: bool = False  # whether parent and child were exchanged, because the child is the world
 
     @property
     def group(self) -> MotionSubgroup | None:
         return None if self.joint is None else self.joint.group
+
+
+def link_of_drive(links: Mapping[str, GivenLink], name: str, function: Drive, system: str) -> GivenLink:
+    """The constraint `name`.drive, by which a joint among these links follows a function of time."""
+    joints = {name: link for name, link in links.items() if link.joint is not None}
+    if name not in joints:
+        raise ModelError(f"{system} has no joint called {name!r}; {known(joints, name)}")
+    if name + SUFFIX in links:
+        raise ModelError(f"joint {name!r} of {system} has a drive already; leave one of its two functions out")
+    link = joints[name]
+    if link.exchanged:
+        raise ModelError(
+            f"joint {name!r}: the child is the world; make the world the parent, so that a drive has a direction"
+        )
+    assert link.joint is not None
+    return GivenLink(name + SUFFIX, AngleDrive.of(link.joint, function), link.bodies, link.frames)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +208,14 @@ class Definition:
             forces={name: linked(link, link.constants) for name, link in self.forces.items()},
         )
 
+    def driven(self, drives: Mapping[str, Drive]) -> Definition:
+        """The same, in which joints follow functions of time."""
+        constraints = dict(self.constraints)
+        for name, function in drives.items():
+            link = link_of_drive(constraints, name, function, self.name)
+            constraints[link.name] = link
+        return replace(self, constraints=constraints)
+
     # -- the system -----------------------------------------------------------------------------------------
 
     def _lever(self, name: str, body: GivenBody, acting: list[GivenLink]) -> float:
@@ -259,6 +286,9 @@ class Definition:
             constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
             assert link.joint is not None
             joint = JointFrames(link.joint, at[0], at[1])
+        elif isinstance(kind, AngleDrive):
+            a, b = (T @ kind.axes for T in at)
+            constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3])
         elif isinstance(kind, Universal):
             da, db = (T[:3, :3] @ d for T, d in zip(at, link.constants, strict=True))
             constants = (da, at[0][:3, 3], db, at[1][:3, 3])
@@ -310,6 +340,8 @@ def _kinds(link: GivenLink) -> dict[str, str]:
 
 def _holders(link: GivenLink) -> tuple[str, ...]:
     """To whom the places of a link on its two bodies belong."""
+    if isinstance(link.kind, AngleDrive):  # the frames of its joint
+        return link.kind.joint, f"{link.kind.joint}.child"
     return (link.name, f"{link.name}.child") if link.joint else (f"{link.name}.a", f"{link.name}.b")
 
 

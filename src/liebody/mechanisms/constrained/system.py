@@ -16,10 +16,12 @@ from ...scalars import Array
 from ...scalars.linear import cross, matvec
 from ..contract import Functions
 from ..forces import Force, FrameForce, JointForce, JointLimits, Limits
+from ..prescribed import Drive
 from . import equations, projection
 from .constraints import GROUND as REST
 from .constraints import BodyState, Constraint
 from .coordinates import AbsoluteCoordinates
+from .drives import SUFFIX
 from .forces import JointEffort, on_bodies, with_law
 from .mechanism import Constrained, StateRate
 from .stabilization import Stabilization
@@ -58,6 +60,22 @@ class System(AbsoluteCoordinates):
         object.__setattr__(self, "added", (*self.added, *forces))
         generalised = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
         object.__setattr__(self, "generalised", (*self.generalised, *generalised))
+
+    def with_prescribed(self, drives: Mapping[str, Drive]) -> System:
+        """As `Mechanism.with_prescribed`, of Revolute and Prismatic joints and functions of time alone.
+
+        Each joint has a constraint, `crank.drive` of the joint `crank`, as `SystemBuilder.drive` adds it.
+        """
+        if self.definition is None:
+            return super().with_prescribed(drives)
+        driven = self.plain.definition.driven(drives)
+        key = ("prescribed", *((x, driven.constraints[x + SUFFIX].kind.functions[0].form) for x in drives))
+        if key not in self.flows:
+            system: System = driven.system()
+            system.take(self.added)
+            size = self.layout.size
+            self.flows[key] = system.with_parameters(dict(self.layout.defaults)) if size else system
+        return self.flows[key]
 
     def own_parameters(self) -> dict[str, Parameter]:
         if self.definition is None:
