@@ -20,7 +20,6 @@ import numpy as np
 from machine import describe, seconds, spent, unless_quick
 
 from liebody.bodies import SpatialInertia, TreeBuilder
-from liebody.compiler.programs import passes
 from liebody.contact import Contact, TimeStepping, time_stepping
 from liebody.groups import Free
 
@@ -39,7 +38,7 @@ def plate(points: int) -> TimeStepping:
 
 def measured(system: TimeStepping) -> str:
     field = system.flow(time_stepping.EULER).functions.field
-    line = f"{sum(field.operations.values()):9} {passes.length(field):9}"
+    line = f"{sum(field.operations.values()):9} {field.length:9}"
     least = []
     for members, steps in ((64, 100), (1, 500)):
         t_end = steps * 1e-3

@@ -40,7 +40,7 @@ import liebody as lb
 from liebody.compiler import Kernel, trace
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.contact import Contact, TimeStepping, impulses
-from liebody.contact.cones import TINY, Block, Cone, ConeNewton, ProjectedStep, Solver, gauss_seidel
+from liebody.contact.cones import TINY, Block, Cone, ConeNewton, ConeSolver, ProjectedStep, gauss_seidel
 from liebody.hybrid import JointPD
 from liebody.scalars import Array, maximum, sqrt, where
 from liebody.scalars.linear import factor, inward, product, solve, symmetric
@@ -124,7 +124,7 @@ def lifted(w: Array) -> Array:
     return np.concatenate(parts)
 
 
-def sweeping(sweeps: int, solver: Solver, A: Array, b: Array, x: Array, R: Any) -> Array:
+def sweeping(sweeps: int, solver: ConeSolver, A: Array, b: Array, x: Array, R: Any) -> Array:
     one, zero = np.eye(len(b), dtype=int), np.zeros(3, int)
     points = [Block(Cone(MU), one[:, own], A[:, own], zero, b[own]) for own in blocks(len(b))]
     found, *_ = gauss_seidel(points, [x[own] for own in blocks(len(b))], sweeps, solver)

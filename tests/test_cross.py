@@ -55,7 +55,7 @@ int main(void) {{
     static int64_t failed[{n}], taken[1];
     const Samples e = {{table, 0, 1, 0.0, 1.0, 0}};
     const Record r = {{record, 1, failed, losses, nearest}};
-    const Course c = {{{n}, y, &e, 0.0, {h!r}, {steps}, {steps}, &r, 0, taken}};
+    const StepsCall c = {{{n}, y, &e, 0.0, {h!r}, {steps}, {steps}, &r, 0, taken}};
     if (fixed_steps(&c)) return 2;
     for (int i = 0; i < {n} * POINT; i++) printf("%.17g\\n", y[i]);
     return 0;
@@ -241,7 +241,7 @@ def offsets():
     for made, name in [
         (interrupts.CaughtSignals, "Signals"),
         (loop._Record, "Record"),
-        (loop._Course, "Course"),
+        (loop._StepsCall, "StepsCall"),
         (loop._March, "March"),
         (samples.SamplesInC, "Samples"),
         (riccati._Call, "Shooting"),

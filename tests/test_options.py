@@ -317,7 +317,7 @@ ROOM = pathlib.Path(lb.__file__).parent
 def stack_at_c(monkeypatch, simulate):
     """The functions of this library on the way to the call of C, outermost first."""
     stacks = []
-    call = loop.Course.__call__
+    call = loop.StepsCall.__call__
 
     def seen(self, *arguments):
         frames = (frame for frame, _ in traceback.walk_stack(None))
@@ -325,7 +325,7 @@ def stack_at_c(monkeypatch, simulate):
         stacks.append([name[len(str(ROOM)) + 1 :] for name in reversed(names) if name.startswith(str(ROOM))])
         return call(self, *arguments)
 
-    monkeypatch.setattr(loop.Course, "__call__", seen)
+    monkeypatch.setattr(loop.StepsCall, "__call__", seen)
     simulate()
     return stacks
 
@@ -334,7 +334,7 @@ def test_from_simulate_to_c_are_nine_functions_those_of_the_architecture_page(mo
     if build.find_compiler() is None:
         pytest.skip("there is no C compiler")
     (stack,) = stack_at_c(monkeypatch, lambda: lb.simulate(PENDULUM, [1.0, 0.3], t_end=1.0, dt=1e-3))
-    path = [*(name.split(":")[1].split(".<locals>")[0] for name in stack), "Course.__call__"]
+    path = [*(name.split(":")[1].split(".<locals>")[0] for name in stack), "StepsCall.__call__"]
     assert len(path) <= 10
     page = (pathlib.Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
     chapter = page[page.index("## The life of one step") : page.index("## To add something")]

@@ -90,7 +90,7 @@ class ConeNewton:
         return np.array([where(b[0] < 0, y, 0.0) for y in x])  # b_n >= 0: the point leaves the ground
 
 
-Solver = ProjectedStep | ConeNewton
+ConeSolver = ProjectedStep | ConeNewton
 
 # -- laws ---------------------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class Cone(NamedTuple):
 
     mu: Any
 
-    def solve(self, A: Array, b: Array, x: Array, solver: Solver) -> Array:
+    def solve(self, A: Array, b: Array, x: Array, solver: ConeSolver) -> Array:
         """x of w = A x + b; A (3, 3)."""
         return solver.solve_cone(self.mu, A, b, x)
 
@@ -134,7 +134,7 @@ class Bounds(NamedTuple):
     low: Any
     high: Any
 
-    def solve(self, A: Array, b: Array, x: Array, solver: Solver) -> Array:
+    def solve(self, A: Array, b: Array, x: Array, solver: ConeSolver) -> Array:
         """x of w = A x + b; A (1, 1)."""
         return np.array([clip(-b[0] / A[0, 0], self.low, self.high)])
 
@@ -153,7 +153,7 @@ class Saturation(NamedTuple):
     slope: Any
     most: Any
 
-    def solve(self, A: Array, b: Array, x: Array, solver: Solver) -> Array:
+    def solve(self, A: Array, b: Array, x: Array, solver: ConeSolver) -> Array:
         """x of w = A x + b; A (1, 1)."""
         return self._solved(A, b)
 
@@ -204,7 +204,7 @@ def formed(blocks: Sequence[Block]) -> list[Block]:
 
 
 def gauss_seidel(
-    blocks: Sequence[Block], x: Sequence[Array], sweeps: int, solver: Solver
+    blocks: Sequence[Block], x: Sequence[Array], sweeps: int, solver: ConeSolver
 ) -> tuple[list[Array], Array, Any]:
     """Impulses x of w = A x + b, of each block, starting from x; y = X x; and the largest defect of a law.
 
@@ -252,7 +252,7 @@ def _moved(X: Array, x: Array, y: Array) -> Array:
 
 
 @repeated
-def _solved(block: Block, A: Array, solver: Solver, x: Array, y: Array) -> tuple[Array, Array]:
+def _solved(block: Block, A: Array, solver: ConeSolver, x: Array, y: Array) -> tuple[Array, Array]:
     """The impulses x of one law, with the other impulses fixed, and y with the new x."""
     others = y - product(block.X, x)
     x = block.law.solve(A, block.b + product(block.Y.T, others), x, solver)

@@ -33,7 +33,7 @@ import numpy as np
 from ..compiler import repeated
 from ..scalars import Array, maximum, minimum, sqrt, where
 from ..scalars.linear import product
-from .cones import TINY, Block, Cone, Solver, gauss_seidel, reached
+from .cones import TINY, Block, Cone, ConeSolver, gauss_seidel, reached
 from .rows import Problem, Push
 
 RIGID = 1e-12  # compliance of a point in an impact, as a fraction of its compliance in a step: two points
@@ -80,7 +80,7 @@ class Impact(NamedTuple):
     change: Array
 
 
-def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, solver: Solver) -> Impact:
+def impact(factors: Any, v: Array, rows: Sequence[ImpactRow], sweeps: int, solver: ConeSolver) -> Impact:
     """The impact of a robot with velocities v; all impulses are zero if no row hits.
 
     factors  L and 1/d of M = L^T diag(d) L
@@ -137,7 +137,7 @@ class _Solution(NamedTuple):
 
 
 def _solved(
-    blocks: list[Block], rows: Sequence[ImpactRow], before: Sequence[Array], sweeps: int, solver: Solver
+    blocks: list[Block], rows: Sequence[ImpactRow], before: Sequence[Array], sweeps: int, solver: ConeSolver
 ) -> _Solution:
     """The impact of a group of blocks, by the laws of this module; impulses are zero if no block hits.
 

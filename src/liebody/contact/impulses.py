@@ -23,7 +23,7 @@ from ..integrators.saddle_point import PROXIMAL
 from ..mechanisms import JointForce, JointFriction, JointLimits
 from ..scalars import Array, maximum, minimum, sqrt, where
 from ..scalars.linear import outward, product, skew
-from .cones import HELD, Bounds, Cone, Saturation, Solver, gauss_seidel, put, reached, within
+from .cones import HELD, Bounds, Cone, ConeSolver, Saturation, gauss_seidel, put, reached, within
 from .cones import REPEATED as REPEATED_IN_SWEEPS
 from .flight import turning
 from .impacts import REPEATED as REPEATED_IN_IMPACTS
@@ -33,7 +33,9 @@ from .rows import REPEATED as REPEATED_IN_ROWS
 from .rows import Impulses, Problem, Push, Row
 
 
-def impulses(factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, solver: Solver) -> Impulses:
+def impulses(
+    factors: Any, v: Array, r: Array, rows: Sequence[Row], sweeps: int, solver: ConeSolver
+) -> Impulses:
     """Impulses x that obey the laws of rows, w = J v' + bias + R x, with v' = v + M^-1 (L^T r + J^T x).
 
     factors  L and 1/d of M = L^T diag(d) L

@@ -40,8 +40,8 @@ from ..runs import HybridRun
 from ..scalars import Array, clip, maximum, where
 from ..scalars.linear import factor, inward
 from ..stepping import Clock
-from ..stepping.records import Repeats
-from .cones import ConeNewton, ProjectedStep, Solver
+from ..stepping.records import Retries
+from .cones import ConeNewton, ConeSolver, ProjectedStep
 from .flight import carried, in_free_fall, tumbling, turning
 from .impacts import Impact, impact
 from .impulses import (
@@ -60,10 +60,10 @@ OPEN = 1e-3  # largest opening of a loop at the start, which the first step clos
 MANY = 12  # points; loops over more points compile 2 to 5 times faster, and their steps take 3 to 6 % longer
 SWEEPS = 3  # by default, without restitution
 SWEEPS_OF_IMPACTS = 8  # by default, with restitution
-REPEATS = 400  # most repetitions of a step, with a tolerance
+MOST_RETRIES = 400  # most repetitions of a step, with a tolerance
 ITERATIONS = 3  # of Newton's method for a contact, by default, without a tolerance
 ITERATIONS_TO_TOLERANCE = 8  # by default, with a tolerance
-SOLVERS = ("newton", "projected")
+CONE_SOLVERS = ("newton", "projected")
 EULER = Tableau("time-stepping", A=[[]], b=[1], c=[0], order=1)
 
 
@@ -84,9 +84,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
                default: 3, and 8 with a tolerance
     clipped    whether the efforts of drives are kept within the joints' effort limits
     tolerance  a step is repeated, starting from the forces it has found, until the residual is below the
-               tolerance in all lanes, at most REPEATS times; None: steps are not repeated. Steps of a member
-               that stay above the tolerance are counted in its memory `unsolved`, and UnsolvedSteps warnings
-               of runs and steppers tell how many there were                                              [N]
+               tolerance in all lanes, at most MOST_RETRIES times; None: steps are not repeated. Steps of a
+               member that stay above the tolerance are counted in its memory `unsolved`, and UnsolvedSteps
+               warnings of runs and steppers tell how many there were                                      [N]
 
     `JointFriction` (exact, sticking), `JointLimits` and, with `clipped`, the limits of drives
     (`DriveImpulses`) are solved for together with the contacts; so are the closures of a robot that is a
@@ -303,7 +303,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             flows[place] = new[place]
         return moved
 
-    def repeats(self) -> Repeats | None:
+    def retries(self) -> Retries | None:
         if self.tolerance is None or not self._replaced:
             return None
         first = self.constant_memory.size + self.nq + self.nv
@@ -312,7 +312,7 @@ class TimeStepping(RobotSystem, method="time-stepping"):
         solved = (e for e in self.elements if isinstance(e, Solved))
         names = [full_name(e, x) for e in solved for x in (e.guess, e.impact_guess) if x is not None]
         guesses = sorted(i for name in names for i in at[name])
-        return Repeats(tuple(guesses), at["residual"][0], self.tolerance, REPEATS)
+        return Retries(tuple(guesses), at["residual"][0], self.tolerance, MOST_RETRIES)
 
     def _signals(self, *arguments: Any) -> dict[str, Any]:
         signals = super()._signals(*arguments)
@@ -434,16 +434,16 @@ class TimeStepping(RobotSystem, method="time-stepping"):
             which = f" of {len(members)} of {len(unsolved)} members" if len(unsolved) > 1 else ""
             warn(
                 f"{unsolved.sum():.0f} steps{which} stayed above the tolerance of {self.tolerance:g} N after "
-                f"{REPEATS} attempts; {where_said}. Give more sweeps or newton iterations, softer ground, or "
-                "a larger tolerance",
+                f"{MOST_RETRIES} attempts; {where_said}. Give more sweeps or newton iterations, softer "
+                "ground, or a larger tolerance",
                 UnsolvedSteps,
             )
 
 
-def _solver(name: str, newton: int | None, repeated: bool) -> Solver:
+def _solver(name: str, newton: int | None, repeated: bool) -> ConeSolver:
     """The solver of this name; the default number of iterations is larger where steps are repeated."""
-    if name not in SOLVERS:
-        raise ModelError(f"solver is {name!r}, expected one of {', '.join(map(repr, SOLVERS))}")
+    if name not in CONE_SOLVERS:
+        raise ModelError(f"solver is {name!r}, expected one of {', '.join(map(repr, CONE_SOLVERS))}")
     if name == "projected":
         if newton is not None:
             raise ModelError(f"newton={newton!r} counts iterations of solver='newton'; leave it out")

@@ -104,13 +104,13 @@ def flux_of(moments: Moments, w: Array, u: Array) -> Flux:
     return Flux(m * u + cross(w, h), skew(w) @ Sigma + np.outer(u, h))
 
 
-def _ploen(moments: Moments, w: Array, u: Array) -> Flux:
+def _ploen_flux(moments: Moments, w: Array, u: Array) -> Flux:
     """With C_b of Ploen's Proposition 1: the C_b above plus [[[w] tr(I) / 2, 0], [0, 0]]."""
     m, h, _ = moments
     return Flux(m * u + cross(w, h), np.outer(u, h) - skew(w) @ moments.I)
 
 
-def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
+def _coadjoint_flux(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = ad~ of the momentum J V (From 2012, eq. 75): [[-[p_w], -[p_v]], [-[p_v], 0]]."""
     m, h, _ = moments
     I = moments.I
@@ -126,7 +126,7 @@ def _coadjoint(moments: Moments, w: Array, u: Array) -> BlockOperator:
     )
 
 
-def _feurstein(moments: Moments, w: Array, u: Array) -> BlockOperator:
+def _feurstein_flux(moments: Moments, w: Array, u: Array) -> BlockOperator:
     """With C_b = J ad_V - ad_V^T J (Feurstein 2021, eq. 3.41), so that B = -ad_V^T J."""
     m, h, _ = moments
     I = moments.I
@@ -240,9 +240,9 @@ FORMS: Mapping[str, CoriolisForm] = MappingProxyType(
         "christoffel": CoriolisForm(
             _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, moving_origin=True
         ),
-        "ploen": CoriolisForm(_ploen_body, _ploen, skew_bodies=True),
-        "coadjoint": CoriolisForm(_coadjoint_body, _coadjoint, skew_bodies=True),
-        "feurstein": CoriolisForm(_feurstein_body, _feurstein, skew_bodies=True),
+        "ploen": CoriolisForm(_ploen_body, _ploen_flux, skew_bodies=True),
+        "coadjoint": CoriolisForm(_coadjoint_body, _coadjoint_flux, skew_bodies=True),
+        "feurstein": CoriolisForm(_feurstein_body, _feurstein_flux, skew_bodies=True),
         "newton-euler": CoriolisForm(_newton_euler_body, rate_of_inertia),
         "hamel": CoriolisForm(
             _christoffel_body, flux_of, skew_bodies=True, by_kinetic_energy=True, boltzmann_hamel=True

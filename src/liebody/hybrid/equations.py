@@ -27,7 +27,7 @@ from ..integrators import Method, coefficients
 from ..runs import HybridStates
 from ..scalars import Array
 from ..stepping.hybrid import HybridFlow
-from ..stepping.records import Repeats
+from ..stepping.records import Retries
 
 MOST_WATCHING = 8  # systems with further events that are kept with a system
 
@@ -228,7 +228,7 @@ class HybridEquations(Sendable):
         """The repeated functions of field and outputs that become loops: the option `loops` of `traced`."""
         return False
 
-    def repeats(self) -> Repeats | None:
+    def retries(self) -> Retries | None:
         """The rule by which a step is repeated until its forces converge; None: it is taken once."""
         return None
 
@@ -314,7 +314,7 @@ class HybridEquations(Sendable):
             coefficients(method),
             self.directions or (0,),
             self.terminal,
-            repeats=self.repeats(),
+            retries=self.retries(),
         )
 
     @cached_property

@@ -3,7 +3,7 @@
 document     XML, read safely
 urdf         URDF into a tree
 mjcf         MJCF into a tree, by MuJoCo
-mjcf_limits  limits of an MJCF, before MuJoCo reads it
+mjcf_sizes  limits of an MJCF, before MuJoCo reads it
 meshes       surfaces from STL files
 writing      trees as URDF and MJCF
 report       a mechanism and doubts about it

@@ -34,7 +34,7 @@ from ..mechanisms.constrained import Closure
 from ..scalars import Array, maximum, minimum
 from .document import counts, is_name, new_name, quoted, read_document
 from .layouts import joint_names, mujoco_layout
-from .mjcf_limits import check_limits
+from .mjcf_sizes import check_limits
 from .urdf import DescribedTree, Description, DoubtfulInertia, Shape, UnusedElements
 
 REMEDIES = {

@@ -122,7 +122,7 @@ class _Buffers:
         self.course = None
         # A course is bound to these arrays, so a step only fills and empties them.
         if sim.threads == 1 and not sim._events and not sim._implicit:
-            self.course = sim._flow.course(self.y, Samples(self.table), sim.dt, *self.kept)
+            self.course = sim._flow.steps_call(self.y, Samples(self.table), sim.dt, *self.kept)
 
 
 class Stepper:
@@ -260,7 +260,7 @@ class Stepper:
             self._take(state, t, steps, buffers)
         else:
             try:
-                buffers.course(t, steps, steps, 0)
+                buffers.steps_call(t, steps, steps, 0)
             except Unable:
                 # The short way may have written over the state.
                 buffers.state[...] = state.y

@@ -13,7 +13,7 @@ from ..compiler import Function, Kernel, Program, trace
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
 from ..compiler.printers.numpy_source import compile_numpy
-from .loop import CompiledLoop, CompiledSteps, Course, Way
+from .loop import CompiledLoop, CompiledSteps, StepsCall, Way
 from .march import Settings
 from .print_explicit import explicit_source
 from .records import Careful, Coefficients, FlowFunctions, Marching, Part, Watch
@@ -143,10 +143,10 @@ class Flow(Explicit):
         vars(other).pop("_numpy", None)
         return other
 
-    def course(self, y: Any, u: Samples, h: float, *kept: Any) -> Course | None:
-        """The call that `steps` makes, for repeated use (`CompiledLoop.course`); None without a compiler."""
+    def steps_call(self, y: Any, u: Samples, h: float, *kept: Any) -> StepsCall | None:
+        """The call of C that `steps` makes, for use again and again; None without a compiler."""
         loop = self._loop(u)
-        return loop.course(y, u, h, *kept) if loop.is_compiled(len(y)) else None
+        return loop.steps_call(y, u, h, *kept) if loop.is_compiled(len(y)) else None
 
     # -- without a compiler -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from .flow import Explicit
 from .loop import Way
 from .march import Ensemble
 from .print_explicit import hybrid_source
-from .records import Coefficients, HybridFunctions, Part, Repeats
+from .records import Coefficients, HybridFunctions, Part, Retries
 
 
 class HybridFlow(Explicit):
@@ -30,7 +30,7 @@ class HybridFlow(Explicit):
     after    (t, y, u, e) -> (z, g, h, s): the state z at the end of a step, where e_i is +1 or -1 if guard i
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
-    repeats  how to repeat steps that contain a search; None: steps are taken once
+    retries  how to repeat steps that contain a search; None: steps are taken once
 
     Members march independently, each with its time and its steps: results are the same in any ensemble, bit
     for bit. Members are lanes of vectors; a lane that has finished takes the next member. An event within a
@@ -53,11 +53,11 @@ class HybridFlow(Explicit):
         directions: Sequence[int],
         terminal: Sequence[bool] = (),
         recipe: str | None = None,
-        repeats: Repeats | None = None,
+        retries: Retries | None = None,
     ) -> None:
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
-        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, repeats)
-        self.repeats = repeats
+        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries)
+        self.retries = retries
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method = method
         self.directions = tuple(map(int, directions))
@@ -70,7 +70,7 @@ class HybridFlow(Explicit):
         return HybridFunctions(*parts, self.directions, self.terminal)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
-        return hybrid_source(self.functions, self.method, lanes, self.repeats)
+        return hybrid_source(self.functions, self.method, lanes, self.retries)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
@@ -83,7 +83,7 @@ class HybridFlow(Explicit):
         self, t: float, h: float, y: Any, efforts: Callable[[float], Any], lost: Any, watched: Any
     ) -> tuple[Any, Any]:
         end, stages = super()._step(t, h, y, efforts, lost, watched)
-        guesses, defect, tolerance, most = self.repeats or ((), 0, 0.0, 0)
+        guesses, defect, tolerance, most = self.retries or ((), 0, 0.0, 0)
         # The same step again, its search started from the last result, until the defect is small.
         for _ in range(most):
             if not (end[..., defect] > tolerance).any():

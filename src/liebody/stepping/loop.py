@@ -26,7 +26,7 @@ class _Record(ctypes.Structure):
     _fields_ = build.fields("void_p values, int64 rows, void_p failed losses nearest")
 
 
-class _Course(ctypes.Structure):
+class _StepsCall(ctypes.Structure):
     _fields_ = build.fields(
         "int64 n, void_p y efforts, double t h, int64 steps every, void_p record, int64 row, "
         "void_p taken signals"
@@ -49,7 +49,7 @@ class Unable(Exception):
     """A step has to be taken carefully, and the library has no functions for that."""
 
 
-class Course:
+class StepsCall:
     """A call of `fixed_steps` of runtime/march.h for a share of the members, which may be made again."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Course:
         # C holds addresses only: these arrays must live as long as the call may be made
         self._alive = (y, efforts, kept)
         address = ctypes.addressof
-        self._in_c = _Course(
+        self._in_c = _StepsCall(
             len(y), _place(y), address(efforts), 0, h, 1, 1, address(self._kept), 0, address(self.taken),
             signals,
         )  # fmt: skip
@@ -99,12 +99,12 @@ class CompiledLoop:
         """Whether a library for so many members exists, after compiling it; False without a compiler."""
         return self._for(members) is not None
 
-    def course(
+    def steps_call(
         self, y: Any, u: Samples, h: float, record: Any, failed: Any, losses: Any, nearest: Nearest
-    ) -> Course:
+    ) -> StepsCall:
         """A call for steps of these arrays, which must stay where they are; it can be made repeatedly."""
         function = getattr(self._for(len(y)), self.name)
-        return Course(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
+        return StepsCall(function, y, u.in_c(), h, (record, failed, losses, nearest.rows))
 
     def steps(
         self, y: Any, u: Samples, t: float, h: float, steps: int, every: int, record: Any, row: int,
@@ -123,14 +123,14 @@ class CompiledLoop:
         function = getattr(self._for(n), self.name)
         size = -(-n // max(threads, 1))
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
-        shares: list[Course] = []
+        shares: list[StepsCall] = []
         try:
             signals = CaughtSignals.of_this_thread(waits=size < n)
             address = signals.address if signals else None
             arrays = y, record, failed, losses, nearest.rows
             for start in range(0, n, size):
                 share = [x[start : start + size] for x in arrays] if size < n else arrays
-                shares.append(Course(function, share[0], u.in_c(start), h, share[1:], address))
+                shares.append(StepsCall(function, share[0], u.in_c(start), h, share[1:], address))
             if len(shares) < 2:
                 shares[0](t, steps, every, row)
             else:

@@ -14,7 +14,7 @@ from ..compiler.printers.c import DOUBLE, NumberType, c_function, constant_table
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
 from .print_march import opening, settings
-from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Repeats
+from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Retries
 
 
 def explicit_source(
@@ -61,7 +61,7 @@ def explicit_source(
 
 
 def hybrid_source(
-    parts: HybridFunctions, method: Coefficients, lanes: int, repeats: Repeats | None = None
+    parts: HybridFunctions, method: Coefficients, lanes: int, retries: Retries | None = None
 ) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
@@ -96,8 +96,8 @@ def hybrid_source(
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
-    points = (5 if repeats is None else 7) * y.size
-    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", repeats=repeats)])
+    points = (5 if retries is None else 7) * y.size
+    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries)])
 
 
 OF_A_METHOD = (
@@ -122,7 +122,7 @@ def _loop(
     others: str,
     careful: Careful | None = None,
     projected: bool = False,
-    repeats: Repeats | None = None,
+    retries: Retries | None = None,
     number: NumberType = DOUBLE,
 ) -> list[str]:
     """The loop of one method.
@@ -135,14 +135,14 @@ def _loop(
     entries = points + (stages + 2) * algebra
     macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
     macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
-    macros["REPEATS"] = repeats.most if repeats else 0
+    macros["RETRIES"] = retries.most if retries else 0
     which = [""]
     watch = []
-    if repeats is not None:
-        macros["DEFECT"] = repeats.defect
+    if retries is not None:
+        macros["DEFECT"] = retries.defect
         watch = [
-            constant_table("int", "guesses", repeats.guesses),
-            f"static const {number.name} tolerance = {number.literal(repeats.tolerance)};",
+            constant_table("int", "guesses", retries.guesses),
+            f"static const {number.name} tolerance = {number.literal(retries.tolerance)};",
         ]
     if careful is not None:
         # Stages are printed twice, for ordinary and for careful steps. Where a careful function is the

@@ -3,7 +3,7 @@
 Printers turn them into C, flows and the march run them, integrators and mechanisms fill them in. They hold
 data only, so that each of these can import them without the others.
 
-explicit steps   `Coefficients` of the method; `FlowFunctions`, or `HybridFunctions` with `Repeats`; `Watch`
+explicit steps   `Coefficients` of the method; `FlowFunctions`, or `HybridFunctions` with `Retries`; `Watch`
 implicit steps   `Phase`, `Control`, `Memory` as a method states them; `PhaseFunctions`, `ControlFunctions`,
                  `Remembers` as they are traced
 the march        `Guards`, `Marching`
@@ -78,7 +78,7 @@ class Watch(NamedTuple):
     after: Part | None = None
 
 
-class Repeats(NamedTuple):
+class Retries(NamedTuple):
     """Repetition of a step: it is taken again, from what it found, until all lanes are within a tolerance.
 
     guesses    entries of the state with which a step starts its search, and which it overwrites by its result

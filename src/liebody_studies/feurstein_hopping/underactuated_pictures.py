@@ -53,7 +53,7 @@ def sticks(books: Mapping[str, Books], count: int = 11) -> Any:
     return figure
 
 
-def course(books: Mapping[str, Books], joints: Mapping[str, int]) -> Any:
+def steps_call(books: Mapping[str, Books], joints: Mapping[str, int]) -> Any:
     """Forces of the floor, torques of the joints, angular momentum over a hop."""
     figure, axes = figure_of(3, len(books), (9.6, 6.0))
     for k, (name, b) in enumerate(books.items()):

@@ -91,7 +91,7 @@ def _one_hop(held: Mapping[int, StabilizedOrbit], books: Mapping[int, Books]) ->
         "hop": [[name, *_of_books(b)] for name, b in titles.items()],
         "second": " and ".join(f"{abs(x.orbit.multipliers[1]):.2f}" for x in held.values()),
         "sticks": pictures.sticks(titles),
-        "course": pictures.course(titles, {name: joints for joints, name in NAMES.items()}),
+        "course": pictures.steps_call(titles, {name: joints for joints, name in NAMES.items()}),
         "unmoved": all(b.base == 0 for b in books.values()),
         "above": all(b.lowest[0] > 0.05 and b.lowest[1:].min() > 0.01 for b in books.values()),
         "closed": all(b.closure < 1e-6 for b in books.values()),

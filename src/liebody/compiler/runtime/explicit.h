@@ -7,7 +7,7 @@
        stages(t, h, x, m, u, apart, k, next)    velocities k of the stages, and the end of a step
    come before this text, with the dimensions MEMORY, MOVING, POINT (of m, x and both), ALGEBRA,
    STAGES and RIGID, how many of the first entries of the algebra have size 1 in the error control:
-   the others are as large as the last coordinates of y. With REPEATS there are guesses, DEFECT and
+   the others are as large as the last coordinates of y. With RETRIES there are guesses, DEFECT and
    tolerance (stepping/print_explicit.py). Where constraints are WATCHED (watch.h)
    there are `ordinary_stages` and `careful_stages`, and there is no `settle`. */
 
@@ -55,7 +55,7 @@ static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 }
 #endif
 
-#if REPEATS
+#if RETRIES
 #define GUESSES ((int)(sizeof guesses / sizeof *guesses))
 #define DEPTH 4 /* differences of earlier attempts that the next one is extrapolated from */
 
@@ -97,9 +97,9 @@ static void repeat(const T *t, const T *h, const T *y, const T *u, Work *w, T *n
     T size = splat(0);
     memcpy(from, y, sizeof from);
     memcpy(other, next, MOVING * sizeof *other);
-    for (int round = 0; round <= REPEATS; round++) {
+    for (int round = 0; round <= RETRIES; round++) {
         const I open = MASK(next[DEFECT - MEMORY] > tolerance);
-        if (round == REPEATS || !any(open)) return;
+        if (round == RETRIES || !any(open)) return;
         const int slot = (round + DEPTH - 1) % DEPTH; /* of the difference to the attempt before */
         for (int j = 0; j < GUESSES; j++) {
             const T start = from[guesses[j]], change = other[guesses[j] - MEMORY] - start;
@@ -130,7 +130,7 @@ static void step(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
     take(t, h, y, u, w, next);
 #else
     stages(*t, *h, y + MEMORY, y, u, w->apart, w->k, next);
-#if REPEATS
+#if RETRIES
     repeat(t, h, y, u, w, next);
 #endif
 #endif

@@ -108,7 +108,7 @@ typedef struct { /* what `fixed_steps` is to do */
     int64_t *taken; /* steps that all members took, fewer only after a signal; -1: of each another
                        number */
     Signals *signals;
-} Course;
+} StepsCall;
 
 /* Row `row` for members i .. i + count - 1. */
 INLINE void keep(const Record *r, const T *now, int64_t i, int64_t count, int64_t row) {
@@ -135,7 +135,7 @@ INLINE void sample_nodes(const Samples *e, double t, double h, int64_t i, int64_
 /* Steps of one length. Those with samples in them are taken in parts, which end there. A member
    whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED
    says. */
-int64_t fixed_steps(const Course *c) {
+int64_t fixed_steps(const StepsCall *c) {
     const int64_t n = c->n, steps = c->steps, every = c->every;
     const double t0 = c->t, h = c->h;
     const Samples *e = c->efforts;
