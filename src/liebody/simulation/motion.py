@@ -97,7 +97,7 @@ class PreparedSimulation:
         q, v = self.parted(states)
         later: dict[str, Callable[[], Any]] = {}
         # Few users ask for these fields, and each takes time, so they are computed later.
-        if mechanism.nu and (efforts.kind != "none" or self.prescribed):
+        if mechanism.nu and (efforts.kind != "none" or (mechanism.is_bound and not mechanism.nc)):
             later["tau"] = lambda: efforts_of(mechanism, times, q, v, efforts)
         if "tau" in later or mechanism.works:
             # The meter is one more equation of an explicit method, so the motion is simulated once more. Of a

@@ -31,7 +31,7 @@ from ...bodies.parameters import (
 )
 from ...groups import SE3, MotionSubgroup, Revolute
 from ...scalars import Array
-from ..forces import JointDamping, JointSpring
+from ..forces import JointDamping, JointFriction, JointLimits, JointSpring
 from ..prescribed import Drive
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
@@ -65,6 +65,7 @@ class GivenLink:
     frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
     joint: Joint | None = None
     constants: tuple[Any, ...] = ()
+    acting: frozenset[str] = frozenset()  # fields of the joint whose forces act: friction, stiffness, lower
     exchanged: bool = False  # whether parent and child were exchanged, because the child is the world
 
     @property
@@ -97,6 +98,7 @@ class Definition:
     bodies: dict[str, GivenBody]
     constraints: dict[str, GivenLink]
     forces: dict[str, GivenLink]
+    stops: JointLimits | None = None  # at the limits of joints
 
     def system(self) -> System:
         """The system, whose numbers may be symbols."""
@@ -136,6 +138,11 @@ class Definition:
             else:
                 forces.append(self._force(link, names, bodies, place))
         forces = with_law(forces, JointDamping(), constraints)
+        for field, law_of_joints in (("friction", JointFriction()), ("stiffness", JointSpring())):
+            acting = [c for c in constraints if field in self.constraints[c.name].acting]
+            forces = with_law(forces, law_of_joints, acting)
+        if self.stops is not None:
+            forces = with_law(forces, self.stops, constraints)
         while springs:  # of each joint the first one is in the same law
             first = {joint: (k, rest) for joint, k, rest in reversed(springs)}
             law = JointSpring({j: k for j, (k, _) in first.items()}, {j: x for j, (_, x) in first.items()})
@@ -207,6 +214,30 @@ class Definition:
             },
             forces={name: linked(link, link.constants) for name, link in self.forces.items()},
         )
+
+    def with_stops(self, contact: float = 0.02) -> Definition:
+        """The same, in which stops act at the limits of joints, with contacts of this time [s].
+
+        k = m (pi / contact)^2, T = contact / pi, as of `JointLimits.stops`; m is the inertia that the joint
+        feels where the bodies are guessed, with all others free to move.
+        """
+        limited = [name for name, link in self.constraints.items() if "lower" in link.acting]
+        if not limited:
+            return self
+        system = self.system()
+        q = system.guess
+        W = system.inverse_mass_root(q, ())
+        # motions that constraints allow: W P, with P onto the kernel of J W
+        J = system.measure(q)[1] @ W
+        P = np.eye(J.shape[1]) - np.linalg.pinv(J, rcond=1e-9) @ J
+        stiffness = {}
+        for name in limited:
+            measured = self.driven({name: lambda t: 0.0 * t}).system()
+            row = measured.measure(q)[1][measured.rows[name + SUFFIX]][0] @ W
+            mobility = [row @ P @ row, row @ row]  # a joint that constraints hold feels its two bodies alone
+            inverse = mobility[0] if mobility[0] > 1e-9 * mobility[1] else mobility[1]
+            stiffness[name] = float((np.pi / contact) ** 2 / inverse)
+        return replace(self, stops=JointLimits(stiffness, contact / np.pi))
 
     def driven(self, drives: Mapping[str, Drive]) -> Definition:
         """The same, in which joints follow functions of time."""

@@ -11,6 +11,7 @@ import numpy as np
 from ...base.arguments import vector
 from ...base.errors import ConfigurationError, IntegrationError, ModelError, known
 from ...bodies import Parametric
+from ...bodies.labels import Labels
 from ...compiler import trace, traced
 from ...compiler.graph.graph import live
 from ...integrators.saddle_point import PROXIMAL, Regularization
@@ -64,6 +65,20 @@ class Constrained(Parametric, Redundancy):
     @property
     def works(self) -> bool:
         return self.is_driven or bool(super().works)
+
+    @property
+    def joint_labels(self) -> tuple[Labels, Labels] | None:
+        """Names and units of coordinates and velocities of joints; None where q and v have them already."""
+        return None
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether these coordinates tell where all bodies are."""
+        return False
+
+    def joint_motions(self, q: Array, v: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates and velocities of joints (..., n), as `joint_labels` names them."""
+        raise NotImplementedError
 
     def drift(self, t: Any, q: Array) -> Array:
         """The rate of the constraints (nc,) at rest: J v = -drift of all velocities that obey them."""
