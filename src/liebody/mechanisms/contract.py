@@ -495,7 +495,11 @@ class OpenTree(OfTree, Mechanism):
     def check_prescribed(self, t_end: float, p: Array = None) -> None:
         if self.prescribed is None:
             return
-        for row in [None] if p is None or not self.layout.size else np.unique(p.reshape(-1, self.layout.size), axis=0):
+        for row in (
+            [None]
+            if p is None or not self.layout.size
+            else np.unique(p.reshape(-1, self.layout.size), axis=0)
+        ):
             self.prescribed.check_smooth(
                 lambda t, row=row: Motion(*self.evaluated("prescribed", t, p=row)),  # type: ignore[misc]
                 t_end,

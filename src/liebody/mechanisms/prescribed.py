@@ -21,7 +21,9 @@ from ..scalars import Array
 
 Drive = Callable[..., Any]
 INPUT = "parameters"
-SAME = 1e-9  # how far a start may be from the functions of time, beside 1                             [rad, m]
+SAME = (
+    1e-9  # how far a start may be from the functions of time, beside 1                             [rad, m]
+)
 TIMES = 513  # at which functions of time are looked at
 HALVINGS = 30  # of an interval in which one may jump
 JUMP = 1e-6  # what counts as a jump, beside the size of the function
@@ -67,7 +69,7 @@ def differentiated(
         taken = "tp" if read and takes_parameters(f, 1) else "t"
         check_arguments(what, f, *taken, more=", or of (t, p) with parameters")
     try:
-        inputs = {"t": (), **({INPUT: size} if size else {})}
+        inputs: dict[str, Any] = {"t": (), **({INPUT: size} if size else {})}
         first = trace(positions, inputs, "prescribed")
     except ModelError:
         raise

@@ -16,7 +16,9 @@ def efforts_of(mechanism: Mechanism, t: Array, q: Array, v: Array, efforts: Effo
     u = mechanism.acting(efforts.recorded(t, q, v))
     finite = np.isfinite(u).all(axis=-1)
     p = np.broadcast_to(efforts.p[..., None, :], (*finite.shape, efforts.p.shape[-1]))[finite]
-    u[finite] = mechanism.completed(np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u[finite], p)
+    u[finite] = mechanism.completed(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u[finite], p
+    )
     return u
 
 

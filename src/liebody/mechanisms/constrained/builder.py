@@ -156,7 +156,16 @@ class SystemBuilder:
                 )
             parent, child, frames = child, parent, frames[::-1]
             exchanged = True
-        self._add("constraint", name, kind, (parent, child), frames, joint, exchanged=exchanged, acting=frozenset(laws))
+        self._add(
+            "constraint",
+            name,
+            kind,
+            (parent, child),
+            frames,
+            joint,
+            exchanged=exchanged,
+            acting=frozenset(laws),
+        )
         if driven:
             self._add("force", name, JointEffort(joint.dim, True), (parent, child), frames, joint)
         return self

@@ -116,7 +116,10 @@ class ClosedTree(Constrained, OpenTree):
         of_closures = {name: x for name, x in values.items() if name in self._of_closures}
         if of_closures:
             closures = self._cut.definition.with_values(of_closures, self._cut).system().constraints
-            mechanism.constraints = (*closures, *self.constraints[len(closures) :])  # drives stand behind them
+            mechanism.constraints = (
+                *closures,
+                *self.constraints[len(closures) :],
+            )  # drives stand behind them
         return mechanism.sharing(first)
 
     def with_prescribed(self, drives: Mapping[str, Drive]) -> ClosedTree:
@@ -124,6 +127,7 @@ class ClosedTree(Constrained, OpenTree):
         size = self.layout.size
         read = self.layout.read if size else None
         moving = []
+        forms = []
         for name, f in drives.items():
             if name + SUFFIX in self.rows:
                 raise ModelError(
@@ -134,8 +138,9 @@ class ClosedTree(Constrained, OpenTree):
             frames = JointFrames(body.joint, body.placement, np.eye(4))
             kind = CoordinateDrive(motion)
             numbers = (body.parent - 1, body.index - 1)
+            forms.append(motion.form)
             moving.append(Constraint(name + SUFFIX, kind, numbers, frames.constants[-1:]))
-        key = ("prescribed", *(c.kind.motion.form for c in moving))
+        key = ("prescribed", *forms)
         if key not in self.flows:
             plain = copy.copy(self.plain)
             kept = ("tree", "name", "forces", "clipped", "gravity", "_cut")
@@ -170,11 +175,11 @@ class ClosedTree(Constrained, OpenTree):
         """J, bias, g and its rate at a state."""
         poses = body_poses(self.tree, q)
         twists = body_twists(self.tree, q, v)
-        J = []
-        bias = []
-        residual = []
-        rates = []
-        drifts = []
+        J: list[Array] = []
+        bias: list[Array] = []
+        residual: list[Array] = []
+        rates: list[Array] = []
+        drifts: list[Array] = []
         for c in self.constraints:
             if isinstance(c.kind, CoordinateDrive):
                 _, p = vars(self).get("nominal", (self, self.values))

@@ -79,7 +79,9 @@ def link_of_drive(links: Mapping[str, GivenLink], name: str, function: Drive, sy
     if name not in joints:
         raise ModelError(f"{system} has no joint called {name!r}; {known(joints, name)}")
     if name + SUFFIX in links:
-        raise ModelError(f"joint {name!r} of {system} has a drive already; leave one of its two functions out")
+        raise ModelError(
+            f"joint {name!r} of {system} has a drive already; leave one of its two functions out"
+        )
     link = joints[name]
     if link.exchanged:
         raise ModelError(
@@ -139,8 +141,8 @@ class Definition:
                 forces.append(self._force(link, names, bodies, place))
         forces = with_law(forces, JointDamping(), constraints)
         for field, law_of_joints in (("friction", JointFriction()), ("stiffness", JointSpring())):
-            acting = [c for c in constraints if field in self.constraints[c.name].acting]
-            forces = with_law(forces, law_of_joints, acting)
+            of_joints = [c for c in constraints if field in self.constraints[c.name].acting]
+            forces = with_law(forces, law_of_joints, of_joints)
         if self.stops is not None:
             forces = with_law(forces, self.stops, constraints)
         while springs:  # of each joint the first one is in the same law

@@ -87,7 +87,9 @@ class CoordinateDrive(ConstraintKind):
     def rows(self) -> int:  # type: ignore[override]
         return len(self.motion.places)
 
-    def in_coordinates(self, q: Array, v: Array, t: Any, p: Array) -> tuple[Array, Array, Array, Array, Array]:
+    def in_coordinates(
+        self, q: Array, v: Array, t: Any, p: Array
+    ) -> tuple[Array, Array, Array, Array, Array]:
         """J (k, nv), bias, residual, its rate, and the part of the rate at rest, (k,) each."""
         x, rate, acceleration = self.motion.at(t, p)
         J = np.zeros((self.rows, len(v)), int)
