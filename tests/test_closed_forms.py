@@ -319,7 +319,7 @@ def test_programs_refuse_what_they_cannot_run():
         eq.program("c", start, 1.0, 0.1, tau=[sp.Symbol("k"), 0])
     with pytest.raises(ModelError, match=r"no language 'fortran'; there are python, c"):
         eq.program("fortran", start, 1.0, 0.1)
-    with pytest.raises(ShapeError, match=r"v of shape \(1,\), expected \(2,\)"):
+    with pytest.raises(ShapeError, match=r"v of the start has shape \(1,\), expected \(2,\)"):
         eq.program("c", ([0, 0], [0]), 1.0, 0.1)
     with pytest.raises(ShapeError, match="1 efforts, expected 2"):
         eq.program("c", start, 1.0, 0.1, tau=[0])

@@ -379,7 +379,7 @@ def test_results_without_their_zeros_are_the_others(long, monkeypatch):
 
 def test_a_group_has_the_coordinates_of_its_input():
     robot = lb.load("double_pendulum")
-    with pytest.raises(ShapeError, match=r"v has shape \(2,\), elements of"):
+    with pytest.raises(ShapeError, match=r"v has shape \(2,\), expected elements of"):
         lb.derivatives(robot.kernel("kinetic_energy"), "v", groups={"v": lb.groups.SO3})
     with pytest.raises(GraphError, match="has no input 'x'; its inputs are q, v"):
         lb.derivatives(robot.kernel("kinetic_energy"), "x")

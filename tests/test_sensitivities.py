@@ -370,7 +370,7 @@ def test_what_cannot_be_differentiated_is_refused():
     for name, given in (("forces", [JointDamping()]), ("joints", "real"), ("stabilization", "project")):
         with pytest.raises(ModelError, match=f"{name} is given for a hybrid system"):
             lb.sensitivities(bouncing(), np.ones(1), t_end=0.1, **{name: given})
-    with pytest.raises(ShapeError, match=r"running returned shape \(2,\); it must return one number"):
+    with pytest.raises(ShapeError, match=r"the result of running has shape \(2,\), expected one number"):
         lb.sensitivities(PENDULUM, Q0, t_end=0.1, dt=0.05, running=lambda t, q, v, u: u)
     with pytest.raises(IntegrationError, match="dt is None, expected a positive number"):
         lb.sensitivities(PENDULUM, Q0, t_end=0.1)

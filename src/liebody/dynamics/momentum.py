@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.errors import ModelError, ShapeError, counted
+from ..base.arguments import wrong_shape
+from ..base.errors import ModelError, counted
 from ..bodies import Body, Frame, Moments, Tree
 from ..compiler import repeated
 from ..groups import SE3, Free
@@ -103,9 +104,7 @@ def base_blocks(tree: Tree, A: Array) -> BaseBlocks:
     b, q = base_dofs(tree)
     A = np.asarray(A)
     if A.shape != (tree.nv, tree.nv):
-        raise ShapeError(
-            f"a matrix of shape {A.shape} has no blocks of tree {tree.name!r}; expected {2 * (tree.nv,)}"
-        )
+        raise wrong_shape(f"a matrix on tree {tree.name!r}", A.shape, 2 * (tree.nv,))
     return BaseBlocks(A[b, b], A[b, q], A[q, b], A[q, q])
 
 
@@ -322,9 +321,11 @@ def _pose_of(tree: Tree, frame: MovingFrame | Array) -> Array:
     group = floating_base(tree).joint.group
     g = np.asarray(frame.g if isinstance(frame, MovingFrame) else frame)
     if g.shape != (group.n, group.n):
-        raise ShapeError(
-            f"a frame of {group!r} is an element {(group.n, group.n)} of it, got shape {g.shape}; "
-            "group.element makes one of coordinates"
+        raise wrong_shape(
+            "a frame",
+            g.shape,
+            f"an element of {group!r}, {(group.n, group.n)}",
+            "; group.element makes one of coordinates",
         )
     return g
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import count
+from ..base.arguments import count, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError, known, positive
 from ..hybrid import HybridSystem, VariedSystem, with_changes
@@ -310,7 +310,7 @@ def _symmetries(system: HybridSystem, given: Any) -> np.ndarray:
     nv = system.nv
     xi = xi.reshape(0, nv) if xi.size == 0 else np.atleast_2d(xi)
     if xi.ndim != 2 or xi.shape[1] != nv:
-        raise ShapeError(f"symmetries have shape {xi.shape}, expected algebra vectors (k, {nv})")
+        raise wrong_shape("symmetries", xi.shape, f"algebra vectors (k, {nv})")
     rank = np.linalg.matrix_rank(xi) if len(xi) else 0
     if rank < len(xi):
         raise ModelError("symmetries: one follows from the others; leave it out")

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..base.arguments import event_attributes, short, takes_parameters
+from ..base.arguments import event_attributes, short, takes_parameters, wrong_shape
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ModelError, ShapeError
 from ..base.texts import check_names
@@ -269,12 +269,11 @@ class HybridEquations(Sendable):
             v, change, rates, powers = self.motion(*self.read_flat(t, y, u))
             change = np.asarray(change)
             if change.shape != (self.nv,):
-                raise ShapeError(f"vector_field returned shape {change.shape}, expected dv/dt, ({self.nv},)")
+                raise wrong_shape("the result of vector_field", change.shape, f"dv/dt, ({self.nv},)")
             flat_rates = self.flowing_memory.write([rates[name] for name in self.flowing_memory.defaults])
             if flat_rates.shape != (self.flowing_memory.size,):
-                raise ShapeError(
-                    f"rates returned {flat_rates.shape} numbers, expected {self.flowing_memory.size}"
-                )
+                size = self.flowing_memory.size
+                raise wrong_shape("the result of rates", flat_rates.shape, f"rates of the memory, ({size},)")
             return np.concatenate([v, change, flat_rates, _numbers("powers", powers)])
 
         # the state after a step psi in the algebra: the constant memory stays

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, floats, members, number, short
+from ..base.arguments import checked, floats, members, number, short, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
 from ..groups import LieGroup, Product, RealGroup
@@ -264,9 +264,8 @@ class _Velocity:
             value = np.array(self.F(t, q, *self.args))
         group = self.group
         if value.shape != (group.dim,):
-            raise ShapeError(
-                f"F returned shape {value.shape} at t = {t:.9g}; a velocity on {group} has shape "
-                f"({group.dim},)"
+            raise wrong_shape(
+                f"the result of F at t = {t:.9g}", value.shape, f"a velocity on {group}, ({group.dim},)"
             )
         if value.dtype.kind not in "fiub":
             raise ShapeError(
@@ -614,9 +613,7 @@ class _Watch:
         with np.errstate(**self.settings):
             value = np.asarray(self.event(t, q, *self.args))
         if value.shape != ():
-            raise ShapeError(
-                f"event {self.name} returned shape {value.shape} at t = {t:.9g}; it must return one number"
-            )
+            raise wrong_shape(f"the result of event {self.name} at t = {t:.9g}", value.shape, "one number")
         if not np.isfinite(value):
             raise IntegrationError(f"event {self.name} is {value} at t = {t:.9g}; it must be finite")
         return float(value)
@@ -677,16 +674,16 @@ def _span(t_span: Any) -> tuple[float, float]:
 
 def _start(group: LieGroup, g0: Any) -> np.ndarray:
     """Coordinates of g0, given as coordinates or as an element."""
-    wanted = f"coordinates of {group}, shape ({group.nq},), or an element, shape ({group.n}, {group.n})"
+    wanted = f"coordinates of {group}, ({group.nq},), or an element, ({group.n}, {group.n})"
     try:
         g = np.array(g0, dtype=float)
     except Exception as error:  # anything may be in the place of an array, with code of its own
         pass_on_signals(error)
-        raise ShapeError(f"g0 must be {wanted}, not {short(g0)}") from None
+        raise ShapeError(f"g0 is {short(g0)}, expected {wanted}") from None
     if g.shape == (group.nq,):
         return np.array(group.normalize(group.check(g)), dtype=float)
     if g.shape != (group.n, group.n):
-        raise ShapeError(f"g0 must be {wanted}, but has shape {g.shape}")
+        raise wrong_shape("g0", g.shape, wanted)
     if not np.isfinite(g).all():
         raise ConfigurationError(f"the element g0 of {group} must be finite, not {g.tolist()}")
     # A matrix is an element if its coordinates give it back. 1e-6 allows for rounded input.
@@ -704,7 +701,7 @@ def _start(group: LieGroup, g0: Any) -> np.ndarray:
 def _output_times(t_eval: Any, t0: float, t1: float) -> np.ndarray:
     times = floats("t_eval", t_eval, finite=False)
     if times.ndim != 1:
-        raise ShapeError(f"t_eval must be a list of times, shape (m,), but has shape {times.shape}")
+        raise wrong_shape("t_eval", times.shape, "a list of times, (m,)")
     if not np.all((times >= min(t0, t1)) & (times <= max(t0, t1))):
         raise IntegrationError(
             f"t_eval must lie within t_span = ({t0}, {t1}); it goes from {times.min()} to {times.max()}"
@@ -719,9 +716,7 @@ def _output_times(t_eval: Any, t0: float, t1: float) -> np.ndarray:
 def _tolerances(group: LieGroup, rtol: Any, atol: Any) -> tuple[float, np.ndarray]:
     atol = floats("atol", atol)
     if atol.shape not in ((), (group.dim,)):
-        raise ShapeError(
-            f"atol is one number or, on {group}, has shape ({group.dim},), but has shape {atol.shape}"
-        )
+        raise wrong_shape("atol", atol.shape, f"one number or, on {group}, ({group.dim},)")
     if not np.all(atol > 0):
         raise IntegrationError(
             f"atol must be positive, not {atol}; where a state is zero, rtol alone forbids any error"

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import floats, members, quantity, short
+from ..base.arguments import floats, members, quantity, short, wrong_shape
 from ..base.errors import ModelError, ShapeError
 from ..bodies import NO_LIMIT, Joint, Tree
 from ..dynamics import frame_jacobian, frame_pose, frame_twist, mass_matrix
@@ -76,9 +76,7 @@ class Force:
     def checked(self, found: Array, shape: tuple[int, ...], where: str) -> Array:
         """The result of a law as an array. Raises ShapeError if it has another shape."""
         if np.shape(found) != shape:
-            raise ShapeError(
-                f"{type(self).__name__} gives {where} an array of shape {np.shape(found)}, expected {shape}"
-            )
+            raise wrong_shape(f"the result of {type(self).__name__} {where}", np.shape(found), shape)
         return np.asarray(found)
 
 

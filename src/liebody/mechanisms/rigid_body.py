@@ -246,7 +246,7 @@ class SelectedMotions(MotionSubgroup):
     def __init__(self, H: Array, name: str = "SelectedMotions") -> None:
         S = np.array(H, dtype=float)
         if S.ndim != 2 or len(S) != 6 or not S.shape[1]:
-            raise ShapeError(f"a selection matrix has shape (6, dim), angular first, not {S.shape}")
+            raise wrong_shape("a selection matrix", S.shape, "(6, dim), angular first")
         if not np.isfinite(S).all():
             raise ModelError("a selection matrix must be finite")
         # elements are whole poses, because nothing smaller is known for an arbitrary span

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ..base.arguments import checked, names
-from ..base.errors import ModelError, ShapeError
+from ..base.arguments import checked, names, wrong_shape
+from ..base.errors import ModelError
 from ..compiler import Function, Kernel, Program, hessian, hvp, jacobian, jvp, trace, vjp
 from ..groups import LieGroup, coordinate_tangents
 from ..scalars import Array
@@ -83,8 +83,8 @@ def derivative_graph(
     for arrays in (straight.inputs, straight.outputs):
         for name in groups.keys() & arrays.keys():
             if arrays[name].shape != (groups[name].nq,):
-                elements = f"elements of {groups[name]!r} ({groups[name].nq},)"
-                raise ShapeError(f"{name} has shape {arrays[name].shape}, {elements}")
+                elements = f"elements of {groups[name]!r}, ({groups[name].nq},)"
+                raise wrong_shape(name, arrays[name].shape, elements)
     # A result y on a group changes to y exp(u). Differentiate log(c^-1 y) with further inputs c instead, and
     # put c = y in afterwards: at c = y the logarithm is zero and its derivative is u.
     ends = {name: groups[name] for name in straight.outputs if name in groups}

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..base.arguments import checked, floats, wrong_shape
 from ..base.concurrency import Sendable, cached_property
-from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, known, positive
+from ..base.errors import SECONDS, IntegrationError, ModelError, known, positive
 from ..compiler import Function, Kernel, trace
 from ..compiler.programs.layout import FlatLayout
 from ..groups import Product, R
@@ -180,7 +180,7 @@ def _meter(mechanism: Mechanism, feedback: Any, samples: Samples, running: Any) 
 def _number(name: str, value: Any) -> Array:
     """The number that a user's function has returned, as an array (1,)."""
     if np.shape(value) != ():
-        raise ShapeError(f"{name} returned shape {np.shape(value)}; it must return one number")
+        raise wrong_shape(f"the result of {name}", np.shape(value), "one number")
     return np.reshape(value, 1)
 
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import event_attributes, takes_parameters
+from ..base.arguments import event_attributes, takes_parameters, wrong_shape
 from ..base.errors import (
     SECONDS,
     GraphError,
     IntegrationError,
     ModelError,
-    ShapeError,
     positive,
 )
 from ..base.texts import check_names
@@ -368,7 +367,7 @@ def guards_of(
             more = [layout.read(u[len(u) - layout.size :])] if takes_parameters(event) else []
             value = np.asarray(event(t, y[:nq], y[nq : nq + nv], *more))
             if value.shape != ():
-                raise ShapeError(f"event {name} returned shape {value.shape}; it must return one number")
+                raise wrong_shape(f"the result of event {name}", value.shape, "one number")
             values.append(value[()])
         return np.array(values)
 

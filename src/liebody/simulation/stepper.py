@@ -99,15 +99,15 @@ class StepperState:
 class _Buffers:
     """The arrays of a call of `step`, in which C takes the steps, and views of them.
 
-    y       (n, point), states
-    table   (n, 1, nu + np), efforts with the parameters behind them
-    kept    what `Flow.steps` keeps beside: a record, failed, losses, nearest
-    failed  the second array of `kept` as a memoryview, which Python reads sooner
-    course  a call of the loop on these arrays, for steps that need nothing else: no events, one thread, an
-            explicit method; otherwise None
+    y           (n, point), states
+    table       (n, 1, nu + np), efforts with the parameters behind them
+    kept        arrays that `Flow.steps` fills as well: a record, failed, losses, nearest
+    failed      the second array of `kept` as a memoryview, which Python reads sooner
+    steps_call  a call of the loop on these arrays, for steps of an explicit method in one thread without
+                events; otherwise None
     """
 
-    __slots__ = ("course", "efforts", "failed", "kept", "state", "table", "u", "y")
+    __slots__ = ("efforts", "failed", "kept", "state", "steps_call", "table", "u", "y")
 
     def __init__(self, sim: Stepper) -> None:
         n = len(sim._table)
@@ -119,10 +119,10 @@ class _Buffers:
         self.efforts = self.table[..., : sim.nu]
         self.state = self.y.reshape(*sim.batch, point)
         self.u = self.efforts.reshape(*sim.batch, sim.nu)
-        self.course = None
-        # A course is bound to these arrays, so a step only fills and empties them.
+        self.steps_call = None
+        # The call is bound to these arrays, so a step only fills and empties them.
         if sim.threads == 1 and not sim._events and not sim._implicit:
-            self.course = sim._flow.steps_call(self.y, Samples(self.table), sim.dt, *self.kept)
+            self.steps_call = sim._flow.steps_call(self.y, Samples(self.table), sim.dt, *self.kept)
 
 
 class Stepper:
@@ -256,7 +256,7 @@ class Stepper:
         t = state._number * self.dt
         # The short way leaves out all checks. It cannot be interrupted, so many steps take the long
         # way, and so do steps near a singular position, before which the short way gives up.
-        if buffers.course is None or steps > FEW_STEPS:
+        if buffers.steps_call is None or steps > FEW_STEPS:
             self._take(state, t, steps, buffers)
         else:
             try:

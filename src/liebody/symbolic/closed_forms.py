@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from ..base.arguments import checked, floats, members, number
+from ..base.arguments import checked, floats, members, number, wrong_shape
 from ..base.errors import ModelError, ShapeError, known
 from . import sources
 from .derivation import STATE
@@ -148,7 +148,7 @@ class Equations(EquationParts):
         q0, v0 = (floats(f"{what} of the start", x) for what, x in zip("qv", start, strict=True))
         for x, symbols, what in zip((q0, v0), (self.q, self.v), "qv", strict=True):
             if x.shape != (len(symbols),):
-                raise ShapeError(f"the start has {what} of shape {x.shape}, expected ({len(symbols)},)")
+                raise wrong_shape(f"{what} of the start", x.shape, (len(symbols),))
         if not (t_end > 0 and dt > 0 and math.isfinite(t_end / dt)):
             raise ModelError(f"a program needs t_end > 0 and dt > 0, got {t_end} and {dt}")
         entries = [0] * self.tree.nv if tau is None else members("tau", tau, "an effort for each velocity")

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.arguments import check_arguments
+from ...base.arguments import check_arguments, wrong_shape
 from ...base.concurrency import cached_property
-from ...base.errors import GraphError, ModelError, ShapeError
+from ...base.errors import GraphError, ModelError
 from ...bodies import Joint
 from ...compiler import Function, jacobian, trace
 from ...groups import SE3, MotionSubgroup, subgroups
@@ -565,7 +565,7 @@ def traced_function(
         raise GraphError(f"{what}: {error}") from None
     returned = next(iter(traced.outputs.values())).shape
     if shape is not None and returned != shape:
-        raise ShapeError(f"{what} returns an array of shape {returned}, expected {shape}")
+        raise wrong_shape(f"the result of {what}", returned, shape)
     if shape is None and (len(returned) != 1 or not returned[0]):
-        raise ShapeError(f"{what} returns an array of shape {returned}, expected a number or a vector (m,)")
+        raise wrong_shape(f"the result of {what}", returned, "a number or a vector (m,)")
     return traced
