@@ -295,7 +295,7 @@ class Mechanism(Sendable):
         )
 
     def check_prescribed(self, t_end: float, p: Array = None) -> None:
-        """Raise ModelError where prescribed joints would jump between 0 and t_end, at parameters p (..., np)."""
+        """Raise ModelError where prescribed joints would jump in 0 to t_end, at parameters p (..., np)."""
 
     def completed(self, t: Array, q: Array, v: Array, u: Array, p: Array = None) -> Array:
         """Efforts u (n, nu) at states of a motion, completed by the efforts of prescribed joints."""
@@ -434,14 +434,12 @@ class OpenTree(OfTree, Mechanism):
     def take(self, forces: tuple[Force, ...]) -> None:
         self.forces += forces
 
-    # -- joints that follow functions of time ------------------------------------------------------------------
+    # -- joints that follow functions of time -------------------------------------------------------------
 
     def with_prescribed(self, drives: Mapping[str, Drive]) -> Self:
         if self.prescribed is not None:
-            raise ModelError(
-                f"joints of {self.name} are prescribed already: {', '.join(dict.fromkeys(self.prescribed.names))}; "
-                "give all of them at once"
-            )
+            already = ", ".join(dict.fromkeys(self.prescribed.names))
+            raise ModelError(f"{already} of {self.name}: prescribed already; give all functions at once")
         size = self.layout.size
         prescribed = PrescribedMotion.of(self.tree, drives, self.layout.read if size else None, size)
         # kept, so that functions that compute the same are compiled once
@@ -634,8 +632,8 @@ class OpenTree(OfTree, Mechanism):
         if self.prescribed is not None:
             names = ", ".join(dict.fromkeys(self.prescribed.names))
             raise IntegrationError(
-                f"{names} of {self.name} follow functions of time, which methods for mechanical systems do not "
-                "take; use an explicit method, such as 'rkmk4'"
+                f"{names} of {self.name} follow functions of time, which methods for mechanical systems do "
+                "not take; use an explicit method, such as 'rkmk4'"
             )
         return {"group": self.group, **self.parametric_laws()}
 
@@ -672,7 +670,7 @@ class OpenTree(OfTree, Mechanism):
                 rates = here.rates(t, q, v, u)
             else:
                 a, u = here.hybrid_dynamics(t, q, v, u)
-                # `after` puts prescribed joints in their place: here they stand still, without errors of steps
+                # `after` puts prescribed joints in their place; here they stand still, without errors
                 at = here.prescribed.dofs
                 rest = np.zeros(len(at), int)
                 rates = _replaced(w, at, rest), _replaced(a, at, rest)

@@ -141,8 +141,8 @@ class PrescribedMotion:
             if off.any():
                 i, k = np.argwhere(off)[0]
                 raise ConfigurationError(
-                    f"{name} has {values[i, k]:.9g} for joint {self.names[k]!r}, which is prescribed and starts "
-                    f"at {expected[i, k]:.9g}; give that, or leave {name} out, or give the other joints by name"
+                    f"{name} has {values[i, k]:.9g} for joint {self.names[k]!r}, which is prescribed: "
+                    f"{expected[i, k]:.9g} at t = 0; give that, leave {name} out, or give other joints by name"
                 )
 
     def check_smooth(self, motion_at: Callable[[Array], Motion], t_end: float) -> None:
@@ -205,7 +205,7 @@ def check_joint(joint: Joint) -> None:
         )
     if not isinstance(joint.group, RealGroup) or not joint.dim:
         raise ModelError(
-            f"joint {joint.name!r} moves by {joint.group!r}, and a function of time can move only a joint whose "
-            "velocities are the derivatives of its coordinates: Revolute, Prismatic, Helical, Cylindrical, "
-            "PlanarTranslation, SpatialTranslation"
+            f"joint {joint.name!r} moves by {joint.group!r}, and a function of time can only move a joint "
+            "whose velocities are the derivatives of its coordinates: Revolute, Prismatic, Helical, "
+            "Cylindrical, PlanarTranslation or SpatialTranslation"
         )

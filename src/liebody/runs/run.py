@@ -323,7 +323,7 @@ class Run:
 
     @property
     def shown(self) -> tuple[tuple[Labels, np.ndarray], ...]:
-        """Coordinates and velocities as tables and plots show them: names with units, and values (..., nt, n).
+        """Coordinates and velocities as tables and plots show them: names with units, values (..., nt, n).
 
         They are q and v; of bodies in absolute coordinates those of their joints, where joints have some.
         """
@@ -331,13 +331,13 @@ class Run:
 
     @property
     def joints(self) -> dict[str, np.ndarray]:
-        """{name: (..., nt)} of the coordinates that are `shown`, such as angles of joints          [rad, m]"""
+        """{name: (..., nt)} of the coordinates that are `shown`, such as angles of joints         [rad, m]"""
         labels, values = self.shown[0]
         return {name: values[..., k] for k, name in enumerate(labels.names)}
 
     @property
     def joint_rates(self) -> dict[str, np.ndarray]:
-        """{name: (..., nt)} of the velocities that are `shown`                                 [rad/s, m/s]"""
+        """{name: (..., nt)} of the velocities that are `shown`                                [rad/s, m/s]"""
         labels, values = self.shown[1]
         return {name: values[..., k] for k, name in enumerate(labels.names)}
 

@@ -263,8 +263,8 @@ def with_parameters(
         mechanism = mechanism.with_parameters(*free, dict.fromkeys(of_user, 0.0))
     if taken and not mechanism.layout.size:
         raise IntegrationError(
-            "a function of (t, q, v, p) or (t, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
-            "for instance, or give its last argument a default"
+            "a function of (t, q, v, p) or (t, p) takes parameters, and there are none; give "
+            "parameters={'K_p': 5.0}, for instance, or give its last argument a default"
         )
     if not mechanism.layout.size:
         return mechanism, NONE

@@ -32,7 +32,8 @@ def states_of(
         states = _states[mechanism] = States(mechanism.group, mechanism.nv)
     shape = p.shape[:-1]
     # The start of a mechanism that is closed, or moved by functions of time, depends on its parameters, such
-    # as lengths and amplitudes: it is computed anew for them. All others start in the same configuration, which is kept.
+    # as lengths and amplitudes: it is computed anew for them. All others start in the same configuration,
+    # which is kept.
     closing = p if mechanism.layout.size and mechanism.is_bound else None
 
     def start() -> Array:

@@ -95,7 +95,7 @@ def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feed
     """
     if mechanism.is_bound and not mechanism.nc:
         raise ModelError(
-            f"joints of {mechanism.name} follow functions of time, and derivatives of its steps are not known; take "
+            f"joints of {mechanism.name} follow functions of time, and its steps are not differentiated; take "
             "a ClosedTree or a System with drives, or leave the prescribed joints out"
         )
     # A tree without free parameters has its derivatives by recursions, in place of a differentiated field.

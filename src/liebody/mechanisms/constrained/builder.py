@@ -133,7 +133,8 @@ class SystemBuilder:
             laws |= {"lower": lower, "upper": upper}
         if laws.keys() - {"friction"} and not isinstance(joint.group, Revolute | Prismatic):
             raise ModelError(
-                f"joint {name!r} moves by {joint.group!r}; springs and limits act in Revolute and Prismatic joints"
+                f"joint {name!r} moves by {joint.group!r}, and springs and limits act in Revolute and "
+                "Prismatic joints; give others a `bushing` or a `wrench`"
             )
         joint = replace(joint, **laws)
         kind, _, _ = lower_pair(joint.group)

@@ -85,7 +85,8 @@ def link_of_drive(links: Mapping[str, GivenLink], name: str, function: Drive, sy
     link = joints[name]
     if link.exchanged:
         raise ModelError(
-            f"joint {name!r}: the child is the world; make the world the parent, so that a drive has a direction"
+            f"joint {name!r}: the child is the world; make the world the parent, so that a drive has a "
+            "direction"
         )
     assert link.joint is not None
     return GivenLink(name + SUFFIX, AngleDrive.of(link.joint, function), link.bodies, link.frames)
@@ -294,9 +295,9 @@ class Definition:
                 assert group is not None
                 # the child's pose in the parent with the joint at its neutral coordinates
                 step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
-                for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
-                    if known in poses and new not in poses:
-                        poses[new] = poses[known] @ way
+                for placed, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
+                    if placed in poses and new not in poses:
+                        poses[new] = poses[placed] @ way
                         missing = True
         return {name: poses.get(name, np.eye(4)) for name in (WORLD, *self.bodies)}
 

@@ -1,7 +1,7 @@
 """Drives: joints of mechanisms with constraints that follow functions of time, as constraints that move.
 
-The coordinate x of a joint obeys x = f(t), and so dx/dt = df/dt, d2x/dt2 = d2f/dt2. The multiplier is the effort
-that the drive takes from the joint: -lambda moves it, and its work is in the balance of energy.
+The coordinate x of a joint obeys x = f(t), and so dx/dt = df/dt, d2x/dt2 = d2f/dt2. With the multiplier
+lambda, -lambda is the effort that moves the joint, whose work is in the balance of energy.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class AngleDrive(ConstraintKind):
         """The drive of a joint. Raises ModelError for joints of other kinds, and functions without traces."""
         if not isinstance(joint.group, Revolute | Prismatic):
             raise ModelError(
-                f"joint {joint.name!r} moves by {joint.group!r}; in a System, Revolute and Prismatic joints follow "
-                "functions of time: give others a `constraint` with timed=True, or take a ClosedTree"
+                f"joint {joint.name!r} moves by {joint.group!r}, and drives of a System move Revolute and "
+                "Prismatic joints; give others a `constraint` with timed=True, or take a ClosedTree"
             )
         turns = isinstance(joint.group, Revolute)
         return cls(joint.name, turns, lower_pair(joint.group)[1], differentiated({joint.name: (function, 1)}))
