@@ -142,7 +142,7 @@ class PrescribedMotion:
                 i, k = np.argwhere(off)[0]
                 raise ConfigurationError(
                     f"{name} has {values[i, k]:.9g} for joint {self.names[k]!r}, which is prescribed: "
-                    f"{expected[i, k]:.9g} at t = 0; give that, leave {name} out, or give other joints by name"
+                    f"{expected[i, k]:.9g} at t = 0; give that, leave {name} out, or name other joints"
                 )
 
     def check_smooth(self, motion_at: Callable[[Array], Motion], t_end: float) -> None:

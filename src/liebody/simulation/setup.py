@@ -166,7 +166,9 @@ class RobotMechanism(OpenTree):
 
     def recipe(self) -> str | None:
         """As `Mechanism.recipe`; their numbers, and numbers of the joints, determine forces of liebody."""
-        # A user's force may compute anything, and a parameter has no number: no text says what they are.
+        # A user's function may compute anything, and a parameter has no number: no text says what they are.
+        if self.prescribed is not None:
+            return None
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
         ours &= all(_is_plain(x) for force in self.forces for x in vars(force).values())
         # What acts in joints enters the code as numbers.
@@ -253,7 +255,8 @@ def with_parameters(
         return mechanism, NONE
     # A gain needs a function that reads it: otherwise an unknown name is a mistake.
     taken = any(map(takes_parameters, functions))
-    taken = taken or any(takes_parameters(f, 1) for f in (prescribed or {}).values())
+    of_time = (prescribed or {}).values()
+    taken = taken or any(takes_parameters(f, 1) and not takes_parameters(f, 2) for f in of_time)
     if parameters:
         known = mechanism.parameters
         of_user = [name for name in parameters if name not in known]

@@ -216,9 +216,9 @@ def simulation_of(
     moving = mechanism_of(parametric, forces, joints, h, prescribed)
     tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
-    q, v, batch = states_of(moving, q0, v0, p)
     if prescribed:
         moving.check_prescribed(clock.t_end, p)
+    q, v, batch = states_of(moving, q0, v0, p)
     efforts = EffortInput(moving, tau, hold, batch, p)
     if callable(tau):
         # A function is traced at symbols; if that fails, it is called at the first state.

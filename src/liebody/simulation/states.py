@@ -68,7 +68,7 @@ def states_of(
         one = len(q) == 1
         mechanism.check_state(q[0] if one else q, v[0] if one else v, p=closing)
     except ConfigurationError as error:
-        if q0 is not None:
+        if q0 is not None or not mechanism.nc:
             raise
         raise ConfigurationError(
             f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "
