@@ -9,9 +9,9 @@ from scipy.integrate import solve_ivp
 
 import liebody as lb
 from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError
-from liebody.bodies import Joint
-from liebody.groups import SE3, Cylindrical, Prismatic, Revolute, Spherical
-from liebody.mechanisms import JointDamping, JointFriction, OpenTree
+from liebody.bodies import Joint, Mimic
+from liebody.groups import Cylindrical, Prismatic, Revolute, Spherical
+from liebody.mechanisms import JointFriction, OpenTree
 from liebody.mechanisms.constrained import AbsoluteTree, ClosedTree, Closure
 from liebody.scalars import absolute, sin, sqrt, where
 
@@ -121,8 +121,7 @@ def test_a_crank_that_drives_leaves_no_freedom():
 def test_implicit_methods_take_drives_of_closed_trees(method):
     closed = ClosedTree(slider_crank_tree(), [Closure("pin", HINGE, "end", "piston")])
     run = lb.simulate(closed, t_end=0.5, dt=1e-3, method=method, prescribed={"crank": crank_angle})
-    rows = slice(0, len(run.t))
-    assert np.abs(run.q - slider_crank_runs()["ClosedTree"].q[rows]).max() < 1e-10
+    assert np.abs(run.q - slider_crank_runs()["ClosedTree"].q[: len(run.t)]).max() < 1e-10
 
 
 def test_a_driven_slide_follows_its_function_in_absolute_coordinates():
@@ -138,7 +137,7 @@ def test_a_driven_slide_follows_its_function_in_absolute_coordinates():
     assert run.energy_drift < 1e-8
 
 
-# -- robots ---------------------------------------------------------------------------------------------------
+# -- robots -------------------------------------------------------------------------------------------------
 
 FIRST, SECOND = 0.8, 0.6  # lengths of the arm [m]
 
@@ -253,9 +252,10 @@ def test_the_momentum_of_a_free_robot_does_not_feel_a_prescribed_joint():
     name = robot.tree.bodies[-1].joint.name
     run = lb.simulate(robot, t_end=1.0, dt=1e-2, prescribed={name: lambda t: 0.7 * sin(t) ** 3})
     assert np.abs(run.joints[name] - 0.7 * np.sin(run.t) ** 3).max() < 1e-15
-    momentum = robot.total_momentum(run.q, run.v)
-    assert np.abs(run.v[..., :6]).max() > 1e-4  # the base moves
-    assert np.abs(momentum).max() < 1e-8 * np.abs(run.v).max() * robot.tree.mass
+    momentum = robot.centroidal_momentum(run.q, run.v)
+    base = np.abs(run.v[..., :6]).max()
+    assert base > 1e-4  # it moves
+    assert np.abs(momentum).max() < 1e-8 * base * robot.tree.mass
 
 
 def test_a_joint_with_two_coordinates_follows_two_functions():
@@ -267,13 +267,10 @@ def test_a_joint_with_two_coordinates_follows_two_functions():
     t = run.t
     assert np.abs(run.q[:, :2] - np.stack([np.sin(2 * t), 0.1 * t * t], axis=-1)).max() < 1e-15
     assert run.effort("bit").shape == (101, 2)
-    # two bodies of 1 kg, of which one swings: the force carries their weight, on average
     assert run.energy_drift < 1e-6
 
 
 def test_followers_of_a_prescribed_joint_move_along():
-    from liebody.bodies import Mimic
-
     builder = lb.TreeBuilder("gripper").add("left", Joint("left", Prismatic([0, 1, 0])), rod(0.1, 0.05))
     right = Joint("right", Prismatic([0, 1, 0]), mimic=Mimic("left", -1.0))
     robot = lb.Robot(builder.add("right", right, rod(0.1, 0.05)).build())
@@ -368,7 +365,7 @@ def test_events_and_interpolated_efforts_see_prescribed_joints():
     assert len(run.events.t) == 2
 
 
-# -- the door ---------------------------------------------------------------------------------------------------
+# -- the door -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -438,7 +435,7 @@ def test_joints_are_driven_once():
 def test_drives_of_systems_are_checked_at_the_door():
     builder = slider_crank_builder().joint("ball", Spherical(), "crank", "piston")
     builder.joint("back", HINGE, "rod", "world")
-    with pytest.raises(ModelError, match="no joint called 'cranc'; .* did you mean 'crank'"):
+    with pytest.raises(ModelError, match=r"no joint called 'cranc'; .* did you mean 'crank'"):
         builder.drive("cranc", crank_angle)
     with pytest.raises(ModelError, match="drives of a System move Revolute and Prismatic joints"):
         builder.drive("ball", crank_angle)
@@ -461,7 +458,7 @@ def test_spherical_joints_implicit_methods_and_derivatives_of_steps_are_refused(
         lb.simulate(lb.hybrid.robot_system(two_link_arm()), t_end=1.0, prescribed={"shoulder": wave})
 
 
-# -- joints of systems, and their angles in runs ------------------------------------------------------------------
+# -- joints of systems, and their angles in runs ------------------------------------------------------------
 
 
 def test_angles_of_joints_of_a_closed_loop_are_those_of_joint_coordinates():
@@ -474,9 +471,13 @@ def test_angles_of_joints_of_a_closed_loop_are_those_of_joint_coordinates():
     tree = lb.simulate(closed, q, v, **options)
     run = lb.simulate(absolute_tree.system, *absolute_tree.to_system(q, v), **options)
     assert tree.q[-1, 0] > 4 * np.pi
+    states = [absolute_tree.to_tree(q, v) for q, v in zip(run.q, run.v, strict=True)]
     for k, name in enumerate(("crank", "rod", "piston")):
-        assert np.abs(run.joints[name] - tree.q[:, k]).max() < 1e-6
-        assert np.abs(run.joint_rates[name] - tree.v[:, k]).max() < 1e-5
+        assert np.abs(run.joints[name] - tree.q[:, k]).max() < 1e-5  # thin rods have a slight inertia there
+        turn = 1.0 if name == "piston" else 2 * np.pi
+        away = (run.joints[name] - [q[k] for q, _ in states]) / turn
+        assert np.abs(away - np.round(away)).max() < 1e-12
+        assert np.abs(run.joint_rates[name] - [v[k] for _, v in states]).max() < 1e-11
     assert run.shown[0][0].units == ("rad", "rad", "m", "rad")
 
 
@@ -528,20 +529,17 @@ def test_keywords_of_joints_are_checked():
     with pytest.raises(ModelError, match="springs and limits act in Revolute and Prismatic joints"):
         builder = lb.SystemBuilder("ball").body("arm", rod(1.0, 0.5))
         builder.joint("ball", Spherical(), "world", "arm", stiffness=1.0)
-    with pytest.raises(ModelError, match="friction is .* give finite numbers"):
+    with pytest.raises(ModelError, match=r"friction is \[-1.0\]; give zero or more"):
         swing(friction=-1.0)
-    with pytest.raises(ModelError, match="lower is .* above upper"):
+    with pytest.raises(ModelError, match=r"lower is .* above upper"):
         swing(limits=(1.0, -1.0))
 
 
 def test_forces_of_drives_and_damping_are_apart():
     """A hinge turned at a constant rate against its damping alone: the drive gives D times the rate."""
-    builder = lb.TreeBuilder("stirrer").add(
-        "arm", Joint("arm", Revolute([0, 0, 1]), damping=0.3), rod(1, 0.5)
-    )
+    joint = Joint("arm", Revolute([0, 0, 1]), damping=0.3)
+    builder = lb.TreeBuilder("stirrer").add("arm", joint, rod(1.0, 0.5))
     run = lb.simulate(lb.Robot(builder.build()), t_end=1.0, dt=1e-2, prescribed={"arm": lambda t: 2.0 * t})
     assert np.abs(run.effort("arm") - 0.6).max() < 1e-15
     assert np.abs(run.forces["damping"] + 0.6).max() < 1e-15
     assert np.abs(run.work_done).max() < 1e-15
-    assert JointDamping().name in run.forces
-    assert SE3.dim == 6
