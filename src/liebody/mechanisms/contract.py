@@ -308,15 +308,15 @@ class Mechanism(Sendable):
         """Whether its states are not free: there are constraints, or joints that follow functions of time."""
         return self.nc > 0
 
-    def start(self, p: Array = None) -> np.ndarray:
-        """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
+    def start(self, p: Array = None, t: float = 0.0) -> np.ndarray:
+        """The configuration in which motions start by default at time t, (nq,); of parameters p (..., np)."""
         return self.group.neutral()
 
-    def rest(self, p: Array = None) -> Array:
-        """The velocities (..., nv) that complete velocities given by name, at parameters p (..., np)."""
+    def rest(self, p: Array = None, t: float = 0.0) -> Array:
+        """The velocities (..., nv) that complete named ones at time t, at parameters p (..., np)."""
         return np.zeros(self.nv)
 
-    def start_velocities(self, q: Array, p: Array = None) -> Array:
+    def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> Array:
         """The velocities (n, nv) with which simulations start by default at q (n, nq), parameters p (n, np).
 
         Rest, where constraints do not prescribe others.
@@ -510,38 +510,38 @@ class OpenTree(OfTree, Mechanism):
     def is_bound(self) -> bool:
         return self.prescribed is not None or super().is_bound
 
-    def start(self, p: Array = None) -> np.ndarray:
-        q = super().start(p)
+    def start(self, p: Array = None, t: float = 0.0) -> np.ndarray:
+        q = super().start(p, t)
         if self.prescribed is None:
             return q
-        x = self._start_motion(p).x
+        x = self._motion_of(p, t).x
         q = np.array(np.broadcast_to(q, (*x.shape[:-1], self.nq)))
         q[..., self.prescribed.places] = x
         return q
 
-    def rest(self, p: Array = None) -> Array:
-        v = super().rest(p)
+    def rest(self, p: Array = None, t: float = 0.0) -> Array:
+        v = super().rest(p, t)
         if self.prescribed is None:
             return v
-        rate = self._start_motion(p).rate
+        rate = self._motion_of(p, t).rate
         v = np.array(np.broadcast_to(v, (*rate.shape[:-1], self.nv)))
         v[..., self.prescribed.dofs] = rate
         return v
 
-    def start_velocities(self, q: Array, p: Array = None) -> Array:
-        return np.broadcast_to(self.rest(p), (len(q), self.nv))
+    def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> Array:
+        return np.broadcast_to(self.rest(p, t), (len(q), self.nv))
 
     def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
         super().check_state(q, v, t, p)
         if self.prescribed is not None:
-            start = self._start_motion(p)
+            start = self._motion_of(p, t)
             n = q.size // self.nq
             rows = (np.broadcast_to(x, (*q.shape[:-1], x.shape[-1])).reshape(n, -1) for x in start)
-            self.prescribed.check_start(q.reshape(n, -1), v.reshape(n, -1), Motion(*rows))
+            self.prescribed.check_start(q.reshape(n, -1), v.reshape(n, -1), Motion(*rows), t)
 
-    def _start_motion(self, p: Array) -> Motion:
-        """The motion of the prescribed joints at t = 0, (..., k), at parameters p (..., np)."""
-        return Motion(*self.evaluated("prescribed", 0.0, p=p))
+    def _motion_of(self, p: Array, t: float) -> Motion:
+        """The motion of the prescribed joints at a time, (..., k), at parameters p (..., np)."""
+        return Motion(*self.evaluated("prescribed", t, p=p))
 
     @cached_property
     def idle_limits(self) -> Limits | None:

@@ -131,8 +131,8 @@ class PrescribedMotion:
         """The motion at a time, with parameters p (np,)."""
         return Motion(*(f(t, *([p] if INPUT in f.inputs else [])) for f in self.functions))
 
-    def check_start(self, q: Array, v: Array, start: Motion) -> None:
-        """Raise ConfigurationError for states q (n, nq), v (n, nv) off the motion at the start, (n, k)."""
+    def check_start(self, q: Array, v: Array, start: Motion, t: float) -> None:
+        """Raise ConfigurationError for states q (n, nq), v (n, nv) off the motion at time t, (n, k)."""
         for name, values, expected in (
             ("q0", q[:, self.places], start.x),
             ("v0", v[:, self.dofs], start.rate),
@@ -142,7 +142,7 @@ class PrescribedMotion:
                 i, k = np.argwhere(off)[0]
                 raise ConfigurationError(
                     f"{name} has {values[i, k]:.9g} for joint {self.names[k]!r}, which is prescribed: "
-                    f"{expected[i, k]:.9g} at t = 0; give that, leave {name} out, or name other joints"
+                    f"{expected[i, k]:.9g} at t = {t:.6g}; give that, leave {name} out, or name other joints"
                 )
 
     def check_smooth(self, motion_at: Callable[[Array], Motion], t_end: float) -> None:

@@ -205,7 +205,7 @@ class Stepper:
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
         # The parameters of these members stand in their rows of the table.
         table = members_of(self._table.reshape(*self.batch, -1), members, self.batch)
-        new.y[members] = self._points(q0, v0, table)
+        new.y[members] = self._points(q0, v0, table, state.t)
         new.ended[members] = False
         new.events = state.events
         # Nothing that a method, an event or the watch remembers of the old motion may reach the new one.
@@ -302,11 +302,11 @@ class Stepper:
         parameters = {"parameters": free} if free else {}
         return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
 
-    def _points(self, q0: Array, v0: Array, table: Array) -> Array:
-        """Points (..., point) of members without efforts, from their rows of the table."""
+    def _points(self, q0: Array, v0: Array, table: Array, t: float = 0.0) -> Array:
+        """Points (..., point) of members without efforts at time t, from their rows of the table."""
         closing = self.mechanism.is_bound and table.size > 0  # states that may depend on parameters
         p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
-        q, v, ensemble = states_of(self.mechanism, q0, v0, p)
+        q, v, ensemble = states_of(self.mechanism, q0, v0, p, t)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*ensemble, -1), (*batch, x.shape[-1])) for x in (q, v))
