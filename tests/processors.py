@@ -1,13 +1,15 @@
 """Run the numerical tests as on other x86-64 processors: of 2003, with AVX2 and FMA, and with AVX-512.
 
-    python tests/processors.py
+    python tests/processors.py [--lower]
 
 For each level C is compiled with its -march, and NumPy, OpenBLAS and the C library are kept from code for
-newer processors, which they choose at run time. A level that this machine lacks is skipped with a word.
+newer processors, which they choose at run time. A level that this machine lacks is skipped with a word. With
+--lower so is the highest level that the machine has: all other tests run on it anyway.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shlex
@@ -131,16 +133,25 @@ def run(level: Level) -> int:
     return status
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--lower", action="store_true", help="only levels below the highest of this machine")
+    lower = parser.parse_args(arguments).lower
     if platform.machine() not in ("x86_64", "AMD64"):
         print(f"this processor is {platform.machine()}, not x86-64: nothing is run")
         return 0
-    failed, found = [], features()
+    found = features()
+    highest = [level for level in LEVELS if all(found.get(name) for name in level.needs)][-1]
+    failed = []
     for level in LEVELS:
         print(f"\n== {level.name}", flush=True)
         missing = [name for name in level.needs if not found.get(name)]
         if missing:
             print(f"skipped: this machine has no {', '.join(missing)}")
+        elif lower and level is highest:
+            print("skipped: the other tests run on this level")
         elif run(level):
             failed.append(level.name)
     if failed:
@@ -149,4 +160,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -30,13 +30,22 @@ def test_levels_that_the_machine_lacks_are_skipped_with_a_word(monkeypatch, caps
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
     monkeypatch.setattr(processors, "run", lambda level: ran.append(level.name) or 0)
-    assert processors.main() == 0 and ran == ["x86-64", "x86-64-v3"]
+    assert processors.main([]) == 0 and ran == ["x86-64", "x86-64-v3"]
     assert "== x86-64-v4\nskipped: this machine has no AVX512_SKX" in capsys.readouterr().out
+
+
+def test_the_level_of_the_machine_itself_may_be_left_out(monkeypatch, capsys):
+    ran = []
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
+    monkeypatch.setattr(processors, "run", lambda level: ran.append(level.name) or 0)
+    assert processors.main(["--lower"]) == 0 and ran == ["x86-64"]
+    assert "== x86-64-v3\nskipped: the other tests run on this level" in capsys.readouterr().out
 
 
 def test_other_processors_are_left_with_a_word(monkeypatch, capsys):
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert processors.main() == 0
+    assert processors.main([]) == 0
     assert capsys.readouterr().out == "this processor is aarch64, not x86-64: nothing is run\n"
 
 
@@ -44,7 +53,7 @@ def test_a_level_that_fails_fails_the_script(monkeypatch, capsys):
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
     monkeypatch.setattr(processors, "run", lambda level: int(level.name == "x86-64-v3"))
-    assert processors.main() == 1
+    assert processors.main([]) == 1
     assert capsys.readouterr().out.endswith("failed as on x86-64-v3\n")
 
 
