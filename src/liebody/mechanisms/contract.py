@@ -38,7 +38,7 @@ from ..scalars import Array, maximum, minimum
 from ..scalars.linear import product, solve
 from ..stepping.records import Part, Watch
 from .forces import Force, JointForce, JointLimits, Limits
-from .prescribed import Drive, Motion, PrescribedMotion
+from .prescribed import Motion, OfTime, PrescribedMotion
 
 Feedback = Callable[..., Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
@@ -282,7 +282,7 @@ class Mechanism(Sendable):
         """Add forces, to a copy of a mechanism that is not in use yet."""
         raise NotImplementedError
 
-    def with_prescribed(self, drives: Mapping[str, Drive]) -> Self:
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> Self:
         """This mechanism, in which joints follow functions of time: {joint: f(t)}.
 
         f is made of NumPy operators and `liebody.scalars`, and is differentiated twice. Of joints with k
@@ -436,7 +436,7 @@ class OpenTree(OfTree, Mechanism):
 
     # -- joints that follow functions of time -------------------------------------------------------------
 
-    def with_prescribed(self, drives: Mapping[str, Drive]) -> Self:
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> Self:
         if self.prescribed is not None:
             already = ", ".join(dict.fromkeys(self.prescribed.names))
             raise ModelError(f"{already} of {self.name}: prescribed already; give all functions at once")

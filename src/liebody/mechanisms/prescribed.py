@@ -19,7 +19,7 @@ from ..compiler import Function, jacobian, trace
 from ..groups import RealGroup
 from ..scalars import Array
 
-Drive = Callable[..., Any]
+OfTime = Callable[..., Any]  # f(t), or f(t, p) with parameters
 INPUT = "parameters"
 SAME = (
     1e-9  # how far a start may be from the functions of time, beside 1                             [rad, m]
@@ -39,7 +39,7 @@ class Motion(NamedTuple):
 
 
 def differentiated(
-    drives: Mapping[str, tuple[Drive, int]], read: Callable[..., Any] | None = None, size: int = 0
+    drives: Mapping[str, tuple[OfTime, int]], read: Callable[..., Any] | None = None, size: int = 0
 ) -> tuple[Function, Function, Function]:
     """Functions of t, or of (t, p), to coordinates (k,), rates and accelerations.
 
@@ -101,7 +101,7 @@ class PrescribedMotion:
 
     @classmethod
     def of(
-        cls, tree: Tree, drives: Mapping[str, Drive], read: Callable[..., Any] | None = None, size: int = 0
+        cls, tree: Tree, drives: Mapping[str, OfTime], read: Callable[..., Any] | None = None, size: int = 0
     ) -> PrescribedMotion:
         """From {joint: f}, with f(t) or f(t, p); read and size as in `differentiated`.
 

@@ -158,8 +158,8 @@ class ConstrainedRun(Run, mark="equation"):
         return [name for name in self.constraints if name.endswith(OF_DRIVE)]
 
     @property
-    def efforts(self) -> tuple[Labels, np.ndarray] | None:
-        given: tuple[Labels, np.ndarray] | None = Run.efforts.fget(self)  # type: ignore[attr-defined]
+    def shown_efforts(self) -> tuple[Labels, np.ndarray] | None:
+        given: tuple[Labels, np.ndarray] | None = Run.shown_efforts.fget(self)  # type: ignore[attr-defined]
         if not self._driven:
             return given
         labels, values = given or (Labels((), ()), self.v[..., :0])
@@ -262,10 +262,10 @@ class ConstrainedRun(Run, mark="equation"):
                 "joints": ((*rows, "joint"), x, {"units": "see joint_units (rad, m)"}),
                 "joint_rates": ((*rows, "joint_rate"), rates, {"units": "see joint_rate_units (rad/s, m/s)"}),
             }
-        if self._driven and self.efforts is not None:
-            labels, values = self.efforts
-            variables |= label_variables("effort", labels)
-            variables["efforts"] = ((*rows, "effort"), values, {"units": "see effort_units (N m, N)"})
+        if self._driven and self.shown_efforts is not None:
+            names_of_efforts, efforts = self.shown_efforts
+            variables |= label_variables("effort", names_of_efforts)
+            variables["efforts"] = ((*rows, "effort"), efforts, {"units": "see effort_units (N m, N)"})
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
         label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
         values = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}

@@ -342,7 +342,7 @@ class Run:
         return {name: values[..., k] for k, name in enumerate(labels.names)}
 
     @property
-    def efforts(self) -> tuple[Labels, np.ndarray] | None:
+    def shown_efforts(self) -> tuple[Labels, np.ndarray] | None:
         """Names and values (..., nt, n) of the efforts that act: tau, and those of drives. None: none act."""
         if self.tau is None:
             return None
@@ -353,7 +353,7 @@ class Run:
 
         Raises ModelError for a joint without efforts.                                              [N m, N]
         """
-        labels, values = self.efforts or (Labels((), ()), self.v[..., :0])
+        labels, values = self.shown_efforts or (Labels((), ()), self.v[..., :0])
         at = [i for i, name in enumerate(labels.names) if name == joint or name.startswith(f"{joint}.")]
         if not at:
             raise ModelError(f"no efforts act in {joint!r}; {known(labels.names, joint)}")

@@ -62,8 +62,8 @@ def plot_run(
     for labels, values in run.shown:
         for unit in dict.fromkeys(labels.units):
             panels.append((_title(unit), *_of_unit(labels, of(values, 2), unit)))
-    if run.efforts is not None:
-        panels.append(("effort [N m, N]", run.efforts[0], of(run.efforts[1], 2)))
+    if run.shown_efforts is not None:
+        panels.append(("effort [N m, N]", run.shown_efforts[0], of(run.shown_efforts[1], 2)))
     if run.has_energies:
         kinds = {"kinetic": run.kinetic, "potential": run.potential, "total": run.energy}
         if run.work_done is not None:

@@ -27,7 +27,7 @@ from ...scalars import Array
 from ...scalars.linear import back_substitute, cross, factor
 from ..contract import Functions, OpenTree
 from ..forces import JointDamping
-from ..prescribed import Drive, PrescribedMotion
+from ..prescribed import OfTime, PrescribedMotion
 from .builder import SystemBuilder
 from .constraints import GROUND, BodyState, Constraint, JointFrames
 from .drives import SUFFIX, CoordinateDrive
@@ -122,7 +122,7 @@ class ClosedTree(Constrained, OpenTree):
             )  # drives stand behind them
         return mechanism.sharing(first)
 
-    def with_prescribed(self, drives: Mapping[str, Drive]) -> ClosedTree:
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> ClosedTree:
         """As `Mechanism.with_prescribed`: each joint has a constraint, `crank.drive` of the joint `crank`."""
         size = self.layout.size
         read = self.layout.read if size else None

@@ -32,7 +32,7 @@ from ...bodies.parameters import (
 from ...groups import SE3, MotionSubgroup, Revolute
 from ...scalars import Array
 from ..forces import JointDamping, JointFriction, JointLimits, JointSpring
-from ..prescribed import Drive
+from ..prescribed import OfTime
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
 from .coordinates import GROUND
@@ -73,7 +73,7 @@ class GivenLink:
         return None if self.joint is None else self.joint.group
 
 
-def link_of_drive(links: Mapping[str, GivenLink], name: str, function: Drive, system: str) -> GivenLink:
+def link_of_drive(links: Mapping[str, GivenLink], name: str, function: OfTime, system: str) -> GivenLink:
     """The constraint `name`.drive, by which a joint among these links follows a function of time."""
     joints = {name: link for name, link in links.items() if link.joint is not None}
     if name not in joints:
@@ -242,7 +242,7 @@ class Definition:
             stiffness[name] = float((np.pi / contact) ** 2 / inverse)
         return replace(self, stops=JointLimits(stiffness, contact / np.pi))
 
-    def driven(self, drives: Mapping[str, Drive]) -> Definition:
+    def driven(self, drives: Mapping[str, OfTime]) -> Definition:
         """The same, in which joints follow functions of time."""
         constraints = dict(self.constraints)
         for name, function in drives.items():

@@ -17,7 +17,7 @@ from ...bodies import Joint
 from ...compiler import Function
 from ...groups import Prismatic, Revolute
 from ...scalars import Array, arctan2, cos, sin
-from ..prescribed import Drive, PrescribedMotion, differentiated
+from ..prescribed import OfTime, PrescribedMotion, differentiated
 from .constraints import ConstraintKind, LowerPair, Rows, States, lower_pair
 
 SUFFIX = ".drive"  # constraint crank.drive moves joint crank
@@ -44,7 +44,7 @@ class AngleDrive(ConstraintKind):
     timed = True
 
     @classmethod
-    def of(cls, joint: Joint, function: Drive) -> AngleDrive:
+    def of(cls, joint: Joint, function: OfTime) -> AngleDrive:
         """The drive of a joint. Raises ModelError for joints of other kinds, and functions without traces."""
         if not isinstance(joint.group, Revolute | Prismatic):
             raise ModelError(

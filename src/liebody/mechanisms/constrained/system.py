@@ -17,7 +17,7 @@ from ...scalars import Array
 from ...scalars.linear import cross, matvec
 from ..contract import Functions
 from ..forces import Force, FrameForce, JointForce, JointLimits, Limits
-from ..prescribed import Drive
+from ..prescribed import OfTime
 from . import equations, projection
 from .constraints import GROUND as REST
 from .constraints import BodyState, Constraint
@@ -62,7 +62,7 @@ class System(AbsoluteCoordinates):
         generalised = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
         object.__setattr__(self, "generalised", (*self.generalised, *generalised))
 
-    def with_prescribed(self, drives: Mapping[str, Drive]) -> System:
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> System:
         """As `Mechanism.with_prescribed`, of Revolute and Prismatic joints and functions of time alone.
 
         Each joint has a constraint, `crank.drive` of the joint `crank`, as `SystemBuilder.drive` adds it.
