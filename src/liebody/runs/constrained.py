@@ -207,7 +207,7 @@ class ConstrainedRun(Run, mark="equation"):
         system = self.system
         if system is not None and self.parameters:
             system = system.with_parameters(fields["parameters"])
-        more = {"constraints": self.constraints, "system": system, "stored": stored}
+        more: dict[str, Any] = {"constraints": self.constraints, "system": system, "stored": stored}
         if self.stored_joints is not None:
             labels, rate_labels, *values = self.stored_joints
             more["stored_joints"] = (labels, rate_labels, *(x[index] for x in values))
