@@ -373,7 +373,7 @@ def test_events_and_interpolated_efforts_see_prescribed_joints():
     [
         ({"wrist": wave}, ModelError, "no joint called 'wrist'; known are shoulder, elbow"),
         ({"elbow": 3.0}, ModelError, "joint 'elbow' is 3.0, expected a function of time"),
-        ({"elbow": lambda t, q, v: t}, ArgumentError, r"has to be a function of \(t\), or of \(t, p\)"),
+        ({"elbow": lambda t, q, v: t}, ArgumentError, r"has to be a function of \(t\)"),
         ({"elbow": lambda t, p: p.A * t}, IntegrationError, "takes parameters, and there are none"),
         ({"elbow": lambda t: np.array([t, t])}, ModelError, r"shape \(2,\), expected a number"),
         ({"elbow": lambda t: 1.0 if t < 1 else 0.0}, ModelError, "cannot be differentiated twice"),

@@ -67,7 +67,7 @@ def differentiated(
         if not callable(f):
             raise ModelError(f"{what} is {f!r}, expected a function of time, such as lambda t: 3.0 * t")
         taken = "tp" if read and takes_parameters(f, 1) else "t"
-        check_arguments(what, f, *taken, more=", or of (t, p) with parameters")
+        check_arguments(what, f, *taken, more=", or of (t, p) with parameters" if read else "")
     try:
         inputs: dict[str, Any] = {"t": (), **({INPUT: size} if size else {})}
         first = trace(positions, inputs, "prescribed")
