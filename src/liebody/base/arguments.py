@@ -294,8 +294,8 @@ def short(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def takes_parameters(function: Any) -> bool:
-    """Whether a function of (t, q, v) has a fourth argument, without a default: the parameters."""
+def takes_parameters(function: Any, others: int = 3) -> bool:
+    """Whether a function of (t, q, v), or of so many others, has one more argument, without a default: p."""
     if not callable(function):
         return False
     try:
@@ -304,7 +304,7 @@ def takes_parameters(function: Any) -> bool:
         pass_on_signals(error)
         return False
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(x.kind in places and x.default is x.empty for x in arguments) > 3
+    return sum(x.kind in places and x.default is x.empty for x in arguments) > others
 
 
 def event_attributes(events: Mapping[str, Callable[..., Any]]) -> tuple[list[int], list[bool]]:

@@ -2,6 +2,7 @@
 
 contract          the contract of a mechanism, and the open tree in joint coordinates
 forces            forces of joints, frames, dampers, stops, contacts
+prescribed        joints that follow functions of time
 potential         forces of a potential energy
 rigid_body        one rigid body on SE(3), a subgroup or any other group
 boltzmann_hamel   the equations of motion in any velocities v = S(x) dx/dt

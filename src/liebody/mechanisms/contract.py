@@ -28,17 +28,21 @@ from ..dynamics import (
     bias_forces,
     forward_dynamics,
     gravity_forces,
+    inverse_dynamics,
     kinetic_energy,
     mass_matrix,
     potential_energy,
 )
 from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
+from ..scalars.linear import product, solve
 from ..stepping.records import Part, Watch
 from .forces import Force, JointForce, JointLimits, Limits
+from .prescribed import Motion, OfTime, PrescribedMotion
 
 Feedback = Callable[..., Array]
 Functions = dict[str, tuple[Callable[..., Any], Mapping[str, Any]]]
+MOST_PRESCRIBED = 8  # motions of prescribed joints whose compiled loops are kept with a mechanism
 LONG_POINT = 500  # operations from which on y exp(psi) of a long tree is a loop
 
 
@@ -262,25 +266,57 @@ class Mechanism(Sendable):
             check_force(force, self.joints)
         key = ("forces", *forces)
         if forces and key not in self.flows:
-            # a copy shares the numbers, not the functions that were compiled without these forces
-            mechanism = copy.copy(self)
-            for compiled in ("flows", "_kernels", "works", "idle_limits"):
-                vars(mechanism).pop(compiled, None)
+            mechanism = self._anew()
             mechanism.take(forces)
             self.flows[key] = mechanism
         return self.flows[key] if forces else self
+
+    def _anew(self) -> Self:
+        """A copy that shares the numbers, not the functions that were compiled for this mechanism."""
+        mechanism = copy.copy(self)
+        for compiled in ("flows", "_kernels", "works", "idle_limits"):
+            vars(mechanism).pop(compiled, None)
+        return mechanism
 
     def take(self, forces: tuple[Force, ...]) -> None:
         """Add forces, to a copy of a mechanism that is not in use yet."""
         raise NotImplementedError
 
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> Self:
+        """This mechanism, in which joints follow functions of time: {joint: f(t)}.
+
+        f is made of NumPy operators and `liebody.scalars`, and is differentiated twice. Of joints with k
+        coordinates it returns (k,). With free parameters it may be f(t, p).
+
+        Raises ModelError for unknown joints, for joints that are prescribed already, and for other functions.
+        """
+        raise ModelError(
+            f"{self.name} has no joints that can be prescribed; a Robot, a ClosedTree and a System have some"
+        )
+
+    def check_prescribed(self, t_end: float, p: Array = None) -> None:
+        """Raise ModelError where prescribed joints would jump in 0 to t_end, at parameters p (..., np)."""
+
+    def completed(self, t: Array, q: Array, v: Array, u: Array, p: Array = None) -> Array:
+        """Efforts u (n, nu) at states of a motion, completed by the efforts of prescribed joints."""
+        return u
+
     # -- states ---------------------------------------------------------------------------------------------
 
-    def start(self, p: Array = None) -> np.ndarray:
-        """The configuration in which simulations start by default, (nq,); of parameters p (..., np)."""
+    @property
+    def is_bound(self) -> bool:
+        """Whether its states are not free: there are constraints, or joints that follow functions of time."""
+        return self.nc > 0
+
+    def start(self, p: Array = None, t: float = 0.0) -> np.ndarray:
+        """The configuration in which motions start by default at time t, (nq,); of parameters p (..., np)."""
         return self.group.neutral()
 
-    def start_velocities(self, q: Array, p: Array = None) -> Array:
+    def rest(self, p: Array = None, t: float = 0.0) -> Array:
+        """The velocities (..., nv) that complete named ones at time t, at parameters p (..., np)."""
+        return np.zeros(self.nv)
+
+    def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> Array:
         """The velocities (n, nv) with which simulations start by default at q (n, nq), parameters p (n, np).
 
         Rest, where constraints do not prescribe others.
@@ -359,7 +395,11 @@ class OpenTree(OfTree, Mechanism):
     forces   `Force`s that act beside the efforts
     clipped  whether efforts u are kept within the joints' effort limits
     robot    a Robot of this tree, whose free parameters are the mechanism's
+
+    Joints that are `prescribed` follow functions of time; their entries of u are not read.
     """
+
+    prescribed: PrescribedMotion | None = None
 
     def __init__(
         self,
@@ -393,6 +433,115 @@ class OpenTree(OfTree, Mechanism):
 
     def take(self, forces: tuple[Force, ...]) -> None:
         self.forces += forces
+
+    # -- joints that follow functions of time -------------------------------------------------------------
+
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> Self:
+        if self.prescribed is not None:
+            already = ", ".join(dict.fromkeys(self.prescribed.names))
+            raise ModelError(f"{already} of {self.name}: prescribed already; give all functions at once")
+        size = self.layout.size
+        prescribed = PrescribedMotion.of(self.tree, drives, self.layout.read if size else None, size)
+        # kept, so that functions that compute the same are compiled once
+        key = ("prescribed", prescribed.form)
+        if key not in self.flows:
+            mechanism = self._anew()
+            mechanism.prescribed = prescribed
+            kept = [k for k in self.flows if k[0] == "prescribed"]
+            for old in kept[: 1 - MOST_PRESCRIBED]:
+                del self.flows[old]
+            self.flows[key] = mechanism
+        return self.flows[key]
+
+    def motion_at(self, t: Any) -> Motion:
+        """The motion of the prescribed joints at a time, at the parameters of this mechanism."""
+        assert self.prescribed is not None
+        _, p = vars(self).get("nominal", (self, self.values))
+        return self.prescribed.at(t, p)
+
+    def led(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """The state in which prescribed joints are where their functions of time say."""
+        if self.prescribed is None:
+            return q, v
+        x, rate, _ = self.motion_at(t)
+        return _replaced(q, self.prescribed.places, x), _replaced(v, self.prescribed.dofs, rate)
+
+    def hybrid_dynamics(self, t: Any, q: Array, v: Array, u: Array) -> tuple[Array, Array]:
+        """dv/dt (nv,), and efforts (nv,): u, and of prescribed joints the efforts that move them.
+
+        With f the free and p the prescribed velocities, h = C v + g and forces F,
+
+            M_ff a_f = u_f + F_f - h_f - M_fp a_p,    u_p = M_pf a_f + M_pp a_p + h_p - F_p
+
+        Featherstone (2008), section 9.2.
+        """
+        if self.prescribed is None:
+            return forward_dynamics(self.tree, q, v, self.efforts(t, q, v, u), tuple(self.gravity)), u
+        at = self.prescribed.dofs
+        free = np.setdiff1d(np.arange(self.nv), at)
+        u = _replaced(u, at, np.zeros(len(at), int))
+        a = _replaced(np.zeros(self.nv, int), at, self.motion_at(t).acceleration)
+        # the efforts that all joints would need if the free ones did not accelerate
+        needed = inverse_dynamics(self.tree, q, v, a, tuple(self.gravity)) - self.efforts(t, q, v, u)
+        if len(free):
+            M = mass_matrix(self.tree, q)
+            free_accelerations = solve(M[np.ix_(free, free)], -needed[free])
+            a = _replaced(a, free, free_accelerations)
+            needed = needed + product(M[:, free], free_accelerations)
+        return a, _replaced(u, at, needed[at])
+
+    def check_prescribed(self, t_end: float, p: Array = None) -> None:
+        if self.prescribed is None:
+            return
+        for row in (
+            [None]
+            if p is None or not self.layout.size
+            else np.unique(p.reshape(-1, self.layout.size), axis=0)
+        ):
+            self.prescribed.check_smooth(
+                lambda t, row=row: Motion(*self.evaluated("prescribed", t, p=row)),  # type: ignore[misc]
+                t_end,
+            )
+
+    def completed(self, t: Array, q: Array, v: Array, u: Array, p: Array = None) -> Array:
+        return u if self.prescribed is None else self.evaluated("completed", t, q, v, u, p=p)
+
+    @property
+    def is_bound(self) -> bool:
+        return self.prescribed is not None or super().is_bound
+
+    def start(self, p: Array = None, t: float = 0.0) -> np.ndarray:
+        q = super().start(p, t)
+        if self.prescribed is None:
+            return q
+        x = self._motion_of(p, t).x
+        q = np.array(np.broadcast_to(q, (*x.shape[:-1], self.nq)))
+        q[..., self.prescribed.places] = x
+        return q
+
+    def rest(self, p: Array = None, t: float = 0.0) -> Array:
+        v = super().rest(p, t)
+        if self.prescribed is None:
+            return v
+        rate = self._motion_of(p, t).rate
+        v = np.array(np.broadcast_to(v, (*rate.shape[:-1], self.nv)))
+        v[..., self.prescribed.dofs] = rate
+        return v
+
+    def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> Array:
+        return np.broadcast_to(self.rest(p, t), (len(q), self.nv))
+
+    def check_state(self, q: Array, v: Array, t: float = 0.0, p: Array = None) -> None:
+        super().check_state(q, v, t, p)
+        if self.prescribed is not None:
+            start = self._motion_of(p, t)
+            n = q.size // self.nq
+            rows = (np.broadcast_to(x, (*q.shape[:-1], x.shape[-1])).reshape(n, -1) for x in start)
+            self.prescribed.check_start(q.reshape(n, -1), v.reshape(n, -1), Motion(*rows), t)
+
+    def _motion_of(self, p: Array, t: float) -> Motion:
+        """The motion of the prescribed joints at a time, (..., k), at parameters p (..., np)."""
+        return Motion(*self.evaluated("prescribed", t, p=p))
 
     @cached_property
     def idle_limits(self) -> Limits | None:
@@ -436,6 +585,8 @@ class OpenTree(OfTree, Mechanism):
         for body in self.tree.bodies:
             if body.joint.mimic is None:  # joints that follow have no effort of their own
                 limits[body.dofs] = body.joint.effort_limit
+        if self.prescribed is not None:
+            limits[self.prescribed.dofs] = np.inf  # they get the effort that their motion needs
         return np.stack(
             [u[..., i] if np.isinf(x) else minimum(maximum(u[..., i], -x), x) for i, x in enumerate(limits)],
             axis=-1,
@@ -478,6 +629,12 @@ class OpenTree(OfTree, Mechanism):
     # -- parts, laws and kernels -----------------------------------------------------------------------------
 
     def mechanics(self) -> dict[str, Any]:
+        if self.prescribed is not None:
+            names = ", ".join(dict.fromkeys(self.prescribed.names))
+            raise IntegrationError(
+                f"{names} of {self.name} follow functions of time, which methods for mechanical systems do "
+                "not take; use an explicit method, such as 'rkmk4'"
+            )
         return {"group": self.group, **self.parametric_laws()}
 
     def laws(self) -> dict[str, Any]:
@@ -504,17 +661,30 @@ class OpenTree(OfTree, Mechanism):
         end = self.nq + self.nv
 
         def field(t: Any, y: Array, u: Array) -> Array:
-            q, v = y[:nq], y[nq:end]
             here, u, p = self.given(u)
+            q, v = here.led(t, y[:nq], y[nq:end])
             if feedback is not None:
                 u = np.asarray(feedback(t, q, v, *([p] if len(p) else [])))
             w = here.velocity(q, v)
+            if here.prescribed is None:
+                rates = here.rates(t, q, v, u)
+            else:
+                a, u = here.hybrid_dynamics(t, q, v, u)
+                # `after` puts prescribed joints in their place; here they stand still, without errors
+                at = here.prescribed.dofs
+                rest = np.zeros(len(at), int)
+                rates = _replaced(w, at, rest), _replaced(a, at, rest)
             # metered: one more state variable, the work, whose rate is the power of efforts
             power = [np.reshape(here.efforts(t, q, w, u) @ w, 1)] * meters
-            return np.concatenate([*here.rates(t, q, v, u), *power])
+            return np.concatenate([*rates, *power])
+
+        def after(t: Any, y: Array, u: Array) -> dict[str, Array]:
+            q, v = self.given(u)[0].led(t, y[:nq], y[nq:end])
+            return {"z": np.concatenate([q, v, y[end:]])}
 
         shapes: Mapping[str, Any] = {"t": (), "y": end + meters, "u": self.nv + self.layout.size}
-        return Parts(partial(traced, field, shapes), *self.moves(meters))
+        leading = None if self.prescribed is None else partial(traced, after, shapes)
+        return Parts(partial(traced, field, shapes), *self.moves(meters), leading)
 
     @cached_property
     def works(self) -> bool:
@@ -526,12 +696,14 @@ class OpenTree(OfTree, Mechanism):
             joints = (body.joint for body in self.at(free).tree.bodies)
             return not isinstance(force, JointForce) or any(force.numbers_in(x) is not None for x in joints)
 
-        return any(map(acts, self.forces))
+        return self.prescribed is not None or any(map(acts, self.forces))
 
     def functions(self) -> Functions:
         """As `Mechanism.functions`.
 
-        "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each.
+        "energies" (q, v); "stored" (q), the potential energy of forces; "forces" (t, q, v), a row (nv,) each;
+        "prescribed" (t), motions of joints that follow functions of time; "completed" (t, q, v, u), efforts
+        with the ones of these joints.
         """
 
         def forces(t: Any, q: Array, v: Array) -> Array:
@@ -545,8 +717,19 @@ class OpenTree(OfTree, Mechanism):
         def power(t: Any, q: Array, v: Array, u: Array) -> Any:
             return self.power(t, q, self.velocity(q, v), u)
 
+        def prescribed(t: Any) -> dict[str, Array]:
+            return self.motion_at(t)._asdict()
+
+        def completed(t: Any, q: Array, v: Array, u: Array) -> Array:
+            return self.hybrid_dynamics(t, q, v, self.acting(u))[1]
+
         state = {"q": self.nq, "v": self.nv}
+        of_time: Functions = {
+            "prescribed": (prescribed, {"t": ()}),
+            "completed": (completed, {"t": (), **state, "u": self.nu}),
+        }
         return {
+            **(of_time if self.prescribed is not None else {}),
             "energies": (energies, state),
             "stored": (self.stored, {"q": self.nq}),
             "forces": (forces, {"t": (), **state}),
@@ -558,3 +741,10 @@ class OpenTree(OfTree, Mechanism):
 
     def potential_energy(self, q: Array) -> Array:
         return self.kernel("energies")(q, np.zeros(self.nv))[1]
+
+
+def _replaced(x: Array, places: Array, values: Array) -> Array:
+    """A copy of x with other values at some places."""
+    y = np.array(x, np.result_type(np.asarray(x), np.asarray(values)))
+    y[places] = values
+    return y

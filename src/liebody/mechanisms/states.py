@@ -22,12 +22,14 @@ class States:
     """Reads states (q, v): configurations q (nq,) of a group, and velocities v (nv,).
 
     start  the configuration in which motions start by default, kept by those who compute it; None: unknown
+    time   at which it is that one
     """
 
     def __init__(self, group: LieGroup, nv: int) -> None:
         self.group = group
         self.nv = nv  # velocities may be fewer than the algebra has dimensions
         self.start: Array = None
+        self.time = 0.0
         self.firsts = list(group.quaternions)
         self.quaternions = np.add.outer(self.firsts, np.arange(4)).astype(int)
         self.special = _has_own_normal_form(group)

@@ -10,13 +10,15 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..base.errors import LiebodyError
+from ..bodies.labels import Labels
 from ..scalars import Array
 from .run import Run, largest_of
-from .variables import Variables
+from .variables import Variables, label_variables, labels_of
 
 if TYPE_CHECKING:  # a loaded run has no system: reading a file needs no mechanics
     from ..mechanisms.constrained import Constrained
 
+OF_DRIVE = ".drive"  # the constraint crank.drive moves the joint crank
 OF_EQUATIONS = {
     "residual": {"units": "m, rad", "long_name": "violation of the constraints"},
     "rate": {"units": "m/s, rad/s", "long_name": "rate of the violation"},
@@ -46,6 +48,7 @@ class ConstrainedRun(Run, mark="equation"):
     constraints: Mapping[str, slice] = field(default_factory=dict)
     system: Constrained | None = None
     stored: Mapping[str, np.ndarray] = field(default_factory=dict)
+    stored_joints: Any = None  # of a loaded run, as `_of_joints`
     smallest_pivot: np.ndarray | None = None
     smallest_pivot_time: np.ndarray | None = None
 
@@ -110,6 +113,70 @@ class ConstrainedRun(Run, mark="equation"):
         change = change - 0.5 * (power[..., 1:] + power[..., :-1]) * np.diff(self.t)
         return np.asarray(np.fmax.reduce(np.abs(change), axis=-1, initial=0.0))
 
+    @cached_property
+    def _of_joints(self) -> tuple[Labels, Labels, np.ndarray, np.ndarray] | None:
+        """Names, coordinates and velocities (..., nt, nj) of hinges and slides; None for tree coordinates."""
+        if self.system is None:
+            return self.stored_joints
+        labels = self.system.joint_labels
+        if labels is None:
+            return None
+        if self.parameters and self.batch:
+            members = [self.member(*i)._of_joints for i in np.ndindex(self.batch)]
+            shape = (*self.v.shape[:-1], len(labels[0]))
+            x, rates = (np.reshape([m[k] for m in members if m], shape) for k in (2, 3))
+            return (*labels, x, rates)
+        x = np.full((*self.v.shape[:-1], len(labels[0])), np.nan)
+        rates = x.copy()
+        finite = self._finite
+        x[finite], rates[finite] = self.system.joint_motions(self.q[finite], self.v[finite])
+        angles = [k for k, unit in enumerate(labels[0].units) if unit == "rad"]
+        x[..., angles] = _followed(self.t, x[..., angles], rates[..., angles])
+        return (*labels, x, rates)
+
+    @property
+    def shown(self) -> tuple[tuple[Labels, np.ndarray], ...]:
+        """As `Run.shown`: angles and translations of hinges and slides, and all of q where a body has none.
+
+        Angles go on beyond half a turn, as the rates say how far they turn between two times.
+        """
+        of_bodies = (self.coordinates, self.q), (self.dofs, self.v)
+        if self._of_joints is None:
+            return of_bodies
+        x_labels, rate_labels, x, rates = self._of_joints
+        of_joints = (x_labels, x), (rate_labels, rates)
+        if self.system is None or self.system.all_joined:
+            return of_joints
+        return tuple(
+            (Labels((*a.names, *b.names), (*a.units, *b.units)), np.concatenate([x, y], axis=-1))
+            for (a, x), (b, y) in zip(of_joints, of_bodies, strict=True)
+        )
+
+    @property
+    def _driven(self) -> list[str]:
+        """The constraints that are drives."""
+        return [name for name in self.constraints if name.endswith(OF_DRIVE)]
+
+    @property
+    def shown_efforts(self) -> tuple[Labels, np.ndarray] | None:
+        given: tuple[Labels, np.ndarray] | None = Run.shown_efforts.fget(self)  # type: ignore[attr-defined]
+        if not self._driven:
+            return given
+        labels, values = given or (Labels((), ()), self.v[..., :0])
+        names = dict(zip(labels.names, labels.units, strict=True))
+        efforts = {name: values[..., k] for k, name in enumerate(names)}
+        rates = self.shown[1][0]
+        units = dict(zip(rates.names, rates.units, strict=True))
+        for constraint in self._driven:
+            joint = constraint.removesuffix(OF_DRIVE)
+            rows = self.constraints[constraint]
+            of_joint = [x for x in units if x == joint or x.startswith(f"{joint}.")]
+            for name, row in zip(of_joint, range(rows.start, rows.stop), strict=True):
+                names[name] = "N m" if units[name] == "rad/s" else "N"
+                # J^T lambda stands on the left of the equations of motion: the joint feels -lambda
+                efforts[name] = efforts.get(name, 0.0) - self.multipliers[..., row]
+        return Labels(tuple(names), tuple(names.values())), np.stack([*efforts.values()], axis=-1)
+
     def reactions(self, constraint: str, passive: bool = False) -> np.ndarray:
         """The wrench of a constraint on its last body over time, (..., nt, 6); see `System.reactions`."""
         if self.system is None:
@@ -140,7 +207,11 @@ class ConstrainedRun(Run, mark="equation"):
         system = self.system
         if system is not None and self.parameters:
             system = system.with_parameters(fields["parameters"])
-        return {**fields, "constraints": self.constraints, "system": system, "stored": stored, **closest}
+        more: dict[str, Any] = {"constraints": self.constraints, "system": system, "stored": stored}
+        if self.stored_joints is not None:
+            labels, rate_labels, *values = self.stored_joints
+            more["stored_joints"] = (labels, rate_labels, *(x[index] for x in values))
+        return {**fields, **more, **closest}
 
     def _closest(self) -> dict[str, np.ndarray]:
         return {name: x for name in CLOSEST if (x := getattr(self, name)) is not None}
@@ -176,14 +247,44 @@ class ConstrainedRun(Run, mark="equation"):
         return {
             "constraints": constraints,
             "stored": {name: variables[name] for name in OF_EQUATIONS},
+            "stored_joints": _joints_of(variables),
             **{name: variables[name] for name in CLOSEST if name in variables},
         }
 
     def _variables(self) -> Variables:
         variables = Run._variables(self)
         rows = variables["kinetic"][0]
+        if self._of_joints is not None:
+            labels, rate_labels, x, rates = self._of_joints
+            variables |= {
+                **label_variables("joint", labels),
+                **label_variables("joint_rate", rate_labels),
+                "joints": ((*rows, "joint"), x, {"units": "see joint_units (rad, m)"}),
+                "joint_rates": ((*rows, "joint_rate"), rates, {"units": "see joint_rate_units (rad/s, m/s)"}),
+            }
+        if self._driven and self.shown_efforts is not None:
+            names_of_efforts, efforts = self.shown_efforts
+            variables |= label_variables("effort", names_of_efforts)
+            variables["efforts"] = ((*rows, "effort"), efforts, {"units": "see effort_units (N m, N)"})
         names = [f"{name}.{i}" for name, k in self.constraints.items() for i in range(k.stop - k.start)]
         label = (("equation",), np.array(names, dtype=object), {"long_name": "name of the equation"})
         values = {name: ((*rows, "equation"), getattr(self, name), x) for name, x in OF_EQUATIONS.items()}
         closest = {name: (rows[:-1], x, CLOSEST[name]) for name, x in self._closest().items()}
         return {**variables, "equation": label, **values, **closest}
+
+
+def _joints_of(variables: Mapping[str, np.ndarray]) -> tuple[Labels, Labels, np.ndarray, np.ndarray] | None:
+    """The coordinates and velocities of joints in a file, as `ConstrainedRun._of_joints`."""
+    if "joints" not in variables:
+        return None
+    labels, rate_labels = labels_of(variables, "joint"), labels_of(variables, "joint_rate")
+    return labels, rate_labels, variables["joints"], variables["joint_rates"]
+
+
+def _followed(t: Array, x: Array, rates: Array) -> Array:
+    """Angles (..., nt, n) between -pi and pi, plus the whole turns by which they follow their rates."""
+    step = np.diff(t)[:, None] * (rates[..., 1:, :] + rates[..., :-1, :]) / 2
+    turns = np.round((step - np.diff(x, axis=-2)) / (2 * np.pi))
+    followed: Array = x.copy()
+    followed[..., 1:, :] += 2 * np.pi * np.cumsum(turns, axis=-2)
+    return followed

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.arguments import array_of, is_index, wrong_shape
 from ..base.concurrency import lock_of, unlock
-from ..base.errors import LiebodyError, ShapeError, require
+from ..base.errors import LiebodyError, ModelError, ShapeError, known, require
 from ..base.public import public
 from ..base.texts import check_names, shown
 from ..bodies import with_values
@@ -284,8 +284,7 @@ class Run:
             lines.append(self._told_energies())
         if self.quaternion_error is not None:
             lines.append(f"  quaternions within {self.quaternion_error:.2g} of unit norm")
-        vectors = [(self.coordinates, self.q), (self.dofs, self.v)]
-        lines += ["", *table.lines_of_ranges(vectors, single=not self.batch)]
+        lines += ["", *table.lines_of_ranges(list(self.shown), single=not self.batch)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -321,6 +320,44 @@ class Run:
             f"work done {done} J; balance kept to {left:.2g} J, "
             f"{self.energy_drift:.2g} of the largest kinetic energy"
         )
+
+    @property
+    def shown(self) -> tuple[tuple[Labels, np.ndarray], ...]:
+        """Coordinates and velocities as tables and plots show them: names with units, values (..., nt, n).
+
+        They are q and v; of bodies in absolute coordinates those of their joints, where joints have some.
+        """
+        return (self.coordinates, self.q), (self.dofs, self.v)
+
+    @property
+    def joints(self) -> dict[str, np.ndarray]:
+        """{name: (..., nt)} of the coordinates that are `shown`, such as angles of joints         [rad, m]"""
+        labels, values = self.shown[0]
+        return {name: values[..., k] for k, name in enumerate(labels.names)}
+
+    @property
+    def joint_rates(self) -> dict[str, np.ndarray]:
+        """{name: (..., nt)} of the velocities that are `shown`                                [rad/s, m/s]"""
+        labels, values = self.shown[1]
+        return {name: values[..., k] for k, name in enumerate(labels.names)}
+
+    @property
+    def shown_efforts(self) -> tuple[Labels, np.ndarray] | None:
+        """Names and values (..., nt, n) of the efforts that act: tau, and those of drives. None: none act."""
+        if self.tau is None:
+            return None
+        return (self.dofs if self.drives is None else self.drives), self.tau
+
+    def effort(self, joint: str) -> np.ndarray:
+        """The effort in a joint over time, (..., nt), or (..., nt, k) for k motions: given, or of its drive.
+
+        Raises ModelError for a joint without efforts.                                              [N m, N]
+        """
+        labels, values = self.shown_efforts or (Labels((), ()), self.v[..., :0])
+        at = [i for i, name in enumerate(labels.names) if name == joint or name.startswith(f"{joint}.")]
+        if not at:
+            raise ModelError(f"no efforts act in {joint!r}; {known(labels.names, joint)}")
+        return values[..., at[0]] if labels.names[at[0]] == joint else values[..., at]
 
     def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
         """Picture of coordinates, velocities and energy over time; written to `path` if one is given.

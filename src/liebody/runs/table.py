@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 LONGEST_TABLE = 24
+OF_STATES = ("q", "v", "joints", "joint_rates")  # variables whose columns have the units of their labels
 
 
 class TableRows(NamedTuple):
@@ -101,9 +102,9 @@ def _columns(
             entries = variables[label][1]
             unit = variables.get(label + UNITS)
             heads = [f"{name}.{entry}" for entry in entries]
-            # The labels of q and v have the units of q and v themselves, and not of forces along them.
+            # Labels have the units of coordinates and velocities themselves, and not of forces along them.
             units_of_entries = dict(zip(heads, unit[1] if unit else [""] * len(heads)))
-            units |= units_of_entries if name in ("q", "v") else {}
+            units |= units_of_entries if name in OF_STATES else {}
         else:
             places = np.ndindex(values.shape[len(shape) :])
             heads = [".".join([name, *map(str, place)]) for place in places]

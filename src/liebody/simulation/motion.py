@@ -18,7 +18,7 @@ from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
 from ..stepping.march import Ensemble, Settings
 from .efforts import EffortInput
-from .recorded import forces_by_name, stored_energy, work_by_powers
+from .recorded import efforts_of, forces_by_name, stored_energy, work_by_powers
 from .reports import warn_of_singular
 from .setup import RobotMechanism, flow_of, guards_of, points_of
 
@@ -30,7 +30,8 @@ class PreparedSimulation:
     states         q (n, nq), v (n, nv) of the members
     batch          their shape
     tolerances     rtol and atol of the error control
-    forces, joints as they were given, for the metadata; the mechanism has them already
+    forces, joints, prescribed
+                   as they were given, for the metadata; the mechanism has them already
     """
 
     mechanism: Mechanism
@@ -45,6 +46,7 @@ class PreparedSimulation:
     threads: int | None
     forces: tuple[Force, ...]
     joints: str | Iterable[str] | None
+    prescribed: tuple[str, ...]
 
     def flow(self, metered: bool = False) -> Any:
         """The compiled steps, without events; metered: a state ends in the work of all forces."""
@@ -95,8 +97,8 @@ class PreparedSimulation:
         q, v = self.parted(states)
         later: dict[str, Callable[[], Any]] = {}
         # Few users ask for these fields, and each takes time, so they are computed later.
-        if mechanism.nu and efforts.kind != "none":
-            later["tau"] = lambda: mechanism.acting(efforts.recorded(times, q, v))
+        if mechanism.nu and (efforts.kind != "none" or (mechanism.is_bound and not mechanism.nc)):
+            later["tau"] = lambda: efforts_of(mechanism, times, q, v, efforts)
         if "tau" in later or mechanism.works:
             # The meter is one more equation of an explicit method, so the motion is simulated once more. Of a
             # motion that was interrupted only the powers at the recorded states are known.

@@ -8,6 +8,18 @@ import numpy as np
 
 from ..mechanisms import Mechanism, OpenTree
 from ..scalars import Array
+from .efforts import EffortInput
+
+
+def efforts_of(mechanism: Mechanism, t: Array, q: Array, v: Array, efforts: EffortInput) -> Array:
+    """The efforts (..., nt, nu) that act: the given ones, and the ones that move prescribed joints."""
+    u = mechanism.acting(efforts.recorded(t, q, v))
+    finite = np.isfinite(u).all(axis=-1)
+    p = np.broadcast_to(efforts.p[..., None, :], (*finite.shape, efforts.p.shape[-1]))[finite]
+    u[finite] = mechanism.completed(
+        np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u[finite], p
+    )
+    return u
 
 
 def stored_energy(mechanism: OpenTree, q: Array, p: Array) -> Any:

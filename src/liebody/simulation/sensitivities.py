@@ -138,7 +138,7 @@ def sensitivities(
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=h, method=chosen, tau=tau, record_every=record_every,
         t_eval=t_eval, rtol=None, atol=None,
-        hold=hold, forces=forces, joints=joints, stabilization=stabilization, events=None,
+        hold=hold, forces=forces, joints=joints, prescribed=None, stabilization=stabilization, events=None,
         parameters=parameters, threads=threads,
     )  # fmt: skip
     run = run_of(simulation, progress)

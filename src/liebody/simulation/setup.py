@@ -48,6 +48,7 @@ NOT_OF_HYBRID_SYSTEMS = {  # options of `simulate` and `sensitivities`, and what
     "running": "give the cost a place in `flows`",
     "forces": "give forces to robot_system(robot, force, ...)",
     "joints": "its joints have what they were built with",
+    "prescribed": "give the joint a controller, such as hybrid.JointPD with a target over time",
     "stabilization": "its constraints are elements, or loops of time stepping",
     "rtol": "it chooses its steps by the function `step`, or takes steps of dt",
     "atol": "it chooses its steps by the function `step`, or takes steps of dt",
@@ -165,7 +166,9 @@ class RobotMechanism(OpenTree):
 
     def recipe(self) -> str | None:
         """As `Mechanism.recipe`; their numbers, and numbers of the joints, determine forces of liebody."""
-        # A user's force may compute anything, and a parameter has no number: no text says what they are.
+        # A user's function may compute anything, and a parameter has no number: no text says what they are.
+        if self.prescribed is not None:
+            return None
         ours = all(type(force).__module__.startswith("liebody.") for force in self.forces)
         ours &= all(_is_plain(x) for force in self.forces for x in vars(force).values())
         # What acts in joints enters the code as numbers.
@@ -192,6 +195,7 @@ def mechanism_of(
     forces: tuple[Force, ...],
     joints: str | Iterable[str] | None = None,
     h: float | None = None,
+    prescribed: Mapping[str, Any] | None = None,
 ) -> Mechanism:
     """The mechanism that `simulate` moves: with forces and, of a robot, these kinds of joints; made once.
 
@@ -199,6 +203,7 @@ def mechanism_of(
     forces  `mechanisms.Force`, which act beside efforts and weight
     joints  what acts in the joints of a robot, as in `simulate`: "ideal", "real", or names of `JOINT_KINDS`;
             None: armature and damping
+    prescribed {joint: function of time} of joints that follow them, as in `simulate`
     h       length of steps [s]; stops at limits are so soft that a contact lasts some steps. None: short ones
 
     Raises IntegrationError for `joints` beside a mechanism, which has its own, and for other objects;
@@ -226,16 +231,20 @@ def mechanism_of(
         raise IntegrationError(f"{given!r} is no mechanism; expected a Robot, a System or a ClosedTree")
     if not mechanism.nv:
         raise ModelError(f"{mechanism.name} has no degrees of freedom, and so no motion; give it a joint")
-    return mechanism
+    return mechanism.with_prescribed(prescribed) if prescribed else mechanism
 
 
 def with_parameters(
-    mechanism: Any, parameters: Mapping[str, Any] | None, functions: Iterable[Any]
+    mechanism: Any,
+    parameters: Mapping[str, Any] | None,
+    functions: Iterable[Any],
+    prescribed: Mapping[str, Any] | None = None,
 ) -> tuple[Any, Array]:
     """The mechanism in which these parameters are free, and their values (..., np).
 
-    functions  functions of the user, which may take parameters. If one does, names that the mechanism does
-               not know are numbers of the user, such as gains
+    functions  functions (t, q, v, p) of the user, which may take parameters, and functions (t, p) of joints
+    prescribed that follow them. If one does, names that the mechanism does not know are numbers of the user,
+               such as gains
     """
     if not isinstance(mechanism, Parametric):
         if parameters:
@@ -246,6 +255,8 @@ def with_parameters(
         return mechanism, NONE
     # A gain needs a function that reads it: otherwise an unknown name is a mistake.
     taken = any(map(takes_parameters, functions))
+    of_time = (prescribed or {}).values()
+    taken = taken or any(takes_parameters(f, 1) and not takes_parameters(f, 2) for f in of_time)
     if parameters:
         known = mechanism.parameters
         of_user = [name for name in parameters if name not in known]
@@ -255,8 +266,8 @@ def with_parameters(
         mechanism = mechanism.with_parameters(*free, dict.fromkeys(of_user, 0.0))
     if taken and not mechanism.layout.size:
         raise IntegrationError(
-            "a function of (t, q, v, p) takes parameters, and there are none; give parameters={'K_p': 5.0}, "
-            "for instance, or give its fourth argument a default"
+            "a function of (t, q, v, p) or (t, p) takes parameters, and there are none; give "
+            "parameters={'K_p': 5.0}, for instance, or give its last argument a default"
         )
     if not mechanism.layout.size:
         return mechanism, NONE

@@ -96,6 +96,7 @@ def simulate(
     hold: str = "zero",
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
+    prescribed: Mapping[str, Callable[..., Any]] | None = None,
     stabilization: str | Stabilization | None = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -137,6 +138,12 @@ def simulate(
                   "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
                   and "efforts" (tau is kept within the effort limits). Default: armature and damping act, and
                   a motion that goes beyond limits is named in a PassedLimits warning and in its metadata
+    prescribed    {joint: f(t)} of joints that follow functions of time, made of NumPy operators and
+                  liebody.scalars, which are differentiated twice: their coordinates are f to round-off. Other
+                  joints move by their equations of motion. Entries of tau of these joints are not read:
+                  run.tau and run.effort("crank") have the efforts that their motion needs, whose work is in
+                  the balance of energy. Default states start on f. With parameters f(t, p). Explicit methods
+                  only, except in a System or ClosedTree (docs/constrained.md)                      [rad, m]
     stabilization against drift of a System's constraints: "projection" after each step (the default),
                   "none", "baumgarte", "index-2", or a `Stabilization` of `liebody.mechanisms.constrained`
                   (docs/constrained.md)
@@ -169,7 +176,8 @@ def simulate(
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=dt, method=method, tau=tau, record_every=record_every,
         t_eval=t_eval, rtol=rtol, atol=atol, hold=hold, forces=forces, joints=joints,
-        stabilization=stabilization, events=events, parameters=parameters, threads=threads,
+        prescribed=prescribed, stabilization=stabilization, events=events, parameters=parameters,
+        threads=threads,
     )  # fmt: skip
     return run_of(simulation, progress)
 
@@ -190,6 +198,7 @@ def simulation_of(
     hold: str,
     forces: Iterable[Force],
     joints: str | Iterable[str] | None,
+    prescribed: Mapping[str, Callable[..., Any]] | None,
     stabilization: str | Stabilization | None,
     events: Mapping[str, Callable[..., Any]] | None,
     parameters: Mapping[str, Any] | None,
@@ -203,10 +212,12 @@ def simulation_of(
     h = clock.h
     forces = tuple(forces)
     events = events or {}
-    parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()))
-    moving = mechanism_of(parametric, forces, joints, h)
+    parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()), prescribed)
+    moving = mechanism_of(parametric, forces, joints, h, prescribed)
     tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
+    if prescribed:
+        moving.check_prescribed(clock.t_end, p)
     q, v, batch = states_of(moving, q0, v0, p)
     efforts = EffortInput(moving, tau, hold, batch, p)
     if callable(tau):
@@ -219,7 +230,7 @@ def simulation_of(
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     return PreparedSimulation(
         moving, chosen, stabilized, (q, v), batch, efforts, clock, tolerances, events, threads,
-        forces, joints,
+        forces, joints, tuple(prescribed or ()),
     )  # fmt: skip
 
 
@@ -259,6 +270,8 @@ def _metadata(simulation: PreparedSimulation, seconds: float) -> dict[str, Any]:
     metadata["efforts"] = simulation.efforts.kind
     if simulation.forces:
         metadata["forces"] = ", ".join(type(force).__name__ for force in simulation.forces)
+    if simulation.prescribed:
+        metadata["prescribed"] = ", ".join(simulation.prescribed)
     if joints is not None:
         metadata["joints"] = ", ".join(sorted(joint_kinds(joints))) or "ideal"
     if mechanism.layout.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,12 +18,13 @@ _states: WeakKeyDictionary[Mechanism, States] = WeakKeyDictionary()
 
 
 def states_of(
-    mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE
+    mechanism: Mechanism, q0: Array, v0: Array, p: Array = NONE, t: float = 0.0
 ) -> tuple[Array, Array, tuple[int, ...]]:
     """Initial states of `simulate` as new, checked arrays q (n, nq), v (n, nv), and the ensemble's shape.
 
     q0, v0  (..., nq), (..., nv), or values by name; None: the default start, at rest or as constraints move
     p       parameters (..., np); leading axes of all three broadcast
+    t       when the motion starts, which matters where constraints or joints move with time
 
     Raises ShapeError, ModelError (unknown names), ConfigurationError (norms of quaternions, constraints).
     """
@@ -30,15 +32,18 @@ def states_of(
     if states is None:
         states = _states[mechanism] = States(mechanism.group, mechanism.nv)
     shape = p.shape[:-1]
-    # The start of a closed mechanism depends on its parameters, such as lengths: it is assembled anew for
-    # them. All others start in the same configuration, which is kept.
-    closing = p if mechanism.layout.size and mechanism.nc else None
+    # The start of a mechanism that is closed, or moved by functions of time, depends on its parameters, such
+    # as lengths and amplitudes: it is computed anew for them. All others start in the same configuration,
+    # which is kept.
+    closing = p if mechanism.layout.size and mechanism.is_bound else None
 
     def start() -> Array:
-        if states.start is None or closing is not None:
-            states.start = mechanism.start(closing)
+        if states.start is None or closing is not None or states.time != t:
+            states.start, states.time = mechanism.start(closing, t), t
         return states.start
 
+    if isinstance(v0, Mapping):
+        v0 = mechanism.labels[1].filled(v0, mechanism.rest(closing, t), "v0")
     q, v = states.read(q0, v0, start, lambda: mechanism.labels)
     batch = q.shape[:-1]
     # Most calls have equal axes; the others are broadcast.
@@ -57,14 +62,14 @@ def states_of(
     states.normalize(q)
     if closing is not None:
         closing = np.broadcast_to(p, (*batch, p.shape[-1])).reshape(len(q), -1)
-    # Constraints that move with time let no state rest: they say the velocities at the start.
-    if v0 is None and mechanism.nc:
-        v = np.array(mechanism.start_velocities(q, closing))
+    # Constraints and joints that move with time let no state rest: they say the velocities at the start.
+    if v0 is None and mechanism.is_bound:
+        v = np.array(mechanism.start_velocities(q, closing, t))
     try:
         one = len(q) == 1
-        mechanism.check_state(q[0] if one else q, v[0] if one else v, p=closing)
+        mechanism.check_state(q[0] if one else q, v[0] if one else v, t, closing)
     except ConfigurationError as error:
-        if q0 is not None:
+        if q0 is not None or not mechanism.nc:
             raise
         raise ConfigurationError(
             f"{error}, where q0 = system.assemble(): simulations start there unless q0 is given, and not "

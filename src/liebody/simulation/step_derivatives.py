@@ -93,6 +93,11 @@ def rates_of(mechanism: Mechanism, field: Callable[[], Function | Program], feed
     field     makes the velocity (t, y, u) -> f
     feedback  a function in place of efforts, (t, q, v) -> u
     """
+    if mechanism.is_bound and not mechanism.nc:
+        raise ModelError(
+            f"joints of {mechanism.name} follow functions of time, of which steps have no derivatives; take "
+            "a ClosedTree or a System with drives, or leave the prescribed joints out"
+        )
     # A tree without free parameters has its derivatives by recursions, in place of a differentiated field.
     if isinstance(mechanism, OpenTree) and not mechanism.nc and not mechanism.layout.size:
         return TreeRates(mechanism, feedback)

@@ -205,7 +205,7 @@ class Stepper:
         new = StepperState(self, state._number, state.y.copy(), state.ended.copy())
         # The parameters of these members stand in their rows of the table.
         table = members_of(self._table.reshape(*self.batch, -1), members, self.batch)
-        new.y[members] = self._points(q0, v0, table)
+        new.y[members] = self._points(q0, v0, table, state.t)
         new.ended[members] = False
         new.events = state.events
         # Nothing that a method, an event or the watch remembers of the old motion may reach the new one.
@@ -302,11 +302,11 @@ class Stepper:
         parameters = {"parameters": free} if free else {}
         return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
 
-    def _points(self, q0: Array, v0: Array, table: Array) -> Array:
-        """Points (..., point) of members without efforts, from their rows of the table."""
-        closing = self.mechanism.nc > 0 and table.size > 0  # loops, which may depend on parameters
+    def _points(self, q0: Array, v0: Array, table: Array, t: float = 0.0) -> Array:
+        """Points (..., point) of members without efforts at time t, from their rows of the table."""
+        closing = self.mechanism.is_bound and table.size > 0  # states that may depend on parameters
         p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
-        q, v, ensemble = states_of(self.mechanism, q0, v0, p)
+        q, v, ensemble = states_of(self.mechanism, q0, v0, p, t)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*ensemble, -1), (*batch, x.shape[-1])) for x in (q, v))
@@ -408,6 +408,7 @@ def stepper(
     members: int | tuple[int, ...] | None = None,
     forces: Iterable[Force] = (),
     joints: str | Iterable[str] | None = None,
+    prescribed: Mapping[str, Callable[..., Any]] | None = None,
     stabilization: Any = None,
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -436,8 +437,8 @@ def stepper(
     arguments = dict(locals())
     h = positive("dt", dt, SECONDS)
     chosen = method_of(method)
-    parametric, p = with_parameters(mechanism, parameters, (events or {}).values())
-    moving = mechanism_of(parametric, tuple(forces), joints, h)
+    parametric, p = with_parameters(mechanism, parameters, (events or {}).values(), prescribed)
+    moving = mechanism_of(parametric, tuple(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
     flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
     # The members are asked for, or as many as there are values of the parameters.

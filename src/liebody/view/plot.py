@@ -59,11 +59,11 @@ def plot_run(
     chosen, of = _members(run, count("members", members))
     # a panel for each unit of coordinates and velocities, then efforts, energies and their change
     panels: list[tuple[str, Labels, Array]] = []
-    for labels, values in ((run.coordinates, of(run.q, 2)), (run.dofs, of(run.v, 2))):
+    for labels, values in run.shown:
         for unit in dict.fromkeys(labels.units):
-            panels.append((_title(unit), *_of_unit(labels, values, unit)))
-    if run.tau is not None:
-        panels.append(("effort [N m, N]", run.dofs if run.drives is None else run.drives, of(run.tau, 2)))
+            panels.append((_title(unit), *_of_unit(labels, of(values, 2), unit)))
+    if run.shown_efforts is not None:
+        panels.append(("effort [N m, N]", run.shown_efforts[0], of(run.shown_efforts[1], 2)))
     if run.has_energies:
         kinds = {"kinetic": run.kinetic, "potential": run.potential, "total": run.energy}
         if run.work_done is not None:

@@ -2,7 +2,7 @@
 
 stabilization  terms in the equations of motion, or projections, that keep states on the constraints
 constraints    kinds of constraints, with their rows; velocities: constraints without an integral
-forces         kinds of forces on bodies
+forces         kinds of forces on bodies; drives: joints that follow functions of time
 assembly       closing loops, consistent velocities; redundancy: ranks, and which equations depend on others
 mechanism      the common part of systems and closed trees: field, projection, reactions
 bodies         a body that moves freely; coordinates: states of all bodies of a system

@@ -20,7 +20,7 @@ from ...scalars import Array
 from ..forces import Bushing
 from .bodies import GROUPS, check_mass
 from .constraints import Distance, General, OnCurve, Universal, lower_pair
-from .definition import Definition, GivenBody, GivenLink
+from .definition import Definition, GivenBody, GivenLink, link_of_drive
 from .forces import JointEffort, OwnWrench, SpringDamper
 from .system import System
 from .velocities import GeneralVelocity, contact, knife_edge, relative_motion, relative_pose, rolling
@@ -94,6 +94,10 @@ class SystemBuilder:
         damping: Array = 0.0,
         driven: bool = False,
         offset: Array = 0.0,
+        friction: Array = 0.0,
+        stiffness: Array = 0.0,
+        rest: Array = 0.0,
+        limits: Array = None,
     ) -> SystemBuilder:
         """Join two bodies, or a body and the world, by a motion subgroup of SE(3) (any but Free()).
 
@@ -103,6 +107,12 @@ class SystemBuilder:
         driven               whether efforts u act along its motions; they are appended to the system's u
         offset               of a joint of one motion: its coordinate where the frames coincide, from which
                              springs and limits in it count                                          [rad, m]
+        friction             dry friction that acts, as `JointFriction`                              [N m, N]
+        stiffness, rest      of a spring that acts in a hinge or slide, as `JointSpring`; angles count the
+                             short way round from rest                              [N m/rad, N/m; rad, m]
+        limits               (lower, upper) of a hinge or slide, at which stops act: `JointLimits`, so stiff
+                             that a contact takes 20 ms with the inertia that moves; infinite: no stop.
+                             Angles are within -pi and pi                                            [rad, m]
         """
         if isinstance(joint, Joint) and (joint.mimic is not None or np.any(joint.armature)):
             raise ModelError(
@@ -116,6 +126,17 @@ class SystemBuilder:
         # a `Joint` of this name, with this damping unless that is zero
         joint = replace(joint, name=name) if isinstance(joint, Joint) else Joint(name, joint)
         joint = replace(joint, damping=damping) if np.any(array_of("damping", damping)) else joint
+        given = {"friction": friction, "stiffness": stiffness, "rest": rest}
+        laws = {field: x for field, x in given.items() if np.any(array_of(field, x))}
+        if limits is not None:
+            lower, upper = quantities(f"limits of joint {name!r}", limits, (2,))
+            laws |= {"lower": lower, "upper": upper}
+        if laws.keys() - {"friction"} and not isinstance(joint.group, Revolute | Prismatic):
+            raise ModelError(
+                f"joint {name!r} moves by {joint.group!r}, and springs and limits act in Revolute and "
+                "Prismatic joints; give others a `bushing` or a `wrench`"
+            )
+        joint = replace(joint, **laws)
         kind, _, _ = lower_pair(joint.group)
         frames = _pose(on_parent, name), _pose(on_child, name)
         if np.any(at := floats("offset", offset)):
@@ -126,17 +147,44 @@ class SystemBuilder:
                 )
             # where the coordinate is zero, the parent's frame lies back along the joint by the offset
             frames = frames[0] @ SE3.inverse(joint.group.pose(np.reshape(at, 1))).astype(float), frames[1]
+        exchanged = False
         # rows are in the axes of the last body, which must be one that moves: the world comes first
         if child == WORLD:
-            if driven or np.any(joint.damping):
+            if driven or laws or np.any(joint.damping):
                 raise ModelError(
                     f"joint {name!r}: the child is the world; make the world the parent, so that efforts and "
-                    "damping have a direction"
+                    "forces in it have a direction"
                 )
             parent, child, frames = child, parent, frames[::-1]
-        self._add("constraint", name, kind, (parent, child), frames, joint)
+            exchanged = True
+        self._add(
+            "constraint",
+            name,
+            kind,
+            (parent, child),
+            frames,
+            joint,
+            exchanged=exchanged,
+            acting=frozenset(laws),
+        )
         if driven:
             self._add("force", name, JointEffort(joint.dim, True), (parent, child), frames, joint)
+        return self
+
+    def drive(self, joint: str, function: Callable[[Any], Any]) -> SystemBuilder:
+        """Let a Revolute or Prismatic joint follow a function of time: its coordinate is function(t).
+
+        joint     the name of a joint added before
+        function  of NumPy operators and `liebody.scalars`; it is differentiated twice          [rad, m]
+
+        The constraint is called `joint`.drive. Its multiplier is minus the effort that moves the joint, which
+        `run.effort(joint)` has, and whose work is in the balance of energy. Angles count the short way round.
+
+        Raises ModelError for unknown joints, for a joint that has a drive, and for functions that cannot be
+        traced.
+        """
+        link = link_of_drive(self._constraints, joint, function, self.name)
+        self._constraints[link.name] = link
         return self
 
     @checked
@@ -441,9 +489,10 @@ class SystemBuilder:
                     )
             if all(body == WORLD for body in link.bodies):
                 raise ModelError(f"{link.name!r} acts on the world alone; name a body")
-        return Definition(
+        definition = Definition(
             self.name, self.gravity, dict(self._bodies), dict(self._constraints), dict(self._forces)
-        ).system()
+        )
+        return definition.with_stops().system()
 
 
 def _pose(value: Array, name: str) -> np.ndarray:

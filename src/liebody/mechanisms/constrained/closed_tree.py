@@ -27,8 +27,10 @@ from ...scalars import Array
 from ...scalars.linear import back_substitute, cross, factor
 from ..contract import Functions, OpenTree
 from ..forces import JointDamping
+from ..prescribed import OfTime, PrescribedMotion
 from .builder import SystemBuilder
-from .constraints import GROUND, BodyState, Constraint
+from .constraints import GROUND, BodyState, Constraint, JointFrames
+from .drives import SUFFIX, CoordinateDrive
 from .maximal import AnyClosure
 from .mechanism import Constrained, StateRate
 from .projection import CORRECTIONS
@@ -113,10 +115,41 @@ class ClosedTree(Constrained, OpenTree):
         # the definition makes the constraints anew, but only where numbers of closures vary
         of_closures = {name: x for name, x in values.items() if name in self._of_closures}
         if of_closures:
+            closures = self._cut.definition.with_values(of_closures, self._cut).system().constraints
             mechanism.constraints = (
-                self._cut.definition.with_values(of_closures, self._cut).system().constraints
-            )
+                *closures,
+                *self.constraints[len(closures) :],
+            )  # drives stand behind them
         return mechanism.sharing(first)
+
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> ClosedTree:
+        """As `Mechanism.with_prescribed`: each joint has a constraint, `crank.drive` of the joint `crank`."""
+        size = self.layout.size
+        read = self.layout.read if size else None
+        moving = []
+        forms = []
+        for name, f in drives.items():
+            if name + SUFFIX in self.rows:
+                raise ModelError(
+                    f"joint {name!r} of {self.name} has a drive already; leave one of its two functions out"
+                )
+            motion = PrescribedMotion.of(self.tree, {name: f}, read, size)
+            body = next(b for b in self.tree.bodies if b.joint.name == name)
+            frames = JointFrames(body.joint, body.placement, np.eye(4))
+            kind = CoordinateDrive(motion)
+            numbers = (body.parent - 1, body.index - 1)
+            forms.append(motion.form)
+            moving.append(Constraint(name + SUFFIX, kind, numbers, frames.constants[-1:]))
+        key = ("prescribed", *forms)
+        if key not in self.flows:
+            plain = copy.copy(self.plain)
+            kept = ("tree", "name", "forces", "clipped", "gravity", "_cut")
+            for name in vars(self.plain).keys() - set(kept):
+                vars(plain).pop(name, None)  # what was computed for fewer constraints
+            plain.forces = self.forces
+            plain.constraints = (*self.plain.constraints, *moving)
+            self.flows[key] = plain.with_parameters(dict(self.layout.defaults)) if size else plain
+        return self.flows[key]
 
     def _at(self, p: Array) -> ClosedTree:
         here = self.plain.varied(self.layout.named(p), None)
@@ -142,12 +175,18 @@ class ClosedTree(Constrained, OpenTree):
         """J, bias, g and its rate at a state."""
         poses = body_poses(self.tree, q)
         twists = body_twists(self.tree, q, v)
-        J = []
-        bias = []
-        residual = []
-        rates = []
-        drifts = []
+        J: list[Array] = []
+        bias: list[Array] = []
+        residual: list[Array] = []
+        rates: list[Array] = []
+        drifts: list[Array] = []
         for c in self.constraints:
+            if isinstance(c.kind, CoordinateDrive):
+                _, p = vars(self).get("nominal", (self, self.values))
+                rows_of_drive = c.kind.in_coordinates(q, v, t, p)
+                for column, x in zip((J, bias, residual, rates, drifts), rows_of_drive, strict=True):
+                    column.append(x)
+                continue
             states = [
                 BodyState(*SE3.parts(poses[b]), twists[b][:3], twists[b][3:]) if b >= 0 else GROUND
                 for b in c.bodies
@@ -239,6 +278,8 @@ class ClosedTree(Constrained, OpenTree):
     # -- methods for users --------------------------------------------------------------------------------
 
     def reaction_rows(self, c: Constraint, q: Array, t: float) -> np.ndarray:
+        if isinstance(c.kind, CoordinateDrive):  # efforts along the joint's motions, as wrenches
+            return c.constants[0].T
         poses = body_poses(self.tree, q)
         still = np.zeros(3)
         states = [BodyState(*SE3.parts(poses[b]), still, still) if b >= 0 else GROUND for b in c.bodies]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import ModelError
+from ...base.errors import ModelError, known
 from ...bodies import WORLD, Joint, Parameter, SpatialInertia
 from ...bodies.parameters import (
     LOSSES,
@@ -31,10 +31,12 @@ from ...bodies.parameters import (
 )
 from ...groups import SE3, MotionSubgroup, Revolute
 from ...scalars import Array
-from ..forces import JointDamping, JointSpring
+from ..forces import JointDamping, JointFriction, JointLimits, JointSpring
+from ..prescribed import OfTime
 from .bodies import GROUPS, SLIGHT, MovingBody
 from .constraints import Constraint, ConstraintKind, Distance, JointFrames, OnCurve, Universal, lower_pair
 from .coordinates import GROUND
+from .drives import SUFFIX, AngleDrive
 from .forces import BodyForce, ForceKind, JointEffort, SpringDamper, as_constants, effort_of_joint, with_law
 from .system import System
 
@@ -63,10 +65,31 @@ class GivenLink:
     frames: tuple[np.ndarray, ...]  # poses (4, 4) in the bodies' own frames
     joint: Joint | None = None
     constants: tuple[Any, ...] = ()
+    acting: frozenset[str] = frozenset()  # fields of the joint whose forces act: friction, stiffness, lower
+    exchanged: bool = False  # whether parent and child were exchanged, because the child is the world
 
     @property
     def group(self) -> MotionSubgroup | None:
         return None if self.joint is None else self.joint.group
+
+
+def link_of_drive(links: Mapping[str, GivenLink], name: str, function: OfTime, system: str) -> GivenLink:
+    """The constraint `name`.drive, by which a joint among these links follows a function of time."""
+    joints = {name: link for name, link in links.items() if link.joint is not None}
+    if name not in joints:
+        raise ModelError(f"{system} has no joint called {name!r}; {known(joints, name)}")
+    if name + SUFFIX in links:
+        raise ModelError(
+            f"joint {name!r} of {system} has a drive already; leave one of its two functions out"
+        )
+    link = joints[name]
+    if link.exchanged:
+        raise ModelError(
+            f"joint {name!r}: the child is the world; make the world the parent, so that a drive has a "
+            "direction"
+        )
+    assert link.joint is not None
+    return GivenLink(name + SUFFIX, AngleDrive.of(link.joint, function), link.bodies, link.frames)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +101,7 @@ class Definition:
     bodies: dict[str, GivenBody]
     constraints: dict[str, GivenLink]
     forces: dict[str, GivenLink]
+    stops: JointLimits | None = None  # at the limits of joints
 
     def system(self) -> System:
         """The system, whose numbers may be symbols."""
@@ -117,6 +141,11 @@ class Definition:
             else:
                 forces.append(self._force(link, names, bodies, place))
         forces = with_law(forces, JointDamping(), constraints)
+        for field, law_of_joints in (("friction", JointFriction()), ("stiffness", JointSpring())):
+            of_joints = [c for c in constraints if field in self.constraints[c.name].acting]
+            forces = with_law(forces, law_of_joints, of_joints)
+        if self.stops is not None:
+            forces = with_law(forces, self.stops, constraints)
         while springs:  # of each joint the first one is in the same law
             first = {joint: (k, rest) for joint, k, rest in reversed(springs)}
             law = JointSpring({j: k for j, (k, _) in first.items()}, {j: x for j, (_, x) in first.items()})
@@ -189,6 +218,38 @@ class Definition:
             forces={name: linked(link, link.constants) for name, link in self.forces.items()},
         )
 
+    def with_stops(self, contact: float = 0.02) -> Definition:
+        """The same, in which stops act at the limits of joints, with contacts of this time [s].
+
+        k = m (pi / contact)^2, T = contact / pi, as of `JointLimits.stops`; m is the inertia that the joint
+        feels where the bodies are guessed, with all others free to move.
+        """
+        limited = [name for name, link in self.constraints.items() if "lower" in link.acting]
+        if not limited:
+            return self
+        system = self.system()
+        q = system.guess
+        W = system.inverse_mass_root(q, ())
+        # motions that constraints allow: W P, with P onto the kernel of J W
+        J = system.measure(q)[1] @ W
+        P = np.eye(J.shape[1]) - np.linalg.pinv(J, rcond=1e-9) @ J
+        stiffness = {}
+        for name in limited:
+            measured = self.driven({name: lambda t: 0.0 * t}).system()
+            row = measured.measure(q)[1][measured.rows[name + SUFFIX]][0] @ W
+            mobility = [row @ P @ row, row @ row]  # a joint that constraints hold feels its two bodies alone
+            inverse = mobility[0] if mobility[0] > 1e-9 * mobility[1] else mobility[1]
+            stiffness[name] = float((np.pi / contact) ** 2 / inverse)
+        return replace(self, stops=JointLimits(stiffness, contact / np.pi))
+
+    def driven(self, drives: Mapping[str, OfTime]) -> Definition:
+        """The same, in which joints follow functions of time."""
+        constraints = dict(self.constraints)
+        for name, function in drives.items():
+            link = link_of_drive(constraints, name, function, self.name)
+            constraints[link.name] = link
+        return replace(self, constraints=constraints)
+
     # -- the system -----------------------------------------------------------------------------------------
 
     def _lever(self, name: str, body: GivenBody, acting: list[GivenLink]) -> float:
@@ -234,9 +295,9 @@ class Definition:
                 assert group is not None
                 # the child's pose in the parent with the joint at its neutral coordinates
                 step = on_parent @ group.pose(group.neutral()).astype(float) @ SE3.inverse(on_child)
-                for known, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
-                    if known in poses and new not in poses:
-                        poses[new] = poses[known] @ way
+                for placed, new, way in ((parent, child, step), (child, parent, SE3.inverse(step))):
+                    if placed in poses and new not in poses:
+                        poses[new] = poses[placed] @ way
                         missing = True
         return {name: poses.get(name, np.eye(4)) for name in (WORLD, *self.bodies)}
 
@@ -259,6 +320,9 @@ class Definition:
             constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3], pitch)
             assert link.joint is not None
             joint = JointFrames(link.joint, at[0], at[1])
+        elif isinstance(kind, AngleDrive):
+            a, b = (T @ kind.axes for T in at)
+            constants = (a[:3, :3], a[:3, 3], b[:3, :3], b[:3, 3])
         elif isinstance(kind, Universal):
             da, db = (T[:3, :3] @ d for T, d in zip(at, link.constants, strict=True))
             constants = (da, at[0][:3, 3], db, at[1][:3, 3])
@@ -310,6 +374,8 @@ def _kinds(link: GivenLink) -> dict[str, str]:
 
 def _holders(link: GivenLink) -> tuple[str, ...]:
     """To whom the places of a link on its two bodies belong."""
+    if isinstance(link.kind, AngleDrive):  # the frames of its joint
+        return link.kind.joint, f"{link.kind.joint}.child"
     return (link.name, f"{link.name}.child") if link.joint else (f"{link.name}.a", f"{link.name}.b")
 
 

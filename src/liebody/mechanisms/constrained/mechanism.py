@@ -11,6 +11,7 @@ import numpy as np
 from ...base.arguments import vector
 from ...base.errors import ConfigurationError, IntegrationError, ModelError, known
 from ...bodies import Parametric
+from ...bodies.labels import Labels
 from ...compiler import trace, traced
 from ...compiler.graph.graph import live
 from ...integrators.saddle_point import PROXIMAL, Regularization
@@ -64,6 +65,20 @@ class Constrained(Parametric, Redundancy):
     @property
     def works(self) -> bool:
         return self.is_driven or bool(super().works)
+
+    @property
+    def joint_labels(self) -> tuple[Labels, Labels] | None:
+        """Names and units of coordinates and velocities of joints; None where q and v have them already."""
+        return None
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether these coordinates tell where all bodies are."""
+        return False
+
+    def joint_motions(self, q: Array, v: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates and velocities of joints (..., n), as `joint_labels` names them."""
+        raise NotImplementedError
 
     def drift(self, t: Any, q: Array) -> Array:
         """The rate of the constraints (nc,) at rest: J v = -drift of all velocities that obey them."""
@@ -273,9 +288,9 @@ class Constrained(Parametric, Redundancy):
 
     # -- states on the constraints ------------------------------------------------------------------------
 
-    def start(self, p: Array = None) -> np.ndarray:
+    def start(self, p: Array = None, t: float = 0.0) -> np.ndarray:
         """As `Mechanism.start`: where the guess closes; next to that, where constraints depend on p."""
-        q = self.assemble()
+        q = self.assemble(t=t)
         if p is None or not self.layout.size:
             return q
         closed = np.broadcast_to(q, (*p.shape[:-1], self.nq)).copy()
@@ -283,17 +298,17 @@ class Constrained(Parametric, Redundancy):
         # all members at once by projections from the nominal configuration; each that has not arrived in the
         # end is assembled by itself, with damping and restarts
         for iteration in range(1 + NEWTON):
-            off = np.abs(self.evaluated("residuals", 0.0, closed, rest, p=p)[0]).max(axis=-1, initial=0.0)
+            off = np.abs(self.evaluated("residuals", t, closed, rest, p=p)[0]).max(axis=-1, initial=0.0)
             apart = off > CLOSED
             if not apart.any():
                 return closed
             if iteration < NEWTON:
-                closed[apart] = self.evaluated("on_constraints", 0.0, closed[apart], rest, p=p[apart])[0]
+                closed[apart] = self.evaluated("on_constraints", t, closed[apart], rest, p=p[apart])[0]
         for at in map(tuple, np.argwhere(~(off <= CLOSED))):
-            closed[at] = self.at(p[at]).assemble(q)
+            closed[at] = self.at(p[at]).assemble(q, t=t)
         return closed
 
-    def start_velocities(self, q: Array, p: Array = None) -> np.ndarray:
+    def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> np.ndarray:
         """As `Mechanism.start_velocities`: of drives the least ones, in the metric of M, that obey them."""
         rest = np.zeros((len(q), self.nv))
         if not self.is_driven:
@@ -301,11 +316,11 @@ class Constrained(Parametric, Redundancy):
         velocities = rest.copy()
         off = np.ones(len(q), bool)
         if len(q) > 1:  # all at once; where constraints are dependent one by one, by singular values
-            velocities = np.array(self.evaluated("on_constraints", 0.0, q, rest, p=p)[1])
-            left = np.abs(self.evaluated("residuals", 0.0, q, velocities, p=p)[1]).max(axis=-1, initial=0.0)
+            velocities = np.array(self.evaluated("on_constraints", t, q, rest, p=p)[1])
+            left = np.abs(self.evaluated("residuals", t, q, velocities, p=p)[1]).max(axis=-1, initial=0.0)
             off = ~(left <= CLOSED * (1 + np.abs(velocities).max(axis=-1, initial=0.0)))
         for i in np.flatnonzero(off):
-            velocities[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i])
+            velocities[i] = (self if p is None else self.at(p[i])).consistent_velocities(q[i], rest[i], t=t)
         return velocities
 
     def stabilization(self, given: str | Stabilization | None, dt: float | None) -> Stabilization:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.concurrency import cached_property
 from ...bodies import Parameter
+from ...bodies.labels import Labels
 from ...groups import SE3, Prismatic, Revolute
 from ...groups.so3 import quaternions
 from ...integrators.saddle_point import PROXIMAL, Factors, Regularization
@@ -16,10 +17,12 @@ from ...scalars import Array
 from ...scalars.linear import cross, matvec
 from ..contract import Functions
 from ..forces import Force, FrameForce, JointForce, JointLimits, Limits
+from ..prescribed import OfTime
 from . import equations, projection
 from .constraints import GROUND as REST
 from .constraints import BodyState, Constraint
 from .coordinates import AbsoluteCoordinates
+from .drives import SUFFIX
 from .forces import JointEffort, on_bodies, with_law
 from .mechanism import Constrained, StateRate
 from .stabilization import Stabilization
@@ -58,6 +61,22 @@ class System(AbsoluteCoordinates):
         object.__setattr__(self, "added", (*self.added, *forces))
         generalised = [f for f in forces if not isinstance(f, (JointForce, FrameForce))]
         object.__setattr__(self, "generalised", (*self.generalised, *generalised))
+
+    def with_prescribed(self, drives: Mapping[str, OfTime]) -> System:
+        """As `Mechanism.with_prescribed`, of Revolute and Prismatic joints and functions of time alone.
+
+        Each joint has a constraint, `crank.drive` of the joint `crank`, as `SystemBuilder.drive` adds it.
+        """
+        if self.definition is None:
+            return super().with_prescribed(drives)
+        driven = self.plain.definition.driven(drives)
+        key = ("prescribed", *((x, driven.constraints[x + SUFFIX].kind.functions[0].form) for x in drives))
+        if key not in self.flows:
+            system: System = driven.system()
+            system.take(self.added)
+            size = self.layout.size
+            self.flows[key] = system.with_parameters(dict(self.layout.defaults)) if size else system
+        return self.flows[key]
 
     def own_parameters(self) -> dict[str, Parameter]:
         if self.definition is None:
@@ -150,10 +169,62 @@ class System(AbsoluteCoordinates):
         return F
 
     @cached_property
-    def _limited(self) -> list[Constraint]:
-        """Hinges and slides that have limits."""
+    def _single(self) -> list[Constraint]:
+        """Hinges and slides."""
         kinds = Revolute | Prismatic
-        single = [c for c in self.constraints if c.joint and isinstance(c.joint.group, kinds)]
+        return [c for c in self.constraints if c.joint and isinstance(c.joint.group, kinds)]
+
+    @cached_property
+    def joint_labels(self) -> tuple[Labels, Labels] | None:
+        """Names and units of coordinates and velocities of hinges and slides; None where there are none."""
+        if not self._single:
+            return None
+        turns = [isinstance(c.joint.group, Revolute) for c in self._single if c.joint]
+        names = [c.name for c in self._single]
+        pairs = (("rad", "m"), ("rad/s", "m/s"))
+        x, v = (Labels.of([(n, a if turn else b) for n, turn in zip(names, turns)]) for a, b in pairs)
+        return x, v
+
+    @cached_property
+    def all_joined(self) -> bool:
+        """Whether every body has a hinge or a slide, and no curve has a coordinate."""
+        joined = {b for c in self._single for b in c.bodies}
+        return joined.issuperset(range(len(self.bodies))) and not self.ns
+
+    def joint_motions(self, q: Array, v: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates and velocities (..., nj) of hinges and slides, as `joint_labels` names them.
+
+        Angles are between -pi and pi. The part of a motion that violates a joint is left out.
+        """
+        q = self.configurations(q)
+        R, p = self._axes(q)
+        w, u = self._body_velocities(q, v)
+        spin, speed = matvec(R, w), matvec(R, u)  # in the world's axes
+        rates = []
+        for c in self._single:
+            assert c.joint is not None
+            a, b = c.bodies
+            S = c.joint.group.S[:, 0]
+            axes = c.joint.on_parent[:3, :3] if a < 0 else R[..., a, :, :] @ c.joint.on_parent[:3, :3]
+            turning = spin[..., b, :] - (0 if a < 0 else spin[..., a, :])
+            if S[:3].any():
+                rates.append(np.sum((axes @ S[:3]) * turning, axis=-1))
+                continue
+            # of the child's point, less the velocity of the parent at that place
+            arm = R[..., b, :, :] @ c.joint.on_child[:3, 3]
+            point = speed[..., b, :] + np.cross(spin[..., b, :], arm)
+            if a >= 0:
+                place = p[..., b, :] + arm - p[..., a, :]
+                point = point - speed[..., a, :] - np.cross(spin[..., a, :], place)
+            rates.append(np.sum((axes @ S[3:]) * point, axis=-1))
+        return self._coordinates_in(self._single, q), np.stack(rates, axis=-1)
+
+    @cached_property
+    def _limited(self) -> list[Constraint]:
+        """Hinges and slides that have limits without stops."""
+        stops = None if self.definition is None else self.definition.stops
+        stopped = () if stops is None else dict(stops.stiffness)
+        single = [c for c in self._single if c.name not in stopped]
         return [c for c in single if np.isfinite([c.joint.joint.lower, c.joint.joint.upper]).any()]  # type: ignore[union-attr]
 
     @cached_property
@@ -169,13 +240,17 @@ class System(AbsoluteCoordinates):
         if p is not None and p.ndim > 1:
             return np.stack([self.limited(x, y) for x, y in zip(q, p, strict=True)])
         here = self if p is None else self.at(p)
+        return here._coordinates_in(here._limited, q)
+
+    def _coordinates_in(self, joints: Sequence[Constraint], q: Array) -> np.ndarray:
+        """The coordinates (..., n) of hinges and slides at configurations (..., nq)."""
         poses = np.zeros((*q.shape[:-1], 1 + len(self.bodies), 4, 4))
         # the world comes last, as body -1
         poses[..., 3, 3] = 1
         poses[..., -1, :3, :3] = np.eye(3)
-        poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = here._axes(q)
+        poses[..., :-1, :3, :3], poses[..., :-1, :3, 3] = self._axes(q)
         coordinates = []
-        for c in here._limited:
+        for c in joints:
             assert c.joint is not None
             a, b = (poses[..., i, :, :] @ T for i, T in zip(c.bodies, (c.joint.on_parent, c.joint.on_child)))
             S = c.joint.group.S[:, 0]
