@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from .concurrency import Spare
 
-SOON = 1e-3  # seconds until a handler is tried again
+SOON = 1e-3  # seconds until a handler is tried again, or threads that have ended are gone
 IDLE = 1.0  # seconds after which a thread that has no work ends
 
 
@@ -136,6 +136,8 @@ def _dismiss() -> None:
         dismissed.append(worker)
     for worker in dismissed:
         worker.ended.acquire()
+    if dismissed:
+        time.sleep(SOON)  # until the system, whose threads Python counts before it warns, has ended them, too
 
 
 def in_threads(
