@@ -31,6 +31,8 @@ class HybridState:
               contacts the forces, slips and heights over the ground, efforts, energies. They are computed
               when one of them is asked for
     parameters  values of all parameters in the last interval, (..., *shape)
+    touching  which points of contacts touch something, (..., points), in the order of the elements
+    contact_forces  the forces on them in the world's axes, (..., points, 3), from the outputs       [N]
     ends      (...): why a member ended, "" while it goes on; a member that ended keeps its state
     events    events of the last interval, of guards and of event functions: an `EventLog`, of an ensemble a
               list. None at the start, and of a stepper without event functions
@@ -101,6 +103,17 @@ class HybridState:
             t = np.full(len(self._y), self.t)
             self._outputs = hybrid_states(sim.system, t, self._y, self._u, sim.batch).outputs
         return self._outputs
+
+    @property
+    def touching(self) -> Array:
+        flags = self.stepper.system.touching(self.memory).values()
+        return np.concatenate([np.zeros((*self.stepper.batch, 0), bool), *flags], axis=-1)
+
+    @property
+    def contact_forces(self) -> Array:
+        names = self.stepper.system.touching(self.memory)
+        forces = [np.zeros((*self.stepper.batch, 0, 3)), *(self.outputs[name] for name in names)]
+        return np.concatenate(forces, axis=-2)
 
     @property
     def ended(self) -> Array:
