@@ -225,11 +225,9 @@ class HybridStepper:
         y = state._y.copy()
         first = self.system.constant_memory.size
         end = first + self.system.nq + self.system.nv
-        old = y[at.ravel(), first:end].reshape(*at.shape, -1)
+        old = y[at.ravel(), first:end].reshape(*at.shape, end - first)
         nq = self.system.nq
-        new = self.system.checked_states(
-            old[..., :nq] if q is None else q, old[..., nq:] if v is None else v
-        )
+        new = self.system.checked_states(old[..., :nq] if q is None else q, old[..., nq:] if v is None else v)
         try:
             for x, part in zip(new, np.split(old, [nq], axis=-1), strict=True):
                 part[...] = x
@@ -238,7 +236,7 @@ class HybridStepper:
                 f"q and v have the leading axes {new[0].shape[:-1]} and {new[1].shape[:-1]}, the members to "
                 f"change are {at.shape}"
             ) from None
-        y[at.ravel(), first:end] = old.reshape(at.size, -1)
+        y[at.ravel(), first:end] = old.reshape(at.size, end - first)
         return HybridState(self, state._number, y, state._reasons, state._last, state._u)
 
     def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
@@ -290,7 +288,8 @@ class HybridStepper:
     def _table(self, values: Mapping[str, Any] | None, batch: tuple[int, ...]) -> Array:
         """Flat parameters (n, size) of an interval for members `batch`, with a step that divides it."""
         fitted = self.system.fitted(values or {}, self.dt)
-        return self.system.parameters.values(fitted, batch, self.dt).reshape(math.prod(batch), -1)
+        flat = self.system.parameters.values(fitted, batch, self.dt)
+        return flat.reshape(math.prod(batch), flat.shape[-1])
 
     def _start_states(
         self, q0: Array, v0: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]
