@@ -357,6 +357,54 @@ def test_members_of_a_stepper_that_ended_stay_where_they_are():
     assert not sim.reset(after, after.ended, q0, v0).ended.any()
 
 
+def test_outputs_of_a_stepper_are_those_of_a_run():
+    system, sim, (q0, v0) = gaits(3)
+    K_p = np.array([5.5, 6.0, 6.5])
+    run = system.simulate(q0, v0, t_end=0.2, record_every=0.02, parameters={"K_p": K_p})
+    state = sim.start(q0, v0, {"K_p": K_p})
+    for k in range(11):
+        assert {*state.outputs} == {*run.outputs}
+        for name, x in state.outputs.items():
+            np.testing.assert_array_equal(x, run.outputs[name][:, k], err_msg=name)
+        np.testing.assert_array_equal(state.contact_forces, state.outputs["floor_force"])
+        np.testing.assert_array_equal(state.touching, state.memory.floor_contact > 0.5)
+        np.testing.assert_array_equal(state.parameters["K_p"], K_p)
+        state = sim.step(state, {"K_p": K_p})
+    assert run.outputs["floor_force"].any()
+
+
+def test_a_push_changes_velocities_of_some_members_and_nothing_else():
+    """Against a closed form: linear drag takes a constant rate from a difference of velocities."""
+    sim = lb.stepper(ball(), dt=0.05, members=3)
+    before = sim.step(sim.start([[1.0], [2.0], [3.0]]))
+    after = sim.replace(before, [0, 2], v=[[1.5], [2.5]])
+    assert after.v[:, 0].tolist() == [1.5, before.v[1, 0], 2.5] and after.t == before.t
+    for name in ("q", "ended"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    for x, y in zip(after.memory, before.memory, strict=True):
+        np.testing.assert_array_equal(x, y)
+    one, other = sim.step(after), sim.step(before)
+    np.testing.assert_array_equal(one.q[1], other.q[1])
+    rate = before.parameters["drag"] / before.parameters["mass"]
+    moved = ((1 - np.exp(-0.05 * rate)) / rate * (after.v - before.v)[:, 0])[[0, 2]]
+    np.testing.assert_allclose((one.q - other.q)[[0, 2], 0], moved, rtol=1e-9)
+    np.testing.assert_array_equal(sim.replace(before, before.q[:, 0] > 1.5, q=[9.0]).q[:, 0] == 9, [0, 1, 1])
+    np.testing.assert_array_equal(sim.replace(before, before.ended, v=[0.0]).v, before.v)  # none at all
+    with pytest.raises(ShapeError, match=r"q and v have the leading axes \(2,\) and \(2,\)"):
+        sim.replace(before, [0], q=[[1.0], [2.0]], v=[[1.0], [2.0]])
+
+
+def test_states_of_steppers_are_pickled_with_and_without_their_stepper():
+    _, sim, (q0, v0) = gaits(3)
+    state = sim.step(sim.start(q0, v0), {"K_p": [5.5, 6.0, 6.5]})
+    state.outputs  # noqa: B018 - computed, and not sent
+    again = pickle.loads(pickle.dumps(state))
+    np.testing.assert_array_equal(again.q, state.q)
+    np.testing.assert_array_equal(again.outputs["floor_force"], state.outputs["floor_force"])
+    for stepper in (sim, again.stepper):
+        np.testing.assert_array_equal(stepper.step(again).q, sim.step(state).q)
+
+
 def test_what_a_stepper_of_a_hybrid_system_cannot_take_is_refused():
     _, sim, (q0, v0) = gaits(3)
     with pytest.raises(ShapeError, match=r"\(2, 4\).*\(3,\)"):

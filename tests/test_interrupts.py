@@ -1,5 +1,6 @@
 """Ctrl-C and other signals: whatever runs ends at once, with what was reached or what a handler raises."""
 
+import _thread
 import contextlib
 import gc
 import os
@@ -478,7 +479,38 @@ def test_threads_end_before_an_error_of_a_handler_comes_out():
 
     with handled(late, 0.05), pytest.raises(Late):
         interrupts.in_threads(work, range(20), 3, stopped.set)
-    assert ended == [True] * 3
+    assert ended == [True] * 2  # the third is this thread, in which the handler raised
+
+
+def threads_of_this_process():
+    return len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads as Linux does")
+def test_threads_are_used_again_and_end_before_a_fork_and_after_a_while():
+    interrupts.in_threads(abs, range(4), 4)
+    several, mine = threads_of_this_process(), _thread.get_ident()
+    for _ in range(100):
+        idents = interrupts.in_threads(lambda _: _thread.get_ident(), range(4), 4)
+        assert mine in interrupts.in_threads(lambda _: _thread.get_ident(), [1], 4) and len(idents) == 4
+    assert threads_of_this_process() <= several
+    if (child := os.fork()) == 0:
+        os._exit(0 if interrupts.in_threads(abs, [-1, -2], 2) == [1, 2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not interrupts._idle  # none was left to the child
+    interrupts.in_threads(abs, range(4), 4)
+    for _ in range(100):
+        if not interrupts._idle:
+            break
+        time.sleep(interrupts.IDLE / 10)
+    assert not interrupts._idle
+
+
+def test_threads_can_ask_for_threads():
+    def work(k):
+        return sum(interrupts.in_threads(lambda x: x + k, range(3), 2))
+
+    assert interrupts.in_threads(work, range(20), 3) == [3 + 3 * k for k in range(20)]
 
 
 def test_an_error_that_was_looked_at_for_signals_keeps_nothing_alive():

@@ -18,11 +18,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import repeat
+from functools import partial
+from operator import methodcaller
 from types import CodeType
 from typing import Any, Self
 
-SOON = 1e-3  # seconds until a handler is tried again
+from .concurrency import Spare
+
+SOON = 1e-3  # seconds until a handler is tried again, or threads that have ended are gone
+IDLE = 1.0  # seconds after which a thread that has no work ends
 
 
 class CaughtSignals(ctypes.Structure):
@@ -39,11 +43,14 @@ class CaughtSignals(ctypes.Structure):
     )
 
     @classmethod
-    def of_this_thread(cls, waits: bool) -> Self | None:
-        """For loops of this thread, or of others while it `waits`; None if it is not the main thread."""
+    def of_this_thread(cls) -> Self | None:
+        """For loops of this thread, and of others that help it; None if it is not the main thread.
+
+        Loops of other threads may ask for handlers, too: Python runs them in the main thread only.
+        """
         if threading.current_thread() is not threading.main_thread():
             return None
-        return cls() if waits else cls(*_FUNCTIONS)
+        return cls(*_FUNCTIONS)
 
     @property
     def address(self) -> int:
@@ -78,59 +85,129 @@ _FUNCTIONS = tuple(
 _raise = ctypes.PYFUNCTYPE(None, *[ctypes.c_void_p] * 3)(("PyErr_Restore", _python))
 
 
+class _Worker:
+    """A thread that waits for work, and ends when it has had none for a while.
+
+    To start a thread takes longer than a step of many ensembles, so calls use the same threads again. A call
+    takes a worker out of `_idle`, sets `work` and releases `wake`; the worker goes back to `_idle` itself.
+    """
+
+    __slots__ = ("ended", "wake", "work")
+
+    def __init__(self) -> None:
+        self.work: Callable[[], object] | None = None
+        self.wake = _thread.allocate_lock()
+        self.wake.acquire()
+        self.ended = _thread.allocate_lock()
+        self.ended.acquire()
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self) -> None:
+        while True:
+            if not self.wake.acquire(timeout=IDLE):
+                try:
+                    _idle.remove(self)
+                except ValueError:  # a call has taken it meanwhile, and wakes it
+                    self.wake.acquire()
+                else:
+                    break
+            work, self.work = self.work, None
+            if work is None:
+                break
+            work()
+            del work  # it would keep arrays alive until the next call
+        self.ended.release()
+
+
+_idle: Spare[_Worker] = Spare()
+_release = methodcaller("release")  # a function of C, between whose calls no handler runs
+
+
+def _dismiss() -> None:
+    """End all idle threads: a process that is forked has none, and Python warns of forks beside threads."""
+    dismissed = []
+    while _idle:
+        try:
+            worker = _idle.pop()
+        except IndexError:  # the last one has ended itself
+            break
+        worker.work = None  # a call that was broken off may have left some
+        worker.wake.release()
+        dismissed.append(worker)
+    for worker in dismissed:
+        worker.ended.acquire()
+    if dismissed:
+        time.sleep(SOON)  # until the system, whose threads Python counts before it warns, has ended them, too
+
+
 def in_threads(
     function: Callable[[Any], Any],
     items: Iterable[Any],
     threads: int,
     stop: Callable[[], object] = lambda: None,
 ) -> list[Any]:
-    """Map a function over items in several threads; raises the first error of the function.
+    """Map a function over items in several threads, of which this one is the first.
 
-    If a signal handler raises in the main thread meanwhile, `stop` is called, items that have not begun are
-    left out, and the exception is raised when all threads have ended.
+    Raises the first error of the function. If a signal handler raises in the main thread meanwhile, or the
+    function in this thread, `stop` is called, items that have not begun are left out, and the exception is
+    raised when all threads have ended.
     """
     # Threads take items from one iterator, whose steps no other thread can interrupt.
     tasks = list(items)
     results: list[Any] = [None] * len(tasks)
     errors: list[BaseException] = []
     left = iter(range(len(tasks)))
-    number = min(threads, len(tasks))
-    # A lock for each thread, which it holds until it ends: `wait` waits for these.
-    over = [False] * number
-    ends = [_thread.allocate_lock() for _ in range(number)]
+    helpers = max(min(threads, len(tasks)) - 1, 0)
+    # A lock for each helper, which it holds until it has done its part: `wait` waits for these.
+    over = [False] * helpers
+    ends = [_thread.allocate_lock() for _ in range(helpers)]
 
-    def work(worker: int) -> None:
+    def take() -> None:
+        for k in left:
+            results[k] = function(tasks[k])
+
+    def help_out(k: int) -> None:
         try:
-            for k in left:
-                results[k] = function(tasks[k])
+            take()
         except BaseException as error:
             errors.append(error)
             skip()
         finally:
-            over[worker] = True
-            ends[worker].release()
+            _idle.append(workers[k])
+            over[k] = True
+            ends[k].release()
 
     def skip() -> None:
         for _ in left:
             pass
 
-    def wait(workers: int) -> None:
-        for worker in range(workers):
-            if not over[worker]:
-                ends[worker].acquire()
+    def wait(woken: int) -> None:
+        for k in range(woken):
+            if not over[k]:
+                ends[k].acquire()
 
     for end in ends:
         end.acquire()
-    # `extend` over `map` starts all threads in one call of C, before or behind which a handler may run, but
-    # not within: so `begun` lists exactly the threads that were started.
-    begun: list[int] = []
+    workers: list[_Worker] = []
+    # `extend` over `map` wakes all helpers in one call of C, before or behind which a handler may run, but
+    # not within: so `woken` lists exactly the helpers that were woken.
+    woken: list[None] = []
     try:
-        begun.extend(map(_thread.start_new_thread, repeat(work), [(k,) for k in range(number)]))
-        wait(number)
+        for k in range(helpers):
+            try:
+                workers.append(_idle.pop())
+            except IndexError:  # all are at work
+                workers.append(_Worker())
+            workers[k].work = partial(help_out, k)
+        woken.extend(map(_release, [worker.wake for worker in workers]))
+        take()
+        wait(helpers)
     except BaseException:
         stop()
         skip()
-        wait(len(begun))
+        wait(len(woken))
+        if not woken:
+            _idle.extend(workers)
         raise
     if errors:
         raise errors[0]
@@ -230,3 +307,4 @@ def _install_again() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_install_again)
+    os.register_at_fork(before=_dismiss, after_in_child=_idle.clear)

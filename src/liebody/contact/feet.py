@@ -151,5 +151,8 @@ class PointFeet(Element):
     def lost(self, z: Any) -> Any:
         return z.lost
 
+    def touching(self, z: Any) -> Array:
+        return np.asarray(z.stands > 0.5)
+
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {"height_over": np.array(self._heights(s, p))}

@@ -210,6 +210,9 @@ class ContactImpulses(Solved):
             flows["dissipated"] = z.dissipated + losses
         return flows, dict(zip(("normal", "tangential"), losses.sum(axis=0) / h, strict=True))
 
+    def touching(self, z: Any) -> Array:
+        return np.asarray(z.reaction[..., 0] > 0)
+
     # -- energy and signals ---------------------------------------------------------------------------------
 
     def energy(self, s: State, z: Any, p: Any) -> Any:

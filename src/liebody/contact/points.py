@@ -318,6 +318,9 @@ class Contact(Element):
         stretch = x - z.anchor
         return sum((0.5 * K_t * (d @ d) * c for d, c in zip(stretch, z.contact, strict=True)), start=0)
 
+    def touching(self, z: Any) -> Array:
+        return np.asarray(z.contact > 0.5)
+
     def outputs(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         return {
             "force": np.stack([force for _, force in self.forces(s, z, p)]),

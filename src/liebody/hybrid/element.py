@@ -113,6 +113,13 @@ class Element:
         """Signals by name."""
         return {}
 
+    def touching(self, z: Any) -> Array | None:
+        """Which of its points touch something, (..., points), from its memory; None: it has no such points.
+
+        An element with such points has a signal "force" (points, 3), the forces on them in the world's axes.
+        """
+        return None
+
 
 class Apex(Element):
     """An event when the centre of mass is at the top of its path in flight, while no point touches."""

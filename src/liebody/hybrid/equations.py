@@ -224,6 +224,10 @@ class HybridEquations(Sendable):
         """The point x exp(psi) of `moving_group`."""
         return self.moving_group.normalize(self.moving_group.integrate(x, psi))
 
+    def touching(self, z: Any) -> dict[str, Array]:
+        """Which points touch something, (..., points) each, by the name of the signal with their forces."""
+        return {}
+
     def loop_functions(self) -> Any:
         """The repeated functions of field and outputs that become loops: the option `loops` of `traced`."""
         return False

@@ -311,6 +311,14 @@ class RobotSystem(AccountedSystem):
         more = dictionary_of(self._more_outputs, s) if self._more_outputs else {}
         return joined(*signals, {"efforts": efforts}, more)
 
+    def touching(self, z: Any) -> dict[str, Array]:
+        flags = {}
+        for e, memory, _ in self._tuples:
+            touching = e.touching(memory(*(getattr(z, full_name(e, x)) for x in memory._fields)))
+            if touching is not None:
+                flags[full_name(e, "force")] = touching
+        return flags
+
     def described(self, states: HybridStates) -> dict[str, Any]:
         """As `HybridSystem.described`, with the energies, works and losses of a ledger along the run."""
         outputs = states.outputs

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import check_state, count, members_of
-from ..base.errors import SECONDS, IntegrationError, positive
+from ..base.concurrency import Spare
+from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..integrators import Method
 from ..scalars import Array
+from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
-from ..stepping.march import RAN, REASONS, STOPPED, Settings
-from .parameters import ParametersOverTime
-from .results import event_logs
+from ..stepping.march import RAN, REASONS, STOPPED, Ensemble, Settings
+from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
 
@@ -26,19 +27,29 @@ class HybridState:
     t         time                                                                                       [s]
     q, v      configurations (..., nq) and velocities (..., nv)
     memory    parts of the memory by name, (..., *shape)
+    outputs   signals of the system by name, (..., *shape), as in the `outputs` of a run: of robots with
+              contacts the forces, slips and heights over the ground, efforts, energies. They are computed
+              when one of them is asked for
+    parameters  values of all parameters in the last interval, (..., *shape)
+    touching  which points of contacts touch something, (..., points), in the order of the elements
+    contact_forces  the forces on them in the world's axes, (..., points, 3), from the outputs       [N]
     ends      (...): why a member ended, "" while it goes on; a member that ended keeps its state
     events    events of the last interval, of guards and of event functions: an `EventLog`, of an ensemble a
               list. None at the start, and of a stepper without event functions
     """
 
-    __slots__ = ("_last", "_number", "_reasons", "_y", "events", "stepper")
+    __slots__ = ("_last", "_number", "_outputs", "_reasons", "_u", "_y", "events", "stepper")
 
-    def __init__(self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array) -> None:
+    def __init__(
+        self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array, u: Array
+    ) -> None:
         self.stepper = stepper
         self._number = number  # of intervals so far
         self._y = y  # flat states, (n, size)
         self._reasons = reasons  # codes of REASONS, (n,)
         self._last = last  # time of the last event of each guard, (n, guards)
+        self._u = u  # flat parameters of the last interval, (n, size)
+        self._outputs: Mapping[str, Array] | None = None
         self.events: Any = None
 
     @property
@@ -50,27 +61,59 @@ class HybridState:
 
     def __deepcopy__(self, memo: Any) -> HybridState:
         """The same state of the same stepper, in new arrays."""
-        arrays = (x.copy() for x in (self._y, self._reasons, self._last))
+        arrays = (x.copy() for x in (self._y, self._reasons, self._last, self._u))
         new = HybridState(self.stepper, self._number, *arrays)
         new.events = copy.deepcopy(self.events, memo)
         return new
 
-    def _read(self) -> tuple[Any, ...]:
-        sim = self.stepper
-        parameters = np.zeros(sim.system.parameters.size)  # q, v and memory do not depend on them
-        return sim.system.read_flat(self.t, self._y.reshape(*sim.batch, -1), parameters)
+    def __getstate__(self) -> Any:
+        return [getattr(self, name) for name in self.__slots__ if name != "_outputs"]
+
+    def __setstate__(self, values: Any) -> None:
+        self._outputs = None  # computed anew, because compiled functions stay in their process
+        for name, value in zip((x for x in self.__slots__ if x != "_outputs"), values, strict=True):
+            setattr(self, name, value)
+
+    def _part(self, first: int, size: int) -> Array:
+        first += self.stepper.system.constant_memory.size
+        return self._y[:, first : first + size].reshape(*self.stepper.batch, size)
 
     @property
     def q(self) -> Array:
-        return self._read()[1]
+        return self._part(0, self.stepper.system.nq)
 
     @property
     def v(self) -> Array:
-        return self._read()[2]
+        return self._part(self.stepper.system.nq, self.stepper.system.nv)
 
     @property
     def memory(self) -> Any:
-        return self._read()[3]
+        sim = self.stepper
+        return sim.system.read_flat(self.t, self._y.reshape(*sim.batch, -1), self._u)[3]
+
+    @property
+    def parameters(self) -> dict[str, Array]:
+        sim = self.stepper
+        return sim.system.parameters.named(self._u[:, : sim.system.parameters.size].reshape(*sim.batch, -1))
+
+    @property
+    def outputs(self) -> Mapping[str, Array]:
+        if self._outputs is None:
+            sim = self.stepper
+            t = np.full(len(self._y), self.t)
+            self._outputs = hybrid_states(sim.system, t, self._y, self._u, sim.batch).outputs
+        return self._outputs
+
+    @property
+    def touching(self) -> Array:
+        flags = self.stepper.system.touching(self.memory).values()
+        return np.concatenate([np.zeros((*self.stepper.batch, 0), bool), *flags], axis=-1)
+
+    @property
+    def contact_forces(self) -> Array:
+        names = self.stepper.system.touching(self.memory)
+        forces = [np.zeros((*self.stepper.batch, 0, 3)), *(self.outputs[name] for name in names)]
+        return np.concatenate(forces, axis=-2)
 
     @property
     def ended(self) -> Array:
@@ -92,6 +135,7 @@ class HybridStepper:
         state = sim.start(q0)
         state = sim.step(state, {"K_p": gains})              # gains (256,), held for 0.02 s
         state = sim.reset(state, state.ended, q0)
+        state = sim.replace(state, [3, 4], v=pushed)        # v of members 3 and 4; their memory stays
 
     Events of `events`, as of `simulate`, and of the guards of the system are in the `events` of a state.
     Within an interval the system takes the steps that it chooses, or one of length dt. Members are lanes of
@@ -120,6 +164,7 @@ class HybridStepper:
         self._n = math.prod(self.batch)
         self.threads = threads_of(threads, self._n, MANY)
         self._flow = system.flow(method)
+        self._spare: Spare[Ensemble] = Spare()
         self._settings = Settings(least=1e-7, limit=10**7, most=MOST_EVENTS if events else 0)
         names = system.guard_names, [*system.memory.defaults], [*system.parameters.defaults]
         # two steppers with the same identity take states from each other
@@ -140,25 +185,59 @@ class HybridStepper:
         """Whether this stepper takes steps from states of another one: both have the same arguments."""
         return bool(self._identity == other._identity)
 
-    def start(self, q0: Array, v0: Array = None, **memory: Any) -> HybridState:
-        """The state at t = 0; q0, v0 and values of the memory are arrays for each member, or one for all."""
-        y = self._start_states(q0, v0, memory, self.batch)
+    def start(
+        self, q0: Array, v0: Array = None, parameters: Mapping[str, Any] | None = None, **memory: Any
+    ) -> HybridState:
+        """The state at t = 0; q0, v0 and values of the memory are arrays for each member, or one for all.
+
+        parameters  as in `step`, for the memory at the start and the outputs
+        """
+        u = self._table(parameters, self.batch)
+        y = self._start_states(q0, v0, u, memory, self.batch)
         last = np.full((self._n, max(1, len(self.system.guard_names))), -np.inf)
-        return HybridState(self, 0, y, np.full(self._n, RAN), last)
+        return HybridState(self, 0, y, np.full(self._n, RAN), last, u)
 
     def reset(
-        self, state: HybridState, members: Array, q0: Array, v0: Array = None, **memory: Any
+        self,
+        state: HybridState,
+        members: Array,
+        q0: Array,
+        v0: Array = None,
+        parameters: Mapping[str, Any] | None = None,
+        **memory: Any,
     ) -> HybridState:
         """The same state, except for members (a mask, or indices of the ensemble) that start at q0, v0."""
-        check_state(self, state, HybridState)
-        which = members_of(np.arange(self._n).reshape(self.batch), members, self.batch)
+        at = self._places(state, members)
+        y, reasons, last, u = (x.copy() for x in (state._y, state._reasons, state._last, state._u))
+        u[at.ravel()] = self._table(parameters, at.shape)
+        y[at.ravel()] = self._start_states(q0, v0, u[at.ravel()], memory, at.shape)
+        reasons[at.ravel()] = RAN
+        last[at.ravel()] = -np.inf
+        return HybridState(self, state._number, y, reasons, last, u)
+
+    def replace(self, state: HybridState, members: Array, q: Array = None, v: Array = None) -> HybridState:
+        """The same state, except for q or v of members (a mask, or indices of the ensemble): a push.
+
+        Unlike `reset` it keeps the memory, such as the forces of contacts, and members that have ended stay
+        as they are otherwise.
+        """
+        at = self._places(state, members)
         y = state._y.copy()
-        reasons = state._reasons.copy()
-        last = state._last.copy()
-        y[which.ravel()] = self._start_states(q0, v0, memory, which.shape)
-        reasons[which.ravel()] = RAN
-        last[which.ravel()] = -np.inf
-        return HybridState(self, state._number, y, reasons, last)
+        first = self.system.constant_memory.size
+        end = first + self.system.nq + self.system.nv
+        old = y[at.ravel(), first:end].reshape(*at.shape, end - first)
+        nq = self.system.nq
+        new = self.system.checked_states(old[..., :nq] if q is None else q, old[..., nq:] if v is None else v)
+        try:
+            for x, part in zip(new, np.split(old, [nq], axis=-1), strict=True):
+                part[...] = x
+        except ValueError:
+            raise ShapeError(
+                f"q and v have the leading axes {new[0].shape[:-1]} and {new[1].shape[:-1]}, the members to "
+                f"change are {at.shape}"
+            ) from None
+        y[at.ravel(), first:end] = old.reshape(at.size, end - first)
+        return HybridState(self, state._number, y, state._reasons, state._last, state._u)
 
     def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
         """The state dt later.
@@ -169,21 +248,29 @@ class HybridStepper:
         of steps that did not come to it (`contact.UnsolvedSteps`), and `state.memory.unsolved` counts them.
         """
         check_state(self, state, HybridState)
-        u = self._samples(parameters or {}, self.batch)
+        u = self._table(parameters, self.batch)
         number = state._number + 1
+        # Calls use the arrays of a march again, because new ones take up to a tenth of the time of a step.
+        try:
+            m = self._spare.pop()
+        except IndexError:  # all are in use
+            m = self._flow.ensemble(state._y, [0.0, self.dt])
         # The march runs over one interval. It gets from the state which events were last and which members
         # have ended, so that a motion does not depend on the intervals that it is cut into.
-        m = self._flow.ensemble(state._y, [state.t, number * self.dt])
+        m.restart(state._y, state.t, number * self.dt, self.dt)
         m.last[:] = state._last
-        m.clock["step"] = self.dt
-        m.ends[state._reasons != RAN] = state.t, STOPPED
-        self._flow.march(m, u, 2, self._settings, self.threads)
-        reasons = np.where(state._reasons != RAN, state._reasons, m.ends[:, 1].astype(int))
+        ended = state._reasons != RAN
+        if ended.any():
+            m.ends[ended] = state.t, STOPPED
+        self._flow.march(m, Samples.of(u), 2, self._settings, self.threads)
+        reasons = np.where(ended, state._reasons, m.ends[:, 1].astype(int))
         self.system.judge(state._y, m.y)
-        new = HybridState(self, number, m.y, reasons, m.last)
+        new = HybridState(self, number, m.y, reasons, m.last.copy(), u)
         if self._settings.most:
             logs = event_logs(self.system, m)
             new.events = logs if self.batch else logs[0]
+        # Only now: after an error the arrays are not used again.
+        self._spare.append(m)
         return new
 
     def function(self, name: str = "step") -> Any:
@@ -193,11 +280,19 @@ class HybridStepper:
             "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
         )
 
-    def _samples(self, values: Mapping[str, Any], batch: tuple[int, ...]) -> Any:
-        """Parameters of an interval for members `batch`, with a step that divides the interval."""
-        fitted = self.system.fitted(values, self.dt)
-        return ParametersOverTime(fitted, {}, self.system.parameters).samples("zero", batch, self.dt)
+    def _places(self, state: HybridState, members: Array) -> Array:
+        """Indices of the members that a mask, or indices, choose."""
+        check_state(self, state, HybridState)
+        return members_of(np.arange(self._n).reshape(self.batch), members, self.batch)
 
-    def _start_states(self, q0: Array, v0: Array, memory: Mapping[str, Any], batch: tuple[int, ...]) -> Array:
+    def _table(self, values: Mapping[str, Any] | None, batch: tuple[int, ...]) -> Array:
+        """Flat parameters (n, size) of an interval for members `batch`, with a step that divides it."""
+        fitted = self.system.fitted(values or {}, self.dt)
+        flat = self.system.parameters.values(fitted, batch, self.dt)
+        return flat.reshape(math.prod(batch), flat.shape[-1])
+
+    def _start_states(
+        self, q0: Array, v0: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]
+    ) -> Array:
         q, v = self.system.checked_states(q0, v0)
-        return self.system.start_states(q, v, self._samples({}, batch).at(0.0), memory, batch)
+        return self.system.start_states(q, v, u, memory, batch)

@@ -12,19 +12,19 @@ vector are lanes of one compiled loop; each behaves like a single environment wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import models
-from ..base.errors import ShapeError, require
-from ..contact import Contact, Ground, TimeStepping
-from ..dynamics import frame_pose
-from ..hybrid import Feedback, HybridState, HybridSystem, JointPD, State, robot_system
+from ..base.errors import ArgumentError, ShapeError, require
+from ..base.public import public
+from ..contact import Contact
+from ..hybrid import Feedback, State, robot_system
 from ..scalars import Array, clip
-from ..simulation.stepper import stepper
+from .tasks import DecisionProcess, Episode, Episodes, TaskState, numbers
 
 require("environments", "gymnasium", extra="gym")
 
@@ -34,43 +34,12 @@ from gymnasium.utils import seeding  # noqa: E402
 from gymnasium.vector import AutoresetMode  # noqa: E402
 from gymnasium.vector.utils import batch_space  # noqa: E402
 
+from .walker import Walker  # noqa: E402
 
-class DecisionProcess:
-    """A task with a hybrid system: a subclass sets these attributes and overrides the methods.
+__all__ = ["DecisionProcess", "Env", "Episode", "Hopper", "TaskState", "VectorEnv", "Walker"]
 
-    The leading axes `...` of arrays are members.
-
-    system        the HybridSystem
-    dt            time for which an action is held                                                       [s]
-    horizon       number of actions after which an episode is truncated
-    action_space, observation_space    of one member
-    """
-
-    system: HybridSystem
-    dt: float
-    horizon: int
-    action_space: Box
-    observation_space: Box
-
-    def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """A state (q, v) to begin with."""
-        raise NotImplementedError
-
-    def parameters(self, action: Array) -> dict[str, Array]:
-        """The parameters of the system that actions (..., n) are, each (..., *shape)."""
-        raise NotImplementedError
-
-    def observe(self, q: Array, v: Array) -> Array:
-        """Observations (..., m) of states."""
-        raise NotImplementedError
-
-    def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
-        """Rewards (...) of actions."""
-        raise NotImplementedError
-
-    def is_lost(self, q: Array, v: Array) -> Array:
-        """Which members have failed, (...); those that the system itself ended have failed anyway."""
-        return np.zeros(q.shape[:-1], bool)
+RENDER_MODES = ("rgb_array",)
+WIDTH, HEIGHT = 480, 360  # of pictures [px]
 
 
 class Hopper(DecisionProcess):
@@ -110,14 +79,15 @@ class Hopper(DecisionProcess):
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
         self.observation_space = Box(-1e4, 1e4, (9,), np.float64)
 
-    def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
+    def begin(self, rng: np.random.Generator) -> Episode:
         q = np.concatenate([[0.0, 0.0, 0.23], self.CROUCH])
-        return q + rng.uniform(-0.02, 0.02, 5) * [1, 0, 0, 1, 1], rng.uniform(-0.05, 0.05, 5)
+        return Episode(q + rng.uniform(-0.02, 0.02, 5) * [1, 0, 0, 1, 1], rng.uniform(-0.05, 0.05, 5))
 
-    def parameters(self, action: Array) -> dict[str, Array]:
-        return {"target": self.CROUCH + self.RANGE * np.clip(np.asarray(action, float), -1, 1)}
+    def parameters(self, state: TaskState, action: Array) -> dict[str, Array]:
+        return {"target": self.CROUCH + self.RANGE * np.clip(action, -1, 1)}
 
-    def observe(self, q: Array, v: Array) -> Array:
+    def observe(self, state: TaskState) -> Array:
+        q, v = state.q, state.v
         s = np.sin(q[..., 0])
         c = np.cos(q[..., 0])
         speed = c * v[..., 1] - s * v[..., 2], s * v[..., 1] + c * v[..., 2]
@@ -125,143 +95,80 @@ class Hopper(DecisionProcess):
         rates = v[..., [0, 3, 4]]
         return np.concatenate([q[..., 2:3], angles, np.stack(speed, axis=-1), rates], axis=-1)
 
-    def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
+    def reward(self, before: TaskState, after: TaskState) -> Array:
         speed = (after.q[..., 1] - before.q[..., 1]) / self.dt
-        return 1.0 + speed - 0.1 * np.sum(np.square(np.asarray(action, float)), axis=-1)
+        return 1.0 + speed - 0.1 * np.sum(np.square(after.action), axis=-1)
 
-    def is_lost(self, q: Array, v: Array) -> Array:
-        return (q[..., 2] < self.LOWEST) | (np.abs(q[..., 0]) > self.STEEPEST)
-
-
-class Walker(DecisionProcess):
-    """A legged robot that is to walk along x without falling, by time stepping.
-
-    robot     with a floating base, whose axis z points upwards when it stands
-    feet      names of the frames that touch the ground
-    pose      coordinates of the joints when it stands, (n,)
-    K, D      gains of the drives, `JointPD`
-    ground    a `HeightField` or `Boxes`, over which members start at random places; None: the plane z = 0
-    floor     more options of `Contact`: friction, radius, stiffness, damping
-
-    action       set-points of the joints are pose + reach action, action within [-1, 1]
-    observation  height of the base, the world's z in its axes, its velocity (omega, v), joints less pose,
-                 their rates
-    reward       1 for each action, plus the base's velocity along x, minus a hundredth of |action|^2
-    end          the base is lower than half its height over its feet, or leans by more than 60 degrees
-    """
-
-    def __init__(
-        self, robot: Any, feet: Sequence[str], pose: Array, *, K: Any, D: Any, reach: float = 0.3,
-        ground: Ground | None = None, dt: float = 0.02, horizon: int = 500, **floor: Any,
-    ) -> None:  # fmt: skip
-        self.pose = np.asarray(pose, float)
-        self.reach = reach
-        self.dt = dt
-        self.horizon = horizon
-        self.q0 = np.concatenate([robot.neutral()[:7], self.pose])
-        # the base stands so high that the lowest foot touches the ground
-        lowest = min(frame_pose(robot.tree, self.q0, foot)[2, 3] for foot in feet)
-        self.height = floor.get("radius", 0.0) - lowest
-        top, self.spread = (0.0, 0.0) if ground is None else (ground.top, 2.0)  # m
-        self.q0[6] = self.height + top
-        contact = {"stiffness": 1e5, "damping": 1e3, "friction": 0.8, **floor}
-        drives = JointPD(K, self.pose, D, gravity_compensation=False)
-        self.system = TimeStepping(robot, drives, Contact(*feet, ground=ground, **contact), ledger=False)
-        n = len(self.pose)
-        self.action_space = Box(-1.0, 1.0, (n,), np.float32)
-        self.observation_space = Box(-1e4, 1e4, (10 + 2 * n,), np.float64)
-
-    def begin(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        # anywhere on the ground, with small changes of the pose
-        q = self.q0.copy()
-        v = rng.uniform(-0.05, 0.05, len(self.pose) + 6)
-        q[4:6] = self.spread * rng.uniform(-1, 1, 2)
-        q[7:] += rng.uniform(-0.05, 0.05, len(self.pose))
-        return q, v
-
-    def parameters(self, action: Array) -> dict[str, Array]:
-        return {"pd_q_des": self.pose + self.reach * np.clip(np.asarray(action, float), -1, 1)}
-
-    def observe(self, q: Array, v: Array) -> Array:
-        return np.concatenate([q[..., 6:7], _upwards(q), v[..., :6], q[..., 7:] - self.pose, v[..., 6:]], -1)
-
-    def reward(self, before: HybridState, action: Array, after: HybridState) -> Array:
-        speed = (after.q[..., 4] - before.q[..., 4]) / self.dt
-        return 1.0 + speed - 0.01 * np.sum(np.square(np.asarray(action, float)), axis=-1)
-
-    def is_lost(self, q: Array, v: Array) -> Array:
-        return (q[..., 6] < 0.5 * self.height) | (_upwards(q)[..., 2] < 0.5)
+    def is_lost(self, state: TaskState) -> Array:
+        return (state.q[..., 2] < self.LOWEST) | (np.abs(state.q[..., 0]) > self.STEEPEST)
 
 
-def _upwards(q: Array) -> Array:
-    """The world's z in the axes of a floating base, (..., 3)."""
-    w, x, y, z = np.moveaxis(q[..., :4], -1, 0)
-    return np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=-1)
+def _frame(task: DecisionProcess, q: Array) -> Array:
+    """A picture of a configuration, (height, width, 3) of bytes."""
+    return public("view")(task.system, q).image(width=WIDTH, height=HEIGHT)
 
 
-class _Episodes:
-    """Members that do a task, stepped together."""
+def _metadata(task: DecisionProcess, **more: Any) -> dict[str, Any]:
+    return {"render_modes": list(RENDER_MODES), "render_fps": max(1, round(1 / task.dt)), **more}
 
-    def __init__(self, task: DecisionProcess, members: int, threads: int = 1) -> None:
-        self.task = task
-        self.sim = stepper(task.system, dt=task.dt, members=members, threads=threads)
-        self.age = np.zeros(members, int)
-        self.state: Any = None
 
-    def begin(self, generators: Sequence[np.random.Generator], members: Array) -> None:
-        """Begin anew, with a generator for each of these members (a mask)."""
-        # each member draws its start from its generator: its episodes depend on its seed alone
-        starts = [self.task.begin(rng) for rng, chosen in zip(generators, members, strict=True) if chosen]
-        q, v = (np.array(x) for x in zip(*starts, strict=True))
-        if self.state is None or members.all():  # at t = 0, so that equal seeds give equal bits
-            self.state = self.sim.start(q, v)
-        else:
-            self.state = self.sim.reset(self.state, members, q, v)
-        self.age[members] = 0
-
-    def step(self, action: Array) -> tuple[Array, Array, Array, Array]:
-        before = self.state
-        self.state = self.sim.step(self.state, self.task.parameters(action))
-        self.age += 1
-        # a member is lost by the system or by the task; at the horizon it is only cut
-        lost = self.state.ended | self.task.is_lost(self.state.q, self.state.v)
-        reward = self.task.reward(before, action, self.state)
-        return self.observations, reward, lost, ~lost & (self.age >= self.task.horizon)
-
-    @property
-    def observations(self) -> Array:
-        space = self.task.observation_space
-        return self.task.observe(self.state.q, self.state.v).astype(space.dtype)
+def _render_mode(given: str | None) -> str | None:
+    if given not in (None, *RENDER_MODES):
+        known = ", ".join(map(repr, RENDER_MODES))
+        raise ArgumentError(f"render_mode is {given!r}, expected None or {known}")
+    return given
 
 
 class Env(gymnasium.Env):
-    """One environment with a `DecisionProcess`."""
+    """One environment with a `DecisionProcess`.
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    render_mode  None, or "rgb_array": `render` gives a picture (360, 480, 3) of bytes
+    """
 
-    def __init__(self, task: DecisionProcess) -> None:
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 50}
+
+    def __init__(self, task: DecisionProcess, render_mode: str | None = None) -> None:
         self.task = task
-        self._episodes = _Episodes(task, 1)
+        self.render_mode = _render_mode(render_mode)
+        self.metadata = _metadata(task)  # the frames a second are those of the task
+        self._episodes = Episodes(task, 1)
         self.action_space = task.action_space
         self.observation_space = task.observation_space
+
+    @property
+    def state(self) -> TaskState:
+        """The state of the task, with one member."""
+        return self._episodes.begun()
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
         self._episodes.begin([self.np_random], np.array([True]))
         return self._episodes.observations[0], {}
 
-    def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        observations, reward, lost, cut = self._episodes.step(np.asarray(action)[None])
+    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        observations, reward, lost, cut = self._episodes.step(numbers(action)[None])
         return observations[0], float(reward[0]), bool(lost[0]), bool(cut[0]), {}
+
+    def replace(self, q: Array = None, v: Array = None) -> None:
+        """Give it another q or v, such as by a push; everything else stays, such as the contacts."""
+        self._episodes.push([0], q, v)
+
+    def render(self) -> Array | None:  # type: ignore[override]
+        """A picture, if `render_mode` is "rgb_array"; otherwise None."""
+        return _frame(self.task, self.state.q[0]) if self.render_mode else None
 
 
 class VectorEnv(gymnasium.vector.VectorEnv):
     """Environments with a `DecisionProcess` whose members are lanes of one compiled loop.
 
     autoreset_mode  of `gymnasium.vector.AutoresetMode`: NEXT_STEP, SAME_STEP or DISABLED
-    threads         that share the members
+    threads         that share the members; None: as many as are worth it
+    render_mode     None, or "rgb_array": `render` gives a picture of each member
+    convert         makes arrays of another library from the observations, rewards and flags, which are new
+                    arrays in each step; None: they stay NumPy's. `torch.from_numpy` copies nothing
 
-    Member i with the seed s of `reset` behaves like `Env` with the seed s + i.
+    Actions may be arrays of any library that has DLPack, such as tensors of PyTorch in the memory of the
+    processor. Member i with the seed s of `reset` behaves like `Env` with the seed s + i.
     """
 
     def __init__(
@@ -269,19 +176,36 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         task: DecisionProcess,
         num_envs: int,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-        threads: int = 1,
+        threads: int | None = 1,
+        render_mode: str | None = None,
+        convert: Callable[[Array], Any] | None = None,
     ) -> None:
         self.task = task
         self.num_envs = num_envs
+        self.render_mode = _render_mode(render_mode)
         self._mode = AutoresetMode(autoreset_mode)
-        self.metadata = {"render_modes": [], "autoreset_mode": self._mode}
+        self._converted = convert or (lambda x: x)
+        self.metadata = _metadata(task, autoreset_mode=self._mode)
         self.single_action_space = task.action_space
         self.single_observation_space = task.observation_space
         self.action_space = batch_space(task.action_space, num_envs)
         self.observation_space = batch_space(task.observation_space, num_envs)
-        self._episodes = _Episodes(task, num_envs, threads)
+        self._episodes = Episodes(task, num_envs, threads)
         self._done = np.zeros(num_envs, bool)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
+
+    @property
+    def state(self) -> TaskState:
+        """The state of the task, of all members."""
+        return self._episodes.begun()
+
+    def replace(self, members: Any, q: Array = None, v: Array = None) -> None:
+        """Give members (a mask or indices) another q or v, such as by a push; everything else stays."""
+        self._episodes.push(members, q, v)
+
+    def render(self) -> tuple[Array, ...] | None:
+        """A picture of each member, if `render_mode` is "rgb_array"; otherwise None."""
+        return tuple(_frame(self.task, q) for q in self.state.q) if self.render_mode else None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -300,9 +224,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 self._generators[i] = seeding.np_random(chosen)[0]
         if members.any():
             self._begin(members)
-        return self._episodes.observations, {}
+        return self._converted(self._episodes.observations), {}
 
-    def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         # members that ended in the last step begin anew: in this step, in the same step, or by the user
         again = self._done
         if self._mode is AutoresetMode.DISABLED and again.any():
@@ -310,7 +234,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                 f"members {np.flatnonzero(again)} have ended; begin them anew by "
                 'reset(options={"reset_mask": terminations | truncations})'
             )
-        observations, reward, lost, cut = self._episodes.step(np.asarray(actions))
+        observations, reward, lost, cut = self._episodes.step(actions)
         infos: dict[str, Any] = {}
         if self._mode is AutoresetMode.NEXT_STEP and again.any():  # their actions are ignored
             reward, lost, cut = (np.where(again, 0, x).astype(x.dtype) for x in (reward, lost, cut))
@@ -327,19 +251,22 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             infos |= {f"_{name}": done.copy() for name in infos}
             self._begin(done)
             observations = self._episodes.observations
-        return observations, reward, lost, cut, infos
+        return *map(self._converted, (observations, reward, lost, cut)), infos
 
     def _begin(self, members: Array) -> None:
         self._episodes.begin(self._generators, members)
         self._done = self._done & ~members
 
 
-def _env(task: type[DecisionProcess], **options: Any) -> Env:
-    return Env(task(**options))
+def _env(task: type[DecisionProcess], render_mode: str | None = None, **options: Any) -> Env:
+    return Env(task(**options), render_mode)
 
 
-def _envs(task: type[DecisionProcess], num_envs: int, threads: int = 1, **options: Any) -> VectorEnv:
-    return VectorEnv(task(**options), num_envs, threads=threads)
+def _envs(
+    task: type[DecisionProcess], num_envs: int, threads: int | None = 1, render_mode: str | None = None,
+    **options: Any,
+) -> VectorEnv:  # fmt: skip
+    return VectorEnv(task(**options), num_envs, threads=threads, render_mode=render_mode)
 
 
 for _task in (Hopper, Walker):

@@ -125,7 +125,7 @@ class CompiledLoop:
         size += -size % self.libraries.lanes(n >= FEW_MEMBERS)
         shares: list[StepsCall] = []
         try:
-            signals = CaughtSignals.of_this_thread(waits=size < n)
+            signals = CaughtSignals.of_this_thread()
             address = signals.address if signals else None
             arrays = y, record, failed, losses, nearest.rows
             for start in range(0, n, size):
@@ -149,18 +149,19 @@ class CompiledLoop:
         n = len(m.y)
         library = self._for(n)
         # Threads take members from one queue, because members differ in the steps they need. C grows a log of
-        # events for each member; `drain` copies them out and frees them, also after an exception.
+        # events for each member; `drain` copies them out and frees them, also after an exception. Without
+        # events to keep it has nothing to do.
         logs = np.zeros(n, LOG)
         queue = ctypes.c_int64(0)
         arrays = (m.times, m.y, m.clock, m.record, m.ends, m.counts, m.last, m.nearest.rows, logs)
         fields = (
-            n, len(m.times), until, *(x.ctypes.data for x in arrays), ctypes.addressof(queue),
+            n, len(m.times), until, *map(_place, arrays), ctypes.addressof(queue),
             settings.rtol, settings.atol, -1.0 if settings.tolerance is None else settings.tolerance,
             settings.least, settings.limit, settings.most,
         )  # fmt: skip
         samples = u.in_c()
         try:
-            signals = CaughtSignals.of_this_thread(waits=threads > 1)
+            signals = CaughtSignals.of_this_thread()
             control = _March(*fields, signals and signals.address)
 
             def go(_: int) -> None:
@@ -176,9 +177,15 @@ class CompiledLoop:
             m.interrupt(until)
             raise
         finally:
-            entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
-            addresses = (ctypes.c_void_p(logs.ctypes.data), ctypes.c_void_p(entries.ctypes.data))
-            library.drain(ctypes.c_int64(n), *addresses)
+            if settings.most:
+                self._drain(library, m, logs)
+
+    @staticmethod
+    def _drain(library: Any, m: Ensemble, logs: Any) -> None:
+        """Move the events in the logs of C to the logs of the members."""
+        entries = np.empty((logs["kept"].sum(), 2 + m.y.shape[1]))
+        addresses = (ctypes.c_void_p(logs.ctypes.data), ctypes.c_void_p(entries.ctypes.data))
+        library.drain(ctypes.c_int64(len(logs)), *addresses)
         if len(entries):
             for i, new in enumerate(np.split(entries, np.cumsum(logs["kept"][:-1]))):
                 m.keep(i, new)

@@ -91,6 +91,19 @@ class Ensemble:
         self.nearest = Nearest.of(n if watched else 0, point)
         self.ends = np.zeros((n, 2))
 
+    def restart(self, y: Any, t: float, end: float, step: float) -> None:
+        """Begin a march from copies of the states y at t to `end` in these arrays, instead of in new ones.
+
+        The copies are new arrays; a record has two rows, and keeps what it held until the march writes it.
+        """
+        self.y = pool.empty(y.shape, float, build.find_compiler())
+        self.y[:] = y
+        self.times[:] = t, end
+        self.ends[:] = 0
+        self.counts[:] = 0
+        self.clock[:] = np.array((t, step, step, 1.0, 1), CLOCK)
+        self.log[:] = [np.zeros((0, 2 + y.shape[1]))] * len(y)
+
     # The following arrays belong to a march. Steps of one length do without, so they are made when asked for.
 
     @cached_property
@@ -99,7 +112,8 @@ class Ensemble:
 
     @cached_property
     def log(self) -> list[Any]:
-        return [np.zeros((0, 2 + self.y.shape[1])) for _ in self.y]
+        # Most members have no events. They share an empty log, which `keep` replaces.
+        return [np.zeros((0, 2 + self.y.shape[1]))] * len(self.y)
 
     @cached_property
     def counts(self) -> Any:

@@ -45,11 +45,16 @@ class Painted(NamedTuple):
     colors: Array
 
 
+def image(scene: Scene, *, at: float | None = None, **looks: Any) -> Array:
+    """The picture (height, width, 3) of bytes; arguments as in `View.save`."""
+    return _Painter(scene, **looks).frame(_sample(scene, at))
+
+
 def picture(scene: Scene, path: Path, *, at: float | None = None, **looks: Any) -> None:
     """Write a picture; arguments as in `View.save`."""
     from PIL import Image
 
-    Image.fromarray(_Painter(scene, **looks).frame(_sample(scene, at))).save(path)
+    Image.fromarray(image(scene, at=at, **looks)).save(path)
 
 
 def film(

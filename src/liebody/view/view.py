@@ -76,6 +76,16 @@ class View:
             pass_on_signals(error)
             raise LiebodyError(f"cannot write {path}: {error.strerror or error}") from error
 
+    def image(self, **options: Any) -> Any:
+        """A picture as an array (height, width, 3) of bytes; options as of pictures in `save`.
+
+        Raises LiebodyError for other layers, MissingPackage without pillow.
+        """
+        require("pictures", "PIL", extra="view")
+        from .film import image
+
+        return image(self.scene, **options)
+
     def figure(
         self,
         names: Sequence[str] = ("bodies", "joints"),

@@ -110,26 +110,34 @@ class FlatLayout(Sendable):
         flat = [np.reshape(np.asarray(part), -1) for part in parts]
         return np.concatenate([np.zeros(0, int), *flat])
 
+    @cached_property
+    def _flat_defaults(self) -> np.ndarray:
+        return np.asarray(self.write(self.defaults.values()), float)
+
     def values(self, given: Mapping[str, Any], batch: tuple[int, ...], *behind: float) -> Array:
         """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`.
 
         behind  further numbers behind them, the same in the whole batch
         """
-        # Each part is broadcast to the ensemble, and becomes columns of the flat array.
+        # Parts that are given are broadcast to the ensemble, and become columns of the flat array.
         self.check(given)
-        columns = []
+        flat = np.empty((*batch, self.size + len(behind)))
+        flat[..., : self.size] = self._flat_defaults
+        flat[..., self.size :] = behind
         for name, default in self.defaults.items():
-            value = floats(f"{self.kind} {name}", given.get(name, default), finite=name not in self.needed)
+            if name not in given:
+                continue
+            value = floats(f"{self.kind} {name}", given[name], finite=name not in self.needed)
             wanted = (*batch, *default.shape)
             try:
                 value = np.broadcast_to(value, wanted)
             except ValueError:
                 expected = f"{default.shape}, or {wanted} for each member of the ensemble"
                 raise wrong_shape(f"{self.kind} {name}", value.shape, expected) from None
-            if name in given and name in self.checks:
+            if name in self.checks:
                 value = self.checks[name](value)
-            columns.append(value.reshape(*batch, default.size))
-        return np.concatenate([*columns, np.broadcast_to(behind, (*batch, len(behind)))], axis=-1)
+            flat[..., self.places[name]] = value.reshape(*batch, default.size)
+        return flat
 
     def check(self, names: Mapping[str, Any]) -> None:
         """Raise ModelError for a name that is not there."""
