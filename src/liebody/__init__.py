@@ -136,6 +136,7 @@ _HOMES = {
     "models.loading": ("load",),
     "robot": ("Robot", "derivatives"),
     "runs": ("Run",),
+    "simulation.from_states": ("run_from_states",),  # of `Run.from_states`, likewise
     "simulation.linearize": ("Linearization", "linearize", "lqr"),
     "simulation.sensitivities": ("Sensitivities", "sensitivities"),
     "simulation.simulate": ("SingularPosition", "simulate"),

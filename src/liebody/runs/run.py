@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -393,6 +393,48 @@ class Run:
         Raises LiebodyError if the file is missing, damaged, or something else.
         """
         run: Run = files.load(path, check)
+        return run
+
+    @classmethod
+    def from_states(
+        cls,
+        robot: Any,
+        t: np.ndarray,
+        q: np.ndarray,
+        v: np.ndarray,
+        *,
+        tau: np.ndarray | None = None,
+        forces: Iterable[Any] = (),
+        joints: str | Iterable[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str | int | float] | None = None,
+    ) -> Run:
+        """The run of states that a loop of one's own has computed: energies, pictures, files as of any run.
+
+            run = lb.Run.from_states(robot, t, q, v, tau=tau)
+
+        robot       what moved: a Robot, or a System or ClosedTree, whose run is a `ConstrainedRun`
+        t           increasing times (nt,)                                                               [s]
+        q, v        coordinates (..., nt, nq) and velocities (..., nt, nv), left-trivialised; leading axes
+                    are members. States that are not finite may follow a finite start  [rad, m, rad/s, m/s]
+        tau         efforts of drives at these times, (..., nt, nu), or what broadcasts to that, such as
+                    (nu,); None: none were given                                                  [N m, N]
+        forces, joints, parameters
+                    what acted beside tau, and the values of parameters, as of `simulate`. By default the
+                    joints have armature and damping: a loop that calls `robot.forward_dynamics(q, v, tau)`
+                    has no damping in it, which joints="armature" states
+        metadata    how it was made, {"method": "my RK4", "dt": 1e-3}, beside what is known here
+
+        The work is the integral of the powers at these times, by a rule of order four, as tau was smooth
+        between them: `energy_balance` has the error of that rule, too. Energies are of the robot and of
+        forces that store some.
+
+        Raises ShapeError for shapes that do not fit and for times that do not increase, ConfigurationError
+        for quaternions that are not unit and a start that is not finite, ArgumentError for a hybrid system.
+        """
+        run: Run = public("run_from_states")(
+            robot, t, q, v, tau=tau, forces=forces, joints=joints, parameters=parameters, metadata=metadata
+        )
         return run
 
     def __init_subclass__(cls, mark: str = "", needs: tuple[str, ...] = ENERGIES, **options: Any) -> None:
