@@ -67,9 +67,7 @@ def test_members_have_energies_efforts_and_parameters_of_their_own():
     masses = np.array([0.5, 2.0, 3.0])
     options = {"t_end": 0.4, "dt": 1e-3, "parameters": {"link1.mass": masses}}
     many = lb.simulate(robot, [[1.0, 0.3]] * 3, tau=[0.2, -0.1], **options)
-    run = Run.from_states(
-        robot, many.t, many.q, many.v, tau=[0.2, -0.1], parameters={"link1.mass": masses}
-    )
+    run = Run.from_states(robot, many.t, many.q, many.v, tau=[0.2, -0.1], parameters={"link1.mass": masses})
     assert run.batch == (3,) and run.tau.shape == (3, 401, 2)
     np.testing.assert_allclose(run.kinetic, many.kinetic, rtol=1e-12)
     np.testing.assert_allclose(run.energy_balance, 0, atol=1e-9)

@@ -20,7 +20,8 @@ from liebody.base.errors import LiebodyError
 from liebody.bodies.labels import labels
 from liebody.gaits import Basin, Branch
 from liebody.runs import Run
-from liebody.view.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
+from liebody.view.figures import LONGEST_LEGEND, PALETTE, plane_of
+from liebody.view.plot import _skeleton, plot_motion, plot_run
 
 
 def a_run(tree, batch=(), nt=20):
@@ -190,11 +191,11 @@ def test_a_free_base_is_not_tied_to_the_world():
 
 def test_what_moves_in_a_plane_is_drawn_in_it():
     points = np.random.default_rng(0).standard_normal((50, 3))
-    assert _plane_of(points) is None
+    assert plane_of(points) is None
     for axis, plane in ((0, (1, 2)), (1, (0, 2)), (2, (0, 1))):
         flat = points.copy()
         flat[:, axis] = 0.25
-        assert _plane_of(flat) == plane
+        assert plane_of(flat) == plane
 
 
 @pytest.mark.parametrize("spherical", [False, True])

@@ -625,7 +625,7 @@ def limited():
 
 def test_random_configurations_lie_within_all_limits_and_fill_them():
     robot = limited()
-    names, places, (ratio, offset, lower, upper) = robot.tree.limits
+    _, places, (ratio, offset, lower, upper) = robot.tree.limits
     q = robot.random(0, 4000)
     x = ratio * q[:, places] + offset
     assert ((x >= lower - 1e-12) & (x <= upper + 1e-12)).all()

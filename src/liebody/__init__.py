@@ -147,6 +147,8 @@ _HOMES = {
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
     "view": ("view",),
     "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
+    "view.plot_frame": ("plot_frame",),
+    "view.plot_joints": ("plot_phase",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

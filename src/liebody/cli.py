@@ -310,9 +310,9 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     help="Save the run as netCDF, .nc, or as a page that shows it, .html, or a film, .gif, .mp4.",
 )  # fmt: skip
 def simulate_(
-    source: str, floating: bool, t_end: float, dt: float | None, method: str | None, q0: str | None, v0: str | None,
-    tau: str | None, joints: str | None, seed: int | None, members: int, record_every: float | None,
-    threads: int, picture: Path | None, data: Path | None,
+    source: str, floating: bool, t_end: float, dt: float | None, method: str | None, q0: str | None,
+    v0: str | None, tau: str | None, joints: str | None, seed: int | None, members: int,
+    record_every: float | None, threads: int, picture: Path | None, data: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a robot from an initial state and print a summary.
 

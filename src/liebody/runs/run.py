@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -322,13 +322,78 @@ class Run:
             f"{self.energy_drift:.2g} of the largest kinetic energy"
         )
 
-    def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
-        """Picture of coordinates, velocities and energy over time; written to `path` if one is given.
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Picture of coordinates, velocities, efforts and energies over time; written to `path` if given.
 
-        Needs no display. Options: see `liebody.view.plot.plot_run`.
+            run.plot(joints=["shoulder", "elbow"])      # between their limits
+
+        path     file to write, its suffix says how: .png, .pdf, .svg
+        joints   names of joints, or of entries such as "base.x": a row each, with angle, rate and effort, and
+                 what lies beyond their limits shaded. None: panels of all, by their units
+        system   the robot, whose joints have the limits; needed where the run does not know it: after loading
+        members  how many of an ensemble are drawn, evenly chosen, as thin lines
+        title    above the panels; the run's own words if None
+
+        A limit far away from the curve is named in the corner, so that the curve fills its panel. Needs no
+        display. Raises LiebodyError for unknown joints and for a file that cannot be written.
         """
+        options = {"joints": joints, "system": system, "members": members, "title": title}
+        return self._picture("plot_run", path, options)
+
+    def plot_phase(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Phase plot: rates over angles, a panel for each joint, coloured by time; a dot is the start.
+
+        joints   as of `plot`; None: the first 16 coordinates that have a rate. Joints that turn in space have
+                 none, because a quaternion has four entries and its velocity three
+        others   as of `plot`
+
+        Raises LiebodyError for unknown joints and joints without such a rate, and for a file that cannot be
+        written.
+        """
+        options = {"joints": joints, "system": system, "members": members, "title": title}
+        return self._picture("plot_phase", path, options)
+
+    def plot_frame(
+        self,
+        frame: str,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """The motion of a frame in the world: its path, its position over time, and its speed.
+
+        frame    name of a frame or body; of a System in absolute coordinates, of a body
+        others   as of `plot`
+
+        A path in a coordinate plane is drawn in it, any other one in space, coloured by time. Raises
+        LiebodyError for an unknown frame, for a run that does not know its system, and for a file that cannot
+        be written.
+        """
+        options = {"frame": frame, "system": system, "members": members, "title": title}
+        return self._picture("plot_frame", path, options)
+
+    def _picture(self, kind: str, path: Any, options: Mapping[str, Any]) -> matplotlib.figure.Figure:
+        """A picture by this function of the room `view`."""
         require("pictures", "matplotlib", extra="plot")
-        figure: matplotlib.figure.Figure = public("plot_run")(self, path, **options)
+        figure: matplotlib.figure.Figure = public(kind)(self, path, **options)
         return figure
 
     def view(self, system: Any = None, **options: Any) -> Any:
