@@ -71,7 +71,7 @@ def test_limits_are_lines_with_what_lies_beyond_shaded_and_far_ones_are_named():
     assert len(angle.patches) == 2
     assert lines_at(effort) == [] and "5 N m" in effort.get_title("right")
     slide = run.plot(joints="slide").axes[0]
-    assert lines_at(slide) == [] and slide.get_title("right") == "limits 50 m" and slide.get_ylim()[1] < 5
+    assert lines_at(slide) == [] and slide.get_title("right") == "limit 50 m" and slide.get_ylim()[1] < 5
 
 
 def test_a_joint_with_several_coordinates_has_rows_by_their_kinds():

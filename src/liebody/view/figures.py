@@ -26,6 +26,7 @@ LONGEST_LEGEND = 12
 LONGEST_NAME = 26
 DOTS_PER_INCH = 150
 MOST_MEMBERS = 40
+THINNEST = 0.5  # edge of a box in space, in its longest edge
 
 
 def members_of(run: Run, most: int) -> tuple[int, Callable[[Array, int], Array]]:
@@ -122,7 +123,12 @@ def fit_around(scene: Any, points: Array, labels: list[str]) -> None:
     # a margin around all points, and one scale for all axes
     low = points.min(axis=0)
     high = points.max(axis=0)
-    pad = 0.04 * max(np.max(high - low), 1e-9)
+    longest = max(np.max(high - low), 1e-9)
+    if points.shape[1] == 3:
+        # a thin box has no room for the numbers at its short edges
+        more = np.maximum(0, THINNEST * longest - (high - low)) / 2
+        low, high = low - more, high + more
+    pad = 0.04 * longest
     for i, name in enumerate("xyz"[: points.shape[1]]):
         getattr(scene, f"set_{name}lim")(low[i] - pad, high[i] + pad)
         getattr(scene, f"set_{name}label")(labels[i], fontsize=8)
@@ -131,12 +137,13 @@ def fit_around(scene: Any, points: Array, labels: list[str]) -> None:
         scene.set_aspect("equal")
         scene.grid(alpha=0.25, lw=0.5)
         return
-    scene.zaxis.labelpad = -3.0
-    scene.set_box_aspect(high - low + 2 * pad, zoom=1.18)
+    # a tall box would push the labels below it out of the picture
+    is_tall = high[2] - low[2] > np.max(high[:2] - low[:2])
+    scene.set_box_aspect(high - low + 2 * pad, zoom=1.0 if is_tall else 1.18)
     scene.view_init(elev=18, azim=-60)
-    for axis in (scene.xaxis, scene.yaxis, scene.zaxis):
+    for axis, length in zip((scene.xaxis, scene.yaxis, scene.zaxis), high - low, strict=True):
         axis.set_pane_color((1, 1, 1, 0))
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(5 if length > 0.7 * longest else 3))
         axis.line.set_color("#999999")
         axis._axinfo["grid"].update(color="#e4e4e4", linewidth=0.5)  # mplot3d has no public way
 

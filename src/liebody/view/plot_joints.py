@@ -107,7 +107,7 @@ def plot_phase(
     v = of(run.v, 2)
     limits = _joints_by_name(run, system)
 
-    across = min(len(pairs), 4, max(1, int(np.ceil(np.sqrt(len(pairs))))))
+    across = len(pairs) if len(pairs) <= 3 else min(4, int(np.ceil(np.sqrt(len(pairs)))))
     down = -(-len(pairs) // across)
     figure = Picture(figsize=(0.9 + 3.1 * across, 0.9 + 2.6 * down), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
@@ -142,8 +142,9 @@ def plot_phase(
         bar.set_label(TIME, fontsize=9)
         bar.ax.tick_params(labelsize=8)
     words = headline(run, chosen)
-    more = f",  {len(pairs)} of {len(run.dofs)} velocities" if len(pairs) < len(run.dofs) else ""
-    figure.suptitle(words + more if title is None else title, x=0.02, ha="left", fontsize=11)
+    if joints is None and len(pairs) < len(run.dofs):
+        words += f",  {len(pairs)} of {len(run.dofs)} velocities"
+    figure.suptitle(words if title is None else title, x=0.02, ha="left", fontsize=11)
     return written(figure, path)
 
 
@@ -268,15 +269,14 @@ def _draw_limits(axis: Any, x: Array, low: float, high: float, across: bool = Fa
 
 def _name_limits(axis: Any, far: dict[str, list[float]]) -> None:
     """Name the limits beyond the panel above it, by their units."""
-    words = [
-        f"\N{PLUS-MINUS SIGN}{limits[1]:.3g} {unit}"
-        if len(limits) == 2 and limits[0] == -limits[1]
-        else f"{' and '.join(f'{x:.3g}' for x in limits)} {unit}"
-        for unit, limits in far.items()
-        if limits
-    ]
+    words = []
+    for unit, limits in far.items():
+        both = len(limits) == 2 and limits[0] == -limits[1]
+        numbers = f"\N{PLUS-MINUS SIGN}{limits[1]:.3g}" if both else " and ".join(f"{x:.3g}" for x in limits)
+        words += [f"{numbers} {unit}".replace("-", "\N{MINUS SIGN}")] if limits else []
     if words:
-        text = f"limits {', '.join(words)}"
+        single = sum(map(len, far.values())) == 1
+        text = f"{'limit' if single else 'limits'} {', '.join(words)}"
         name = axis.get_title("left")
         # where both do not fit beside each other, the name of the joint moves up
         if len(name) + 0.75 * len(text) > LONGEST_TITLE:
