@@ -110,7 +110,7 @@ def frame_motion(run: Run, of: Any, frame: str, system: Any) -> tuple[Array, Arr
         rows = _parameters(run, robot, of, finite)
         if rows:
             robot = robot.with_parameters(*rows)
-        more = {"parameters": rows} if rows else {}
+        more: dict[str, Any] = {"parameters": rows} if rows else {}
         motion[0, finite] = robot.pose(q[finite], frame, **more)[..., :3, 3]
         motion[1, finite] = robot.twist(q[finite], v[finite], frame, "mixed", **more)[..., 3:]
     elif isinstance(system, System):
