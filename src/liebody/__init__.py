@@ -146,6 +146,7 @@ _HOMES = {
     "symbolic.equations": ("equations",),
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
     "view": ("view",),
+    "view.animation": ("animation",),  # of `run.animate()`, likewise
     "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
     "view.plot_frame": ("plot_frame",),
     "view.plot_joints": ("plot_phase",),

@@ -390,6 +390,29 @@ class Run:
         options = {"frame": frame, "system": system, "members": members, "title": title}
         return self._picture("plot_frame", path, options)
 
+    def animate(
+        self,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """The robot as lines from joint to joint, in motion beside curves of its joints: a drawing in SVG.
+
+            run.animate(joints=["shoulder", "elbow"])       # the last line of a notebook's cell
+
+        joints   names of the joints whose coordinates are drawn, as of `plot`; None: the first four
+        system   the robot, needed where the run does not know it: after loading
+        seconds  how long the animation lasts; default: as long as the motion, and a second at least       [s]
+
+        returns  an object that notebooks show, with `.save("run.svg")` and `.save("run.html")`
+
+        It needs no package, no script and no network, and is small; `view` shows bodies and meshes in space.
+        The first member of an ensemble is drawn. Raises LiebodyError for unknown joints, and for a run
+        without a motion or without a tree.
+        """
+        return public("animation")(self, joints=joints, system=system, seconds=seconds)
+
     def _picture(self, kind: str, path: Any, options: Mapping[str, Any]) -> matplotlib.figure.Figure:
         """A picture by this function of the room `view`."""
         require("pictures", "matplotlib", extra="plot")

@@ -101,17 +101,6 @@ def shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}...{name[-6:]}"
 
 
-def plane_of(points: Array) -> tuple[int, int] | None:
-    """The two axes of the coordinate plane that all points lie in, if there is one."""
-    # points that do not leave a plane are drawn in it, others in space
-    spread = np.ptp(points, axis=0)
-    thin = int(np.argmin(spread))
-    if spread[thin] > 1e-6 * spread.max():
-        return None
-    rest = [i for i in range(3) if i != thin]
-    return rest[0], rest[1]
-
-
 def draw_path(scene: Any, path: Array, **style: Any) -> Any:
     """A path (nt, 2 or 3) as pieces between neighbours."""
     kind = LineCollection if path.shape[1] == 2 else Line3DCollection

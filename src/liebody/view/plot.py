@@ -16,11 +16,12 @@ from matplotlib.figure import Figure
 
 from ..base.arguments import checked, count
 from ..base.errors import SECONDS, positive
-from ..bodies import UNIT_OF_QUATERNIONS, Labels, Tree
+from ..bodies import UNIT_OF_QUATERNIONS, Labels
 from ..scalars import Array
-from .figures import MOST_MEMBERS, draw_curves, draw_path, fit_around, headline, members_of, plane_of, written
+from .figures import MOST_MEMBERS, draw_curves, draw_path, fit_around, headline, members_of, written
 from .picture import Picture
 from .plot_joints import plot_joints
+from .skeleton import centers, plane_of, skeleton
 
 if TYPE_CHECKING:
     from ..robot import Robot
@@ -102,7 +103,7 @@ def plot_motion(
     poses = robot.poses(run.q[good])
     first = 0 if window is None else int(np.searchsorted(t, t[-1] - positive("window", window, SECONDS)))
     shown = np.unique(np.linspace(first, len(t) - 1, instants).round().astype(int))
-    segments, masses, tip = _skeleton(robot.tree, poses)
+    segments, masses, tip = skeleton(robot.tree, poses)
 
     figure = Picture(figsize=(10.5, 6.0), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1.45, 1))
@@ -127,7 +128,7 @@ def plot_motion(
         }
         for segment in segments[k][..., view]:
             scene.plot(*segment.T, lw=2.2, solid_capstyle="round", **style)
-        for point, width in zip(_centers(robot.tree, poses[k])[:, view], size, strict=True):
+        for point, width in zip(centers(robot.tree, poses[k])[:, view], size, strict=True):
             scene.plot(*point[:, None], "o", ms=width, mec="white", mew=0.4, **style)
     # the frame holds everything that is drawn; the bar tells the times of the colours
     fit_around(scene, points[:, view], [f"{'xyz'[i]} [m]" for i in view])
@@ -158,29 +159,3 @@ def _title(unit: str) -> str:
     if unit == UNIT_OF_QUATERNIONS:
         return "quaternion"
     return f"{TITLES.get(unit, 'coordinate')} [{unit}]" if unit else "coordinate"
-
-
-def _skeleton(tree: Tree, poses: Array) -> tuple[Array, Array, Array]:
-    """Segments (nt, segments, 2, 3) of the links, masses of the bodies (n,), and path of the tip (nt, 3)."""
-    origins = np.pad(poses[..., :3, 3], ((0, 0), (1, 0), (0, 0)))  # of the world and the bodies
-    links = [body for body in tree.bodies if body.parent or body.joint.dim < 6]
-    pairs = [(origins[:, body.parent], origins[:, body.index]) for body in links]
-    parents = {body.parent for body in tree.bodies}
-    # a body without children has a tip: its last frame, or else its centre of mass
-    tips = {}
-    for body in tree.bodies:
-        if body.index not in parents:
-            frames = [f for f in tree.frames.values() if f.body == body.index]
-            local = np.asarray(frames[-1].placement[:3, 3] if frames else body.inertia.com, float)
-            T = poses[:, body.index - 1]
-            tips[body.index] = T[:, :3, :3] @ local + T[:, :3, 3]
-            pairs.append((origins[:, body.index], tips[body.index]))
-    segments = np.stack([np.stack(pair, axis=-2) for pair in pairs], axis=1)
-    masses = np.array([float(body.inertia.mass) for body in tree.bodies])
-    return segments, masses, tips[max(tips, key=lambda index: len(tree.ancestors(index)))]
-
-
-def _centers(tree: Tree, poses: Array) -> Array:
-    """Centres of mass in the world, (n, 3), of bodies at `poses` (n, 4, 4)."""
-    com = np.array([np.asarray(body.inertia.com, float) for body in tree.bodies])
-    return (poses[:, :3, :3] @ com[..., None])[..., 0] + poses[:, :3, 3]

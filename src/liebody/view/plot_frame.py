@@ -25,10 +25,10 @@ from .figures import (
     fit_around,
     headline,
     members_of,
-    plane_of,
     written,
 )
 from .picture import Picture
+from .skeleton import plane_of
 
 if TYPE_CHECKING:
     from ..runs import Run

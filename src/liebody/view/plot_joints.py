@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.cm import ScalarMappable
@@ -13,11 +13,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ..base.arguments import checked, count, names
-from ..base.errors import LiebodyError, ModelError, known
-from ..bodies import NO_LIMIT, UNIT_OF_QUATERNIONS, Joint, Labels, Tree
+from ..base.arguments import checked, count
+from ..base.errors import LiebodyError
+from ..bodies import UNIT_OF_QUATERNIONS, Labels
 from ..scalars import Array
 from .figures import MOST_MEMBERS, PALETTE, draw_path, headline, members_of, shortened, written
+from .joints import joint_names, joints_by_name, limits_of, pairs_of, rows_of
 from .picture import Picture
 
 if TYPE_CHECKING:
@@ -40,26 +41,18 @@ NAME: dict[str, Any] = {"loc": "left", "fontsize": 9, "fontweight": "bold"}
 TIME = "time [s]"
 
 
-class Row(NamedTuple):
-    """A joint's coordinates and velocities of one kind: their places in q and v."""
-
-    joint: str
-    coordinates: list[int]
-    dofs: list[int]
-
-
 @np.errstate(all="ignore")
 def plot_joints(
     run: Run, path: Any, joints: str | Sequence[str], system: Any, members: int, title: str | None
 ) -> Figure:
     """A row for each joint: coordinate, rate, effort over time, between their limits; as `Run.plot` says."""
-    rows = _rows(run, joints)
+    rows = rows_of(run, joints)
     chosen, of = members_of(run, members)
     columns = [("q", run.coordinates, of(run.q, 2)), ("v", run.dofs, of(run.v, 2))]
     if run.tau is not None and run.drives is None:
         efforts = Labels(run.dofs.names, tuple(EFFORTS.get(unit, "") for unit in run.dofs.units))
         columns.append(("tau", efforts, of(run.tau, 2)))
-    limits = _joints_by_name(run, system)
+    limits = joints_by_name(run, system)
 
     size = (0.8 + 3.6 * len(columns), 0.8 + 1.6 * len(rows))
     figure = Picture(figsize=size, layout="constrained")
@@ -70,7 +63,7 @@ def plot_joints(
             at = row.coordinates if kind == "q" else row.dofs
             _draw_entries(axis, run.t, labels, values, at)
             if len(at) == 1 and row.joint in limits:
-                far = _draw_limits(axis, values[..., at[0]], *_limits_of(limits[row.joint], kind))
+                far = _draw_limits(axis, values[..., at[0]], *limits_of(limits[row.joint], kind))
                 _name_limits(axis, {labels.units[at[0]]: far})
             axis.xaxis.set_major_locator(MaxNLocator(5))
     for axis in grid[-1]:
@@ -93,8 +86,8 @@ def plot_phase(
 ) -> Figure:
     """Rates over angles of joints, a panel each; as `Run.plot_phase` says."""
     members = count("members", members)
-    rows = _rows(run, _joints(run) if joints is None else joints)
-    pairs = [(row.joint, q, v) for row in rows for q, v in _pairs(run, row)]
+    rows = rows_of(run, joint_names(run) if joints is None else joints)
+    pairs = [(row.joint, q, v) for row in rows for q, v in pairs_of(run, row)]
     if not pairs:
         raise LiebodyError(
             "no coordinate of these joints has a rate of its own, as quaternions have none; choose hinges or "
@@ -105,7 +98,7 @@ def plot_phase(
     chosen, of = members_of(run, members)
     q = of(run.q, 2)
     v = of(run.v, 2)
-    limits = _joints_by_name(run, system)
+    limits = joints_by_name(run, system)
 
     across = len(pairs) if len(pairs) <= 3 else min(4, int(np.ceil(np.sqrt(len(pairs)))))
     down = -(-len(pairs) // across)
@@ -126,9 +119,9 @@ def plot_phase(
         if joint in limits and run.coordinates.names[i] == joint:
             far = {
                 run.coordinates.units[i]: _draw_limits(
-                    axis, q[..., i], *_limits_of(limits[joint], "q"), across=True
+                    axis, q[..., i], *limits_of(limits[joint], "q"), across=True
                 ),
-                run.dofs.units[j]: _draw_limits(axis, v[..., j], *_limits_of(limits[joint], "v")),
+                run.dofs.units[j]: _draw_limits(axis, v[..., j], *limits_of(limits[joint], "v")),
             }
             _name_limits(axis, far)
         _finish(axis)
@@ -146,79 +139,6 @@ def plot_phase(
         words += f",  {len(pairs)} of {len(run.dofs)} velocities"
     figure.suptitle(words if title is None else title, x=0.02, ha="left", fontsize=11)
     return written(figure, path)
-
-
-def _rows(run: Run, joints: str | Sequence[str]) -> list[Row]:
-    """The rows of these joints: a hinge has one, a joint in space one for its turn and one for its shift."""
-    rows = []
-    for name in dict.fromkeys(names(joints)):
-        places = [_places(labels, name) for labels in (run.coordinates, run.dofs)]
-        if not any(places):
-            raise ModelError(f"there is no joint {name!r} in this run; {known(_joints(run), name)}")
-        coordinates, dofs = places
-        # entries of a kind belong together: a quaternion and the angular velocity, a position and its rate
-        for q_units, v_unit in (((UNIT_OF_QUATERNIONS, "rad"), "rad/s"), (("m",), "m/s"), (("",), "")):
-            of_kind = (
-                [i for i in coordinates if run.coordinates.units[i] in q_units],
-                [j for j in dofs if run.dofs.units[j] == v_unit],
-            )
-            if any(of_kind):
-                rows.append(Row(name, *of_kind))
-    if not rows:
-        raise LiebodyError("no joints are named; name some, joints=['elbow'], or leave `joints` out")
-    return rows
-
-
-def _places(labels: Labels, joint: str) -> list[int]:
-    """Where the entries of a joint stand; also of one entry that is named itself, "base.x"."""
-    if joint in labels.names:
-        return [labels.names.index(joint)]
-    return [i for i, label in enumerate(labels.names) if label.startswith(f"{joint}.")]
-
-
-def _joints(run: Run) -> list[str]:
-    """The names of all joints: a hinge's entry is called as the joint, "base.x" is one of several."""
-    return list(dict.fromkeys(x if x in run.dofs.names else _joint_of(x) for x in run.coordinates.names))
-
-
-def _joint_of(label: str) -> str:
-    return label.rpartition(".")[0] or label
-
-
-def _pairs(run: Run, row: Row) -> list[tuple[int, int]]:
-    """Coordinates whose velocities are their rates, with these.
-
-    Velocities are those of the body: where it turns, too, they are not the rates of its position x, y, z.
-    """
-    labels = run.coordinates
-    if not row.coordinates or len(row.coordinates) != len(row.dofs) or not labels.units[row.coordinates[0]]:
-        return []
-    first = labels.names[row.coordinates[0]]
-    units = {labels.units[i] for i in _places(labels, _joint_of(first))} | {labels.units[row.coordinates[0]]}
-    in_space = UNIT_OF_QUATERNIONS in units or ("rad" in units and first.endswith((".x", ".y", ".z")))
-    return [] if in_space else list(zip(row.coordinates, row.dofs, strict=True))
-
-
-def _joints_by_name(run: Run, system: Any) -> dict[str, Joint]:
-    """The joints of what moves, which know limits: of the system, or of the run's own tree."""
-    tree = run.tree if system is None else getattr(system, "tree", system)
-    if system is not None and not isinstance(tree, Tree):
-        raise ModelError(f"system is {system!r}, which has no joints with limits; give the robot that moves")
-    return (
-        {} if tree is None else {body.joint.name: body.joint for body in tree.bodies if body.joint.dim == 1}
-    )
-
-
-def _limits_of(joint: Joint, kind: str) -> tuple[float, float]:
-    """The limits of a joint's coordinate ("q"), velocity ("v") or effort ("tau"); infinite: none."""
-    most = {"v": joint.velocity_limit, "tau": joint.effort_limit}.get(kind)
-    lower, upper = (joint.lower, joint.upper) if most is None else (-most, most)
-    try:
-        ends = float(lower[0]), float(upper[0])
-    except TypeError:  # a symbol
-        return -np.inf, np.inf
-    low, high = (x if abs(x) < NO_LIMIT else np.copysign(np.inf, x) for x in ends)
-    return float(low), float(high)
 
 
 def _draw_entries(axis: Any, t: Array, labels: Labels, values: Array, at: list[int]) -> None:
