@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..runs import Run
 
 
-class Row(NamedTuple):
+class JointEntries(NamedTuple):
     """A joint's coordinates and velocities of one kind: their places in q and v."""
 
     joint: str
@@ -23,7 +23,7 @@ class Row(NamedTuple):
     dofs: list[int]
 
 
-def rows_of(run: Run, joints: str | Sequence[str]) -> list[Row]:
+def rows_of(run: Run, joints: str | Sequence[str]) -> list[JointEntries]:
     """The rows of these joints: a hinge has one, a joint in space one for its turn and one for its shift."""
     rows = []
     for name in dict.fromkeys(names(joints)):
@@ -38,7 +38,7 @@ def rows_of(run: Run, joints: str | Sequence[str]) -> list[Row]:
                 [j for j in dofs if run.dofs.units[j] == v_unit],
             )
             if any(of_kind):
-                rows.append(Row(name, *of_kind))
+                rows.append(JointEntries(name, *of_kind))
     if not rows:
         raise LiebodyError("no joints are named; name some, joints=['elbow'], or leave `joints` out")
     return rows
@@ -60,7 +60,7 @@ def _joint_of(label: str) -> str:
     return label.rpartition(".")[0] or label
 
 
-def pairs_of(run: Run, row: Row) -> list[tuple[int, int]]:
+def pairs_of(run: Run, row: JointEntries) -> list[tuple[int, int]]:
     """Coordinates whose velocities are their rates, with these.
 
     Velocities are those of the body: where it turns, too, they are not the rates of its position x, y, z.
