@@ -174,6 +174,9 @@ def test_a_method_with_error_control_chooses_its_steps_unless_one_is_given(liebo
     assert "rtol" in liebody(*words, "rkmk45").stdout
     assert "dt 0.01" in liebody(*words, "rkmk45", "--dt", "0.01").stdout
     assert "dt 0.001" in liebody(*words, "rkmk4").stdout
+    # Without a method, too, the command line is as `simulate`.
+    assert "dormand-prince, rtol" in liebody(*words[:-1]).stdout
+    assert "rk4, dt 0.01" in liebody(*words[:-1], "--dt", "0.01").stdout
 
 
 def test_seeds_make_runs_that_can_be_repeated(liebody, tmp_path):

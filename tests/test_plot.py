@@ -20,7 +20,9 @@ from liebody.base.errors import LiebodyError
 from liebody.bodies.labels import labels
 from liebody.gaits import Basin, Branch
 from liebody.runs import Run
-from liebody.view.plot import LONGEST_LEGEND, PALETTE, _plane_of, _skeleton, plot_motion, plot_run
+from liebody.view.figures import LONGEST_LEGEND, PALETTE
+from liebody.view.plot import plot_motion, plot_run
+from liebody.view.skeleton import plane_of, skeleton
 
 
 def a_run(tree, batch=(), nt=20):
@@ -175,7 +177,7 @@ def test_every_figure_of_the_library_shows_itself():
 def test_links_in_the_picture_have_their_length_at_every_instant(spherical):
     robot = models.double_pendulum(lengths=(1.0, 0.7), spherical=spherical)
     q = a_run(robot.tree).q
-    segments, masses, tip = _skeleton(robot.tree, robot.poses(q))
+    segments, masses, tip = skeleton(robot.tree, robot.poses(q))
     lengths = np.linalg.norm(segments[..., 1, :] - segments[..., 0, :], axis=-1)
     np.testing.assert_allclose(lengths, np.broadcast_to([0.0, 1.0, 0.7], lengths.shape), atol=1e-14)
     np.testing.assert_allclose(tip, robot.pose(q, "tip")[:, :3, 3], atol=1e-14)
@@ -184,17 +186,17 @@ def test_links_in_the_picture_have_their_length_at_every_instant(spherical):
 
 def test_a_free_base_is_not_tied_to_the_world():
     poses = np.tile(np.eye(4), (3, 1, 1, 1)) + np.eye(4, k=3)
-    segments, _, _ = _skeleton(models.free_rigid_body().tree, poses)
+    segments, _, _ = skeleton(models.free_rigid_body().tree, poses)
     assert not np.any(np.all(segments[:, :, 0] == 0, axis=-1))
 
 
 def test_what_moves_in_a_plane_is_drawn_in_it():
     points = np.random.default_rng(0).standard_normal((50, 3))
-    assert _plane_of(points) is None
+    assert plane_of(points) is None
     for axis, plane in ((0, (1, 2)), (1, (0, 2)), (2, (0, 1))):
         flat = points.copy()
         flat[:, axis] = 0.25
-        assert _plane_of(flat) == plane
+        assert plane_of(flat) == plane
 
 
 @pytest.mark.parametrize("spherical", [False, True])

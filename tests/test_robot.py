@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import types
+import warnings
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,11 +17,12 @@ import liebody as lb
 from liebody import dynamics
 from liebody.base.arguments import OFF_UNIT
 from liebody.base.errors import ArgumentError, ConfigurationError, GraphError
-from liebody.bodies import Joint, SpatialInertia, TreeBuilder
+from liebody.bodies import Joint, Mimic, SpatialInertia, TreeBuilder
 from liebody.compiler import Kernel, Program, jacobian, trace
 from liebody.compiler.native import build
-from liebody.groups import SE3, R, Revolute
+from liebody.groups import SE3, Free, Prismatic, R, Revolute
 from liebody.robot import kernels_of
+from liebody.simulation import PassedLimits
 
 ALGORITHMS = {algorithm.name: algorithm for algorithm, _ in kernels_of(lb.Robot).values()}
 needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
@@ -590,3 +592,90 @@ def test_methods_of_a_robot_are_traced_behind_every_door():
 def test_a_robot_of_a_builder_is_refused_by_both_names():
     with pytest.raises(ArgumentError, match="Robot: tree is TreeBuilder 'arm', not yet built, expected Tree"):
         lb.Robot(TreeBuilder("arm"))
+
+
+# -- random configurations -----------------------------------------------------------------------------------
+
+
+def place(robot, name):
+    """Where the coordinate of a joint stands."""
+    return next(body.coordinates.start for body in robot.tree.bodies if body.joint.name == name)
+
+
+def limited():
+    """A free base that carries hinges and slides with limits of all kinds, and a joint that follows one."""
+    inf = np.inf
+    tree = TreeBuilder("limited").add("base", Free(), SpatialInertia.sphere(1.0, 0.1))
+    for name, group, lower, upper in (
+        ("near", Revolute([0, 0, 1]), -0.2, 0.9),
+        ("turns", Revolute([0, 0, 1]), -2 * np.pi, 2 * np.pi),
+        ("leads", Revolute([0, 1, 0]), -1.0, 1.0),
+        ("above", Prismatic([0, 0, 1]), 0.7, inf),
+        ("below", Prismatic([0, 0, 1]), -inf, -0.7),
+        ("no limit", Prismatic([1, 0, 0]), -1e3, 1e3),
+        ("far away", Prismatic([1, 0, 0]), 500.0, 1e3),
+        ("held", Prismatic([1, 0, 0]), 0.3, 0.3),
+        ("free", Revolute([1, 0, 0]), -inf, inf),
+    ):
+        joint = Joint(name, group, lower=lower, upper=upper)
+        tree.add(name, joint, SpatialInertia.sphere(1.0, 0.1), parent="base")
+    follower = Joint("follows", Revolute([0, 1, 0]), lower=0.0, upper=1.5, mimic=Mimic("leads", -2.0, 1.0))
+    return lb.Robot(tree.add("follows", follower, SpatialInertia.sphere(1.0, 0.1), parent="base").build())
+
+
+def test_random_configurations_lie_within_all_limits_and_fill_them():
+    robot = limited()
+    _, places, (ratio, offset, lower, upper) = robot.tree.limits
+    q = robot.random(0, 4000)
+    x = ratio * q[:, places] + offset
+    assert ((x >= lower - 1e-12) & (x <= upper + 1e-12)).all()
+    column = {name: q[:, place(robot, name)] for name in ("near", "turns", "leads")}
+    # Uniform between the limits: least, largest value and mean of 4000 draws, each to some deviations of it.
+    for name, low, high in (
+        ("near", -0.2, 0.9),
+        ("turns", -2 * np.pi, 2 * np.pi),
+        ("leads", -0.25, 0.5),  # the follower 1 - 2 q stays between 0 and 1.5
+    ):
+        span = high - low
+        assert abs(column[name].min() - low) < 0.005 * span and abs(column[name].max() - high) < 0.005 * span
+        assert abs(column[name].mean() - (low + high) / 2) < 5 * span / np.sqrt(12 * 4000)
+    # Limits that are far apart do not move a joint away from where it would be without them.
+    assert np.abs(q[:, place(robot, "no limit")]).max() < 6
+    assert q[:, place(robot, "far away")].max() < 506
+    assert (q[:, place(robot, "held")] == 0.3).all()
+    np.testing.assert_allclose(np.linalg.norm(q[:, :4], axis=1), 1, atol=1e-14)
+    assert robot.random(0).shape == (robot.nq,) and robot.random(0, (2, 3)).shape == (2, 3, robot.nq)
+    np.testing.assert_array_equal(robot.random(0, 4000), q)
+
+
+def test_limits_are_left_alone_where_they_are_not_wanted_and_where_there_are_none(robot):
+    inside, any_ = limited().random(3, 50), limited().random(3, 50, within_limits=False)
+    np.testing.assert_array_equal(any_, limited().group.random(np.random.default_rng(3), (50,)))
+    assert (any_ != inside).any(axis=0)[[7, 9]].all()  # near, leads
+    np.testing.assert_array_equal(any_[:, :7], inside[:, :7])
+    np.testing.assert_array_equal(robot.random(3, 50), robot.random(3, 50, within_limits=False))
+
+
+def test_limits_that_no_configuration_keeps_are_refused_unless_they_are_not_asked_for():
+    builder = TreeBuilder("stuck").add(
+        "a", Joint("a", Revolute([0, 0, 1]), lower=0.0, upper=1.0), SpatialInertia.sphere(1.0, 0.1)
+    )
+    joint = Joint("b", Revolute([0, 0, 1]), lower=3.0, upper=4.0, mimic=Mimic("a", 1.0, 0.0))
+    robot = lb.Robot(builder.add("b", joint, SpatialInertia.sphere(1.0, 0.1), parent="a").build())
+    with pytest.raises(lb.LiebodyError, match="coordinate 0 has no value within the limits of all joints"):
+        robot.random(0)
+    assert robot.random(0, within_limits=False).shape == (1,)
+
+
+def test_a_motion_from_a_random_configuration_starts_within_the_limits():
+    """PUMA 560: more than half of the configurations without limits lie beyond some."""
+    robot = lb.models.puma560()
+    low, high = robot.tree.coordinate_limits
+    beyond = [
+        ((q < low) | (q > high)).any(axis=1).mean()
+        for q in (robot.random(0, 2000, within_limits=False), robot.random(0, 2000))
+    ]
+    assert beyond[0] > 0.5 and beyond[1] == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PassedLimits)
+        lb.simulate(robot, robot.random(0, 20), t_end=1e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import warnings
 import weakref
@@ -18,9 +19,10 @@ from scipy.integrate import solve_ivp as scipy_solve_ivp
 
 import liebody as lb
 from liebody import scalars
-from liebody.base.errors import GraphError, ModelError
+from liebody.base.errors import GraphError, IntegrationError, ModelError
 from liebody.bodies import Joint, TreeBuilder
 from liebody.groups import SO3, Fixed, Revolute, Spherical
+from liebody.integrators.methods import any_method
 from liebody.io import pinocchio_layout
 from liebody.simulation.simulate import CalledEfforts, DivergedMembers
 
@@ -49,6 +51,35 @@ def test_without_a_step_or_an_estimate_of_errors_steps_are_of_a_millisecond(meth
         same = lb.simulate(robot, q0, t_end=t_end, dt=run.metadata["dt"], record_every=every, method=method)
         np.testing.assert_array_equal(run.q, same.q)
     assert "dt" not in lb.simulate(robot, q0, t_end=0.1, method="rkmk45").metadata
+
+
+def test_without_a_step_and_a_method_errors_are_controlled_by_the_default_of_solve_ivp():
+    robot, q0 = lb.models.double_pendulum(), [2.0, 0.5]
+    exact = lb.simulate(robot, q0, t_end=2.0, dt=2e-4, method="rkmk8").q[-1]
+    run = lb.simulate(robot, q0, t_end=2.0, record_every=0.5)
+    field = inspect.signature(inspect.unwrap(lb.solve_ivp)).parameters["method"].default
+    assert run.metadata["method"] == any_method(field).name and "dt" not in run.metadata
+    # The error follows the tolerances, which steps of one length would not know.
+    errors = [
+        np.abs(lb.simulate(robot, q0, t_end=2.0, record_every=2.0, rtol=x, atol=x).q[-1] - exact).max()
+        for x in (1e-4, 1e-7, 1e-10)
+    ]
+    assert errors[0] > 10 * errors[1] > 100 * errors[2] and np.abs(run.q[-1] - exact).max() < 1e-7
+    assert lb.simulate(robot, q0, t_end=0.1, dt=1e-2).metadata["method"] == any_method("rkmk4").name
+
+
+def test_efforts_that_can_only_be_called_need_no_step_either():
+    def brake(t, q, v):
+        return -0.1 * np.array([float(x) for x in v])
+
+    robot, q0 = lb.models.double_pendulum(), [1.0, 0.5]
+    with pytest.warns(CalledEfforts, match="called at every stage"):
+        run = lb.simulate(robot, q0, t_end=0.05, tau=brake)
+    assert run.metadata["dt"] == 1e-3 and run.metadata["efforts"] == "called"
+    controlled = lb.simulate(robot, q0, t_end=0.05, tau=lambda t, q, v: -0.1 * v)
+    np.testing.assert_allclose(run.q[-1], controlled.q[-1], atol=1e-9)
+    with pytest.raises(IntegrationError, match="or give a fixed step dt"):
+        lb.simulate(robot, q0, t_end=0.05, tau=brake, rtol=1e-6)
 
 
 def test_the_heavy_top_reaches_the_published_value():

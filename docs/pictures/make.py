@@ -1,4 +1,4 @@
-"""The film of README.md, and the films and pictures of docs/view.md, made anew: python docs/pictures/make.py
+"""The films and pictures of README.md, docs/view.md and docs/runs.md, made anew: python docs/pictures/make.py
 
 Needs the extras `view` and `studies`, and the robots of example-robot-data (extra `bench`).
 """
@@ -48,7 +48,18 @@ def arms() -> None:
         robot.view(q).save(HERE / f"{name}.png")
 
 
+def joints() -> None:
+    """Joints between their limits, phase plots and the path of the last link of a PUMA 560, for runs.md."""
+    robot = lb.load("puma560")
+    target = np.array([0.3, -0.8, 0.5, 0.0, 0.4, 0.0])
+    hold = lambda t, q, v: robot.gravity(q) + 60 * (target - q) - 8 * v  # noqa: E731
+    run = lb.simulate(robot, t_end=1.0, dt=1e-3, tau=hold, joints={"armature", "damping"})
+    run.plot(HERE / "joints.png", joints=["joint2", "joint3"])
+    run.plot_phase(HERE / "phase.png", joints=["joint1", "joint2", "joint3"])
+    run.plot_frame("link6", HERE / "frame.png")
+
+
 if __name__ == "__main__":
-    made = {made.__name__: made for made in (demo, hopper, arms)}
+    made = {made.__name__: made for made in (demo, hopper, arms, joints)}
     for name in sys.argv[1:] or made:
         made[name]()

@@ -136,6 +136,7 @@ _HOMES = {
     "models.loading": ("load",),
     "robot": ("Robot", "derivatives"),
     "runs": ("Run",),
+    "simulation.from_states": ("run_from_states",),  # of `Run.from_states`, likewise
     "simulation.linearize": ("Linearization", "linearize", "lqr"),
     "simulation.sensitivities": ("Sensitivities", "sensitivities"),
     "simulation.simulate": ("SingularPosition", "simulate"),
@@ -145,7 +146,10 @@ _HOMES = {
     "symbolic.equations": ("equations",),
     "symbolic.rigid_body": ("boltzmann_hamel_equations", "rigid_body_equations"),
     "view": ("view",),
+    "view.animation": ("animation",),  # of `run.animate()`, likewise
     "view.plot": ("plot_run",),  # of `run.plot()`, which asks for it here; not among the names of __all__
+    "view.plot_frame": ("plot_frame",),
+    "view.plot_joints": ("plot_phase",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

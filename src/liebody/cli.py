@@ -32,7 +32,7 @@ from .robot import Robot, kernels_of
 from .runs import Run
 from .runs.files import VIEWS
 from .scalars import Array
-from .simulation.setup import DEFAULT_STEP, method_of
+from .simulation.setup import CONTROLLED, DEFAULT_STEP, FIXED, default_method, method_of
 from .simulation.simulate import simulate
 from .symbolic import equations
 from .view import view
@@ -275,11 +275,13 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 @click.option("--t-end", type=float, default=1.0, help="Simulated time [s].")
 @click.option(
     "--dt", type=float,
-    help=f"Step [s]; by default {DEFAULT_STEP}, or steps under error control if the method can.",
+    help="Step [s]; by default steps under error control, "
+    f"or of {DEFAULT_STEP} where the method estimates no errors.",
 )  # fmt: skip
 @click.option(
-    "--method", default="rkmk4", show_default=True,
-    help="rkmk4, rkmk45 (with error control), radau5 (implicit), ...; a wrong name lists them all.",
+    "--method",
+    help="rkmk4, rkmk45 (with error control), radau5 (implicit), ...; a wrong name lists them all. "
+    f"By default {CONTROLLED}, with --dt {FIXED}.",
 )  # fmt: skip
 @click.option(
     "--q0", metavar="VALUES",
@@ -308,9 +310,9 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     help="Save the run as netCDF, .nc, or as a page that shows it, .html, or a film, .gif, .mp4.",
 )  # fmt: skip
 def simulate_(
-    source: str, floating: bool, t_end: float, dt: float | None, method: str, q0: str | None, v0: str | None,
-    tau: str | None, joints: str | None, seed: int | None, members: int, record_every: float | None,
-    threads: int, picture: Path | None, data: Path | None,
+    source: str, floating: bool, t_end: float, dt: float | None, method: str | None, q0: str | None,
+    v0: str | None, tau: str | None, joints: str | None, seed: int | None, members: int,
+    record_every: float | None, threads: int, picture: Path | None, data: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a robot from an initial state and print a summary.
 
@@ -322,7 +324,7 @@ def simulate_(
         raise click.UsageError("--members draws random states, and so needs --seed.")
     # refuse files and methods before the robot is loaded, which takes longest
     _check_suffixes(picture, data)
-    scheme = method_of(method)
+    scheme = method_of(method or default_method(dt))
     robot = load(source, floating=floating)
     coordinates, dofs = labels(robot.tree)
     q = robot.neutral()

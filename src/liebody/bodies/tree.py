@@ -170,6 +170,27 @@ class Tree:
                 numbers.append((body.ratio, body.offset, joint.lower[k], joint.upper[k]))
         return names, np.array(places, int), np.array(numbers, float).reshape(-1, 4).T
 
+    @property
+    def coordinate_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and largest coordinates (nq,) within the limits of all joints that they move; infinite: none.
+
+        Raises ModelError for a coordinate that no value keeps within the limits of all its joints.
+        """
+        low = np.full(self.nq, -np.inf)
+        high = np.full(self.nq, np.inf)
+        _, places, (ratio, offset, *ends) = self.limits
+        (at,) = np.nonzero(ratio)  # a follower with ratio 0 does not move
+        # limits of a joint as limits of the coordinate that moves it, also through the ratio of a follower
+        lower, upper = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
+        np.maximum.at(low, places[at], lower)
+        np.minimum.at(high, places[at], upper)
+        empty = np.flatnonzero(low > high)
+        if len(empty):
+            raise ModelError(
+                f"{self.name}: coordinate {empty[0]} has no value within the limits of all joints it moves"
+            )
+        return low, high
+
     @cached_property
     def mass(self) -> Any:
         """Total mass [kg]."""

@@ -213,24 +213,13 @@ class _Bounds:
 
     def __init__(self, robot: Robot, limits: bool) -> None:
         tree = robot.tree
-        self.low = np.full(tree.nq, -np.inf)
-        self.high = np.full(tree.nq, np.inf)
-        _, places, (ratio, offset, *ends) = tree.limits
-        at = np.flatnonzero(ratio if limits else 0 * ratio)  # a constant joint keeps them
-        # limits of a joint as limits of the coordinate that moves it, also through the ratio of a mimic
-        low, high = np.sort((np.array(ends)[:, at] - offset[at]) / ratio[at], axis=0)
-        np.maximum.at(self.low, places[at], low)
-        np.minimum.at(self.high, places[at], high)
+        none = np.full(tree.nq, np.inf)
+        self.low, self.high = tree.coordinate_limits if limits else (-none, none)
         straight = [body for body in tree.bodies if isinstance(body.joint.group, RealGroup)]
         self.pairs = (
             np.array([i for body in straight for i in range(tree.nq)[body.coordinates]], int),
             np.array([i for body in straight for i in range(tree.nv)[body.dofs]], int),
         )
-        empty = np.flatnonzero(self.low > self.high)
-        if len(empty):
-            raise ModelError(
-                f"{robot.name}: coordinate {empty[0]} has no value within the limits of all joints it moves"
-            )
 
     def inside(self, q: Array) -> Array:
         """The closest configurations (n, nq) within the limits."""
@@ -241,7 +230,7 @@ class _Bounds:
 
         units  factors of the unlimited coordinates, (nq,)
         """
-        q = robot.random(rng, n) * units
+        q = robot.random(rng, n, within_limits=False) * units
         closed = np.isfinite(self.high - self.low)
         q[:, closed] = rng.uniform(self.low[closed], self.high[closed], (n, np.count_nonzero(closed)))
         return self.inside(q)

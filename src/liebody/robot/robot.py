@@ -35,6 +35,7 @@ from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
 from .table import Algorithms
 
 GRAVITY = dynamics.FREE_FALL
+WIDE = 4 * np.pi  # limits that are farther apart do not say where a robot is [rad, m]
 EXTERNAL = 500  # operations; functions with more are compiled for CasADi instead of written as expressions
 
 
@@ -291,14 +292,28 @@ class Robot(Algorithms, OfTree, Parametric):
         return labels(self.tree)[0].filled(values, self.neutral(), "configuration")
 
     @checked
-    def random(self, rng: np.random.Generator | int | None = None, shape: int | Sequence[int] = ()) -> Array:
-        """Random configurations (*shape, nq).
+    def random(
+        self,
+        rng: np.random.Generator | int | None = None,
+        shape: int | Sequence[int] = (),
+        *,
+        within_limits: bool = True,
+    ) -> Array:
+        """Random configurations (*shape, nq), from which the robot can move.
 
-        Angles lie within a turn, rotations are uniform, translations are normal with deviation 1 m.
+        within_limits  True: coordinates between limits at most 4 pi [rad, m] apart are uniform there, also
+                       where the limits are those of joints that follow; limits farther apart, or on one side
+                       alone, are kept, too. False: as if there were no limits, also of a robot that has some
+
+        Without limits angles lie within a turn, rotations are uniform, translations are normal with deviation
+        1 m. A robot without limits draws the same configurations either way.
+
+        Raises ModelError where no configuration keeps all limits.
         """
         rng = np.random.default_rng(rng if rng is None or not isinstance(rng, int) else count("rng", rng, 0))
         sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-        return self.group.random(rng, tuple(count("shape", size, 0) for size in sizes))
+        q = self.group.random(rng, tuple(count("shape", size, 0) for size in sizes))
+        return _within(q, *self.tree.coordinate_limits, rng) if within_limits else q
 
     # -- what combines several algorithms -----------------------------------------------------------------
 
@@ -606,6 +621,16 @@ class Robot(Algorithms, OfTree, Parametric):
             return None
         gravity, layout = self.plain.gravity_vector.tobytes().hex(), repr(key_of(self.layout))
         return digest(identity, gravity, layout, name, repr(sorted(options.items())))
+
+
+def _within(q: Array, low: Array, high: Array, rng: np.random.Generator) -> Array:
+    """Random configurations (..., nq), with new values of the coordinates that have limits (nq,)."""
+    near = high - low <= WIDE
+    if near.any():
+        q[..., near] = rng.uniform(low[near], high[near], (*q.shape[:-1], np.count_nonzero(near)))
+    # Descriptions write 1e3 where there is no limit: a wide range is entered no farther than without limits.
+    q = np.where(~near & (q < low), low + np.abs(q), q)
+    return np.where(~near & (q > high), high - np.abs(q), q)
 
 
 def _written(text: str, file: str | Path | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -359,13 +359,101 @@ class Run:
             raise ModelError(f"no efforts act in {joint!r}; {known(labels.names, joint)}")
         return values[..., at[0]] if labels.names[at[0]] == joint else values[..., at]
 
-    def plot(self, path: str | os.PathLike[str] | None = None, **options: Any) -> matplotlib.figure.Figure:
-        """Picture of coordinates, velocities and energy over time; written to `path` if one is given.
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Picture of coordinates, velocities, efforts and energies over time; written to `path` if given.
 
-        Needs no display. Options: see `liebody.view.plot.plot_run`.
+            run.plot(joints=["shoulder", "elbow"])      # between their limits
+
+        path     file to write, its suffix says how: .png, .pdf, .svg
+        joints   names of joints, or of entries such as "base.x": a row each, with angle, rate and effort, and
+                 what lies beyond their limits shaded. None: panels of all, by their units
+        system   the robot, whose joints have the limits; needed where the run does not know it: after loading
+        members  how many of an ensemble are drawn, evenly chosen, as thin lines
+        title    above the panels; the run's own words if None
+
+        A limit far away from the curve is named in the corner, so that the curve fills its panel. Needs no
+        display. Raises LiebodyError for unknown joints and for a file that cannot be written.
         """
+        options = {"joints": joints, "system": system, "members": members, "title": title}
+        return self._picture("plot_run", path, options)
+
+    def plot_phase(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """Phase plot: rates over angles, a panel for each joint, coloured by time; a dot is the start.
+
+        joints   as of `plot`; None: the first 16 coordinates that have a rate. Joints that turn in space have
+                 none, because a quaternion has four entries and its velocity three
+        others   as of `plot`
+
+        Raises LiebodyError for unknown joints and joints without such a rate, and for a file that cannot be
+        written.
+        """
+        options = {"joints": joints, "system": system, "members": members, "title": title}
+        return self._picture("plot_phase", path, options)
+
+    def plot_frame(
+        self,
+        frame: str,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        system: Any = None,
+        members: int = 40,
+        title: str | None = None,
+    ) -> matplotlib.figure.Figure:
+        """The motion of a frame in the world: its path, its position over time, and its speed.
+
+        frame    name of a frame or body; of a System in absolute coordinates, of a body
+        others   as of `plot`
+
+        A path in a coordinate plane is drawn in it, any other one in space, coloured by time. Raises
+        LiebodyError for an unknown frame, for a run that does not know its system, and for a file that cannot
+        be written.
+        """
+        options = {"frame": frame, "system": system, "members": members, "title": title}
+        return self._picture("plot_frame", path, options)
+
+    def animate(
+        self,
+        *,
+        joints: str | Sequence[str] | None = None,
+        system: Any = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """The robot as lines from joint to joint, in motion beside curves of its joints: a drawing in SVG.
+
+            run.animate(joints=["shoulder", "elbow"])       # the last line of a notebook's cell
+
+        joints   names of the joints whose coordinates are drawn, as of `plot`; None: the first four
+        system   the robot, needed where the run does not know it: after loading
+        seconds  how long the animation lasts; default: as long as the motion, and a second at least       [s]
+
+        returns  an object that notebooks show, with `.save("run.svg")` and `.save("run.html")`
+
+        It needs no package, no script and no network, and is small; `view` shows bodies and meshes in space.
+        The first member of an ensemble is drawn. Raises LiebodyError for unknown joints, and for a run
+        without a motion or without a tree.
+        """
+        return public("animation")(self, joints=joints, system=system, seconds=seconds)
+
+    def _picture(self, kind: str, path: Any, options: Mapping[str, Any]) -> matplotlib.figure.Figure:
+        """A picture by this function of the room `view`."""
         require("pictures", "matplotlib", extra="plot")
-        figure: matplotlib.figure.Figure = public("plot_run")(self, path, **options)
+        figure: matplotlib.figure.Figure = public(kind)(self, path, **options)
         return figure
 
     def view(self, system: Any = None, **options: Any) -> Any:
@@ -430,6 +518,48 @@ class Run:
         Raises LiebodyError if the file is missing, damaged, or something else.
         """
         run: Run = files.load(path, check)
+        return run
+
+    @classmethod
+    def from_states(
+        cls,
+        robot: Any,
+        t: np.ndarray,
+        q: np.ndarray,
+        v: np.ndarray,
+        *,
+        tau: np.ndarray | None = None,
+        forces: Iterable[Any] = (),
+        joints: str | Iterable[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str | int | float] | None = None,
+    ) -> Run:
+        """The run of states that a loop of one's own has computed: energies, pictures, files as of any run.
+
+            run = lb.Run.from_states(robot, t, q, v, tau=tau)
+
+        robot       what moved: a Robot, or a System or ClosedTree, whose run is a `ConstrainedRun`
+        t           increasing times (nt,)                                                               [s]
+        q, v        coordinates (..., nt, nq) and velocities (..., nt, nv), left-trivialised; leading axes
+                    are members. States that are not finite may follow a finite start  [rad, m, rad/s, m/s]
+        tau         efforts of drives at these times, (..., nt, nu), or what broadcasts to that, such as
+                    (nu,); None: none were given                                                  [N m, N]
+        forces, joints, parameters
+                    what acted beside tau, and the values of parameters, as of `simulate`. By default the
+                    joints have armature and damping: a loop that calls `robot.forward_dynamics(q, v, tau)`
+                    has no damping in it, which joints="armature" states
+        metadata    how it was made, {"method": "my RK4", "dt": 1e-3}, beside what is known here
+
+        The work is the integral of the powers at these times, by a rule of order four, as tau was smooth
+        between them: `energy_balance` has the error of that rule, too. Energies are of the robot and of
+        forces that store some.
+
+        Raises ShapeError for shapes that do not fit and for times that do not increase, ConfigurationError
+        for quaternions that are not unit and a start that is not finite, ArgumentError for a hybrid system.
+        """
+        run: Run = public("run_from_states")(
+            robot, t, q, v, tau=tau, forces=forces, joints=joints, parameters=parameters, metadata=metadata
+        )
         return run
 
     def __init_subclass__(cls, mark: str = "", needs: tuple[str, ...] = ENERGIES, **options: Any) -> None:

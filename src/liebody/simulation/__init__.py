@@ -5,7 +5,8 @@ motion            a simulation with all its parts, its members, and the run that
 setup             mechanism with forces and parameters, method, times, compiled flow
 states            initial states, checked
 efforts           efforts: numbers, samples, functions
-recorded          work and forces at recorded states
+recorded          the run of recorded states, their work and forces
+from_states       the run of states that a loop of one's own has computed
 reports           warnings and errors after a simulation
 stepper           `stepper`: one interval after the other
 step_derivatives  derivatives of steps, along the group

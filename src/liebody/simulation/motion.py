@@ -11,14 +11,13 @@ import numpy as np
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
 from ..mechanisms import Force, Mechanism, OpenTree
 from ..mechanisms.constrained import Constrained
-from ..runs import ConstrainedRun, EventLog, Run
-from ..runs.run import LATER
+from ..runs import EventLog, Run
 from ..scalars import Array
 from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
 from ..stepping.march import Ensemble, Settings
 from .efforts import EffortInput
-from .recorded import efforts_of, forces_by_name, stored_energy, work_by_powers
+from .recorded import efforts_of, run_of_record, stored_energy, work_by_powers
 from .reports import warn_of_singular
 from .setup import RobotMechanism, flow_of, guards_of, points_of
 
@@ -107,31 +106,17 @@ class PreparedSimulation:
                 later["work_done"] = lambda: self.metered_work(q)
             else:
                 later["work_done"] = lambda: work_by_powers(mechanism, times, q, v, run.tau, efforts.p)
-        if isinstance(mechanism, OpenTree) and mechanism.forces and mechanism.works:
-            later["forces"] = lambda: forces_by_name(mechanism, times, q, v, efforts.p)
-        fields: dict[str, Any] = {
-            "mechanism": mechanism,
-            "drives": mechanism.drives,
-            "metadata": metadata,
-            "tree": getattr(mechanism, "tree", None),
-            "later": later,
-        }
-        layout = mechanism.layout
-        if layout.size:
-            fields["parameters"] = layout.named(np.broadcast_to(efforts.p, (*batch, layout.size)))
+        more: dict[str, Any] = {}
         if self.events:
-            fields["events"] = self._logs(drive.members)
-        kind = Run
+            more["events"] = self._logs(drive.members)
         if isinstance(mechanism, Constrained):
-            kind = ConstrainedRun
             # The watch keeps the smallest pivot of each member; without a watch it is infinite.
             nearest = drive.members.nearest
-            fields |= {"constraints": mechanism.rows, "system": mechanism}
             if np.count_nonzero(np.isfinite(nearest.pivot)):
-                fields["smallest_pivot"] = nearest.pivot.reshape(batch).copy()
-                fields["smallest_pivot_time"] = nearest.time.reshape(batch).copy()
+                more["smallest_pivot"] = nearest.pivot.reshape(batch).copy()
+                more["smallest_pivot_time"] = nearest.time.reshape(batch).copy()
                 warn_of_singular(mechanism, nearest)
-        run: Run = kind(times, q, v, LATER, LATER, *mechanism.labels, **fields)
+        run = run_of_record(mechanism, times, q, v, efforts.p, later, metadata, **more)
         return run
 
     def _logs(self, members: Ensemble) -> Any:

@@ -1,12 +1,16 @@
-"""Energies, work and forces at the recorded states of a simulation, computed when they are asked for."""
+"""The run of recorded states: its work and forces are computed when they are asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..mechanisms import Mechanism, OpenTree
+from ..mechanisms.constrained import Constrained
+from ..runs import ConstrainedRun, Run
+from ..runs.run import LATER
 from ..scalars import Array
 from .efforts import EffortInput
 
@@ -20,6 +24,42 @@ def efforts_of(mechanism: Mechanism, t: Array, q: Array, v: Array, efforts: Effo
         np.broadcast_to(t, finite.shape)[finite], q[finite], v[finite], u[finite], p
     )
     return u
+
+
+def run_of_record(
+    mechanism: Mechanism,
+    times: Array,
+    q: Array,
+    v: Array,
+    p: Array,
+    later: dict[str, Callable[[], Any]],
+    metadata: dict[str, Any],
+    **more: Any,
+) -> Run:
+    """The run of states q (*batch, nt, nq), v (*batch, nt, nv) with parameters p, (np,) or (*batch, np).
+
+    later  calls that give efforts and work; forces by name are added
+    more   further fields, of a `ConstrainedRun` if the mechanism has constraints
+    """
+    if isinstance(mechanism, OpenTree) and mechanism.forces and mechanism.works:
+        later["forces"] = lambda: forces_by_name(mechanism, times, q, v, p)
+    fields: dict[str, Any] = {
+        "mechanism": mechanism,
+        "drives": mechanism.drives,
+        "metadata": metadata,
+        "tree": getattr(mechanism, "tree", None),
+        "later": later,
+        **more,
+    }
+    layout = mechanism.layout
+    if layout.size:
+        fields["parameters"] = layout.named(np.broadcast_to(p, (*q.shape[:-2], layout.size)))
+    kind = Run
+    if isinstance(mechanism, Constrained):
+        kind = ConstrainedRun
+        fields |= {"constraints": mechanism.rows, "system": mechanism}
+    run: Run = kind(times, q, v, LATER, LATER, *mechanism.labels, **fields)
+    return run
 
 
 def stored_energy(mechanism: OpenTree, q: Array, p: Array) -> Any:

@@ -34,6 +34,9 @@ from ..stepping.clock import MOST_STEPS
 from ..stepping.records import Guards
 
 DEFAULT_STEP = 1e-3  # [s]
+# methods by default
+CONTROLLED = "rkmk45"  # that chooses its steps, as in `solve_ivp`
+FIXED = "rkmk4"  # with steps of one length
 MOST_EFFORTS = 8  # functions whose compiled loops are kept with a mechanism
 PUMPING = "look for forces that pump energy in, as those of angles in degrees do, where radians belong"
 ADVICE = "write tau with NumPy operators, liebody.scalars and methods of a Robot"
@@ -53,6 +56,11 @@ NOT_OF_HYBRID_SYSTEMS = {  # options of `simulate` and `sensitivities`, and what
     "rtol": "it chooses its steps by the function `step`, or takes steps of dt",
     "atol": "it chooses its steps by the function `step`, or takes steps of dt",
 }
+
+
+def default_method(dt: float | None) -> str:
+    """The method that `simulate` takes where none is given: under error control where there is no dt."""
+    return CONTROLLED if dt is None else FIXED
 
 
 def method_of(given: str | Method | MechanicalMethod) -> Method | MechanicalMethod:

@@ -31,7 +31,9 @@ from .reports import (
 )
 from .setup import (
     ADVICE,
+    FIXED,
     clock_of,
+    default_method,
     mechanism_of,
     method_of,
     refuse_foreign,
@@ -87,7 +89,7 @@ def simulate(
     *,
     t_end: float,
     dt: float | None = None,
-    method: str | Method | MechanicalMethod = "rkmk4",
+    method: str | Method | MechanicalMethod | None = None,
     tau: Any = None,
     record_every: float | None = None,
     t_eval: Array = None,
@@ -116,7 +118,9 @@ def simulate(
                   can and record states within their steps, with an error of the order of the steps' error [s]
     method        an explicit method, "rkmk4", "rkmk45", "cf4", ... or a Tableau; or one for mechanical
                   systems, "generalized-alpha", "variational", "half-explicit4", "radau5", ..., which keeps
-                  constraints in its own way (docs/choose-a-method.md)
+                  constraints in its own way (docs/choose-a-method.md). Default: without dt "rkmk45", which
+                  has error control, as in `solve_ivp`; with dt "rkmk4". Efforts that can only be called have
+                  no error control: without dt they take "rkmk4" with steps of 1 ms
     tau           efforts: None (zero); constant (..., nu); sampled, a pair (times, values (..., samples, nu))
                   with equidistant times; or a function tau(t, q, v) -> (nu,) of a single state. nu is nv of a
                   Robot, and the number of driven motions of a System. A function made of NumPy operators,
@@ -189,7 +193,7 @@ def simulation_of(
     *,
     t_end: float,
     dt: float | None,
-    method: str | Method | MechanicalMethod,
+    method: str | Method | MechanicalMethod | None,
     tau: Any,
     record_every: float | None,
     t_eval: Array,
@@ -205,7 +209,7 @@ def simulation_of(
     threads: int | None,
 ) -> PreparedSimulation:
     """The simulation of these arguments of `simulate`, checked and ready to march."""
-    chosen = method_of(method)
+    chosen = method_of(method or default_method(dt))
     threads = None if threads is None else count("threads", threads)
     # The first mistake is reported in this order: method, times, mechanism, states, efforts.
     clock = clock_of(chosen, t_end, dt, record_every, t_eval)
@@ -223,6 +227,13 @@ def simulation_of(
     if callable(tau):
         # A function is traced at symbols; if that fails, it is called at the first state.
         why = efforts.trace(tau, q[0], v[0])
+        if why is not None and method is None and h is None and rtol is atol is None:
+            # The default method would need compiled efforts for its error control.
+            return simulation_of(
+                mechanism, q0, v0, t_end=t_end, dt=None, method=FIXED, tau=tau, record_every=record_every,
+                t_eval=t_eval, rtol=None, atol=None, hold=hold, forces=forces, joints=joints,
+                stabilization=stabilization, events=events, parameters=parameters, threads=threads,
+            )  # fmt: skip
         if why is not None:
             _may_be_called(chosen, h, why)
             warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
