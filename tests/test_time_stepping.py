@@ -302,12 +302,13 @@ def test_a_drive_gives_no_more_than_its_limit_at_the_end_of_a_step_either():
 def test_height_fields_have_the_distances_and_normals_of_their_patches():
     rng, p = np.random.default_rng(3), namedtuple("p", "heights")
     field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))
+    heights = field.parameters["heights"].values
     given = p(field.parameters["heights"])
     for x in rng.uniform(-4, 4, (50, 3)):
         d, n = field.over(x, given)
         i, j = np.floor(x[:2] / (0.5, 0.25)).astype(int)
         s, t = x[0] / 0.5 - i, x[1] / 0.25 - j
-        corners = [[given.heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
+        corners = [[heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
         height = np.array([1 - s, s]) @ corners @ [1 - t, t]
         slope = [1, np.array([-2, 2]) @ corners @ [1 - t, t], np.array([1 - s, s]) @ corners @ [-4, 4]]
         np.testing.assert_allclose(d, (x[2] - height) / np.linalg.norm(slope), atol=1e-13)

@@ -22,7 +22,8 @@ from .elementary import Array
 class Table:
     """Numbers in memory, in any shape. It is immutable: it holds a copy of the values.
 
-    values  array of floats, read-only, in the order of C
+    values   array of floats, read-only; `flat` has them in one row, in the order of C
+    address  where the values begin in memory, as a float: exact, because programs have less than 2^53 bytes
 
     Tables of equal numbers are equal, whatever their shapes. Errors: ConfigurationError for values that are not
     finite, ModelError for none.
@@ -32,12 +33,13 @@ class Table:
         array = floats("values of a table", values)
         if not array.size:
             raise ModelError(f"a table of shape {array.shape} has no values; give one or more")
-        # C finds the last index in front of the values
-        self._memory = np.empty(array.size + 1)
-        self._memory[0] = array.size - 1
-        self._memory[1:] = array.ravel()
-        self._memory.flags.writeable = False
-        self.values = self._memory[1:].reshape(array.shape)
+        memory = _rows(array, 1)
+        self._at(memory[0], array.shape, memory.ctypes.data)
+
+    def _at(self, row: np.ndarray, shape: tuple[int, ...], begin: int) -> None:
+        self.flat = row[1:]
+        self.values = self.flat.reshape(shape)
+        self.address = float(begin + row.itemsize)
         _at_address[self.address] = self
 
     @property
@@ -53,19 +55,9 @@ class Table:
         return self.values.size
 
     @cached_property
-    def flat(self) -> np.ndarray:
-        """The values in one row."""
-        return self._memory[1:]
-
-    @cached_property
-    def address(self) -> float:
-        """Where the values begin in memory, as a float: exact, because processors have at most 2^53 addresses."""
-        return float(self._memory.ctypes.data + self._memory.itemsize)
-
-    @cached_property
     def name(self) -> str:
         """A name by its numbers, for generated text."""
-        return f"table_{hashlib.blake2b(self._memory.tobytes(), digest_size=8).hexdigest()}"
+        return f"table_{hashlib.blake2b(self.flat.tobytes(), digest_size=8).hexdigest()}"
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Table and self.name == other.name
@@ -84,6 +76,29 @@ class Table:
 
 
 _at_address: WeakValueDictionary[float, Table] = WeakValueDictionary()
+
+
+def _rows(values: np.ndarray, count: int) -> np.ndarray:
+    """Memory for tables, a row for each: its last index, which C reads, and its values."""
+    rows = np.empty((count, values.size // count + 1))
+    rows[:, 0] = rows.shape[1] - 2
+    rows[:, 1:] = values.reshape(count, -1)
+    rows.flags.writeable = False
+    return rows
+
+
+def tables_of(values: np.ndarray, axes: int) -> np.ndarray:
+    """A table for each member, whose axes come first, as an array of objects. Values are finite floats."""
+    tables = np.empty(values.shape[:axes], object)
+    if tables.size:
+        rows = _rows(values, tables.size)
+        begin = rows.ctypes.data
+        step = rows.strides[0]
+        flat = [object.__new__(Table) for _ in range(tables.size)]
+        for k, table in enumerate(flat):
+            table._at(rows[k], values.shape[axes:], begin + k * step)
+        tables.ravel()[:] = flat
+    return tables
 
 
 def table_at(address: float) -> Table:
