@@ -48,12 +48,12 @@ class HeightField(Ground):
     outside  "repeat": the grid begins again a spacing after its last heights; "hold": the heights of its rim
              go on, level across it
 
-    The normal is exact. The distance is exact on planes, and correct to first order elsewhere. The heights are
-    a `Table`: they stay in memory, and a point costs the same for any number of them. Parameters of `simulate`
-    and of steppers are arrays (..., nx, ny), or an array of `liebody.scalars.Table`, which are not copied.
+    The normal is exact. The distance is exact on planes, and correct to first order elsewhere. The heights
+    are a `Table`: they stay in memory, and a point costs the same for any number of them. As parameters of
+    simulations they are arrays (..., nx, ny), or an array of `liebody.scalars.Table`, which are not copied.
 
-    Errors: ModelError for fewer than 2 x 2 heights, a spacing that is not positive, an origin that is not (2,)
-    numbers, and unknown words.
+    Errors: ModelError for fewer than 2 x 2 heights, a spacing that is not positive, an origin that is not
+    two numbers, and unknown words.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class HeightField(Ground):
         first = floats("origin", origin)
         if first.shape != (2,) or outside not in ("repeat", "hold"):
             raise ModelError(
-                f"HeightField has the origin {origin!r} and outside={outside!r}; give two numbers, and 'repeat' "
-                "or 'hold'"
+                f"HeightField has the origin {origin!r} and outside={outside!r}; give two numbers, and "
+                "'repeat' or 'hold'"
             )
         if table.ndim != 2 or min(table.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
             raise ModelError(

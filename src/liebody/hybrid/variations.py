@@ -50,8 +50,8 @@ class VariedSystem(ExtendedSystem):
         system.parameters.check(dict.fromkeys(parameters))
         if tables := [name for name in parameters if name in system.parameters.tables]:
             raise ModelError(
-                f"the parameter {tables[0]!r} is a table in memory, by which nothing is differentiated; leave it "
-                "out, or give its values as numbers while tracing"
+                f"the parameter {tables[0]!r} is a table in memory, by which nothing is differentiated; "
+                "leave it out, or give its values as numbers while tracing"
             )
         if len(set(parameters)) < len(parameters):
             raise ModelError(f"parameters are {[*parameters]}; name each once")

@@ -9,12 +9,14 @@ import numpy as np
 
 from ..base.arguments import floats, short, wrong_shape
 from ..base.errors import ArgumentError, ConfigurationError, ShapeError
-from .elementary import Array, clip, floor, maximum, minimum, where
+from .elementary import Array, clip, floor, minimum, where
 from .tables import Table, lookup
 
 KINDS = ("linear", "cubic")
 OUTSIDE = ("hold", "extend")
-EVEN = 4 * np.finfo(float).eps  # of the largest coordinate: points this close to equal distances count as such
+EVEN = (
+    4 * np.finfo(float).eps
+)  # of the largest coordinate: points this close to equal distances count as such
 
 
 def interp(
@@ -34,21 +36,21 @@ def interp(
     points    (n,), increasing, two or more; over two axes a pair (n,), (m,)
     values    (n,), or (n, m): numbers; with kind="linear" also a parameter that is a `Table`
     kind      "linear", bilinear over two axes; "cubic": the spline that is smooth to its second derivative
-              (C2) and takes the values at the points. At both ends its third derivative is smooth at the second
-              point, too ("not a knot"). Over two axes it is the product of both
-    periodic  whether the values repeat, with the period points[-1] - points[0]; then the last value is the first
-              one. Over two axes a pair of these, or one for both
+              (C2) and takes the values at the points. Its third derivative is continuous at the second point
+              and at the last but one, too ("not a knot"). Over two axes it is the product of both
+    periodic  whether the values repeat, with the period points[-1] - points[0]; then the last value is the
+              first one. Over two axes a pair of these, or one for both
     outside   "hold": the value at the nearest end; "extend": the first and last pieces go on
 
     returns   array of the shape of x. NaN gives NaN
 
-    A point costs the same for any number of values, if points are at equal distances; otherwise log2(n)
-    look-ups more. The derivative at a point is the one of the piece to the right; for "hold" it is zero at both
+    The cost is the same for any number of values, if points are at equal distances; otherwise it is log2(n)
+    look-ups more. The derivative at a point is that of the piece to the right; with "hold" it is zero at both
     ends.
 
     Errors: ShapeError for shapes that do not fit, ConfigurationError for points that do not increase, values
-    that are not finite, and periodic values whose ends differ, ArgumentError for unknown words. De Boor (1978),
-    "A practical guide to splines", chapter IV.
+    that are not finite, and periodic values whose ends differ, ArgumentError for unknown words. De Boor
+    (1978), "A practical guide to splines", chapter IV.
     """
     if kind not in KINDS:
         raise ArgumentError(f"kind is {short(kind)}, expected 'linear' or 'cubic'")
@@ -57,24 +59,29 @@ def interp(
     single = not (isinstance(points, (tuple, list)) and len(points) == 2 and np.ndim(points[0]) == 1)
     coordinates = (x,) if single else tuple(x)
     grids = [floats("points", grid) for grid in ((points,) if single else points)]
-    repeats = [bool(periodic)] * len(grids) if np.ndim(periodic) == 0 else [bool(r) for r in periodic]
+    each = np.broadcast_to(periodic, len(grids)) if np.ndim(periodic) == 0 else periodic
+    repeats = [bool(repeat) for repeat in np.asarray(each)]
     if len(coordinates) != len(grids) or len(repeats) != len(grids):
         raise ShapeError(
-            f"x has {len(coordinates)} and periodic has {len(repeats)} axes, points have {len(grids)}; give one "
-            "of each, or pairs"
+            f"x has {len(coordinates)} and periodic has {len(repeats)} axes, points have {len(grids)}; give "
+            "one of each, or pairs"
         )
     for grid in grids:
         if grid.ndim != 1 or len(grid) < 2:
             raise wrong_shape("points", grid.shape, "(n,), two or more")
         if not (np.diff(grid) > 0).all():
-            raise ConfigurationError(f"points are {short(grid.tolist())}, expected increasing numbers; sort them")
+            raise ConfigurationError(
+                f"points are {short(grid.tolist())}, expected increasing numbers; sort them"
+            )
     shape = tuple(len(grid) for grid in grids)
     known = _known(values, shape, repeats)
     places = [_place(*axis, outside) for axis in zip(coordinates, grids, repeats, strict=True)]
     if kind == "linear":
         return _linear(values if known is None else Table(known), places, shape)
     if known is None:
-        raise ArgumentError("a cubic needs values that are known while tracing, not a parameter; give numbers")
+        raise ArgumentError(
+            "a cubic needs values that are known while tracing, not a parameter; give numbers"
+        )
     return _cubic(known, places, grids, repeats)
 
 
@@ -123,8 +130,8 @@ def _place(x: Any, grid: np.ndarray, periodic: bool, outside: str) -> _Place:
     even = np.abs(grid - (first + h * np.arange(pieces + 1))).max() <= EVEN * np.abs(grid[[0, -1]]).max()
     if even:
         steps = (x - first) / h
-        i = clip(floor(steps), 0.0, pieces - 1.0)
-        return _Place(i, steps - i, h)
+        below = clip(floor(steps), 0.0, pieces - 1.0)
+        return _Place(below, steps - below, h)
     # binary search, without branches: the last point that is not beyond x
     knots = Table(grid)
     i: Any = np.zeros(np.shape(x))[()]

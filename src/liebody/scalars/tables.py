@@ -1,8 +1,8 @@
 """Tables: numbers in memory, which traced functions read at a place that they compute.
 
-A graph has one node for a look-up, whatever the size of the table. A table that is known while tracing becomes
-constant data of the generated text. A table that is a parameter of a simulation stays where it is: the flat
-parameters hold its `address`, so that each member may have a table of its own.
+A graph has one node for a look-up, whatever the size of the table. A table that is known while tracing
+becomes constant data of the generated text. A table that is a parameter of a simulation stays where it is:
+the flat parameters hold its `address`, so that each member may have a table of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Table:
     values   array of floats, read-only; `flat` has them in one row, in the order of C
     address  where the values begin in memory, as a float: exact, because programs have less than 2^53 bytes
 
-    Tables of equal numbers are equal, whatever their shapes. Errors: ConfigurationError for values that are not
-    finite, ModelError for none.
+    Tables of equal numbers are equal, whatever their shapes. Errors: ConfigurationError for values that are
+    not finite, ModelError for none.
     """
 
     def __init__(self, values: Array) -> None:
@@ -105,7 +105,9 @@ def table_at(address: float) -> Table:
     """The table with this address; raises ModelError where there is none any more."""
     table = _at_address.get(float(address))
     if table is None:
-        raise ModelError(f"there is no table at the address {address!r}; it lives as long as somebody holds it")
+        raise ModelError(
+            f"there is no table at the address {address!r}; it lives as long as somebody holds it"
+        )
     return table
 
 

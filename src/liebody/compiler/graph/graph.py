@@ -2,10 +2,10 @@
 
 A `Graph` belongs to one trace. Its nodes are `Expr` objects, hash-consed: the same operation on the same
 operands is the same node. Constants are plain floats among the operands, never nodes, so that arithmetic
-between them is done while tracing, or tables (`scalars.Table`), which look-ups read; `0 x = 0`, `x + 0 = x`, `1 x = x` remove what is structurally zero (a
-product with a zero is zero whatever the other factor will be, NaN and infinity included; so is `0 / x`, and
-`x - x`; and `x / x = 1`). A constant -0.0 counts as 0.0. Signs travel outwards, `(-a) b = -(a b)` and
-`a + (-b) = a - b`, where they cost nothing.
+between them is done while tracing; a look-up has a table (`scalars.Table`) among its operands. `0 x = 0`,
+`x + 0 = x`, `1 x = x` remove what is structurally zero (a product with a zero is zero whatever the other
+factor will be, NaN and infinity included; so is `0 / x`, and `x - x`; and `x / x = 1`). A constant -0.0
+counts as 0.0. Signs travel outwards, `(-a) b = -(a b)` and `a + (-b) = a - b`, where they cost nothing.
 
 The graph knows operations (the table `OPERATIONS`), not algorithms, and no mechanics.
 """

@@ -24,7 +24,7 @@ def interpreted(
         interpreted(function, dict(zip(function.inputs["q"].flat, numbers)), rules, mpmath.mpf)
 
     inputs    {symbol: value}, for all entries of all inputs
-    rules     {operation: function of the values of its operands, or of tables}, named as in `Function.operations`
+    rules     {operation: function of the values (or tables) of its operands}, as in `Function.operations`
     constant  makes a value of a float
     """
     values = dict(inputs)

@@ -381,8 +381,8 @@ def _lookup(node: Expr, dialect: Dialect, operands: Sequence[str]) -> str:
         return dialect.rules["lookup"].format(_table_name(table, dialect.number), *operands, table.size - 1)
     if not dialect.at_address:
         raise GraphError(
-            "a table that is a parameter stays in the memory of this process, which text for other programs and "
-            "kernels in single precision cannot read; give its values as numbers while tracing"
+            "a table that is a parameter stays in the memory of this process, which text for other programs "
+            "and kernels in single precision cannot read; give its values as numbers while tracing"
         )
     return dialect.at_address.format(*operands)
 

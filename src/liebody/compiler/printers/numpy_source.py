@@ -3,8 +3,8 @@
 The text is straight-line code in single assignment over the components of the inputs, cut into functions
 of about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let
 go. It names elementary functions by bare words, which `SCALAR` binds to the `math` module, for one state, and
-`ARRAY` to NumPy's ufuncs, for batches; and tables by their names. The first is several times faster, but raises where IEEE 754 has
-infinities and NaN; then the same text runs again on NumPy's floats.
+`ARRAY` to NumPy's ufuncs, for batches; tables are bound to their names. The first is several times faster,
+but raises where IEEE 754 has infinities and NaN; then the same text runs again on NumPy's floats.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     # Twice the same code: over Python's floats for one state, over arrays for batches and special values.
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
     tables = {table.name: table for table in tables_of(function.nodes)}
-    of_floats, of_arrays = (
-        _run(code, names | tables)[_function_name(function)] for names in (SCALAR, ARRAY)
-    )
+    of_floats, of_arrays = (_run(code, names | tables)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
     results = [y.shape for y in function.outputs.values()]
 

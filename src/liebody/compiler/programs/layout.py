@@ -46,8 +46,8 @@ class FlatLayout(Sendable):
     `checks` are functions of values (..., *shape), which raise errors for impossible values. Parts in
     `needed` may have NaN by default, which means no value.
 
-    A default that is a `Table` stays in memory: the flat array holds its address, one number for a table of any
-    size. `read` gives the address, `named` the values. Whoever keeps a flat array keeps its tables, too.
+    A default that is a `Table` stays in memory: the flat array holds its address, one number for a table of
+    any size. `read` gives the address, `named` the values. Whoever keeps a flat array keeps its tables, too.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class FlatLayout(Sendable):
         return np.concatenate([*columns, np.broadcast_to(behind, (*batch, len(behind)))], axis=-1)
 
     def with_tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Values in which tables are a `Table`, or an array (*batch) of them, from numbers (*batch, *shape)."""
+        """Values in which tables are an array (*batch) of `Table`, made of numbers (*batch, *shape)."""
         return {name: self._as_tables(name, x) if name in self.tables else x for name, x in given.items()}
 
     def _as_tables(self, name: str, value: Any) -> Any:
@@ -200,7 +200,9 @@ def _are_tables(value: Any) -> bool:
     """Whether this is an array, or a list, of tables."""
     if isinstance(value, (list, tuple)):
         return all(isinstance(x, Table) or _are_tables(x) for x in value)
-    return isinstance(value, np.ndarray) and value.dtype == object and isinstance(next(value.flat, None), Table)
+    return (
+        isinstance(value, np.ndarray) and value.dtype == object and isinstance(next(value.flat, None), Table)
+    )
 
 
 def _values_at(addresses: Array) -> np.ndarray:
@@ -209,7 +211,8 @@ def _values_at(addresses: Array) -> np.ndarray:
     tables = [table_at(address).values for address in different]
     if len(tables) == 1:
         return np.broadcast_to(tables[0], (*np.shape(addresses), *tables[0].shape))
-    return np.stack(tables)[which.reshape(np.shape(addresses))]
+    values = np.stack([tables[k] for k in which.ravel()])
+    return values.reshape(*np.shape(addresses), *tables[0].shape)
 
 
 def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
