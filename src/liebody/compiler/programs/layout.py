@@ -63,7 +63,7 @@ class FlatLayout(Sendable):
         self.kind = kind
         self.checks = dict(checks)
         self.needed = needed
-        self.defaults = {
+        self.defaults: dict[str, Any] = {
             name: value
             if isinstance(value, Table)
             else floats(f"{kind} {name}", value, finite=name not in needed)
