@@ -572,11 +572,13 @@ class _Reader:
             )
 
     def _is_ground(self, i: int) -> bool:
-        """Whether a height field is fixed to the world, upright, and its file was read."""
+        """Whether a height field is fixed to the world, not turned, 2 x 2 or more, and its file was read."""
         model = self.model
-        upright = abs(model.geom_quat[i][0]) > 1 - 1e-9
-        read = model.hfield(model.geom_dataid[i]).name not in self.flattened
-        return bool(model.geom_bodyid[i] == 0 and upright and read)
+        number = model.geom_dataid[i]
+        straight = abs(model.geom_quat[i][0]) > 1 - 1e-9
+        cells = min(model.hfield_nrow[number], model.hfield_ncol[number]) > 1
+        read = model.hfield(number).name not in self.flattened
+        return bool(model.geom_bodyid[i] == 0 and straight and cells and read)
 
     def _ground(self, i: int) -> HeightField:
         """A height field. MuJoCo has its rows along y, around its middle, in units of its largest height."""
