@@ -64,6 +64,7 @@ OPERATIONS = FUNCTIONS | {
     "or": operator.or_,
     "not": operator.not_,
     "where": lambda condition, a, b: a if condition else b,
+    "lookup": lambda table, i: mpmath.mpf(table.flat[min(max(int(i), 0), table.size - 1)].item()),
 }
 
 

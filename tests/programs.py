@@ -12,17 +12,20 @@ from liebody.base.errors import GraphError
 from liebody.compiler import Expr, trace
 from liebody.compiler.graph.derivatives import PARTIALS
 from liebody.compiler.graph.graph import CONDITIONS, OPERATIONS
+from liebody.scalars import Table
 
 INPUTS = 3
 TINY = 1e-290  # numbers of smaller sizes, and of larger ones than its inverse, are set aside
 CONSTANTS = (-2.0, -1.0, 0.0, 0.3, 0.5, 1.0, 3.0)
-OPERANDS = {  # what each operation takes: numbers or conditions
+TABLES = (Table([0.5, -2.0, 3.0, 1.5]), Table(np.linspace(-1, 2, 9)))
+OPERANDS = {  # what each operation takes: numbers, conditions or tables
     **dict.fromkeys(OPERATIONS, "nn"),
     **dict.fromkeys(("neg", "sin", "cos", "tan", "sqrt", "exp", "log", "absolute"), "n"),
     **dict.fromkeys(("sinh", "cosh", "tanh", "arcsin", "arccos", "sign", "floor"), "n"),
     **dict.fromkeys(("and", "or"), "cc"),
     "not": "c",
     "where": "cnn",
+    "lookup": "tn",
 }
 
 
@@ -34,7 +37,7 @@ class Program:
 
     def __call__(self, x, operations=OPERATIONS):
         """Every number that is computed on the way; conditions as 1 and 0."""
-        pools = {"n": [*x, *CONSTANTS], "c": []}
+        pools = {"n": [*x, *CONSTANTS], "c": [], "t": TABLES}
         for op, operands in self.steps:
             args = (pools[kind][place] for kind, place in zip(OPERANDS[op], operands, strict=True))
             pools["c" if op in CONDITIONS else "n"].append(operations[op](*args))
@@ -45,7 +48,7 @@ class Program:
 @st.composite
 def programs(draw, last=None, longest=8):
     """Programs that end with the operation `last`."""
-    available = {"n": INPUTS + len(CONSTANTS), "c": 0}
+    available = {"n": INPUTS + len(CONSTANTS), "c": 0, "t": len(TABLES)}
     steps = []
 
     def step(op):
@@ -87,9 +90,13 @@ def with_bounds(function, x, require=assume):
     bounds = dict.fromkeys(values, 0.0)
 
     def value(a):
+        if type(a) is Table:
+            return a
         return values[a] if type(a) is Expr else mpmath.mpf(a)
 
     def bound(a):
+        if type(a) is Table:
+            return 0.0
         return bounds[a] if type(a) is Expr else unit * abs(a)
 
     def operate(node):
@@ -99,6 +106,10 @@ def with_bounds(function, x, require=assume):
             args = [args[0] - mpmath.nint(args[0])] if node.op == "floor" else args  # jumps at whole numbers
             margin = abs(args[0] - args[-1]) if len(args) == 2 else abs(args[0])
             require(margin > 100 * sum(errors) or sum(errors) == 0)
+        if node.op == "lookup":  # it jumps at whole numbers within the table
+            jump = min(max(mpmath.nint(args[1]), 1), args[0].size - 1)
+            require(abs(args[1] - jump) > 100 * errors[1] or errors[1] == 0)
+            return unit * abs(float(y))
         if node.op in ("arctan2", "absolute"):  # at 0 the signs count that folding drops
             require(args[0] != 0)
         if node.op in CONDITIONS:

@@ -11,7 +11,7 @@ import numpy as np
 import precise
 import pytest
 from native import LANES, compiled, compiled_c99, compiled_run
-from programs import OPERANDS, assert_within, with_bounds
+from programs import OPERANDS, TABLES, assert_within, with_bounds
 
 from liebody import scalars
 from liebody.base.errors import GraphError
@@ -20,6 +20,7 @@ from liebody.compiler.graph.graph import CONDITIONS, OPERATIONS
 from liebody.compiler.native import build
 from liebody.compiler.printers import c as printer
 from liebody.compiler.printers.c import Guard, c99, identifier, literal
+from liebody.scalars import Table
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
@@ -212,7 +213,7 @@ def random_nodes(seed, length):
     operations = sorted(OPERATIONS)
     for k in range(length):
         op = operations[k % len(operations)]
-        pools = {"n": numbers[-60:] + [*x], "c": conditions[-10:]}
+        pools = {"n": numbers[-60:] + [*x], "c": conditions[-10:], "t": TABLES}
         args = [pools[kind][rng.integers(len(pools[kind]))] for kind in OPERANDS[op]]
         if len(args) > 1 and OPERANDS[op][-1] == "n" and rng.random() < 0.25:
             args[-1] = CONSTANTS[rng.integers(len(CONSTANTS))]
@@ -232,7 +233,7 @@ def assert_operations(function, nodes, x, y, real, contracted):
     seen = set()
     with np.errstate(all="ignore"):
         for node in nodes:
-            args = [values[a] if type(a) is Expr else real(a) for a in node.args]
+            args = [a if type(a) is Table else values[a] if type(a) is Expr else real(a) for a in node.args]
             actual = values[node].astype(real)
             seen.add(node.op)
             if node.op in precise.FUNCTIONS:

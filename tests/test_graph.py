@@ -522,6 +522,7 @@ COMPLEX = {  # each operation on x + i h: the imaginary part carries the derivat
     "or": operator.or_,
     "not": operator.not_,
     "where": lambda condition, a, b: a if condition else b,
+    "lookup": lambda table, z: scalars.lookup(table, z.real),
 }
 STEP = 1e-30
 

@@ -571,3 +571,29 @@ def test_info_describes_an_mjcf():
         "sensor (1)",
     ):
         assert words in found.stdout
+
+
+HILLS = """<mujoco><asset><hfield name="h" nrow="4" ncol="5" size="2 1.5 0.3 0.1" elevation="{}"/></asset>
+<worldbody><geom name="hills" type="hfield" hfield="h" pos="0.5 -0.2 0.1" {}/><body name="b"><joint name="j"/>
+<geom size="0.1"/></body></worldbody></mujoco>"""
+
+
+def test_height_fields_of_the_world_are_grounds_with_mujocos_heights():
+    elevation = " ".join(map(str, np.random.default_rng(0).random(20).round(3)))
+    text = HILLS.format(elevation, "")
+    tree = quietly(text)
+    (ground,) = tree.grounds.values()
+    assert [*tree.grounds] == ["hills"] and ground.shape == (5, 4)
+    assert "geom of type hfield" not in tree.description.unused
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    heights = ground.parameters["heights"].values
+    for i, j in np.ndindex(5, 4):  # rays, slightly within the rim
+        x, y = ground.origin + np.array(ground.spacing) * [i, j] + 1e-7 * (np.array([2, 1.5]) - [i, j])
+        down = mujoco.mj_ray(
+            model, data, np.array([x, y, 5.0]), np.array([0, 0, -1.0]), None, 1, -1, np.zeros(1, np.int32)
+        )
+        assert 5.0 - down == pytest.approx(heights[i, j], abs=1e-6)  # MuJoCo's heights are floats
+    tilted = quietly(HILLS.format(elevation, 'euler="10 0 0"'))
+    assert not tilted.grounds and tilted.description.unused["geom of type hfield"] == 1

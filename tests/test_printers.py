@@ -11,7 +11,7 @@ import precise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import INPUTS, OPERANDS, assert_within, points, programs, traced, with_bounds
+from programs import INPUTS, OPERANDS, TABLES, assert_within, points, programs, traced, with_bounds
 
 from liebody import scalars
 from liebody.base.errors import GraphError, ShapeError
@@ -98,7 +98,8 @@ def test_numpy_source_follows_ieee_754_on_special_values(op):
     kinds = OPERANDS[op]
 
     def function(*x):
-        return OPERATIONS[op](*(a < 0.5 if kind == "c" else a for kind, a in zip(kinds, x, strict=True)))
+        given = {"c": lambda a: a < 0.5, "n": lambda a: a, "t": lambda a: TABLES[0]}
+        return OPERATIONS[op](*(given[kind](a) for kind, a in zip(kinds, x, strict=True)))
 
     names = "abc"[: len(kinds)]
     call = compile_numpy(trace(function, dict.fromkeys(names, ()), name=op))

@@ -13,7 +13,7 @@ from found import description
 import liebody as lb
 from liebody.base.errors import ArgumentError, IntegrationError, ModelError
 from liebody.bodies import Joint, SpatialInertia, TreeBuilder
-from liebody.compiler import Function, Program
+from liebody.compiler import Function, Program, trace
 from liebody.compiler.native import libraries
 from liebody.compiler.printers.numpy_source import compile_numpy
 from liebody.contact import Boxes, Contact, HeightField, SphereContact, TimeStepping, time_stepping
@@ -23,6 +23,7 @@ from liebody.contact.time_stepping import EULER
 from liebody.groups import Free, Planar, Prismatic, Revolute, SpatialTranslation
 from liebody.hybrid import Feedback, JointPD, robot_system
 from liebody.mechanisms import JointFriction, JointLimits
+from liebody.scalars import Table
 
 G, MASS, RADIUS = 9.81, 2.0, 0.1
 SLOPE = 0.3  # rad
@@ -302,12 +303,13 @@ def test_a_drive_gives_no_more_than_its_limit_at_the_end_of_a_step_either():
 def test_height_fields_have_the_distances_and_normals_of_their_patches():
     rng, p = np.random.default_rng(3), namedtuple("p", "heights")
     field = HeightField(rng.normal(size=(5, 4)), spacing=(0.5, 0.25))
+    heights = field.parameters["heights"].values
     given = p(field.parameters["heights"])
     for x in rng.uniform(-4, 4, (50, 3)):
         d, n = field.over(x, given)
         i, j = np.floor(x[:2] / (0.5, 0.25)).astype(int)
         s, t = x[0] / 0.5 - i, x[1] / 0.25 - j
-        corners = [[given.heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
+        corners = [[heights[(i + a) % 5, (j + b) % 4] for b in (0, 1)] for a in (0, 1)]
         height = np.array([1 - s, s]) @ corners @ [1 - t, t]
         slope = [1, np.array([-2, 2]) @ corners @ [1 - t, t], np.array([1 - s, s]) @ corners @ [-4, 4]]
         np.testing.assert_allclose(d, (x[2] - height) / np.linalg.norm(slope), atol=1e-13)
@@ -489,6 +491,8 @@ def test_what_time_stepping_cannot_do_is_said(ball):
         HeightField([1.0, 2.0])
     with pytest.raises(ModelError, match=r"spacing of \(1, 2, 3\)"):
         HeightField(np.zeros((2, 2)), (1, 2, 3))
+    with pytest.raises(ModelError, match=r"origin \(0.0, 0.0\) and outside='wrap'; give two numbers"):
+        HeightField(np.zeros((2, 2)), outside="wrap")
     with pytest.raises(ArgumentError, match=r"count is 2.5, expected a whole number"):
         Boxes.steps(0.1, 0.3, 2.5)
     for name in ("sweeps", "newton"):
@@ -574,6 +578,53 @@ def rough(**options):
         np.array([1, 0, 0, 0, 0.1, 0.05, 0.08, 0.0]),
         np.array([0.5, 1.0, 2.0, 0.4, 0.2, -0.5, 1.0]),
     )
+
+
+def test_a_point_on_a_height_field_costs_the_same_for_any_number_of_heights():
+    lengths = set()
+    for n in (3, 1000):
+        field = HeightField(np.zeros((n, n)))
+
+        def over(x, p, field=field):
+            return field.over(x, namedtuple("p", "heights")(p))
+
+        lengths.add(trace(over, {"x": 3, "p": ()}, "over").length)
+    assert len(lengths) == 1
+
+
+def test_outside_of_a_grid_that_ends_its_rim_goes_on():
+    heights = np.array([[0.1, 0.2, 0.4], [0.3, 0.0, 0.6]])
+    field = HeightField(heights, (0.5, 0.25), origin=(1.0, -1.0), outside="hold")
+    p = namedtuple("p", "heights")(field.parameters["heights"])
+    for x, height, slope in (
+        ((1.0, -1.0), 0.1, None),
+        ((1.5, -0.5), 0.6, None),
+        ((1.25, -0.625), 0.3, (0.0, 2 * 0.8)),  # in the middle of a cell: 0.2 0.4 / 0.0 0.6
+        ((9.0, -0.625), 0.3, (0.0, 4 * 0.6)),
+        ((1.25, -5.0), 0.2, (2 * 0.2, 0.0)),
+        ((-3.0, 7.0), 0.4, (0.0, 0.0)),
+    ):
+        d, n = field.over(np.array([*x, 2.0]), p)
+        assert 2.0 - d / n[2] == pytest.approx(height, abs=1e-15)
+        if slope is not None:
+            np.testing.assert_allclose(-n[:2] / n[2], slope, atol=1e-14)
+
+
+def test_level_heights_are_a_plane_to_a_ball():
+    """Steps over 200 x 200 level heights, of its own or shared, are those over the plane at that height."""
+    inertia = SpatialInertia(MASS, np.zeros(3), 0.4 * MASS * RADIUS**2 * np.ones(3))
+    tree = TreeBuilder("ball").add("body", Free(), inertia).build()
+    law = {"radius": RADIUS, "stiffness": 1e6, "damping": 1e3, "friction": 0.5}
+    q0 = np.array([[1, 0, 0, 0, x, 0.3, 0.4] for x in (-90.0, 0.0, 1234.5)])
+    v0 = np.tile([0, 3.0, 0, 1.0, 0.5, 0], (3, 1))
+    options = {"t_end": 0.4, "dt": 2e-3, "record_every": 0.1}
+    plane = TimeStepping(tree, Contact("body", height=0.2, **law)).simulate(q0, v0, **options)
+    system = TimeStepping(tree, Contact("body", ground=HeightField(np.full((200, 200), 0.2)), **law))
+    own = np.array([Table(np.full((200, 200), 0.2)) for _ in range(3)], object)
+    for given in ({}, {"parameters": {"floor_heights": own}}):
+        run = system.simulate(q0, v0, **options, **given)
+        np.testing.assert_allclose(run.q, plane.q, atol=1e-11)
+        assert run.parameters["floor_heights"].shape == (3, 200, 200)
 
 
 def test_many_points_are_loops_that_compute_what_straight_lines_do(monkeypatch):

@@ -14,7 +14,7 @@ import numpy as np
 from ..base.arguments import count as whole
 from ..base.arguments import floats, number
 from ..base.errors import ModelError
-from ..scalars import Array, absolute, floor, maximum, sqrt, where
+from ..scalars import Array, Table, absolute, clip, floor, lookup, maximum, minimum, sqrt, where
 
 
 class Ground:
@@ -37,41 +37,75 @@ class Ground:
 
 
 class HeightField(Ground):
-    """z = f(x, y), bilinear between heights on a grid, which repeats itself in both directions.
+    """z = f(x, y), bilinear between heights on a grid, which repeats itself in both directions, or ends.
 
         distance (z - f) / sqrt(1 + f_x^2 + f_y^2),        normal (-f_x, -f_y, 1) / sqrt(1 + f_x^2 + f_y^2)
 
-    heights  (nx, ny) at x = spacing i, y = spacing j; a parameter: each member may have its own          [m]
+    heights  (nx, ny) at x = origin[0] + spacing i, y = origin[1] + spacing j; a parameter: each member may
+             have its own                                                                                 [m]
     spacing  of the grid, or (2,): along x and y                                                          [m]
+    origin   place of the first height, (2,)                                                              [m]
+    outside  "repeat": the grid begins again a spacing after its last heights; "hold": the heights of its rim
+             go on, level across it
 
-    The normal is exact. The distance is exact on planes, and correct to first order elsewhere. The traced
-    code of a point reads all heights, so that a grid should have a few hundred at most.
+    The normal is exact. The distance is exact on planes, and correct to first order elsewhere. The heights
+    are a `Table`: they stay in memory, and a point costs the same for any number of them. As parameters of
+    simulations they are arrays (..., nx, ny), or an array of `liebody.scalars.Table`, which are not copied.
 
-    Errors: ModelError for fewer than 2 x 2 heights, or a spacing that is not positive.
+    Errors: ModelError for fewer than 2 x 2 heights, a spacing that is not positive, an origin that is not
+    two numbers, and unknown words.
     """
 
-    def __init__(self, heights: Array, spacing: Any = 0.25) -> None:
+    def __init__(
+        self, heights: Array, spacing: Any = 0.25, origin: Any = (0.0, 0.0), outside: str = "repeat"
+    ) -> None:
         super().__init__()
         table = floats("heights", heights)
         steps = floats("spacing", spacing)
+        first = floats("origin", origin)
+        if first.shape != (2,) or outside not in ("repeat", "hold"):
+            raise ModelError(
+                f"HeightField has the origin {origin!r} and outside={outside!r}; give two numbers, and "
+                "'repeat' or 'hold'"
+            )
         if table.ndim != 2 or min(table.shape) < 2 or steps.shape not in ((), (2,)) or (steps <= 0).any():
             raise ModelError(
                 f"HeightField has heights {table.shape} and a spacing of {spacing!r}; give a matrix of 2 x 2 "
                 "or more and a positive distance"
             )
+        self.shape = table.shape
         self.spacing = np.broadcast_to(steps, 2).tolist()
-        self.parameters = {"heights": table}
+        self.origin = first.tolist()
+        self.outside = outside
+        self.parameters = {"heights": Table(table)}
         self.top = float(table.max())
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
-        # f = a(x)^T heights b(y) with hat functions a and b, and its derivatives
-        (a, da), (b, db) = (_hats(x[k] / self.spacing[k], n) for k, n in enumerate(np.shape(p.heights)))
-        rows = a @ p.heights
-        f = rows @ b
-        f_x = (da @ p.heights) @ b / self.spacing[0]
-        f_y = rows @ db / self.spacing[1]
+        # the cell of the grid that x lies in, with corners at rows i and columns j, and the shares s, t in it
+        (i, s, slope_x), (j, t, slope_y) = (self._cell(x[k], k) for k in (0, 1))
+        corners = [[lookup(p.heights, row * self.shape[1] + column) for column in j] for row in i]
+        # heights at the share t of both sides along y, and their slopes
+        low, high = (first + t * (second - first) for first, second in corners)
+        slope_low, slope_high = (second - first for first, second in corners)
+        f = low + s * (high - low)
+        f_x = (high - low) * slope_x
+        f_y = (slope_low + s * (slope_high - slope_low)) * slope_y
         size = 1 / sqrt(1 + f_x * f_x + f_y * f_y)
         return (x[2] - f) * size, np.array([-f_x * size, -f_y * size, size])
+
+    def _cell(self, x: Any, axis: int) -> tuple[tuple[Any, Any], Any, Any]:
+        """Numbers of the heights on both sides of x along an axis, the share of x between them, ds/dx."""
+        n = self.shape[axis]
+        steps = (x - self.origin[axis]) / self.spacing[axis]
+        slope = 1 / self.spacing[axis]
+        if self.outside == "hold":
+            inside = clip(steps, 0.0, n - 1.0)
+            i = minimum(floor(inside), n - 2.0)
+            return (i, i + 1), inside - i, where(absolute(steps - inside) > 0, 0.0, slope)
+        i = floor(steps)
+        s = steps - i
+        i = i - n * floor(i / n)
+        return (i, where(i < n - 1, i + 1, 0.0)), s, slope
 
 
 class Boxes(Ground):
@@ -135,16 +169,6 @@ def _over_box(r: Array, half: Array) -> tuple[Any, Array]:
     inner = [where(first, 1.0, 0.0), where(second, 1.0, 0.0), where(first | second, 0.0, 1.0)]
     normal = [s * where(outside, y / length, z) for s, y, z in zip(signs, out, inner, strict=True)]
     return where(outside, length, deepest), np.array(normal)
-
-
-def _hats(x: Any, n: int) -> tuple[Array, Array]:
-    """Weights of n values at 0, ..., n - 1, linear between them and of period n; their derivatives."""
-    # distances from each value to x, in the period around it: from -n / 2 to n / 2
-    x = x - n * floor(x / n)
-    offsets = [(x - k) - n * floor((x - k) / n + 0.5) for k in range(n)]
-    weights = [maximum(1 - absolute(d), 0.0) for d in offsets]
-    slopes = [where(w > 0, where(d < 0, 1.0, -1.0), 0.0) for d, w in zip(offsets, weights, strict=True)]
-    return np.array(weights), np.array(slopes)
 
 
 def tangents(n: Array) -> Array:

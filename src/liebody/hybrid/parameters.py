@@ -32,8 +32,13 @@ class ParametersOverTime:
                 raise ConfigurationError(
                     f"{name} is given in parameters and in sampled; leave one of them out"
                 )
+            if name in layout.tables:
+                raise ConfigurationError(
+                    f"{name} is a table in memory, which cannot be sampled over time; give it in parameters, "
+                    "and simulate from one change of it to the next"
+                )
         self.layout = layout
-        self.constant = constant
+        self.constant = layout.with_tables(constant)
         self.sampled = {name: values for name, (_, values) in sampled.items()}
         self.times = {name: floats(f"times of {name}", times) for name, (times, _) in sampled.items()}
 
@@ -61,8 +66,9 @@ class ParametersOverTime:
         # axis of length 1 there, which `values` broadcasts.
         values = dict(self.sampled)
         for name, value in self.constant.items():
-            extra = np.ndim(value) - self.layout.defaults[name].ndim if name in self.layout.defaults else 0
+            extra = len(self.layout.batches({name: value}).get(name, ()))
             values[name] = np.expand_dims(value, extra) if extra > 0 else value
         table = self.layout.values(values, (*batch, rows), dt)
         table = table.reshape(math.prod(batch), rows, self.layout.size + 1)
-        return Samples(np.ascontiguousarray(table), first, interval, linear)
+        kept = tuple(self.constant.get(name, self.layout.defaults[name]) for name in self.layout.tables)
+        return Samples(np.ascontiguousarray(table), first, interval, linear, kept)

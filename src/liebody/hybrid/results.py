@@ -37,8 +37,8 @@ def hybrid_run(
     # a member with a reason (a code above zero) has ended at its own time, the others at t_end
     end_times = np.where(members.ends[:, 1] > 0, members.ends[:, 0], t[-1])
     times = np.broadcast_to(t, members.record.shape[:2])
-    samples = hybrid_states(system, times, members.record, u.along(times), batch)
-    final = hybrid_states(system, end_times, members.y, u.along(end_times[:, None])[:, 0], batch)
+    samples = hybrid_states(system, times, members.record, u.along(times), batch, u.kept)
+    final = hybrid_states(system, end_times, members.y, u.along(end_times[:, None])[:, 0], batch, u.kept)
 
     logs = event_logs(system, members)
     return HybridRun(
@@ -71,9 +71,12 @@ def event_logs(system: HybridEquations, members: Ensemble) -> list[EventLog]:
 
 
 def hybrid_states(
-    system: HybridEquations, t: Array, y: Array, u: Array, batch: tuple[int, ...]
+    system: HybridEquations, t: Array, y: Array, u: Array, batch: tuple[int, ...], kept: tuple[Any, ...] = ()
 ) -> HybridStates:
-    """Named parts and signals of the states y (n, ..., size) at times t (n, ...), for an ensemble `batch`."""
+    """Named parts and signals of the states y (n, ..., size) at times t (n, ...), for an ensemble `batch`.
+
+    kept  tables whose addresses are in u; they live until the signals are known
+    """
 
     def shaped(x: Array) -> Array:
         return np.reshape(x, (*batch, *np.shape(x)[1:]))
@@ -89,7 +92,7 @@ def hybrid_states(
             values = values if len(names) > 1 else (values,)  # a kernel returns a single output as an array
             return {name: shaped(x) for name, x in zip(names, values, strict=True)}
 
-        signals = Signals(names, compute)
+        signals = Signals(names, compute, kept)
     first = y.shape[-1] - len(system.power_names)  # the works are the last entries of y
     return HybridStates(
         t=shaped(t),
@@ -118,9 +121,12 @@ def warn_of_lost_events(members: Ensemble, most: int) -> None:
 class Signals(Mapping[str, Array]):
     """Signals by name, computed at the first access: most runs of a search need none of them."""
 
-    def __init__(self, names: Sequence[str], compute: Callable[[], dict[str, Array]]) -> None:
+    def __init__(
+        self, names: Sequence[str], compute: Callable[[], dict[str, Array]], kept: tuple[Any, ...] = ()
+    ) -> None:
         self._names = tuple(names)
         self._compute = compute
+        self._kept = kept
 
     @cached_property
     def _values(self) -> dict[str, Array]:

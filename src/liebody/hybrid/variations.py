@@ -48,6 +48,11 @@ class VariedSystem(ExtendedSystem):
 
     def __init__(self, system: HybridSystem, parameters: Sequence[str] = ()) -> None:
         system.parameters.check(dict.fromkeys(parameters))
+        if tables := [name for name in parameters if name in system.parameters.tables]:
+            raise ModelError(
+                f"the parameter {tables[0]!r} is a table in memory, by which nothing is differentiated; "
+                "leave it out, or give its values as numbers while tracing"
+            )
         if len(set(parameters)) < len(parameters):
             raise ModelError(f"parameters are {[*parameters]}; name each once")
         self._varied_fields = [system.parameters.fields[name] for name in parameters]

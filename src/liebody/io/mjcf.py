@@ -28,6 +28,7 @@ import numpy as np
 from ..base.errors import DescriptionError, ModelError, ShapeError, require, warn
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, TreeBuilder
 from ..bodies.tree import check_option
+from ..contact import HeightField
 from ..dynamics import FREE_FALL
 from ..groups import SE3, SO3, Fixed, Free, MotionSubgroup, Prismatic, Revolute, Spherical
 from ..mechanisms.constrained import Closure, Condition
@@ -115,6 +116,8 @@ class MjcfTree(DescribedTree):
     reference       the configuration in which it is drawn, (nq,)
     configurations  its keyframes, {name: q (nq,)}
     actuators       the actuators of hinges and slides
+    grounds         the height fields of the world, {geom: HeightField}, for `Contact(..., ground=...)`. In a
+                    cell MuJoCo has two triangles, and here it is bilinear. Outside the rims go on
     """
 
     gravity: np.ndarray = field(default_factory=lambda: np.array(FREE_FALL))
@@ -122,6 +125,7 @@ class MjcfTree(DescribedTree):
     reference: np.ndarray = field(default_factory=lambda: np.zeros(0))
     configurations: Mapping[str, np.ndarray] = field(default_factory=dict)
     actuators: tuple[Actuator, ...] = ()
+    grounds: Mapping[str, HeightField] = field(default_factory=dict)
 
     @property
     def closures(self) -> tuple[Closure | Condition, ...]:
@@ -210,6 +214,7 @@ class _Reader:
     said      warnings of MuJoCo
     meshdir   where meshes lie, beside the file
     replaced  {mesh: its file}, where no motion depends on the mesh and MuJoCo did without it
+    grounds   height fields of the world, by the names of their geoms
     unused    kinds of elements without effect, counted
     near_zeros  angles and offsets that are rounded, or counted
     """
@@ -228,10 +233,11 @@ class _Reader:
 
         self.source = document.source
         self.unused = Counter[str]()
+        self.grounds: dict[str, HeightField] = {}
         # MuJoCo's own warnings become part of the one warning that `tree` gives
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            model, self.meshdir, self.replaced = self._compiled(source)
+            model, self.meshdir, self.replaced, self.flattened = self._compiled(source)
         self.model = model
         self.said = [str(warning.message) for warning in said]
         self.bodies = [WORLD, *(self.name("body", i) for i in range(1, model.nbody))]
@@ -240,23 +246,25 @@ class _Reader:
         # sites become frames, and frames share one table of names with bodies
         self.sites = [new_name(self.name("site", i), self.taken, "_site") for i in range(model.nsite)]
 
-    def _compiled(self, source: Any) -> tuple[Any, str, dict[str, str]]:
-        """MuJoCo's model, its folder of meshes, and {mesh: its file} of the meshes that it did not read.
+    def _compiled(self, source: Any) -> tuple[Any, str, dict[str, str], set[str]]:
+        """MuJoCo's model, its folder of meshes, {mesh: its file} and height fields of files it did not read.
 
         If MuJoCo refuses the model, it gets a second chance without the files on which no motion depends.
         """
         import mujoco
 
         replaced: dict[str, str] = {}
+        flattened: set[str] = set()
         try:
             spec = self._spec(source)
             try:
-                return spec.compile(), spec.meshdir, replaced
+                return spec.compile(), spec.meshdir, replaced, flattened
             except (ValueError, mujoco.FatalError):
                 # a spec that failed to compile is not used again: the second attempt parses the file anew
                 spec = self._spec(source)
+                flattened = {x.name or Path(x.file).stem for x in spec.hfields if x.file}
                 replaced = _without_idle_files(spec)
-                return spec.compile(), spec.meshdir, replaced
+                return spec.compile(), spec.meshdir, replaced, flattened
         except (ValueError, mujoco.FatalError) as error:
             # ascii() escapes whatever the file puts into MuJoCo's message
             what = "; ".join(ascii(line)[1:-1] for line in str(error).splitlines() if line)
@@ -341,6 +349,7 @@ class _Reader:
             configuration(model.qpos0),
             keys,
             actuators,
+            self.grounds,
             fixed_inertia=tree.fixed_inertia,
         )
 
@@ -551,7 +560,10 @@ class _Reader:
             size = model.geom_size[i]
             placement = _pose(model.geom_pos[i], model.geom_quat[i])
             filename = path = None
-            # height and distance fields have no closed form in `Shape`, and are counted
+            # height and distance fields have no closed form in `Shape`; others than grounds are counted
+            if kind == "hfield" and self._is_ground(i):
+                self.grounds[self.name("geom", i)] = self._ground(i)
+                continue
             if kind in ("hfield", "sdf"):
                 self.unused[f"geom of type {kind}"] += 1
                 continue
@@ -579,6 +591,28 @@ class _Reader:
                 color=tuple(map(float, color)),
                 collides=bool(model.geom_contype[i] or model.geom_conaffinity[i]),
             )
+
+    def _is_ground(self, i: int) -> bool:
+        """Whether a height field is fixed to the world, not turned, 2 x 2 or more, and its file was read."""
+        model = self.model
+        number = model.geom_dataid[i]
+        straight = abs(model.geom_quat[i][0]) > 1 - 1e-9
+        cells = min(model.hfield_nrow[number], model.hfield_ncol[number]) > 1
+        read = model.hfield(number).name not in self.flattened
+        return bool(model.geom_bodyid[i] == 0 and straight and cells and read)
+
+    def _ground(self, i: int) -> HeightField:
+        """A height field. MuJoCo has its rows along y, around its middle, in units of its largest height."""
+        model = self.model
+        field_ = model.geom_dataid[i]
+        rows, columns = int(model.hfield_nrow[field_]), int(model.hfield_ncol[field_])
+        first = model.hfield_adr[field_]
+        unit = model.hfield_data[first : first + rows * columns].reshape(rows, columns).T.astype(float)
+        half = np.array(model.hfield_size[field_][:2], float)
+        place = np.array(model.geom_pos[i], float)
+        spacing = 2 * half / [columns - 1, rows - 1]
+        heights = place[2] + unit * float(model.hfield_size[field_][2])
+        return HeightField(heights, spacing, origin=place[:2] - half, outside="hold")
 
     def _mesh(self, mesh: int) -> tuple[str, Path | None]:
         """The file of a mesh as the model states it, and its path; None for a path that has no file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Samples:
     first     time of the first sample                                                                  [s]
     interval  between samples                                                                           [s]
     linear    whether values between samples are interpolated; otherwise a sample is held until the next one
+    kept      tables whose addresses are among the values: they live as long as the samples
 
     Between two samples the values are smooth. At a sample they jump, or their slope does, so no step of an
     integrator goes across one: pieces are counted by the sample they begin with. Before the first sample
@@ -58,6 +59,7 @@ class Samples:
     first: float = 0.0
     interval: float = 1.0
     linear: bool = False
+    kept: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, given: Any) -> Samples:
@@ -130,7 +132,7 @@ class Samples:
     def member(self, i: int) -> Samples:
         """The samples of one member."""
         row = i if len(self.table) > 1 else 0
-        return Samples(self.table[row : row + 1], self.first, self.interval, self.linear)
+        return replace(self, table=self.table[row : row + 1])
 
     def beside(self, constant: np.ndarray) -> Samples:
         """These samples, extended by constant values (1 or n, k)."""
@@ -139,7 +141,7 @@ class Samples:
         n = max(len(self.table), len(constant))
         parts = (self.table, constant[:, None])
         table = np.concatenate([np.broadcast_to(x, (n, self.last + 1, x.shape[-1])) for x in parts], axis=-1)
-        return Samples(np.ascontiguousarray(table), self.first, self.interval, self.linear)
+        return replace(self, table=np.ascontiguousarray(table))
 
     def in_c(self, start: int = 0) -> SamplesInC:
         """These samples for C, from member `start` on; the table must outlive the result."""

@@ -28,6 +28,7 @@ from sympy.polys import polyconfig
 
 from ..base.errors import ModelError
 from ..compiler import CONDITIONS, Expr, Function, interpreted, sympy_rules
+from ..scalars import Table
 from .numbers import readable, recognized
 
 Monomial = int
@@ -230,7 +231,7 @@ class Quotients:
         """The outputs of a traced function, flat, as polynomials, given its inputs as SymPy expressions."""
 
         def expression(x: Any) -> Any:
-            return x if isinstance(x, sympy.Basic) else self.polynomial_expression(x)
+            return x if isinstance(x, (sympy.Basic, Table)) else self.polynomial_expression(x)
 
         def of_sympy(op: str, rule: Callable[..., Any]) -> Callable[..., Any]:
             """Conditions stay SymPy's; other functions that are no quotients become new generators."""

@@ -18,6 +18,7 @@ from ..base.errors import MissingPackage, ModelError, pass_on_signals
 from ..base.texts import few, message_of
 from ..bodies import SpatialInertia, Tree
 from ..compiler import Kernel, traced
+from ..contact import HeightField
 from ..dynamics import body_poses
 from ..groups import SE3, SO3, LieGroup, MotionSubgroup, Product, SO3xR3
 from ..mechanisms import RigidBody
@@ -200,13 +201,14 @@ def _add_contact(found: Drawing, element: Any) -> None:
     ground = getattr(contact, "ground", None)
     height = contact.parameters.get("height")
     boxes = getattr(ground, "boxes", None)
-    heights = getattr(ground, "parameters", {}).get("heights")
+    heights = ground.parameters["heights"].values if isinstance(ground, HeightField) else None
     if ground and boxes:
         found.floor = 0.0
         found.solids += [Solid(0, box(), moved(c) @ scaled(*2 * half), GREY, GROUND) for c, half in boxes]
     elif ground and heights is not None:
         found.floor = float(heights.min())
-        found.solids.append(Solid(0, terrain(heights, ground.spacing), ONE, GREY, GROUND))
+        mesh = terrain(heights, ground.spacing, ground.outside == "repeat")
+        found.solids.append(Solid(0, mesh, moved([*ground.origin, 0.0]), GREY, GROUND))
     elif height is not None and np.ndim(height) == 0 and abs(contact.normal[2]) > 0.99:
         found.floor = float(height) * float(contact.normal[2])
 

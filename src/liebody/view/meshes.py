@@ -16,6 +16,7 @@ from ..base.errors import LiebodyError, require
 
 Array = Any
 AROUND = 28  # facets of a body of revolution
+MOST_LINES = 250  # of a terrain along an axis
 WELD = 1e-5  # of a mesh's size: vertices closer than this are one
 # cells along a mesh when it is simplified first, and how they grow
 FINEST = 400
@@ -86,12 +87,17 @@ def box() -> Mesh:
     return Mesh(corners, np.array([half for a, b, c, d in sides for half in ((a, b, c), (a, c, d))]))
 
 
-def terrain(heights: Array, spacing: Sequence[float]) -> Mesh:
-    """Heights over a grid from (0, 0) on, to where they repeat themselves."""
-    # the grid repeats itself: one more row and column close the last cells
-    z = np.pad(heights, (0, 1), mode="wrap")
+def terrain(heights: Array, spacing: Sequence[float], repeats: bool = True) -> Mesh:
+    """Heights over a grid from (0, 0) on, to where they repeat themselves or end.
+
+    Of more than MOST_LINES lines along an axis every second, third, ... one is shown, and the last one.
+    """
+    # a grid that repeats itself has one more row and column, which close the last cells
+    z = np.pad(heights, (0, 1), mode="wrap") if repeats else heights
+    rows, columns = (np.unique([*range(0, n, -(-n // MOST_LINES)), n - 1]) for n in z.shape)
+    z = z[np.ix_(rows, columns)]
     n, m = z.shape
-    x, y = np.meshgrid(spacing[0] * np.arange(n), spacing[1] * np.arange(m), indexing="ij")
+    x, y = np.meshgrid(spacing[0] * rows, spacing[1] * columns, indexing="ij")
     k = np.arange(n * m).reshape(n, m)
     a, b, c, d = (k[i : n - 1 + i, j : m - 1 + j].ravel() for i, j in ((0, 0), (1, 0), (1, 1), (0, 1)))
     triangles = np.concatenate([np.stack([a, b, c], axis=-1), np.stack([a, c, d], axis=-1)])

@@ -59,6 +59,7 @@ PARTIALS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "hypot": lambda y, a, b: (a / y, b / y),
     "minimum": lambda y, a, b: (scalars.where(a < b, 1.0, 0.0), scalars.where(a < b, 0.0, 1.0)),
     "maximum": lambda y, a, b: (scalars.where(a > b, 1.0, 0.0), scalars.where(a > b, 0.0, 1.0)),
+    "lookup": lambda y, table, i: (0.0, 0.0),
 }  # and `where`, which selects among derivatives
 
 

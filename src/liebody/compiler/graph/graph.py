@@ -2,10 +2,10 @@
 
 A `Graph` belongs to one trace. Its nodes are `Expr` objects, hash-consed: the same operation on the same
 operands is the same node. Constants are plain floats among the operands, never nodes, so that arithmetic
-between them is done while tracing; `0 x = 0`, `x + 0 = x`, `1 x = x` remove what is structurally zero (a
-product with a zero is zero whatever the other factor will be, NaN and infinity included; so is `0 / x`, and
-`x - x`; and `x / x = 1`). A constant -0.0 counts as 0.0. Signs travel outwards, `(-a) b = -(a b)` and
-`a + (-b) = a - b`, where they cost nothing.
+between them is done while tracing; a look-up has a table (`scalars.Table`) among its operands. `0 x = 0`,
+`x + 0 = x`, `1 x = x` remove what is structurally zero (a product with a zero is zero whatever the other
+factor will be, NaN and infinity included; so is `0 / x`, and `x - x`; and `x / x = 1`). A constant -0.0
+counts as 0.0. Signs travel outwards, `(-a) b = -(a b)` and `a + (-b) = a - b`, where they cost nothing.
 
 The graph knows operations (the table `OPERATIONS`), not algorithms, and no mechanics.
 """
@@ -58,6 +58,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "or": operator.or_,
     "not": lambda a: a ^ True,
     "where": scalars.where,
+    "lookup": scalars.lookup,
 }
 CONDITIONS = frozenset({"lt", "le", "eq", "and", "or", "not"})
 """Operations whose results are true or false, which no other operation but these and `where` takes"""
@@ -149,7 +150,7 @@ def _commuting(op: str, reduced: Callable[[Expr, Scalar], Scalar]) -> Callable[[
 
 
 class Expr:
-    """One node, made by its `Graph`: an operation and its operands (nodes of that graph, or floats)."""
+    """One node, made by its `Graph`: an operation and its operands (nodes of that graph, floats, tables)."""
 
     __slots__ = ("args", "graph", "index", "op")
     __array_priority__ = -1.0  # NumPy's numbers (-1e6) leave operators to symbols, its arrays (0) take them
@@ -307,6 +308,10 @@ class Expr:
                 return a if condition else b
             same = a is b or (type(a) is type(b) is float and a == b)
             return a if same else self.graph.node(name, condition, a, b)
+        if name == "lookup":
+            table, index = operands
+            known = table if type(table) is scalars.Table else self._number(table)
+            return self.graph.node(name, known, self._number(index))
         # Even and odd functions let a sign pass outwards, or drop it.
         args = [self._number(x) for x in operands]
         first = args[0]
@@ -539,6 +544,12 @@ def _values(values: Mapping[Expr, Any], output: Any) -> Any:
         value = values[x] if type(x) is Expr else x
         array[position] = value if type(value) is Expr else float(value)
     return array[()] if any(type(x) is Expr for x in array.flat) else array.astype(float)[()]
+
+
+def tables_of(nodes: Iterable[Expr]) -> list[scalars.Table]:
+    """The tables that look-ups among nodes read, each once."""
+    tables = (node.args[0] for node in nodes if node.op == "lookup")
+    return list(dict.fromkeys(x for x in tables if type(x) is scalars.Table))
 
 
 def evaluate(nodes: Iterable[Expr], values: dict[Any, Any]) -> None:

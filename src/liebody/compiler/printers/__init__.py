@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...scalars import Table
 from ..graph.graph import Expr, Function
 
 
@@ -23,12 +24,14 @@ def interpreted(
         interpreted(function, dict(zip(function.inputs["q"].flat, numbers)), rules, mpmath.mpf)
 
     inputs    {symbol: value}, for all entries of all inputs
-    rules     {operation: function of the values of its operands}, named as in `Function.operations`
+    rules     {operation: function of the values (or tables) of its operands}, as in `Function.operations`
     constant  makes a value of a float
     """
     values = dict(inputs)
 
     def value(x: Any) -> Any:
+        if type(x) is Table:
+            return x
         return values[x] if type(x) is Expr else constant(x)
 
     for node in function.nodes:

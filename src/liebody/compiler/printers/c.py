@@ -22,7 +22,8 @@ import numpy as np
 
 from ...base.arguments import OFF_UNIT
 from ...base.errors import GraphError
-from ..graph.graph import CONDITIONS, FUNCTIONS, Expr, Function
+from ...scalars import Table
+from ..graph.graph import CONDITIONS, FUNCTIONS, Expr, Function, tables_of
 from ..runtime import runtime
 
 PIECE = 1500  # operations in one C function
@@ -65,6 +66,7 @@ LANES_RULES: dict[str, str] = {
     "or": "{0} | {1}",
     "not": "~{0}",
     "where": "where({0}, {1}, {2})",
+    "lookup": "lookup({0}, {2}, {1})",
 }
 C99_RULES: dict[str, str] = LANES_RULES | {
     **{name: f"{name}({{0}})" for name in ("tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "floor")},
@@ -83,6 +85,7 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     "or": "{0} || {1}",
     "not": "!{0}",
     "where": "{0} ? {1} : {2}",
+    "lookup": "{0}[{1} > 0 ? ({1} < {2} ? (int){1} : {2}) : 0]",
 }
 FLOAT_RULES = {op: re.sub(r"([a-z]\w*)\(", r"\1f(", rule) for op, rule in C99_RULES.items()}  # tanf, ...
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
@@ -169,6 +172,7 @@ class Dialect:
     splat: str  # a literal as an operand of a function
     sincos: Callable[..., list[str]]  # (argument, sine or "", cosine or "") -> statements
     real: str = "real"  # type of one lane
+    at_address: str = ""  # a look-up in a table at an address; "": there is none
     if_any: str = ""  # begins what is done if a condition holds in a lane; "": all is done always
     at_once: bool = False  # whether sines and cosines of inputs are announced before they are needed
 
@@ -194,7 +198,15 @@ def _sincos_c99(number: NumberType, x: str, s: str, c: str) -> list[str]:
 def lanes_dialect(number: NumberType) -> Dialect:
     """Values over lanes, one state in each, with the functions of runtime/lanes.h."""
     return Dialect(
-        number, LANES_RULES, "T", "I", "splat({})", _sincos_lanes, if_any="if (any({})) {{", at_once=True
+        number,
+        LANES_RULES,
+        "T",
+        "I",
+        "splat({})",
+        _sincos_lanes,
+        at_address="" if number.suffix else "lookup_at({0}, {1})",
+        if_any="if (any({})) {{",
+        at_once=True,
     )
 
 
@@ -318,8 +330,11 @@ def straight_line(
                 for member in pair.values():
                     define(member)
                 return
-            plain = node.op in ARITHMETIC
-            text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
+            if node.op == "lookup":
+                text = _lookup(node, dialect, [operand(a, False) for a in node.args if type(a) is not Table])
+            else:
+                plain = node.op in ARITHMETIC
+                text = dialect.rules[node.op].format(*(operand(a, plain) for a in node.args))
             lines.append(f"const {_kind(node, dialect)} t{node.index} = {text};")
             define(node)
 
@@ -357,6 +372,34 @@ def straight_line(
         body.pieces.append(lines)
         body.work.append((reads, writes))
     return body
+
+
+def _lookup(node: Expr, dialect: Dialect, operands: Sequence[str]) -> str:
+    """A look-up in a table of the text, or in the memory at an address."""
+    table = node.args[0]
+    if type(table) is Table:
+        return dialect.rules["lookup"].format(_table_name(table, dialect.number), *operands, table.size - 1)
+    if not dialect.at_address:
+        raise GraphError(
+            "a table that is a parameter stays in the memory of this process, which text for other programs "
+            "and kernels in single precision cannot read; give its values as numbers while tracing"
+        )
+    return dialect.at_address.format(*operands)
+
+
+def _table_name(table: Table, number: NumberType) -> str:
+    return table.name + number.suffix
+
+
+def tables_text(functions: Iterable[Function], number: NumberType) -> list[str]:
+    """Definitions of the tables that functions read. A unit may contain them several times."""
+    tables = dict.fromkeys(x for function in functions for x in tables_of(function.nodes))
+    text = []
+    for table in tables:
+        name = _table_name(table, number)
+        values = constant_table(number.name, name, map(number.literal, table.flat.tolist()))
+        text.append(f"#ifndef {name.upper()}\n#define {name.upper()}\n{values}\n#endif\n")
+    return text
 
 
 def _skippable(
@@ -493,7 +536,8 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE, single:
     body = straight_line(function, dialect, symbols, targets, piece)
     real = dialect.real
     takes = [f"const {real} *{key}" for key in arguments] + [f"{real} *{key}" for key in results]
-    return "\n".join(_in_pieces(("", "static "), name, takes, body, fixed, f"{real} *w"))
+    tables = tables_text([function], dialect.number)
+    return "\n".join([*tables, *_in_pieces(("", "static "), name, takes, body, fixed, f"{real} *w")])
 
 
 def _in_pieces(
@@ -645,7 +689,8 @@ def over_lanes(
     takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
     scope = f"static {attribute}"
     scopes = ("static " if len(body.pieces) > 1 else scope), scope
-    return _in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")
+    tables = tables_text([function], dialect.number)
+    return [*tables, *_in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")]
 
 
 def batch_units(
@@ -663,7 +708,7 @@ def batch_units(
     returns     0, or 1 + the number of the first row (or of its block) that breaks `guard`; -1 without memory
     """
     number = number_type(single)
-    head = prelude(lanes, number)
+    head = "\n".join([prelude(lanes, number), *tables_text([function], number)])
     dialect = lanes_dialect(number)
     plan = Plan(function, lanes, dialect)
     body = straight_line(function, dialect, plan.symbols, plan.targets, piece)

@@ -7,10 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import ShapeError, require
+from ...base.errors import ModelError, ShapeError, require
+from ...scalars import Table
 from ..graph.graph import OPERATIONS, Expr, Function
 from . import interpreted, on
 from .c import identifier
+
+LONGEST = 4096  # entries of a table; CasADi's scalar expressions have no look-ups
+
+
+def _entry(table: Any, index: Any) -> Any:
+    """The entry of a table, by choices between halves: CasADi has no look-up of whole numbers."""
+    import casadi
+
+    if type(table) is not Table or table.size > LONGEST:
+        size = f"one of {table.size} entries" if type(table) is Table else "one that is a parameter"
+        raise ModelError(
+            f"tables become choices in CasADi: {size} cannot, expected numbers, at most {LONGEST}; build a "
+            "casadi.interpolant beside it"
+        )
+    values = table.flat.tolist()
+
+    def among(first: int, end: int) -> Any:
+        if end - first == 1:
+            return values[first]
+        middle = (first + end) // 2
+        return casadi.if_else(index >= middle, among(middle, end), among(first, middle))
+
+    return among(0, len(values))
+
 
 RULES: dict[str, str | Callable[..., Any]] = {
     # Python's operators, and names of functions of the module `casadi`
@@ -27,6 +52,7 @@ RULES: dict[str, str | Callable[..., Any]] = {
     "or": "logic_or",
     "not": "logic_not",
     "where": "if_else",
+    "lookup": lambda table, index: _entry(table, index),
 }
 
 

@@ -3,8 +3,8 @@
 The text is straight-line code in single assignment over the components of the inputs, cut into functions
 of about 500 operations (`PIECE`), so that Python compiles it in linear time and intermediate arrays are let
 go. It names elementary functions by bare words, which `SCALAR` binds to the `math` module, for one state, and
-`ARRAY` to NumPy's ufuncs, for batches. The first is several times faster, but raises where IEEE 754 has
-infinities and NaN; then the same text runs again on NumPy's floats.
+`ARRAY` to NumPy's ufuncs, for batches; tables are bound to their names. The first is several times faster,
+but raises where IEEE 754 has infinities and NaN; then the same text runs again on NumPy's floats.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 from ...base.arguments import free_base, refuse_text, wrong_shape
 from ...base.errors import ShapeError, pass_on_signals
 from ...base.texts import message_of
-from ..graph.graph import Expr, Function, Scalar
+from ...scalars import Table, lookup
+from ..graph.graph import Expr, Function, tables_of
 from ..programs.program import Program
 from .c import identifier
 
@@ -47,6 +48,7 @@ RULES: dict[str, str] = {
     "or": "{} | {}",
     "not": "{} ^ True",
     "where": "where({}, {}, {})",
+    "lookup": "lookup({}, {})",
 }
 SCALAR: dict[str, Any] = {
     **{name: getattr(math, name) for name in OF_MATH},
@@ -59,10 +61,11 @@ SCALAR: dict[str, Any] = {
     "minimum": lambda a, b: a if a < b or a != a else b,
     "maximum": lambda a, b: a if a > b or a != a else b,
     "where": lambda condition, a, b: a if condition else b,
+    "lookup": lambda table, i: float(lookup(table, i)),
     "inf": math.inf,
     "nan": math.nan,
 }
-ARRAY: dict[str, Any] = {name: getattr(np, name) for name in SCALAR}
+ARRAY: dict[str, Any] = {name: lookup if name == "lookup" else getattr(np, name) for name in SCALAR}
 
 
 def numpy_source(function: Function) -> str:
@@ -78,7 +81,9 @@ def numpy_source(function: Function) -> str:
     values.update((node, f"t{k}") for k, node in enumerate(nodes))
     results = [x for y in function.outputs.values() for x in y.flat]
 
-    def operand(x: Scalar) -> str:
+    def operand(x: Any) -> str:
+        if type(x) is Table:
+            return x.name
         return values[x] if type(x) is Expr else repr(x)
 
     def statement(node: Expr) -> str:
@@ -122,7 +127,8 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
         return _compile_program(function)
     # Twice the same code: over Python's floats for one state, over arrays for batches and special values.
     code = compile(numpy_source(function), f"<{function.name}>", "exec")
-    of_floats, of_arrays = (_run(code, names)[_function_name(function)] for names in (SCALAR, ARRAY))
+    tables = {table.name: table for table in tables_of(function.nodes)}
+    of_floats, of_arrays = (_run(code, names | tables)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
     results = [y.shape for y in function.outputs.values()]
 

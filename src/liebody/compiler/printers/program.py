@@ -40,6 +40,7 @@ from .c import (
     over_lanes,
     prelude,
     straight_line,
+    tables_text,
     wide_dialect,
 )
 
@@ -165,6 +166,8 @@ class _Text:
                     source = self._arrays[space[entries[0]]]
                     self._copy(key, entries, source, schedule.spot[positions[entries]])
         tables = [constant_table(kind, table, values) for values, (kind, table) in self._tables.items()]
+        functions = dict.fromkeys(part.function for step in program.passes for part in step.parts)
+        tables += tables_text(functions, dialect.number)
         forms = list(self._forms.values())
         lines = "\n".join(self.lines)
         if self.dialect.value != "T":  # compilers warn of functions that are nowhere called

@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import scalars
 from ...base.errors import ModelError, ShapeError, require
+from ...scalars import Table, lookup
 from ..graph.graph import OPERATIONS, Expr, Function
 from . import interpreted, on
 
@@ -23,6 +24,28 @@ def _selected(condition: Any, a: Any, b: Any) -> Any:
     import sympy
 
     return sympy.Piecewise((a, condition), (b, True))
+
+
+@functools.cache
+def _function_of(table: Table) -> Any:
+    """A table as a function of its index, which prints as table(i), has values, and the derivative 0."""
+    import sympy
+
+    if type(table) is not Table:
+        raise ModelError(
+            "a table that is a parameter has no closed form; give its values as numbers while tracing"
+        )
+    values = table.flat
+
+    def evaluated(cls: Any, index: Any) -> Any:
+        return sympy.Float(lookup(table, float(index))) if index.is_number else None
+
+    def numeric(index: Any) -> Any:
+        return lookup(table, float(index)) if np.ndim(index) == 0 else lookup(table, index)
+
+    members = {"eval": classmethod(evaluated), "fdiff": lambda self, argindex=1: sympy.S.Zero}
+    members |= {"nargs": 1, "_imp_": staticmethod(numeric), "is_real": True, "values": values}
+    return type(table.name, (sympy.Function,), members)
 
 
 RULES: dict[str, str | Callable[..., Any]] = {
@@ -39,6 +62,7 @@ RULES: dict[str, str | Callable[..., Any]] = {
     "minimum": "Min",
     "maximum": "Max",
     "where": _selected,
+    "lookup": lambda table, index: _function_of(table)(index),
 }
 
 

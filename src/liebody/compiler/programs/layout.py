@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,7 +15,8 @@ import numpy as np
 from ...base.arguments import floats, wrong_shape
 from ...base.concurrency import Sendable, cached_property
 from ...base.errors import ModelError, ShapeError, UnknownName, known
-from ...scalars import Array
+from ...scalars import Array, Table
+from ...scalars.tables import table_at, tables_of
 
 Check = Callable[[np.ndarray], np.ndarray]
 NONE: Mapping[str, Check] = {}
@@ -43,6 +45,9 @@ class FlatLayout(Sendable):
     that `read` returns, with underscores for all signs but letters and digits: `p.wrist_3_link_mass`.
     `checks` are functions of values (..., *shape), which raise errors for impossible values. Parts in
     `needed` may have NaN by default, which means no value.
+
+    A default that is a `Table` stays in memory: the flat array holds its address, one number for a table of
+    any size. `read` gives the address, `named` the values. Whoever keeps a flat array keeps its tables, too.
     """
 
     def __init__(
@@ -58,11 +63,15 @@ class FlatLayout(Sendable):
         self.kind = kind
         self.checks = dict(checks)
         self.needed = needed
-        self.defaults = {
-            name: floats(f"{kind} {name}", value, finite=name not in needed)
+        self.defaults: dict[str, Any] = {
+            name: value
+            if isinstance(value, Table)
+            else floats(f"{kind} {name}", value, finite=name not in needed)
             for name, value in defaults.items()
         }
-        self.size = sum(value.size for value in self.defaults.values())
+        self.tables = {name for name, value in self.defaults.items() if isinstance(value, Table)}
+        self._shapes = {name: () if name in self.tables else x.shape for name, x in self.defaults.items()}
+        self.size = sum(map(math.prod, self._shapes.values()))
         self.fields = {name: word_of(name) for name in self.defaults}
         if len(set(self.fields.values())) < len(self.fields):
             raise ModelError(
@@ -74,8 +83,8 @@ class FlatLayout(Sendable):
         """The names of all entries of the flat array, such as gravity[2], and the part of each."""
         return {
             f"{name}{list(place) or ''}": name
-            for name, x in self.defaults.items()
-            for place in np.ndindex(x.shape)
+            for name, shape in self._shapes.items()
+            for place in np.ndindex(shape)
         }
 
     @cached_property
@@ -92,18 +101,19 @@ class FlatLayout(Sendable):
     @cached_property
     def places(self) -> dict[str, slice]:
         """The slices of the flat array that hold the parts."""
-        ends = np.cumsum([0, *(x.size for x in self.defaults.values())]).tolist()
+        ends = np.cumsum([0, *map(math.prod, self._shapes.values())]).tolist()
         return {name: slice(a, b) for name, (a, b) in zip(self.defaults, pairwise(ends), strict=True)}
 
     def read(self, flat: Array) -> Any:
-        """The parts of flat (..., size), by their names."""
-        shapes = [value.shape for value in self.defaults.values()]
+        """The parts of flat (..., size), by their names; of tables the addresses."""
+        shapes = self._shapes.values()
         parts = [flat[..., at] for at in self.places.values()]
         return self.type(*(x.reshape((*x.shape[:-1], *s))[()] for x, s in zip(parts, shapes, strict=True)))
 
     def named(self, flat: Array) -> dict[str, Any]:
-        """The parts of flat (..., size), by their full names."""
-        return dict(zip(self.defaults, self.read(flat), strict=True))
+        """The parts of flat (..., size), by their full names; of tables the values, (..., *shape)."""
+        parts = dict(zip(self.defaults, self.read(flat), strict=True))
+        return {name: _values_at(x) if name in self.tables else x for name, x in parts.items()}
 
     def write(self, parts: Any) -> Array:
         """The flat array of the parts."""
@@ -112,7 +122,9 @@ class FlatLayout(Sendable):
 
     @cached_property
     def _flat_defaults(self) -> np.ndarray:
-        return np.asarray(self.write(self.defaults.values()), float)
+        """The defaults (size,), with zeros in the place of addresses."""
+        parts = (0.0 if name in self.tables else x for name, x in self.defaults.items())
+        return np.asarray(self.write(parts), float)
 
     def values(self, given: Mapping[str, Any], batch: tuple[int, ...], *behind: float) -> Array:
         """Flat values (*batch, size): defaults, or what is given instead, (*batch, *shape) or `shape`.
@@ -125,6 +137,11 @@ class FlatLayout(Sendable):
         flat[..., : self.size] = self._flat_defaults
         flat[..., self.size :] = behind
         for name, default in self.defaults.items():
+            if name in self.tables:
+                # Addresses hold in this process alone, so they are asked for in each call.
+                addresses = self._addresses(name, given.get(name, default), batch)
+                flat[..., self.places[name]] = addresses[..., None]
+                continue
             if name not in given:
                 continue
             value = floats(f"{self.kind} {name}", given[name], finite=name not in self.needed)
@@ -139,6 +156,40 @@ class FlatLayout(Sendable):
             flat[..., self.places[name]] = value.reshape(*batch, default.size)
         return flat
 
+    def with_tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Values in which tables are an array (*batch) of `Table`, made of numbers (*batch, *shape)."""
+        return {name: self._as_tables(name, x) if name in self.tables else x for name, x in given.items()}
+
+    def _as_tables(self, name: str, value: Any) -> Any:
+        shape = self.defaults[name].shape
+        if isinstance(value, Table) or _are_tables(value):
+            tables = np.asarray(value, object)
+        else:
+            numbers = floats(f"{self.kind} {name}", value)
+            axes = numbers.ndim - len(shape)
+            if axes < 0 or numbers.shape[axes:] != shape:
+                expected = f"{shape}, or (..., {', '.join(map(str, shape))}) for each member of the ensemble"
+                raise wrong_shape(f"{self.kind} {name}", numbers.shape, expected)
+            tables = tables_of(numbers, axes)
+        for table in tables.flat:
+            if table.shape != shape:
+                raise wrong_shape(f"{self.kind} {name}: a table", table.shape, shape)
+        return tables
+
+    def _addresses(self, name: str, value: Any, batch: tuple[int, ...]) -> np.ndarray:
+        """The addresses of tables for the members of an ensemble."""
+        if not (isinstance(value, Table) or _are_tables(value)):
+            raise ModelError(
+                f"{self.kind} {name} is a table in memory, which somebody has to keep: give a "
+                f"liebody.scalars.Table instead of {type(value).__name__}"
+            )
+        addresses = np.frompyfunc(lambda table: table.address, 1, 1)(np.asarray(value, object))
+        try:
+            return np.broadcast_to(np.asarray(addresses, float), batch)
+        except ValueError:
+            expected = f"a table, or {batch} of them, one for each member of the ensemble"
+            raise wrong_shape(f"{self.kind} {name}", np.shape(addresses), expected) from None
+
     def check(self, names: Mapping[str, Any]) -> None:
         """Raise ModelError for a name that is not there."""
         for name in names:
@@ -151,9 +202,29 @@ class FlatLayout(Sendable):
         axes = {}
         for name, value in given.items():
             if name in self.defaults:
-                extra = np.ndim(value) - self.defaults[name].ndim - own
+                tables = name in self.tables and _are_tables(value)
+                extra = np.ndim(value) - (0 if tables else self.defaults[name].ndim) - own
                 axes[name] = np.shape(value)[: max(0, extra)]
         return axes
+
+
+def _are_tables(value: Any) -> bool:
+    """Whether this is an array, or a list, of tables."""
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(x, Table) or _are_tables(x) for x in value)
+    return (
+        isinstance(value, np.ndarray) and value.dtype == object and isinstance(next(value.flat, None), Table)
+    )
+
+
+def _values_at(addresses: Array) -> np.ndarray:
+    """The values of the tables at addresses (...): (..., *shape); one that all share is not copied."""
+    different, which = np.unique(np.asarray(addresses, float), return_inverse=True)
+    tables = [table_at(address).values for address in different]
+    if len(tables) == 1:
+        return np.broadcast_to(tables[0], (*np.shape(addresses), *tables[0].shape))
+    values = np.stack([tables[k] for k in which.ravel()])
+    return values.reshape(*np.shape(addresses), *tables[0].shape)
 
 
 def ensemble_of(batches: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...scalars import Array
+from ...scalars import Array, Table
 from ..graph.graph import (
     CONDITIONS,
     FUNCTIONS,
@@ -226,7 +226,7 @@ class PassPlan:
                     words.append(("line", inside[a]))
                 elif type(a) is Expr:
                     words.append(("x", leaves.setdefault(a, len(leaves)), self._origin(a)))
-                elif a in STRUCTURAL:
+                elif type(a) is Table or a in STRUCTURAL:
                     words.append(a)
                 else:
                     words.append(("c", len(constants)))

@@ -189,6 +189,37 @@ PER_LANE(arccosine, OF_REAL(acos))
 PER_LANE(floor_of, OF_REAL(floor))
 PER_LANE_OF_TWO(hypotenuse, OF_REAL(hypot))
 
+/* Whole numbers from 0 to 2^52 (of floats 2^23) as integers, all lanes at once. */
+INLINE I whole_of(T x) {
+    const T ones = splat(SINGLE ? 0x1p23 : 0x1p52);
+    return bits(x + ones) ^ bits(ones);
+}
+/* Entry i of a table whose last index is given, or 0 beyond its ends; the first one for NaN. */
+INLINE real entry_of(const real *table, whole i) { return table[i]; }
+INLINE T lookup(const real *table, int64_t last, T i) {
+    T y = i;
+    const T within = where(MASK(i > 0), minimum(i, splat((real)last)), splat(0));
+    const I place = whole_of(floor_of(within));
+    EACH_LANE(y, entry_of, table, LANE(place));
+    return y;
+}
+#if !SINGLE
+/* The same in a table at an address, which begins behind its last index (scalars/tables.py). Idle
+   lanes have the address 0. */
+static const double no_table[2] = {0, 0};
+INLINE double entry_at(int64_t address) { return *(const double *)(intptr_t)address; }
+INLINE T lookup_at(T address, T i) {
+    T y = i, last = i;
+    const I none = (I){0} + (int64_t)(intptr_t)(no_table + 1), known = MASK(address > 0);
+    const I table = (whole_of(address) & known) | (none & ~known), front = table - 8;
+    EACH_LANE(last, entry_at, LANE(front));
+    const T within = where(MASK(i > 0), minimum(i, last), splat(0));
+    const I place = table + 8 * whole_of(floor_of(within));
+    EACH_LANE(y, entry_at, LANE(place));
+    return y;
+}
+#endif
+
 INLINE T sign_of(T a) {
     I one = bits(splat(1)), minus = bits(splat(-1)), nan = bits(a) & MASK(a != a);
     return number((one & MASK(a > 0)) | (minus & MASK(a < 0)) | nan);
