@@ -308,14 +308,18 @@ MAPS = -(SPEEDS[:, None] ** 2) * SPRING  # forces of springs
 OPTIONS = {"t_end": 2.0, "dt": 1e-2, "record_every": 1e-2, "method": "rkmk8"}
 
 
+def force(t, q, v, z, p):
+    return np.array([interp(q[0], SPRING, p.map)])
+
+
+def signals(*arguments):
+    return {"push": force(*arguments)[0]}
+
+
 def oscillator():
     """d2q/dt2 is the value of a map at q, and the map a parameter."""
-
-    def force(t, q, v, z, p):
-        return np.array([interp(q[0], SPRING, p.map)])
-
-    signals = {"outputs": lambda *arguments: {"push": force(*arguments)[0]}}
-    return HybridSystem(R(1), force, parameters={"map": Table(MAPS[0])}, name="oscillator", **signals)
+    parameters = {"map": Table(MAPS[0])}
+    return HybridSystem(R(1), force, parameters=parameters, outputs=signals, name="oscillator")
 
 
 @pytest.fixture(scope="module")
@@ -364,6 +368,22 @@ def test_steppers_and_runs_without_a_compiler_do_the_same(system, monkeypatch):
     slow = oscillator().simulate(np.ones((3, 1)), np.ones((3, 1)), **options)
     np.testing.assert_allclose(slow.q[..., 0], swung(slow.t, SPEEDS[:, None]), atol=1e-12)
     np.testing.assert_allclose(slow.outputs["push"], -(SPEEDS[:, None] ** 2) * slow.q[..., 0], atol=1e-12)
+
+
+def test_states_of_steppers_keep_their_tables_also_in_copies(system):
+    sim = lb.stepper(system, dt=1e-2, members=3, method="rkmk8")
+    state = sim.step(sim.start([1.0], [1.0], {"map": MAPS}), {"map": MAPS})
+    state = sim.reset(state, [1], [2.0], parameters={"map": MAPS[0]})
+    copies = [pickle.loads(pickle.dumps(state)), copy.deepcopy(state)]
+    expected = {name: x.copy() for name, x in [*state.parameters.items(), *state.outputs.items()]}
+    np.testing.assert_array_equal(expected["map"], MAPS[[0, 0, 2]])
+    del state
+    gc.collect()
+    noise = [Table(np.random.default_rng(k).normal(size=5)) for k in range(100)]
+    for another in copies:
+        for name, x in [*another.parameters.items(), *another.outputs.items()]:
+            np.testing.assert_array_equal(x, expected[name], err_msg=name)
+    assert len(noise) == 100
 
 
 def test_a_saved_run_has_the_values_of_its_tables(system, tmp_path):

@@ -38,10 +38,17 @@ class HybridState:
               list. None at the start, and of a stepper without event functions
     """
 
-    __slots__ = ("_last", "_number", "_outputs", "_reasons", "_u", "_y", "events", "stepper")
+    __slots__ = ("_last", "_number", "_outputs", "_reasons", "_tables", "_u", "_y", "events", "stepper")
 
     def __init__(
-        self, stepper: HybridStepper, number: int, y: Array, reasons: Array, last: Array, u: Array
+        self,
+        stepper: HybridStepper,
+        number: int,
+        y: Array,
+        reasons: Array,
+        last: Array,
+        u: Array,
+        tables: Array,
     ) -> None:
         self.stepper = stepper
         self._number = number  # of intervals so far
@@ -49,6 +56,7 @@ class HybridState:
         self._reasons = reasons  # codes of REASONS, (n,)
         self._last = last  # time of the last event of each guard, (n, guards)
         self._u = u  # flat parameters of the last interval, (n, size)
+        self._tables = tables  # those whose addresses stand in u, which keeps them in memory, (n, tables)
         self._outputs: Mapping[str, Array] | None = None
         self.events: Any = None
 
@@ -61,7 +69,7 @@ class HybridState:
 
     def __deepcopy__(self, memo: Any) -> HybridState:
         """The same state of the same stepper, in new arrays."""
-        arrays = (x.copy() for x in (self._y, self._reasons, self._last, self._u))
+        arrays = (x.copy() for x in (self._y, self._reasons, self._last, self._u, self._tables))
         new = HybridState(self.stepper, self._number, *arrays)
         new.events = copy.deepcopy(self.events, memo)
         return new
@@ -73,6 +81,9 @@ class HybridState:
         self._outputs = None  # computed anew, because compiled functions stay in their process
         for name, value in zip((x for x in self.__slots__ if x != "_outputs"), values, strict=True):
             setattr(self, name, value)
+        if self._tables.size:  # they have other addresses in another process
+            addresses = [[table.address for table in row] for row in self._tables]
+            self._u[:, self.stepper.system.parameters.addresses] = addresses
 
     def _part(self, first: int, size: int) -> Array:
         first += self.stepper.system.constant_memory.size
@@ -192,10 +203,10 @@ class HybridStepper:
 
         parameters  as in `step`, for the memory at the start and the outputs
         """
-        u = self._table(parameters, self.batch)
+        u, tables = self._table(parameters, self.batch)
         y = self._start_states(q0, v0, u, memory, self.batch)
         last = np.full((self._n, max(1, len(self.system.guard_names))), -np.inf)
-        return HybridState(self, 0, y, np.full(self._n, RAN), last, u)
+        return HybridState(self, 0, y, np.full(self._n, RAN), last, u, tables)
 
     def reset(
         self,
@@ -208,12 +219,13 @@ class HybridStepper:
     ) -> HybridState:
         """The same state, except for members (a mask, or indices of the ensemble) that start at q0, v0."""
         at = self._places(state, members)
-        y, reasons, last, u = (x.copy() for x in (state._y, state._reasons, state._last, state._u))
-        u[at.ravel()] = self._table(parameters, at.shape)
+        y, reasons, last = (x.copy() for x in (state._y, state._reasons, state._last))
+        u, tables = state._u.copy(), state._tables.copy()
+        u[at.ravel()], tables[at.ravel()] = self._table(parameters, at.shape)
         y[at.ravel()] = self._start_states(q0, v0, u[at.ravel()], memory, at.shape)
         reasons[at.ravel()] = RAN
         last[at.ravel()] = -np.inf
-        return HybridState(self, state._number, y, reasons, last, u)
+        return HybridState(self, state._number, y, reasons, last, u, tables)
 
     def replace(self, state: HybridState, members: Array, q: Array = None, v: Array = None) -> HybridState:
         """The same state, except for q or v of members (a mask, or indices of the ensemble): a push.
@@ -237,7 +249,7 @@ class HybridStepper:
                 f"change are {at.shape}"
             ) from None
         y[at.ravel(), first:end] = old.reshape(at.size, end - first)
-        return HybridState(self, state._number, y, state._reasons, state._last, state._u)
+        return HybridState(self, state._number, y, state._reasons, state._last, state._u, state._tables)
 
     def step(self, state: HybridState, parameters: Mapping[str, Any] | None = None) -> HybridState:
         """The state dt later.
@@ -248,7 +260,7 @@ class HybridStepper:
         of steps that did not come to it (`contact.UnsolvedSteps`), and `state.memory.unsolved` counts them.
         """
         check_state(self, state, HybridState)
-        u = self._table(parameters, self.batch)
+        u, tables = self._table(parameters, self.batch)
         number = state._number + 1
         # Calls use the arrays of a march again, because new ones take up to a tenth of the time of a step.
         try:
@@ -265,7 +277,7 @@ class HybridStepper:
         self._flow.march(m, Samples.of(u), 2, self._settings, self.threads)
         reasons = np.where(ended, state._reasons, m.ends[:, 1].astype(int))
         self.system.judge(state._y, m.y)
-        new = HybridState(self, number, m.y, reasons, m.last.copy(), u)
+        new = HybridState(self, number, m.y, reasons, m.last.copy(), u, tables)
         if self._settings.most:
             logs = event_logs(self.system, m)
             new.events = logs if self.batch else logs[0]
@@ -285,11 +297,16 @@ class HybridStepper:
         check_state(self, state, HybridState)
         return members_of(np.arange(self._n).reshape(self.batch), members, self.batch)
 
-    def _table(self, values: Mapping[str, Any] | None, batch: tuple[int, ...]) -> Array:
-        """Flat parameters (n, size) of an interval for members `batch`, with a step that divides it."""
-        fitted = self.system.fitted(values or {}, self.dt)
-        flat = self.system.parameters.values(fitted, batch, self.dt)
-        return flat.reshape(math.prod(batch), flat.shape[-1])
+    def _table(self, values: Mapping[str, Any] | None, batch: tuple[int, ...]) -> tuple[Array, Array]:
+        """Parameters of an interval for members `batch`, with a step that divides it: flat ones, and tables.
+
+        Of flat parameters (n, size) those that are tables in memory are addresses; (n, tables) keeps these.
+        """
+        layout = self.system.parameters
+        fitted = layout.with_tables(self.system.fitted(values or {}, self.dt))
+        flat = layout.values(fitted, batch, self.dt)
+        flat = flat.reshape(math.prod(batch), flat.shape[-1])
+        return flat, layout.tables_in(flat)
 
     def _start_states(
         self, q0: Array, v0: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]

@@ -233,6 +233,7 @@ def simulation_of(
                 mechanism, q0, v0, t_end=t_end, dt=None, method=FIXED, tau=tau, record_every=record_every,
                 t_eval=t_eval, rtol=None, atol=None, hold=hold, forces=forces, joints=joints,
                 stabilization=stabilization, events=events, parameters=parameters, threads=threads,
+                prescribed=prescribed,
             )  # fmt: skip
         if why is not None:
             _may_be_called(chosen, h, why)

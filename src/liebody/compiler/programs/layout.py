@@ -156,6 +156,16 @@ class FlatLayout(Sendable):
             flat[..., self.places[name]] = value.reshape(*batch, default.size)
         return flat
 
+    @cached_property
+    def addresses(self) -> list[int]:
+        """The entries of the flat array that are addresses of tables."""
+        return [at.start for name, at in self.places.items() if name in self.tables]
+
+    def tables_in(self, flat: Array) -> np.ndarray:
+        """The tables whose addresses stand in flat (n, size): objects (n, tables)."""
+        found = [[table_at(address) for address in row] for row in flat[:, self.addresses]]
+        return np.array(found, object).reshape(len(flat), len(self.addresses))
+
     def with_tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Values in which tables are an array (*batch) of `Table`, made of numbers (*batch, *shape)."""
         return {name: self._as_tables(name, x) if name in self.tables else x for name, x in given.items()}
