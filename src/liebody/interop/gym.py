@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -125,7 +125,7 @@ class Env(gymnasium.Env):
     render_mode  None, or "rgb_array": `render` gives a picture (360, 480, 3) of bytes
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 50}
+    metadata = {"render_modes": list(RENDER_MODES), "render_fps": 50}  # noqa: RUF012, as in gymnasium.Env
 
     def __init__(self, task: DecisionProcess, render_mode: str | None = None) -> None:
         self.task = task
@@ -153,7 +153,7 @@ class Env(gymnasium.Env):
         """Give it another q or v, such as by a push; everything else stays, such as the contacts."""
         self._episodes.push([0], q, v)
 
-    def render(self) -> Array | None:  # type: ignore[override]
+    def render(self) -> Array | None:
         """A picture, if `render_mode` is "rgb_array"; otherwise None."""
         return _frame(self.task, self.state.q[0]) if self.render_mode else None
 
