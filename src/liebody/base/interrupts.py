@@ -140,6 +140,55 @@ def _dismiss() -> None:
         time.sleep(SOON)  # until the system, whose threads Python counts before it warns, has ended them, too
 
 
+class _Call:
+    """The items of one call of `in_threads`, which its thread and its helpers take one after the other.
+
+    errors  of the function in helpers
+    """
+
+    def __init__(self, function: Callable[[Any], Any], items: Iterable[Any], threads: int) -> None:
+        self._function = function
+        self._items = list(items)
+        self.results: list[Any] = [None] * len(self._items)
+        self.errors: list[BaseException] = []
+        # Threads take numbers from one iterator, whose steps no other thread can interrupt.
+        self._left = iter(range(len(self._items)))
+        self.helpers = max(min(threads, len(self._items)) - 1, 0)
+        # A lock for each helper, which it holds until it has done its part: `wait` waits for these.
+        self._over = [False] * self.helpers
+        self._ends = [_thread.allocate_lock() for _ in range(self.helpers)]
+        for end in self._ends:
+            end.acquire()
+
+    def take(self) -> None:
+        """Take items until there are none."""
+        for k in self._left:
+            self.results[k] = self._function(self._items[k])
+
+    def help_out(self, number: int, worker: _Worker) -> None:
+        """The part of a helper, whose worker is idle after it."""
+        try:
+            self.take()
+        except BaseException as error:
+            self.errors.append(error)
+            self.skip()
+        finally:
+            _idle.append(worker)
+            self._over[number] = True
+            self._ends[number].release()
+
+    def skip(self) -> None:
+        """Leave out the items that have not begun."""
+        for _ in self._left:
+            pass
+
+    def wait(self, woken: int) -> None:
+        """Wait for the helpers that were woken."""
+        for k in range(woken):
+            if not self._over[k]:
+                self._ends[k].acquire()
+
+
 def in_threads(
     function: Callable[[Any], Any],
     items: Iterable[Any],
@@ -152,66 +201,31 @@ def in_threads(
     function in this thread, `stop` is called, items that have not begun are left out, and the exception is
     raised when all threads have ended.
     """
-    # Threads take items from one iterator, whose steps no other thread can interrupt.
-    tasks = list(items)
-    results: list[Any] = [None] * len(tasks)
-    errors: list[BaseException] = []
-    left = iter(range(len(tasks)))
-    helpers = max(min(threads, len(tasks)) - 1, 0)
-    # A lock for each helper, which it holds until it has done its part: `wait` waits for these.
-    over = [False] * helpers
-    ends = [_thread.allocate_lock() for _ in range(helpers)]
-
-    def take() -> None:
-        for k in left:
-            results[k] = function(tasks[k])
-
-    def help_out(k: int) -> None:
-        try:
-            take()
-        except BaseException as error:
-            errors.append(error)
-            skip()
-        finally:
-            _idle.append(workers[k])
-            over[k] = True
-            ends[k].release()
-
-    def skip() -> None:
-        for _ in left:
-            pass
-
-    def wait(woken: int) -> None:
-        for k in range(woken):
-            if not over[k]:
-                ends[k].acquire()
-
-    for end in ends:
-        end.acquire()
+    call = _Call(function, items, threads)
     workers: list[_Worker] = []
     # `extend` over `map` wakes all helpers in one call of C, before or behind which a handler may run, but
     # not within: so `woken` lists exactly the helpers that were woken.
     woken: list[None] = []
     try:
-        for k in range(helpers):
+        for k in range(call.helpers):
             try:
                 workers.append(_idle.pop())
             except IndexError:  # all are at work
                 workers.append(_Worker())
-            workers[k].work = partial(help_out, k)
+            workers[k].work = partial(call.help_out, k, workers[k])
         woken.extend(map(_release, [worker.wake for worker in workers]))
-        take()
-        wait(helpers)
+        call.take()
+        call.wait(call.helpers)
     except BaseException:
         stop()
-        skip()
-        wait(len(woken))
+        call.skip()
+        call.wait(len(woken))
         if not woken:
             _idle.extend(workers)
         raise
-    if errors:
-        raise errors[0]
-    return results
+    if call.errors:
+        raise call.errors[0]
+    return call.results
 
 
 @dataclass(frozen=True)
