@@ -52,7 +52,7 @@ def test_descriptions_that_were_found_are_read_or_refused(path):
 
 FOUND = {
     "threads": ["2", 1.5, 0, True, 2**63, np.array([1, 2])],
-    "method": [[], {}, 3, None],
+    "method": [[], {}, 3],
     "q0": [calls.Hostile(), 10**400, [10**400, 1]],
     "t_end": [10**400, np.datetime64("2026-01-01"), 1e308],
     "forces": [None, 3],
