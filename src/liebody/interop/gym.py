@@ -130,7 +130,7 @@ class Env(gymnasium.Env):
     def __init__(self, task: DecisionProcess, render_mode: str | None = None) -> None:
         self.task = task
         self.render_mode = _render_mode(render_mode)
-        self.metadata = _metadata(task)  # type: ignore[misc]  # the frames a second are those of the task
+        self.metadata = _metadata(task)  # the frames a second are those of the task
         self._episodes = Episodes(task, 1)
         self.action_space = task.action_space
         self.observation_space = task.observation_space

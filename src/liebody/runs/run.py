@@ -544,10 +544,10 @@ class Run:
                     are members. States that are not finite may follow a finite start  [rad, m, rad/s, m/s]
         tau         efforts of drives at these times, (..., nt, nu), or what broadcasts to that, such as
                     (nu,); None: none were given                                                  [N m, N]
-        forces, joints, parameters
-                    what acted beside tau, and the values of parameters, as of `simulate`. By default the
-                    joints have armature and damping: a loop that calls `robot.forward_dynamics(q, v, tau)`
-                    has no damping in it, which joints="armature" states
+        forces      what acted beside tau, as in `simulate`
+        joints      losses that acted, as in `simulate`: by default armature and damping. A loop that calls
+                    `robot.forward_dynamics(q, v, tau)` has no damping: joints="armature" says so
+        parameters  values of parameters, as in `simulate`
         metadata    how it was made, {"method": "my RK4", "dt": 1e-3}, beside what is known here
 
         The work is the integral of the powers at these times, by a rule of order four, as tau was smooth
