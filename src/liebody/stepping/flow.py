@@ -205,7 +205,9 @@ def together(flows: Sequence[Flow], recipe: str | None = None) -> None:
 
     def source(lanes: int) -> build.Source:
         methods = [flow.method for flow in flows]
-        return build.Source([explicit_source(pulls.functions, methods, lanes, pulls.rigid)])
+        return build.Source(
+            [explicit_source(pulls.functions, methods, lanes, pulls.rigid)], name="steps of a study"
+        )
 
     shared = Libraries(source, [recipe, repr([flow.settings for flow in flows])] if recipe else [])
     for k, flow in enumerate(flows):

@@ -286,7 +286,8 @@ class CompiledSteps(Steps):
         if way not in self.loops:
 
             def source(lanes: int) -> build.Source:
-                return build.Source([self._source(way, lanes)], self._flags(way, lanes))
+                name = f"steps of {'one state' if lanes == 1 else f'{lanes} states at a time'}"
+                return build.Source([self._source(way, lanes)], self._flags(way, lanes), name=name)
 
             recipe = [self.recipe, repr(self.settings), repr(way)] if self.recipe else []
             return self.loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))

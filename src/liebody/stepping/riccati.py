@@ -167,7 +167,9 @@ class ShootingPasses:
     def _library(self) -> Any:
         """The compiled passes; None without a compiler, or without a folder for libraries."""
         recipe = [self.recipe, repr(self.sizes), "shooting"] if self.recipe else []
-        return Libraries(lambda lanes: build.Source([self.source(lanes)]), recipe).over(True)
+        return Libraries(
+            lambda lanes: build.Source([self.source(lanes)], name="passes of optimal control"), recipe
+        ).over(True)
 
     @property
     def lanes(self) -> int:

@@ -100,7 +100,7 @@ class _Worker:
             [sys.executable, "-c", code + f"serve({theirs.fileno()}, {threads})"],
             stdin=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
-            env={**dict.fromkeys(SINGLE, "1"), **os.environ},
+            env={**dict.fromkeys(SINGLE, "1"), **os.environ, "LIEBODY_PROGRESS": "off"},
         )
         theirs.close()
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from ...base.digests import digest as digest_of
 from ...base.errors import CompilerError, pass_on_signals, suppress
 from ...base.interrupts import in_threads
+from ...base.progress import Waiting
 from ...base.public import version
 from ..runtime import runtime
 from . import cache
@@ -214,11 +215,18 @@ def _kind(option: str) -> str:
 
 
 class Source(NamedTuple):
-    """A source to compile: C translation units, compiler options, and advice if the compiler refuses it."""
+    """A source to compile.
+
+    units   C translation units
+    flags   options of the compiler
+    advice  for where the compiler refuses it
+    name    says what it is, where a terminal tells a person what is compiled
+    """
 
     units: Sequence[str]
     flags: Sequence[str] = FLAGS
     advice: str = OTHERWISE
+    name: str = "a library"
 
 
 def library(
@@ -246,7 +254,7 @@ def library(
     while True:
         folder = cache.cache_folder()
         try:
-            compiled = cache.kept(key) or _compiled(key, Source(source.units, flags, source.advice), compiler)
+            compiled = cache.kept(key) or _compiled(key, source._replace(flags=flags), compiler)
             if note:
                 cache.store(note, ".path", key.encode())
             return compiled
@@ -263,12 +271,14 @@ def _compiled(key: str, source: Source, compiler: Compiler) -> ctypes.CDLL:
         built = folder / f"kernel{cache.SUFFIX}"
         names = [str(folder / f"unit{k}") for k in range(len(source.units))]
         command = [*compiler.command, *source.flags]
-        advice = source.advice
-        if len(names) == 1:
-            _run(folder, advice, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
-        else:
-            _run(folder, advice, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
-            _run(folder, advice, [*command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
+        run = functools.partial(_run, folder, source.advice)
+        size = sum(map(len, source.units))
+        with Waiting(f"compiling {source.name}, {size / 1e6:.1f} MB of C") as waiting:
+            if len(names) == 1:
+                run(waiting, [*command, "-shared", "-o", str(built), f"{names[0]}.c", "-lm"])
+            else:
+                run(waiting, *([*command, "-c", "-o", f"{x}.o", f"{x}.c"] for x in names))
+                run(waiting, [*command, "-shared", "-o", str(built), *(f"{x}.o" for x in names), "-lm"])
         return cache.keep(key, built)
 
 
@@ -281,10 +291,11 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**kept, **dict.fromkeys(TEMPORARY, str(folder)), "LC_ALL": "C"}
 
 
-def _run(folder: Path, advice: str, *commands: list[str]) -> None:
+def _run(folder: Path, advice: str, waiting: Waiting, *commands: list[str]) -> None:
     """Run compilers at the same time, in a folder that has their temporary files; they end when this does.
 
-    advice  for where one refuses the source
+    advice   for where one refuses the source
+    waiting  the line that says how far they are
     """
     running: list[subprocess.Popen[str]] = []
     environment = _environment(folder)
@@ -309,7 +320,7 @@ def _run(folder: Path, advice: str, *commands: list[str]) -> None:
         # started is in the list, and `finally` ends it.
         in_threads(start, commands, 1)
         for process in running:
-            said = process.communicate()[1]
+            said = _messages(process, running, waiting)
             if process.returncode:
                 _refuse(commands[0][0], process.returncode, said, folder, advice)
     except OSError as error:
@@ -324,6 +335,18 @@ def _run(folder: Path, advice: str, *commands: list[str]) -> None:
             process.wait()
             assert process.stderr is not None
             process.stderr.close()
+
+
+def _messages(
+    process: subprocess.Popen[str], running: Sequence[subprocess.Popen[str]], waiting: Waiting
+) -> str:
+    """The messages of a compiler when it has ended; meanwhile a terminal shows how many have."""
+    while True:
+        try:
+            return process.communicate(timeout=waiting.tick)[1]
+        except subprocess.TimeoutExpired:
+            ended = sum(one.poll() is not None for one in running)
+            waiting.show(f"{ended} of {len(running)} parts" if len(running) > 1 else "")
 
 
 def _refuse(program: str, status: int, said: str, folder: Path, advice: str) -> None:

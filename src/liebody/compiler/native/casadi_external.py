@@ -48,9 +48,8 @@ def to_casadi_external(function: Function, order: int = 2) -> Any:
     if order > 1:
         externals.append(externals[-1].jacobian())
     total = sum(sum(x.function.operations.values()) for x in externals)
-    units = build.Source(
-        [x.source() for x in externals], build.FLAGS if total < build.LONG else build.LONG_FLAGS
-    )
+    flags = build.FLAGS if total < build.LONG else build.LONG_FLAGS
+    units = build.Source([x.source() for x in externals], flags, name=name)
     # `_name` is documented by ctypes as the name that a library was opened by: here, its path
     return casadi.external(first.name, build.library(units, compiler)._name)
 

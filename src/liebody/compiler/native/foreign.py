@@ -63,7 +63,7 @@ class Foreign(NamedTuple):
         if compiler is None:
             raise CompilerError(f"{self.what} are compiled, and there is no C compiler; {build.ADVICE}")
         flags = (*build.FLAGS, *(f"-I{folder}" for folder in self.folders))
-        source = build.Source(["\n".join([*lines, self.text])], flags, self.advice)
+        source = build.Source(["\n".join([*lines, self.text])], flags, self.advice, name)
         return ForeignCall(build.library(source, compiler))
 
 

@@ -194,7 +194,7 @@ class Kernel:
             }
             with suppress(OSError):  # a full disk is noticed when the library is compiled
                 cache.store(self._about, ".json", json.dumps(about).encode())
-        return build.Source(sources, flags)
+        return build.Source(sources, flags, name=self.name)
 
     def loops(self, rows: int) -> dict[bool, ctypes.CDLL]:
         """The loaded loops, `run` of runtime/batch.h: over one lane at False, over many at True.
