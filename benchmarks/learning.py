@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from machine import describe, met, unless_quick
+from robots import path
 
 import liebody as lb
 from liebody.contact import Contact, TimeStepping
@@ -50,7 +51,8 @@ class Timed:
 def main(rounds: int = unless_quick(10, 1)) -> None:
     warnings.simplefilter("ignore")
     print(describe("numpy"))
-    robot = lb.load("anymal_c_simple", floating=True)
+    file, floating = path("anymal")
+    robot = lb.load(file, floating=floating)
     q0 = np.concatenate([robot.neutral()[:7], POSE])
     q0[6] = -min(robot.pose(q0, foot)[2, 3] for foot in FEET)
     drives = JointPD(K=80.0, q_des=POSE, D=2.0, gravity_compensation=False)

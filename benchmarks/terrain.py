@@ -20,7 +20,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import describe, unless_quick
+from robots import path
 
 CACHE = tempfile.TemporaryDirectory()
 os.environ["LIEBODY_CACHE"] = CACHE.name  # before the import, so that each ground is compiled here
@@ -44,10 +45,8 @@ def system_on(robot: Any, ground: HeightField | None) -> TimeStepping:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    try:
-        robot = lb.load("anymal_c_simple", floating=True)
-    except ValueError as error:
-        absent(error)
+    file, floating = path("anymal")
+    robot = lb.load(file, floating=floating)
     rng = np.random.default_rng(0)
     q0 = np.tile(np.concatenate([robot.neutral()[:7], POSE]), (MEMBERS, 1))
     q0[:, 4:6] = rng.uniform(0, 64 * SPACING, (MEMBERS, 2))

@@ -908,8 +908,9 @@ def test_kernels_are_pickled_by_what_they_are_made_of():
     """Traced functions as lists of nodes, however deep; those of robots by their algorithm."""
 
     def deep(x, y):
+        x = scalars.sin(x)
         for _ in range(3000):
-            x = scalars.sin(x) + 0.5
+            x = 0.75 * x + y
         return {"a": x[::-1] * 2, "b": np.stack([x, [1.0, 0.0]])}
 
     kernels = {
