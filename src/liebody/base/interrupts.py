@@ -146,14 +146,16 @@ class _Call:
     errors  of the function in helpers
     """
 
-    def __init__(self, function: Callable[[Any], Any], items: Iterable[Any], threads: int) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], items: Iterable[Any], threads: int, here: bool
+    ) -> None:
         self._function = function
         self._items = list(items)
         self.results: list[Any] = [None] * len(self._items)
         self.errors: list[BaseException] = []
         # Threads take numbers from one iterator, whose steps no other thread can interrupt.
         self._left = iter(range(len(self._items)))
-        self.helpers = max(min(threads, len(self._items)) - 1, 0)
+        self.helpers = max(min(threads, len(self._items)) - here, 0)
         # A lock for each helper, which it holds until it has done its part: `wait` waits for these.
         self._over = [False] * self.helpers
         self._ends = [_thread.allocate_lock() for _ in range(self.helpers)]
@@ -194,14 +196,18 @@ def in_threads(
     items: Iterable[Any],
     threads: int,
     stop: Callable[[], object] = lambda: None,
+    here: bool = True,
 ) -> list[Any]:
     """Map a function over items in several threads, of which this one is the first.
+
+    here  whether this thread is one of them. In the main thread a signal handler may break the function off
+          at any place; in others it cannot
 
     Raises the first error of the function. If a signal handler raises in the main thread meanwhile, or the
     function in this thread, `stop` is called, items that have not begun are left out, and the exception is
     raised when all threads have ended.
     """
-    call = _Call(function, items, threads)
+    call = _Call(function, items, threads, here)
     workers: list[_Worker] = []
     # `extend` over `map` wakes all helpers in one call of C, before or behind which a handler may run, but
     # not within: so `woken` lists exactly the helpers that were woken.
@@ -214,7 +220,8 @@ def in_threads(
                 workers.append(_Worker())
             workers[k].work = partial(call.help_out, k, workers[k])
         woken.extend(map(_release, [worker.wake for worker in workers]))
-        call.take()
+        if here:
+            call.take()
         call.wait(call.helpers)
     except BaseException:
         stop()

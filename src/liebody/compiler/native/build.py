@@ -318,7 +318,7 @@ def _run(folder: Path, advice: str, waiting: Waiting, *commands: list[str]) -> N
     try:
         # Processes start in another thread, in which no handler of a signal runs. So every process that was
         # started is in the list, and `finally` ends it.
-        in_threads(start, commands, 1)
+        in_threads(start, commands, 1, here=False)
         for process in running:
             said = _messages(process, running, waiting)
             if process.returncode:
