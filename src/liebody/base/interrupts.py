@@ -196,6 +196,7 @@ def in_threads(
     items: Iterable[Any],
     threads: int,
     stop: Callable[[], object] = lambda: None,
+    *,
     here: bool = True,
 ) -> list[Any]:
     """Map a function over items in several threads, of which this one is the first.
