@@ -1,4 +1,4 @@
-"""What a terminal shows of long work: bars of simulations, sweeps and films, a line while code is compiled.
+"""Progress on a terminal: bars of simulations, sweeps and films, and a line while code is compiled.
 
 `$LIEBODY_PROGRESS` set to 0, off, no or false silences whatever a call does not ask for by `progress=True`.
 """

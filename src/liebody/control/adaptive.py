@@ -15,7 +15,7 @@ SYMMETRIC = 1e-9  # largest asymmetry of a gain, relative to its largest entry
 
 
 class AdaptiveCommand(NamedTuple):
-    """What the controller tells at one instant, or at many (...).
+    """The command of the controller at one instant, or at many (...).
 
     tau   efforts of the joints (..., nv)                                                          [N m, N]
     rate  dp^/dt, the rate of the estimate (..., k), which the caller integrates
@@ -88,7 +88,7 @@ class Adaptive:
         self.slope = np.diag(_positive_definite("slope", slope, nv, matrix=False))
         self.adaptation = _positive_definite("adaptation", adaptation, len(self.parameters))
         # The armature is constant, and the only part of M that the inertial parameters do not have: column k
-        # is what passive inverse dynamics have beyond the regressor where a_r is e_k, at rest.
+        # is the difference of passive inverse dynamics and Y p at rest, where a_r is e_k.
         still = np.zeros((nv, nv))
         q = np.broadcast_to(robot.neutral(), (nv, robot.nq))
         moved = robot.passive_inverse_dynamics(q, still, still, np.eye(nv))

@@ -38,7 +38,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class TaskState:
-    """What a task knows of its members between two actions. The leading axes `...` are members.
+    """The state of a task and its members between two actions. The leading axes `...` are members.
 
     system       state of the system, with its memory, outputs and ends
     action       the action that led here, (..., k); zero at the beginning of an episode

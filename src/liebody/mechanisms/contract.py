@@ -514,19 +514,13 @@ class OpenTree(OfTree, Mechanism):
         q = super().start(p, t)
         if self.prescribed is None:
             return q
-        x = self._motion_of(p, t).x
-        q = np.array(np.broadcast_to(q, (*x.shape[:-1], self.nq)))
-        q[..., self.prescribed.places] = x
-        return q
+        return _replaced(q, self.prescribed.places, self._motion_of(p, t).x)
 
     def rest(self, p: Array = None, t: float = 0.0) -> Array:
         v = super().rest(p, t)
         if self.prescribed is None:
             return v
-        rate = self._motion_of(p, t).rate
-        v = np.array(np.broadcast_to(v, (*rate.shape[:-1], self.nv)))
-        v[..., self.prescribed.dofs] = rate
-        return v
+        return _replaced(v, self.prescribed.dofs, self._motion_of(p, t).rate)
 
     def start_velocities(self, q: Array, p: Array = None, t: float = 0.0) -> Array:
         return np.broadcast_to(self.rest(p, t), (len(q), self.nv))
@@ -744,7 +738,8 @@ class OpenTree(OfTree, Mechanism):
 
 
 def _replaced(x: Array, places: Array, values: Array) -> Array:
-    """A copy of x with other values at some places."""
-    y = np.array(x, np.result_type(np.asarray(x), np.asarray(values)))
-    y[places] = values
+    """A copy of x with other values at some places of its last axis, and with their leading axes."""
+    x, values = np.asarray(x), np.asarray(values)
+    y = np.array(np.broadcast_to(x, (*values.shape[:-1], x.shape[-1])), np.result_type(x, values))
+    y[..., places] = values
     return y

@@ -325,7 +325,8 @@ class Run:
     def shown(self) -> tuple[tuple[Labels, np.ndarray], ...]:
         """Coordinates and velocities as tables and plots show them: names with units, values (..., nt, n).
 
-        They are q and v; of bodies in absolute coordinates those of their joints, where joints have some.
+        Usually these are q and v. For bodies in absolute coordinates they are angles and translations of the
+        joints, as far as the joints have some.
         """
         return (self.coordinates, self.q), (self.dofs, self.v)
 
@@ -343,7 +344,7 @@ class Run:
 
     @property
     def shown_efforts(self) -> tuple[Labels, np.ndarray] | None:
-        """Names and values (..., nt, n) of the efforts that act: tau, and those of drives. None: none act."""
+        """Names and values (..., nt, n) of efforts: tau, and efforts of drives; None without any."""
         if self.tau is None:
             return None
         return (self.dofs if self.drives is None else self.drives), self.tau

@@ -116,12 +116,13 @@ def animation(
         f'<text x="12" y="22" font-size="14" fill="{INK}">{html.escape(name)}</text>',
         *_scene(segments, path, shown, seconds),
     ]
+    labels, values = run.shown[0]
     for k, (joint, i) in enumerate(pairs):
         tall = (SCENE - GAP * len(pairs)) / len(pairs)
         box = (SCENE + LEFT, 34 + k * (tall + GAP), WIDTH, tall)
-        label = f"{run.shown[0][0].names[i]} [{run.shown[0][0].units[i]}]"
-        of_joint = limits.get(joint) if run.shown[0][0].names[i] == joint else None
-        parts += _curve(box, t, run.shown[0][1][kept, i], label, of_joint, shown, seconds)
+        label = f"{labels.names[i]} [{labels.units[i]}]"
+        of_joint = limits.get(joint) if labels.names[i] == joint else None
+        parts += _curve(box, t, values[kept, i], label, of_joint, shown, seconds)
     if pairs:
         edge = SCENE + LEFT
         parts += [

@@ -25,17 +25,18 @@ class JointEntries(NamedTuple):
 
 def rows_of(run: Run, joints: str | Sequence[str]) -> list[JointEntries]:
     """The rows of these joints: a hinge has one, a joint in space one for its turn and one for its shift."""
+    q_labels, v_labels = (labels for labels, _ in run.shown)
     rows = []
     for name in dict.fromkeys(names(joints)):
-        places = [_places(labels, name) for labels in (run.shown[0][0], run.shown[1][0])]
+        places = [_places(labels, name) for labels in (q_labels, v_labels)]
         if not any(places):
             raise ModelError(f"there is no joint {name!r} in this run; {known(joint_names(run), name)}")
         coordinates, dofs = places
         # entries of a kind belong together: a quaternion and the angular velocity, a position and its rate
         for q_units, v_unit in (((UNIT_OF_QUATERNIONS, "rad"), "rad/s"), (("m",), "m/s"), (("",), "")):
             of_kind = (
-                [i for i in coordinates if run.shown[0][0].units[i] in q_units],
-                [j for j in dofs if run.shown[1][0].units[j] == v_unit],
+                [i for i in coordinates if q_labels.units[i] in q_units],
+                [j for j in dofs if v_labels.units[j] == v_unit],
             )
             if any(of_kind):
                 rows.append(JointEntries(name, *of_kind))
@@ -53,9 +54,8 @@ def _places(labels: Labels, joint: str) -> list[int]:
 
 def joint_names(run: Run) -> list[str]:
     """The names of all joints: a hinge's entry is called as the joint, "base.x" is one of several."""
-    return list(
-        dict.fromkeys(x if x in run.shown[1][0].names else _joint_of(x) for x in run.shown[0][0].names)
-    )
+    q_labels, v_labels = (labels for labels, _ in run.shown)
+    return list(dict.fromkeys(x if x in v_labels.names else _joint_of(x) for x in q_labels.names))
 
 
 def _joint_of(label: str) -> str:

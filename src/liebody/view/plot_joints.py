@@ -50,9 +50,8 @@ def plot_joints(
     chosen, of = members_of(run, members)
     columns = [(kind, labels, of(values, 2)) for kind, (labels, values) in zip("qv", run.shown, strict=True)]
     if run.tau is not None and run.drives is None:
-        efforts = Labels(
-            run.shown[1][0].names, tuple(EFFORTS.get(unit, "") for unit in run.shown[1][0].units)
-        )
+        labels = run.dofs
+        efforts = Labels(labels.names, tuple(EFFORTS.get(unit, "") for unit in labels.units))
         columns.append(("tau", efforts, of(run.tau, 2)))
     limits = joints_by_name(run, system)
 
@@ -98,7 +97,8 @@ def plot_phase(
     if joints is None:
         pairs = pairs[:MOST_PHASES]
     chosen, of = members_of(run, members)
-    q, v = (of(values, 2) for _, values in run.shown)
+    (q_labels, q), (v_labels, v) = run.shown
+    q, v = of(q, 2), of(v, 2)
     limits = joints_by_name(run, system)
 
     across = len(pairs) if len(pairs) <= 3 else min(4, int(np.ceil(np.sqrt(len(pairs)))))
@@ -108,7 +108,7 @@ def plot_phase(
     colors = ScalarMappable(Normalize(run.t[0], run.t[-1]), "viridis_r")
     for axis, (joint, i, j) in zip(grid.flat, pairs, strict=False):
         points = np.stack([q[..., i], v[..., j]], axis=-1)
-        axis.set_title(shortened(run.shown[0][0].names[i]), **NAME)
+        axis.set_title(shortened(q_labels.names[i]), **NAME)
         if chosen == 1:
             # one motion is coloured by its time
             draw_path(axis, points[0], linewidths=1.3, capstyle="round").set(color=colors.to_rgba(run.t[:-1]))
@@ -117,17 +117,15 @@ def plot_phase(
             axis.add_collection(LineCollection(list(points), colors=PALETTE[0], **style))
         axis.plot(*points[:, 0].T, "o", ms=4.5 if chosen == 1 else 2.5, color="black", mec="white", mew=0.5)
         axis.autoscale_view()
-        if joint in limits and run.shown[0][0].names[i] == joint:
+        if joint in limits and q_labels.names[i] == joint:
             far = {
-                run.shown[0][0].units[i]: _draw_limits(
-                    axis, q[..., i], *limits_of(limits[joint], "q"), across=True
-                ),
-                run.shown[1][0].units[j]: _draw_limits(axis, v[..., j], *limits_of(limits[joint], "v")),
+                q_labels.units[i]: _draw_limits(axis, q[..., i], *limits_of(limits[joint], "q"), across=True),
+                v_labels.units[j]: _draw_limits(axis, v[..., j], *limits_of(limits[joint], "v")),
             }
             _name_limits(axis, far)
         _finish(axis)
-        axis.set_xlabel(_titled(run.shown[0][0].units[i]), fontsize=9)
-        axis.set_ylabel(_titled(run.shown[1][0].units[j]), fontsize=9)
+        axis.set_xlabel(_titled(q_labels.units[i]), fontsize=9)
+        axis.set_ylabel(_titled(v_labels.units[j]), fontsize=9)
         axis.xaxis.set_major_locator(MaxNLocator(5))
     for axis in list(grid.flat)[len(pairs) :]:
         axis.set_axis_off()
@@ -136,8 +134,8 @@ def plot_phase(
         bar.set_label(TIME, fontsize=9)
         bar.ax.tick_params(labelsize=8)
     words = headline(run, chosen)
-    if joints is None and len(pairs) < len(run.shown[1][0]):
-        words += f",  {len(pairs)} of {len(run.shown[1][0])} velocities"
+    if joints is None and len(pairs) < len(v_labels):
+        words += f",  {len(pairs)} of {len(v_labels)} velocities"
     figure.suptitle(words if title is None else title, x=0.02, ha="left", fontsize=11)
     return written(figure, path)
 

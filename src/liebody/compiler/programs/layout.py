@@ -163,8 +163,8 @@ class FlatLayout(Sendable):
 
     def tables_in(self, flat: Array) -> np.ndarray:
         """The tables whose addresses stand in flat (n, size): objects (n, tables)."""
-        found = [[table_at(address) for address in row] for row in flat[:, self.addresses]]
-        return np.array(found, object).reshape(len(flat), len(self.addresses))
+        tables: np.ndarray = np.frompyfunc(table_at, 1, 1)(flat[:, self.addresses])
+        return tables
 
     def with_tables(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Values in which tables are an array (*batch) of `Table`, made of numbers (*batch, *shape)."""
