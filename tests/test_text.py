@@ -307,4 +307,4 @@ def test_the_changelog_is_short():
     _, *releases = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     lengths = {release.splitlines()[0]: len(release.splitlines()) for release in releases}
     assert lengths
-    assert {release: lines for release, lines in lengths.items() if lines > 80} == {}
+    assert {release: lines for release, lines in lengths.items() if lines > 100} == {}

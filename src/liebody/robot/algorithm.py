@@ -18,7 +18,7 @@ from ..base.concurrency import cached_property
 from ..base.errors import ModelError, pass_on_signals
 from ..bodies import Tree
 from ..compiler import Function, Guard, Kernel, Program, traced
-from ..compiler.native.kernel import data_type
+from ..compiler.native.kernel import InSingle, data_type
 from ..compiler.programs.layout import FlatLayout
 from ..groups import Product
 from ..scalars import Array
@@ -280,20 +280,25 @@ def {self.name}({", ".join(["self", *self.parameters])}, *, parameters=None, out
         return few and self.tuple_of is None and getattr(type(robot), self.name) is self.method
 
     def kernel(
-        self, robot: Host, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = np.float64
+        self, robot: Host, given: tuple[str, ...], options: tuple[Any, ...], dtype: Any = None
     ) -> Kernel:
-        """The kernel for the optional arrays that are given, and for values of all options."""
-        key = self, given, options, data_type(dtype)
+        """The kernel for the optional arrays that are given, and for values of all options.
+
+        dtype  float64 or float32; None: float64, but float32 for calls whose arrays are float32
+        """
+        key = self, given, options, dtype if dtype is None else data_type(dtype)
         if key not in robot.kernels:
             name = "_".join([self.name, *given])
             arguments = self.arguments(robot, given)
             values = dict(zip(self.options, options, strict=True))
+            single = functools.partial(self.kernel, robot, given, options, np.float32)
             robot.kernels[key] = Kernel(
                 functools.partial(self.traced, robot, name, arguments, values),
-                dtype=dtype,
+                dtype=np.float64 if dtype is None else dtype,
                 guard=self.guard(robot, arguments),
                 recipe=robot.recipe(name, values) if self.is_ours else None,
                 doc=self.doc,
+                single=InSingle(single, (PARAMETERS,)) if dtype is None else None,
             )
         return robot.kernels[key]
 

@@ -22,7 +22,7 @@ from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree
 from ..compiler import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..compiler.native.build import digest
-from ..compiler.native.kernel import data_type
+from ..compiler.native.kernel import InSingle, data_type
 from ..compiler.programs.layout import FlatLayout, word_of
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
@@ -53,8 +53,9 @@ class Robot(Algorithms, OfTree, Parametric):
         threads     number of threads that share a batch
 
     The first call of a function traces and compiles it (later processes find it in the cache); from then on a
-    call with single states is a call of the generated library. Wrong shapes raise ShapeError; NaN, infinity
-    and quaternions which are not unit raise ConfigurationError.
+    call with single states is a call of the generated library. Calls whose arrays are all of float32 compute
+    in float32; values of parameters are converted. Wrong shapes raise ShapeError; NaN, infinity and
+    quaternions which are not unit raise ConfigurationError.
 
     The class is long because it is the list of all that robots do; most methods call one function.
 
@@ -422,10 +423,11 @@ class Robot(Algorithms, OfTree, Parametric):
     # -- kernels ------------------------------------------------------------------------------------------
 
     @checked
-    def kernel(self, name: str, dtype: Any = np.float64, **options: Any) -> Kernel:
+    def kernel(self, name: str, dtype: Any = None, **options: Any) -> Kernel:
         """The compiled kernel behind the call `name` with these options, such as frame="tool".
 
-        The kernel that takes an optional array has its name behind: "inverse_dynamics_wrenches".
+        The kernel that takes an optional array has its name behind: "inverse_dynamics_wrenches". It computes
+        in `dtype`, float64 or float32; None: as calls do, in float32 where all arrays are float32.
         """
         kernels = kernels_of(type(self))
         if name not in kernels:
@@ -439,7 +441,7 @@ class Robot(Algorithms, OfTree, Parametric):
         name: str,
         wrt: str | Sequence[str] = "q",
         product: str | None = None,
-        dtype: Any = np.float64,
+        dtype: Any = None,
         **options: Any,
     ) -> Kernel:
         """The compiled derivative of the call `name` by arrays `wrt`; by configurations along the group.
@@ -471,14 +473,17 @@ class Robot(Algorithms, OfTree, Parametric):
                 f"{', '.join(arrays)}; products are {', '.join(map(repr, PRODUCTS))}"
             )
         values = dict(zip(algorithm.options, algorithm.values(options), strict=True))
-        key = "derivatives", name, by, product, *values.values(), data_type(dtype)
+        kind = dtype if dtype is None else data_type(dtype)
+        key = "derivatives", name, by, product, *values.values(), kind
         if key not in self.kernels:
+            single = partial(self.derivatives, name, wrt, product, np.float32, **options)
             self.kernels[key] = Kernel(
                 partial(self._derived, name, by, product, options),
-                dtype,
+                np.float64 if dtype is None else dtype,
                 call.guard,
                 self.recipe(f"{product} of {name} by {by}", values) if algorithm.is_ours else None,
                 f"The {product or 'Jacobian'} of `{name}` by {', '.join(by)}, along the group.",
+                InSingle(single, (PARAMETERS,)) if dtype is None else None,
             )
         return self.kernels[key]
 

@@ -31,7 +31,7 @@ OUT = sys.intern("out")
 THREADS = sys.intern("threads")
 ONE = 1  # of which CPython has one object
 # Words of the structures `Kernel` and `Argument` of runtime/call.h.
-HEAD = 5
+HEAD = 9
 ARGUMENT = 4
 LAST = 2  # results of each kind that are kept there
 MOST = 32  # inputs, or results
@@ -94,18 +94,20 @@ class Described(np.ndarray):
     """The structure that the entry reads of a kernel; it keeps alive the libraries that it points to."""
 
     libraries: tuple[ctypes.CDLL, ...] = ()
+    single: Described | None = None
 
 
 def described(
-    inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]], few: int
+    inputs: Collection[tuple[int, ...]], outputs: Collection[tuple[int, ...]], few: int, dtype: np.dtype[Any]
 ) -> Described:
     """The structure `Kernel` of runtime/call.h, for arrays of these shapes; its loops come by `use_loops`.
 
-    few  rows from which on the loop over lanes serves
+    few    rows from which on the loop over lanes serves
+    dtype  the type of numbers, one of NumPy's own objects, which live as long as NumPy
     """
     shapes = [*inputs, *outputs]
     kernel = np.zeros(HEAD + ARGUMENT * len(shapes) + sum(map(len, shapes)), np.intp)
-    kernel[:3] = len(inputs), len(outputs), few
+    kernel[:6] = len(inputs), len(outputs), few, id(dtype), dtype.num, dtype.itemsize
     # Behind the head: for each argument its number of axes, the address of its shape and its size; then all
     # shapes.
     at = HEAD + ARGUMENT * len(shapes)
@@ -120,6 +122,12 @@ def use_loops(kernel: Described, loops: Mapping[bool, ctypes.CDLL]) -> None:
     """Let a described kernel use its loaded loops, over one lane and over many."""
     kernel.libraries = tuple(loops.values())  # they stay open as long as the kernel holds their addresses
     kernel[HEAD - 2 : HEAD] = addresses(loops)
+
+
+def use_single(kernel: Described, single: Described) -> None:
+    """Let the entry of a described kernel take arrays of float32 as well, by this kernel of float32."""
+    kernel.single = single  # it lives as long as the kernel holds its address
+    kernel[HEAD - 3] = single.ctypes.data
 
 
 def addresses(loops: Mapping[bool, ctypes.CDLL]) -> list[int]:

@@ -9,8 +9,8 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,25 @@ PER_RESULT = 16  # and fewer operations for each, waits for memory: results of m
 FEW = 8  # rows from which on the loop over lanes is used: for fewer, compiling it does not pay
 
 
+class InSingle(NamedTuple):
+    """The form of a kernel in float32, for calls whose arrays are float32.
+
+    make       a call that makes the kernel in float32
+    converted  inputs of other types, such as values of parameters, that are converted; others decide
+    """
+
+    make: Callable[[], Kernel]
+    converted: tuple[str, ...] = ()
+
+    def takes(self, inputs: Iterable[str], arrays: Sequence[Any]) -> bool:
+        """Whether a call with these arrays is for float32: as in NumPy, one array of float64 decides."""
+        return all(
+            isinstance(x, (np.ndarray, np.float32)) and x.dtype == np.float32
+            for name, x in zip(inputs, arrays, strict=False)
+            if name not in self.converted
+        )
+
+
 class Kernel:
     """A function compiled to machine code.
 
@@ -61,6 +80,7 @@ class Kernel:
     recipe    a text that determines the function, together with the version of this library; None if there
               is no such text. With it, a kernel of an earlier process is used without tracing
     doc       the text that `help` shows for the kernel
+    single    the same kernel in float32, which takes calls with arrays of float32; None: they are converted
 
     `k.call` is the entry with the least latency (about 0.05 us above the computation itself). Small results
     are written into arrays of earlier calls that nothing refers to any more; in return `resize` in place,
@@ -82,11 +102,13 @@ class Kernel:
         guard: Guard | None = None,
         recipe: str | None = None,
         doc: str = "",
+        single: InSingle | None = None,
     ) -> None:
         self.dtype = data_type(dtype)
         if self.dtype not in (np.dtype(np.float64), np.dtype(np.float32)):
             raise GraphError(f"kernels compute in float64 or float32, not in {self.dtype}")
         self._single = self.dtype == np.dtype(np.float32)
+        self._in_single = single
         self._given = function
         self.guard = guard or Guard()
         self.recipe = recipe
@@ -121,7 +143,14 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the constructor's arguments: another process looks into the cache, or compiles."""
-        return Kernel, (self._given, self.dtype, self.guard, self.recipe, self.__doc__ or "")
+        return Kernel, (
+            self._given,
+            self.dtype,
+            self.guard,
+            self.recipe,
+            self.__doc__ or "",
+            self._in_single,
+        )
 
     # -- the function -------------------------------------------------------------------------------------
 
@@ -225,7 +254,7 @@ class Kernel:
 
         options  arguments behind the arrays, or by name: calls that give other objects go to `general`
         """
-        if self._single or not entry.takes(self.inputs.values(), self.outputs.values()):
+        if not entry.takes(self.inputs.values(), self.outputs.values()):
             return general
         compiler = self._libraries.compiler
         if compiler is None or not (self.has_loop or self._libraries.over(False)):
@@ -238,7 +267,8 @@ class Kernel:
     @cached_property
     def _described(self) -> Described:
         """The description of this kernel that the entry reads."""
-        return entry.described(self.inputs.values(), self.outputs.values(), FEW)
+        kind = np.dtype(np.float32 if self._single else np.float64)  # NumPy's own object
+        return entry.described(self.inputs.values(), self.outputs.values(), FEW, kind)
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -249,14 +279,33 @@ class Kernel:
 
     @property
     def has_loop(self) -> bool:
-        """Whether one of the loops is loaded, so that the entry is there without compiling."""
-        return bool(self._loops)
+        """Whether one of the loops is loaded, so that the entry is there without compiling.
+
+        The entry passes arrays of float32 on to the kernel in float32, so a loop there will do.
+        """
+        in_single = vars(self).get("in_single")
+        return bool(self._loops) or (in_single is not None and in_single.has_loop)
+
+    @cached_property
+    def in_single(self) -> Kernel | None:
+        """The kernel that takes calls with arrays of float32; None if these are converted."""
+        if self._in_single is None:
+            return None
+        kernel = self._in_single.make()
+        entry.use_single(self._described, kernel._described)
+        return kernel
+
+    def for_types(self, arrays: Sequence[Any]) -> Kernel:
+        """The kernel that computes for these arrays: in float32 if all are float32, where there is one."""
+        if self._in_single and self._in_single.takes(self.inputs, arrays) and self.in_single is not None:
+            return self.in_single
+        return self
 
     def _is_single(self, arrays: Sequence[Any]) -> bool:
         """Whether these are arrays of one state, or floats; a batch does not compile the loop for them."""
         shapes = self.inputs.values()
         return all(
-            x.ndim == len(s) and x.dtype != object
+            x.ndim == len(s) and x.dtype == self.dtype
             if isinstance(x, np.ndarray)
             else isinstance(x, float) and s == ()
             for x, s in zip(arrays, shapes, strict=False)
@@ -271,6 +320,9 @@ class Kernel:
                     f"{self.name}: symbols go into no array of numbers; leave `out` away in a trace"
                 )
             return self.function.unroll()(*arrays)
+        called = self.for_types(arrays)
+        if called is not self:
+            return called(*(np.asarray(x, np.float32) for x in arrays), out=out, threads=threads)
         rows, batch = self._rows(arrays)
         targets = self._targets(out, batch)
         # Compiled code writes contiguous arrays of its own type; results for other targets are copied there.

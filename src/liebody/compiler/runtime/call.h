@@ -1,8 +1,9 @@
 /* The call of a kernel from Python, one compiled function for all kernels: `call(args...)`, with
    `out=array` (a tuple where there are several results) and `threads=1` or without. Where all
-   arrays are float64, of the right shape or batches of one shape of such, C-contiguous and aligned
-   (a float or np.float64 where the shape is (), lists and tuples of numbers where they make such an
-   array), it goes straight to the kernel's loops; every other call goes to a Python callable.
+   arrays are of the kernel's own type, float64 or float32, of the right shape or batches of one
+   shape of such, C-contiguous and aligned, it goes straight to the kernel's loops; every other call
+   goes to a Python callable. For float64 the loops also take a float or np.float64 where the shape
+   is (), and lists and tuples of numbers where they make such an array.
    `self` is a tuple (callable, kernel, last, name, value, ...): the kernel as an array of integers
    (`Kernel` below), the results that it returned last as an array of objects, and the options that
    the entry is for: the very objects must be given, behind the arrays in this order or by keyword.
@@ -32,7 +33,6 @@ enum {
     OWNER = 0x4,
     ALIGNED = 0x100,
     WRITEABLE = 0x400,
-    DOUBLE = 12,
     MOST_AXES = 16, /* of a batch, and of one state */
     MOST = 32       /* inputs, and results */
 };
@@ -59,16 +59,19 @@ static struct {
 
 void setup(void *const *table) { memcpy(&python, table, sizeof python); }
 
-typedef int64_t Run(int64_t, const double *const *, const int64_t *, double *const *,
-                    const int64_t *, int);
+typedef int64_t Run(int64_t, const void *const *, const int64_t *, void *const *, const int64_t *,
+                    int);
 typedef struct {         /* an input or a result, in words of the size of a pointer */
     intptr_t dimensions; /* of one state */
     const intptr_t *shape;
     intptr_t size, oldest; /* of a result, which of the last arrays is the oldest */
 } Argument;
-typedef struct {
+typedef struct Kernel {
     intptr_t inputs, outputs;
     intptr_t few;               /* rows from which on the loop over lanes serves */
+    void *numbers;              /* NumPy's description of the type of numbers */
+    intptr_t type, bytes;       /* of a number: NumPy's code for its type, its size */
+    struct Kernel *single;      /* the same in float32, which takes calls with such arrays; or 0 */
     Run *over_one, *over_lanes; /* the loops that are there */
     Argument of[];              /* the inputs, then the results */
 } Kernel;
@@ -80,9 +83,9 @@ typedef struct { /* leading axes of a batch */
 
 /* Whether an array has this shape, or is a batch of such with the leading axes of the others; then
    `stride` becomes the distance of its rows, 0 for one row. */
-INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags, Lead *lead,
-                int64_t size, int64_t *stride) {
-    if (a->head.type != python.array_type || a->description != python.float64 ||
+INLINE int fits(const Kernel *kernel, const array *a, int dimensions, const intptr_t *shape,
+                int flags, Lead *lead, int64_t size, int64_t *stride) {
+    if (a->head.type != python.array_type || a->description != kernel->numbers ||
         (a->flags & flags) != flags)
         return 0;
     const int axes = a->dimensions - dimensions;
@@ -107,10 +110,10 @@ INLINE int fits(const array *a, int dimensions, const intptr_t *shape, int flags
 enum { USABLE = CONTIGUOUS | OWNER | ALIGNED | WRITEABLE, LAST = 2, LARGEST = 1 << 16 /* bytes */ };
 
 /* A new array, in memory of the pool if it is large. */
-INLINE array *new_array(int dimensions, intptr_t *shape, int large) {
+INLINE array *new_array(int type, int dimensions, intptr_t *shape, int large) {
     void *usual = large ? python.use_memory(python.pool) : 0;
     if (large && !usual) python.forget_error();
-    array *a = python.new_array(python.array_type, dimensions, shape, DOUBLE, 0, 0, 0, 0, 0);
+    array *a = python.new_array(python.array_type, dimensions, shape, type, 0, 0, 0, 0, 0);
     if (usual) {
         python.drop(python.use_memory(usual));
         python.drop(usual);
@@ -118,21 +121,21 @@ INLINE array *new_array(int dimensions, intptr_t *shape, int large) {
     return a;
 }
 
-INLINE array *new_result(Argument *result, array **last, int dimensions, intptr_t *shape,
-                         int64_t size) {
-    const int large = size * (int64_t)sizeof(double) > LARGEST;
+INLINE array *new_result(const Kernel *kernel, Argument *result, array **last, int dimensions,
+                         intptr_t *shape, int64_t size) {
+    const int large = size * kernel->bytes > LARGEST;
     for (int i = 0; i < LAST && !large; i++) {
         array *a = last[i];
         Lead none;
         int64_t stride;
         none.axes = 0;
         if (a->head.count == 1 && !a->base && !a->weak_references &&
-            fits(a, dimensions, shape, USABLE, &none, 0, &stride)) {
+            fits(kernel, a, dimensions, shape, USABLE, &none, 0, &stride)) {
             python.keep(a);
             return a;
         }
     }
-    array *a = new_array(dimensions, shape, large);
+    array *a = new_array((int)kernel->type, dimensions, shape, large);
     if (a && !large) {
         array **place = &last[result->oldest++ % LAST], *oldest = *place; /* None at first */
         python.keep(a);
@@ -152,15 +155,21 @@ INLINE intptr_t length(void *const *tuple) { return (intptr_t)tuple[2]; } /* its
 
 void *call(void *const *self, void *const *args, intptr_t count, void *const *names) {
     void *const *items = self + python.first_item, *general = items[0], *const *option = items + 3;
-    Kernel *const kernel = (Kernel *)((const array *)items[1])->data;
+    Kernel *kernel = (Kernel *)((const array *)items[1])->data;
     const intptr_t inputs = kernel->inputs, outputs = kernel->outputs;
+    if (kernel->single && inputs && inputs <= count) { /* the first array decides for all */
+        const array *a = args[0];
+        if (a->head.type == python.array_type && a->description == kernel->single->numbers)
+            kernel = kernel->single;
+    }
+    const int wide = kernel->numbers == python.float64; /* as Python's floats are */
     Argument *const results = kernel->of + inputs;
     array **const last = (array **)((const array *)items[2])->data;
-    const double *in[MOST];
-    double *out[MOST];
+    const char *in[MOST];
+    char *out[MOST];
     int64_t in_stride[MOST], out_stride[MOST], rows = 1;
     void *made[MOST];
-    double number[MOST];                /* results without dimensions */
+    double number[MOST];                /* places of results without dimensions */
     array *read[MOST];                  /* arrays of lists */
     void *whole = 0, *const *given = 0; /* `out`, and the arrays in it */
     int lists = 0;
@@ -186,12 +195,13 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         const Argument *const input = kernel->of + k;
         array *a = args[k];
         void *type = a->head.type;
-        if (!input->dimensions && (type == python.float_type || type == python.scalar_type)) {
-            in[k] = (const double *)&a->data; /* where both have their value */
+        if (wide && !input->dimensions &&
+            (type == python.float_type || type == python.scalar_type)) {
+            in[k] = (const char *)&a->data; /* where both have their value */
             in_stride[k] = 0;
             continue;
         }
-        if (type == python.list_type || type == python.tuple_type) {
+        if (wide && (type == python.list_type || type == python.tuple_type)) {
             python.keep(python.float64); /* the next line takes one */
             a = python.as_array(a, python.float64, 0, 0, CONTIGUOUS | ALIGNED, 0);
             if (!a) {
@@ -200,10 +210,10 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             }
             read[lists++] = a;
         }
-        if (!fits(a, input->dimensions, input->shape, CONTIGUOUS | ALIGNED, &lead, input->size,
-                  &in_stride[k]))
+        if (!fits(kernel, a, input->dimensions, input->shape, CONTIGUOUS | ALIGNED, &lead,
+                  input->size, &in_stride[k]))
             goto general;
-        in[k] = (const double *)a->data;
+        in[k] = a->data;
     }
     if (lead.axes < 0) lead.axes = 0;
     for (int i = 0; i < lead.axes; i++) rows *= lead.shape[i];
@@ -221,20 +231,21 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             int64_t stride;
             Lead none;
             none.axes = 0;
-            if (!fits(a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0, &stride))
+            if (!fits(kernel, a, dimensions, shape, CONTIGUOUS | ALIGNED | WRITEABLE, &none, 0,
+                      &stride))
                 goto general;
             for (int j = 0; j < inputs; j++) {
                 const int64_t in_rows = in_stride[j] ? rows : 1;
-                if ((double *)a->data < in[j] + in_rows * kernel->of[j].size &&
-                    in[j] < (double *)a->data + rows * result->size)
+                if (a->data < in[j] + in_rows * kernel->of[j].size * kernel->bytes &&
+                    in[j] < a->data + rows * result->size * kernel->bytes)
                     goto general;
             }
         } else if (!dimensions) {
             made[k] = 0;
-            out[k] = number + k;
+            out[k] = (char *)(number + k);
             continue;
         } else {
-            a = new_result(result, last + k * LAST, dimensions, shape, rows * result->size);
+            a = new_result(kernel, result, last + k * LAST, dimensions, shape, rows * result->size);
             if (!a) {
                 while (k--) python.drop(made[k]);
                 while (lists--) python.drop(read[lists]);
@@ -242,13 +253,15 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
             }
         }
         made[k] = a;
-        out[k] = (double *)a->data;
+        out[k] = a->data;
     }
+    const void *const *from = (const void *const *)in;
+    void *const *to = (void *const *)out;
     int64_t wrong;
-    if (rows == 1) wrong = loop(1, in, in_stride, out, out_stride, 0);
+    if (rows == 1) wrong = loop(1, from, in_stride, to, out_stride, 0);
     else {
         void *thread = python.unlock();
-        wrong = loop(rows, in, in_stride, out, out_stride, 0);
+        wrong = loop(rows, from, in_stride, to, out_stride, 0);
         python.lock(thread);
     }
     if (wrong) {
@@ -262,7 +275,7 @@ void *call(void *const *self, void *const *args, intptr_t count, void *const *na
         return whole;
     }
     for (int k = 0; k < outputs; k++) {
-        if (!made[k]) made[k] = python.new_scalar(number + k, python.float64, 0);
+        if (!made[k]) made[k] = python.new_scalar(number + k, kernel->numbers, 0);
         if (!made[k]) { /* no memory; dropping nothing does nothing */
             for (int j = 0; j < outputs; j++) python.drop(made[j]);
             return 0;

@@ -1,0 +1,73 @@
+"""Calls with arrays of float32 beside the same calls with float64: time, and the error of float32.
+
+    python benchmarks/single_precision.py [robot ...]          (ur5 panda anymal talos)
+
+Both run alternately in this process, with the same 512 random states, one thread; medians over the rounds of
+the time per state and of the ratio. The error is the largest of all states and entries, relative to the
+largest entry of the result. Goal: float32 is 1.7 times as fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from machine import describe, met, seconds, unless_quick
+from robots import FILES, path
+
+import liebody as lb
+
+BATCH, ROUNDS, REPEAT = unless_quick((512, 40, 20), (16, 2, 2))
+GOAL = 1.7
+
+
+def measure(name: str) -> None:
+    """The table's rows of one robot."""
+    file, floating = path(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        robot = lb.load(file, floating=floating)
+    rng = np.random.default_rng(0)
+    q = robot.random(rng, BATCH)
+    v, a = rng.standard_normal((2, BATCH, robot.nv))
+    calls: dict[str, tuple[Any, Any]] = {
+        "inverse dynamics": (robot.inverse_dynamics, (q, v, a)),
+        "forward dynamics": (robot.forward_dynamics, (q, v, a)),
+        "mass matrix": (robot.mass_matrix, (q,)),
+        "derivatives of inverse dynamics": (
+            robot.derivatives("inverse_dynamics", ("q", "v")),
+            (q, v, a),
+        ),
+    }
+    for label, (call, arrays) in calls.items():
+        narrow = [x.astype(np.float32) for x in arrays]
+        exact = np.concatenate([np.ravel(x) for x in call(*(x.astype(float) for x in narrow))])
+        error = np.abs(np.concatenate([np.ravel(x) for x in call(*narrow)]) - exact).max()
+        rounds = [
+            [seconds(partial(call, *given), REPEAT) / BATCH for given in (arrays, narrow)]
+            for _ in range(ROUNDS)
+        ]
+        wide, single = np.array(rounds).T
+        ratio = float(np.median(wide / single))
+        print(
+            f"{name + ' ' + label:40s} {np.median(wide) * 1e9:9.1f} {np.median(single) * 1e9:9.1f} "
+            f"{ratio:7.2f}  {met(ratio >= GOAL):4s} {error / np.abs(exact).max():9.1e}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("robots", nargs="*", default=unless_quick(tuple(FILES), tuple(FILES)[:1]))
+    print(describe("numpy"))
+    print(f"{'ns per state':40s} {'float64':>9s} {'float32':>9s} {'ratio':>7s}  >={GOAL} {'error':>8s}")
+    for name in parser.parse_args().robots:
+        measure(name)
+
+
+if __name__ == "__main__":
+    main()
