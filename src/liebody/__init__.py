@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .control.optimal import OptimalControl, OptimalPlan, optimal_control
     from .hybrid import HybridSystem
     from .integrators import solve_ivp
+    from .interop.fmi import export_fmu
     from .io.c_export import export_c
     from .mechanisms import RigidBody
     from .mechanisms.constrained import System, SystemBuilder
@@ -94,6 +95,7 @@ __all__ = [
     "equations",
     "errors",
     "export_c",
+    "export_fmu",
     "gaits",
     "groups",
     "hybrid",
@@ -130,6 +132,7 @@ _HOMES = {
     "control.optimal": ("OptimalControl", "OptimalPlan", "optimal_control"),
     "hybrid": ("HybridSystem",),
     "integrators": ("solve_ivp",),
+    "interop.fmi": ("export_fmu",),
     "io.c_export": ("export_c",),
     "mechanisms": ("RigidBody",),
     "mechanisms.constrained": ("System", "SystemBuilder"),

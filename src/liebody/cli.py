@@ -25,6 +25,7 @@ from .base.errors import LiebodyError, counted, pass_on_signals, require
 from .bodies import JOINT_KINDS
 from .bodies.labels import Labels, labels
 from .compiler.native import cache
+from .interop.fmi import export_fmu
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
 from .models.loading import described, load
@@ -431,10 +432,14 @@ def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> li
 liebody export ur5.urdf --to c --out out/
 liebody export anymal.urdf --floating --to c --out out/ --functions forward_dynamics,poses
 liebody export double_pendulum --functions gravity,jacobian:frame=tip --single
+liebody export ur5.urdf --to fmu --out out/
 """)
 @SOURCE
 @FLOATING
-@click.option("--to", "language", type=click.Choice(["c"]), default="c", help="Language: c is C99.")
+@click.option(
+    "--to", "language", type=click.Choice(["c", "fmu"]), default="c",
+    help="c is C99; fmu is a model for simulators, by FMI 3.0.",
+)  # fmt: skip
 @click.option("--out", type=FOLDER, default="out", help="Folder to write to.")
 @click.option(
     "--functions", default=EXPORTED, metavar="NAMES", shell_complete=_complete_functions,
@@ -445,8 +450,14 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     """Write a robot's equations of motion as source text.
 
     C99 without dependencies, allocation or state: a source, a header, a program that compares them with
-    this library's numbers, and a file for CMake.
+    this library's numbers, and a file for CMake. Or an FMU, in which efforts are inputs and joints are
+    outputs; it has no use for --functions and --single.
     """
+    if language == "fmu":
+        robot = load(source, floating=floating)
+        out.mkdir(parents=True, exist_ok=True)
+        click.echo(f"wrote {export_fmu(out / f'{robot.name}.fmu', robot)}")
+        return
     calls = [_call(text) for text in _listed(functions)]
     dtype = np.float32 if single else np.float64
     paths = load(source, floating=floating).export_c(out, calls, dtype=dtype)

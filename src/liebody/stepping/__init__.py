@@ -25,9 +25,11 @@ from .clock import Clock
 from .drive import Drive
 from .flow import Flow, together
 from .implicit import ImplicitFlow
-from .records import Phase
+from .print_explicit import error_in_c, stages_in_c
+from .records import Coefficients, Phase
 from .riccati import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
 from .samples import Samples
 
-__all__ = ["Clock", "Drive", "Flow", "ImplicitFlow", "Phase", "Samples", "together"]
+__all__ = ["Clock", "Coefficients", "Drive", "Flow", "ImplicitFlow", "Phase", "Samples", "together"]
+__all__ += ["error_in_c", "stages_in_c"]
 __all__ += ["ShootingFunctions", "ShootingPasses", "ShootingSizes", "ShootingWorkspace"]

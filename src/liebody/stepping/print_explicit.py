@@ -131,7 +131,6 @@ def _loop(
     others  the arguments of the field behind time and point, in C
     """
     stages = len(method.c)
-    terms = [f"{number.literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
     entries = points + (stages + 2) * algebra
     macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
     macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
@@ -154,15 +153,23 @@ def _loop(
     return [
         *settings(marching, [*method.c, 1.0], entries, lanes, None, number, ALL_NODES=0, **macros),
         *watch,
-        c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"]),
-        *(_stages(method, others, name, number) for name in which),
+        error_in_c(method, number),
+        *(stages_in_c(method, others, name, number) for name in which),
         runtime("explicit.h"),
         runtime("march.h"),
     ]
 
 
-def _stages(method: Coefficients, arguments: str, which: str, number: NumberType) -> str:
+def error_in_c(method: Coefficients, number: NumberType = DOUBLE) -> str:
+    """The estimated error of entry m of the algebra in units of the step, in C; NaN without an estimate."""
+    terms = [f"{number.literal(float(x))} * k[{j} * ALGEBRA + m]" for j, x in method.error]
+    return c_function("INLINE T error(const T *k, int m)", [f"return {' + '.join(terms) or 'k[m] * NAN'};"])
+
+
+def stages_in_c(method: Coefficients, arguments: str, which: str = "", number: NumberType = DOUBLE) -> str:
     """Points x exp(psi) exp(psi') ... of the stages, their velocities k, and the end `next`, in C.
+
+    The text calls field, advance and pull, as the head of runtime/explicit.h says.
 
     which  "ordinary_" or "careful_", where constraints are watched, or ""
     """
@@ -175,6 +182,7 @@ def _stages(method: Coefficients, arguments: str, which: str, number: NumberType
     lines = ["T now = t;", "LOCAL T z[MOVING], here[MOVING], there[MOVING], f[ALGEBRA], psi[ALGEBRA];"]
     lines += [
         *(f"LOCAL T z{i}[MOVING];" for i in sorted(starts)),
+        f"(void)here, (void)there, (void){'watch' if which else 'm'};",
         f"{first}(&now, x, {arguments}{behind}, k);",
     ]
     for i, (start, exponents) in enumerate(paths[1:], start=1):

@@ -9,3 +9,7 @@ foreign    kernels that other libraries call from C
 pool       memory of large results, used again
 casadi_external  kernels as external functions of CasADi
 """
+
+from .build import find_compiler
+
+__all__ = ["find_compiler"]

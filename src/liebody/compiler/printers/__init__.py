@@ -38,3 +38,9 @@ def interpreted(
         if node.op != "input":
             values[node] = rules[node.op](*map(value, node.args))
     return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}
+
+
+from .c import constant_table, enumeration, literal  # noqa: E402
+from .program import callable_c99  # noqa: E402
+
+__all__ = ["callable_c99", "constant_table", "enumeration", "interpreted", "literal", "on"]
