@@ -28,7 +28,7 @@ FLOORS: dict[int, list[set[str]]] = {
     2: [{"bodies", "integrators"}, {"dynamics"}],
     3: [{"mechanisms"}, {"runs"}, {"hybrid"}, {"contact"}],
     4: [{"io"}, {"robot"}, {"models"}, {"simulation"}],
-    5: [{"control", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
+    5: [{"control", "identification", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
     6: [{"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {
@@ -450,7 +450,7 @@ def test_the_studies_use_what_is_public():
 
 # -- the companions -----------------------------------------------------------------------------------------
 
-COMPANIONS = {"control", "gaits", "interop", "sweep", "symbolic", "view"}
+COMPANIONS = {"control", "gaits", "identification", "interop", "sweep", "symbolic", "view"}
 # Imports of companions that are not public, module: names. This list may only become shorter.
 NOT_YET_PUBLIC: dict[str, set[str]] = {}
 

@@ -26,7 +26,8 @@ PACKAGES = (
         f"liebody.{name}"
         for name in (
             "robot bodies groups dynamics integrators mechanisms mechanisms.constrained runs hybrid contact "
-            "control.optimal gaits symbolic sweep models io view compiler stepping scalars base.errors"
+            "control.optimal gaits identification symbolic sweep models io view compiler stepping scalars "
+            "base.errors"
         ).split()
     ),
 )
