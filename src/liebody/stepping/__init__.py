@@ -8,6 +8,7 @@ banded          the order of unknowns for banded factors
 records         the data that steps are made of: coefficients, functions, equations of a step, guards
 singular        steps near positions where constraints depend on each other
 print_march     C source of the march, for all methods
+print_descent   C source of iterations of differential dynamic programming
 print_explicit  C source of explicit steps
 print_implicit  C source of implicit steps
 march           the march in Python: error control, events, samples, records; the reference for the C code
@@ -19,12 +20,15 @@ hybrid          explicit steps of hybrid systems, with memory and events: `Hybri
 drive           the driver of all motions: members along the rows of their record
 recurrence      linear recurrences, as a flow
 riccati         forward and backward passes of differential dynamic programming
+descent         its iterations: models, passes, search along the step; multipliers of constraints
 """
 
 from .clock import Clock
+from .descent import Descent, MultiplierUpdate
 from .drive import Drive
 from .flow import Flow, together
 from .implicit import ImplicitFlow
+from .print_descent import Ended
 from .print_explicit import error_in_c, stages_in_c
 from .records import Coefficients, Phase
 from .riccati import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
@@ -32,4 +36,5 @@ from .samples import Samples
 
 __all__ = ["Clock", "Coefficients", "Drive", "Flow", "ImplicitFlow", "Phase", "Samples", "together"]
 __all__ += ["error_in_c", "stages_in_c"]
+__all__ += ["Descent", "Ended", "MultiplierUpdate"]
 __all__ += ["ShootingFunctions", "ShootingPasses", "ShootingSizes", "ShootingWorkspace"]

@@ -17,6 +17,7 @@ from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs import Packing
 from ..compiler.runtime import runtime
+from .print_descent import iterations
 from .print_march import opening
 
 ROUNDS = 100  # of a search in a box
@@ -77,7 +78,6 @@ class ShootingWorkspace:
         # its linear-quadratic model
         self.models, (self.gap, self.cost, _) = _in_rows(((n,), (), (packing.numbers - n - 1,)), N)
         self.end, (self.end_cost, self.end_g, self.end_H) = _in_rows(((), (n,), (n, n)))
-        self.gapped = False
         # the gains of a backward pass
         self.k = np.zeros((N, m))
         self.K = np.zeros((N, m, n))
@@ -96,6 +96,15 @@ class ShootingWorkspace:
         pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[10:]]
         counts = self.models.shape[1], len(self.at)
         self.call = _Call(N, self.p.shape[1], 0, self.bounded, *counts, 0, 0, 0, 0, *pointers)
+
+    @property
+    def gapped(self) -> bool:
+        """Whether the trajectory has gaps between its knots."""
+        return bool(self.call.gapped)
+
+    @gapped.setter
+    def gapped(self, value: bool) -> None:
+        self.call.gapped = value
 
     def matrices(self, knots: Any = slice(None)) -> list[Any]:
         """F, g and H of some knots."""
@@ -161,11 +170,15 @@ class ShootingPasses:
         text.append("#define ALL (TANGENT + INPUT)")
         for name, function in self.functions._asdict().items():
             text += callable_over_lanes(function, name)
-        return "\n".join([*text, runtime("shooting.h")])
+        return "\n".join([*text, runtime("shooting.h"), *iterations()])
+
+    @property
+    def library(self) -> Any:
+        """The compiled passes; None without a compiler, or without a folder for libraries."""
+        return self._library
 
     @cached_property
     def _library(self) -> Any:
-        """The compiled passes; None without a compiler, or without a folder for libraries."""
         recipe = [self.recipe, repr(self.sizes), "shooting"] if self.recipe else []
         return Libraries(
             lambda lanes: build.Source([self.source(lanes)], name="passes of optimal control"), recipe
@@ -184,7 +197,6 @@ class ShootingPasses:
         """Gains k, K of the linear-quadratic model; None where Q_uu with damping is not positive definite."""
         if not self._library:
             return backward(w, damping)
-        w.call.gapped = w.gapped
         w.call.damping = damping
         if self._library.backward(ctypes.byref(w.call)):
             return None
@@ -196,7 +208,6 @@ class ShootingPasses:
         if not self._library:
             self._forward_numpy(w)
             return
-        w.call.gapped = w.gapped
         self._library.forward(ctypes.byref(w.call))
 
     @cached_property

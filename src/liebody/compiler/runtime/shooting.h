@@ -23,7 +23,9 @@ typedef struct {
     int64_t width, pieces;         /* of a row of models; of F, g and H, in rows */
     double damping;                /* added to the diagonal of Q_uu */
     double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
-    const double *x, *u, *p, *models, *end, *low, *high, *alpha;
+    double *x, *u;
+    const double *p, *models, *end, *low, *high;
+    double *alpha;
     const double *constant; /* F, g and H = constant, and [at + j] += factor * row[of + j] */
     const int64_t *at, *of;
     const double *factor;
@@ -154,6 +156,20 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
     return n;
 }
 
+/* F, g and H of a knot, rows of WIDE numbers. */
+static void unpack(const Shooting *s, int64_t knot, real *model) {
+    const real *row = s->models + knot * s->width;
+    memcpy(model, s->constant, (TANGENT + 1 + ALL) * WIDE * sizeof(real));
+    for (int64_t r = 0; r < s->pieces; r++) {
+        const real *from = row + s->of[r], factor = s->factor[r];
+        real *to = model + s->at[r];
+        int64_t j = 0;
+        for (; j + LANES <= s->length[r]; j += LANES)
+            put(to + j, lanes_of(to + j) + splat(factor) * lanes_of(from + j));
+        for (; j < s->length[r]; j++) to[j] += factor * from[j];
+    }
+}
+
 /* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 +
    the knot at which Q_uu is not positive definite. */
 int64_t backward(Shooting *s) {
@@ -178,15 +194,7 @@ int64_t backward(Shooting *s) {
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
         memcpy(s->slopes + t * TANGENT, v, sizeof v);
-        memcpy(model, s->constant, sizeof model);
-        for (int64_t r = 0; r < s->pieces; r++) {
-            const real *from = gap + s->of[r], factor = s->factor[r];
-            real *to = model[0] + s->at[r];
-            int64_t j = 0;
-            for (; j + LANES <= s->length[r]; j += LANES)
-                put(to + j, lanes_of(to + j) + splat(factor) * lanes_of(from + j));
-            for (; j < s->length[r]; j++) to[j] += factor * from[j];
-        }
+        unpack(s, t, model[0]);
         memset(W, 0, sizeof W);
         accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
         accumulate(TANGENT, NV, TANGENT, F[0], 1, WIDE, W[0], WIDE, Q[0], WIDE);

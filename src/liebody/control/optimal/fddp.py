@@ -1,23 +1,18 @@
-"""Differential dynamic programming with gaps (FDDP): its iterations, over a problem's compiled passes."""
+"""Differential dynamic programming with gaps (FDDP): a search of many iterations, at fixed multipliers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
+from ...stepping import Descent, Ended
 
-from ...stepping import ShootingPasses, ShootingWorkspace
-
-STEPS = 16  # lengths 1, 1/2, 1/4, ... that are tried
-ACCEPTED = 0.1  # of the decrease that is predicted
-CLOSED = 1e-10  # gaps below are round-off
-# of the damping, in units of Q_uu
-LEAST = 1e-9
-MOST = 1e9
-FACTOR = 10.0
-NEAR = 1e-2  # predicted decrease, in units of the cost, from which on steps are seen as curved
-ROUND_OFF = 1e-9  # in units of the cost: predictions below it may be lost in it
+STATUS = {
+    Ended.WITHIN_TOLERANCE: ("converged", "the predicted decrease is within the tolerance"),
+    Ended.WITHIN_ROUND_OFF: ("converged", "the predicted decrease is within round-off"),
+    Ended.NO_MINIMUM: ("no minimum", "the quadratic model has no minimum, however it is damped"),
+    Ended.NO_DESCENT: ("no descent", "no step leads down"),
+    Ended.LIMITED: ("limit", "{} iterations were allowed"),
+}
 
 
 class Iteration(NamedTuple):
@@ -40,96 +35,40 @@ class Iteration(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a search has ended."""
+    """How a search has ended: a word, a sentence, and its iterations."""
 
-    converged: bool
+    status: str
     reason: str
     history: list[Iteration]
 
+    @property
+    def converged(self) -> bool:
+        return self.status == "converged"
 
-def search(
-    shooting: ShootingPasses,
-    w: ShootingWorkspace,
-    linearize: Callable[[], None],
-    iterations: int,
-    tolerance: float,
-) -> Outcome:
-    """Improve the trajectory in w, until the predicted decrease is below `tolerance` times the cost.
 
-    A step of length alpha leaves 1 - alpha of each gap, and is taken where the merit cost + weight * gaps
-    falls by a tenth of what is predicted; the weight is such that the prediction is a decrease (Nocedal and
-    Wright 2006, eq. 18.36). Otherwise Q_uu is damped. Second derivatives of steps, along the slopes of the
-    cost to go, are taken near the end only, and where the model has a minimum with them. The six stages of
-    an iteration share their variables and stand in one function.
+def outcome_of(ended: Ended, history: list[Iteration], iterations: int) -> Outcome:
+    """The outcome of a search of so many iterations whose last one has ended so."""
+    status, reason = STATUS[ended]
+    return Outcome(status, reason.format(iterations), history)
+
+
+def iteration_of(descent: Descent) -> Iteration:
+    """The numbers of the last iteration."""
+    x = descent.state
+    return Iteration(x.cost, x.gaps, x.gradient, x.expected, x.tried, x.step)
+
+
+def search(descent: Descent, iterations: int, tolerance: float) -> Outcome:
+    """Improve the trajectory, until the predicted decrease is below `tolerance` times the cost.
+
+    Each iteration is one call of C, so that signals and other threads have their turn between iterations.
     """
     history: list[Iteration] = []
-    damping = 0.0
-    weight = 0.0
-    scale = 0.0
-    curved = False
-
-    def ended(converged: bool, reason: str) -> Outcome:
-        return Outcome(converged, reason, history)
-
+    descent.restart()
     while True:
-        # 1. quadratic models of all knots at the present trajectory
-        linearize()
-        cost = float(w.cost.sum() + w.end_cost)
-        w.gapped = w.gapped and bool(np.abs(w.gap).max() > CLOSED)
-        if not history:
-            # the damping is measured by the inputs' own second derivatives
-            diagonals = np.diagonal(w.matrices()[2], axis1=1, axis2=2)[:, -w.u.shape[1] :]
-            scale = float(np.abs(diagonals).mean()) or 1.0
-        # 2. backward pass; without a minimum, second derivatives are left out or Q_uu is damped
-        while (model := shooting.backward(w, damping * scale)) is None:
-            if curved:  # which may have made it concave
-                curved = False
-                w.slopes[:] = 0
-                linearize()
-                continue
-            damping = max(damping * FACTOR, LEAST)
-            if damping > MOST:
-                return ended(False, "the quadratic model has no minimum, however it is damped")
-        # 3. the merit weighs gaps so much that the step must lower it, also where the cost rises
-        if model.change > 0:
-            weight = max(weight, 2 * model.change / max(model.gaps, CLOSED))
-        expected = weight * model.gaps - model.change
-        iteration = Iteration(cost, model.gaps, model.gradient, expected, damping, 0.0)
-        history.append(iteration)
-        if not w.gapped and expected <= tolerance * max(abs(cost), tolerance):
-            return ended(True, "the predicted decrease is within the tolerance")
-        if len(history) > iterations:
-            return ended(False, f"{iterations} iterations were allowed")
-        merit = cost + weight * model.gaps
-        alpha = 1.0
-        best = None
-        # 4. forward passes with halved lengths, as many at once as there are lanes; the longest good one wins
-        for first in range(0, STEPS, shooting.lanes):
-            steps = 0.5 ** np.arange(first, first + shooting.lanes)
-            shooting.forward(w, steps)
-            drop = merit - w.costs - weight * (1 - steps) * model.gaps
-            good = np.flatnonzero(drop >= ACCEPTED * steps * expected)
-            if len(good):
-                best = int(good[0])
-                alpha = float(steps[good[0]])
-                break
-        # 5. near the end full steps succeed: second derivatives of the steps then give Newton's method
-        curved = best is not None and alpha == 1 and expected <= NEAR * abs(cost)
-        if not curved:
-            w.slopes[:] = 0
-        if best is None:
-            if not w.gapped and expected <= ROUND_OFF * abs(cost):
-                return ended(True, "the predicted decrease is within round-off")
-            damping = max(damping * FACTOR, LEAST)
-            if damping > MOST:
-                return ended(False, "no step leads down")
-            continue
-        # 6. take the step; long steps lower the damping, very short ones raise it
-        history[-1] = iteration._replace(step=alpha)
-        w.x[:] = w.states[:, :, best]
-        w.u[:] = w.inputs[:, :, best]
-        w.gapped = w.gapped and alpha < 1
-        if alpha > 0.5:
-            damping = damping / FACTOR if damping > LEAST else 0.0
-        elif alpha < 0.02:
-            damping = max(damping * FACTOR, LEAST)
+        # as many attempts as steps are allowed, those that are rejected included
+        ended = descent.iterate(tolerance, may_step=len(history) < iterations)
+        if ended != Ended.NO_MINIMUM:
+            history.append(iteration_of(descent))
+        if ended not in (Ended.STEPPED, Ended.REJECTED):
+            return outcome_of(ended, history, iterations)

@@ -14,13 +14,13 @@ import numpy as np
 from ...base.arguments import short
 from ...base.concurrency import Sendable, cached_property
 from ...base.errors import GraphError, ModelError, ShapeError
-from ...compiler import Function, Program, trace
+from ...compiler import Expr, Function, Program, trace
 from ...compiler.programs import Cells
 from ...dynamics import acceleration_along, forward_dynamics_in_columns
 from ...groups import LieGroup, Product, R, along_group
 from ...integrators import Method, StageTangents, StateTangents, advance, coefficients
 from ...mechanisms import OpenTree
-from ...scalars import Array, maximum, minimum, sqrt
+from ...scalars import Array, absolute, maximum, minimum, sqrt
 from ...scalars.linear import product
 
 Shapes = Mapping[str, Any]
@@ -268,11 +268,13 @@ class Violation:
     along       largest violation of its entries at each knot, (N,), of a terminal constraint at the last one,
                 (1,); 0 where it is kept, infinite where c is no number
     first       number of the knot of along[0]
+    has_slack   whether the problem allows it, at a price
     """
 
     constraint: str
     along: Array
     first: int = 0
+    has_slack: bool = False
 
     @property
     def amount(self) -> float:
@@ -303,39 +305,66 @@ class Constraints:
 
     whose mu stands at `first` of p, followed by the multipliers lambda. Hestenes (1969), Powell (1969),
     Rockafellar (1973).
+
+    With slack, (c, low, high, price), the cost is the least over s of price |s| + mu/2 (d - s)^2, where d is
+    z - clip(z): a parabola up to |d| = price/mu and a line beyond, so multipliers are at most the price.
     """
 
     def __init__(self, argument: str, given: Iterable[Any], shapes: Shapes, first: int) -> None:
         self._parts = []
         self._first = first
         self._places: dict[str, slice] = {}
+        self._slack: dict[str, bool] = {}
         bounds: list[tuple[float, float]] = []
+        prices: list[float] = []
+        controlled: list[bool] = []
         # constraints stand one after the other in a vector; `places` says where each is
         for i, one in enumerate(given):
-            if not isinstance(one, tuple) or len(one) != 3 or not callable(one[0]):
-                raise ModelError(f"a constraint is {short(one)}, expected (function, low, high)")
+            if not isinstance(one, tuple) or len(one) not in (3, 4) or not callable(one[0]):
+                raise ModelError(
+                    f"a constraint is {short(one)}, expected (function, low, high), or (function, low, high, "
+                    "price) with slack"
+                )
             # a trace tells the shape of c, and refuses functions that branch on values
-            (c,) = trace(one[0], shapes, "constraint").outputs.values()
+            function = trace(one[0], shapes, "constraint")
+            (c,) = function.outputs.values()
             self._parts.append(one[0])
             start = len(bounds)
             name = getattr(one[0], "__name__", "<>")
             bounds += zip(
-                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:], c.shape), strict=True
+                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:3], c.shape), strict=True
             )
+            prices += _prices(one[3] if len(one) == 4 else np.inf, c.shape)
+            controlled += _depends_on(function, "u")
             shown = f"{argument}[{i}]" + ("" if name.startswith("<") else f" ({name})")
             self._places[shown] = slice(start, len(bounds))
+            self._slack[shown] = len(one) == 4
         self._bounds = bounds
+        self._prices = prices
         self.size = len(bounds)
+        self.uncontrolled = ~np.array(controlled, bool)
+        """The entries that do not depend on u: the state of a knot alone says by how much they are broken."""
 
     def residuals(self, *at: Array) -> Array:
         """Residuals of the augmented Lagrangian, (size,)."""
         mu, shift = self._shift(at)
-        return sqrt(mu) * self._outside(at, shift)
+        residuals = []
+        for d, price in zip(self._outside(at, shift), self._prices, strict=True):
+            if np.isfinite(price):
+                # half of the square is mu/2 d^2 up to d = limit, and price |d| - price^2 / (2 mu) beyond
+                limit = price / mu
+                d = _clipped(d, -limit, limit) * sqrt(2 * maximum(absolute(d) / limit, 1) - 1)
+            residuals.append(sqrt(mu) * d)
+        return np.array(residuals)
 
     def violations(self, *at: Array) -> Array:
         """Distance of each entry to its bounds, and its next multiplier, (2 size,)."""
         mu, shift = self._shift(at)
-        return np.concatenate([self._outside(at, 0 * shift), mu * self._outside(at, shift)])
+        multipliers = [
+            _clipped(mu * d, -price, price)
+            for d, price in zip(self._outside(at, shift), self._prices, strict=True)
+        ]
+        return np.concatenate([self._outside(at, 0 * shift), multipliers])
 
     def broken(self, distances: Array, first: int) -> list[Violation]:
         """The violation of each constraint, from distances (N, size) to the bounds.
@@ -345,7 +374,8 @@ class Constraints:
         # a value that is no number breaks its constraint by any amount
         sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
         return [
-            Violation(name, sizes[:, at].max(axis=1, initial=0.0), first) for name, at in self._places.items()
+            Violation(name, sizes[:, at].max(axis=1, initial=0.0), first, self._slack[name])
+            for name, at in self._places.items()
         ]
 
     def _shift(self, at: tuple[Array, ...]) -> tuple[Any, Array]:
@@ -355,12 +385,40 @@ class Constraints:
 
     def _outside(self, at: tuple[Array, ...], shift: Array) -> Array:
         z = shift + np.concatenate([np.reshape(c(*at), -1) for c in self._parts])
-        # clip to the bounds; an infinite one leaves no operation in the graph
-        within = []
-        for x, (low, high) in zip(z, self._bounds, strict=True):
-            x = maximum(x, low) if np.isfinite(low) else x
-            within.append(minimum(x, high) if np.isfinite(high) else x)
-        return z - np.array(within)
+        return z - np.array([_clipped(x, *pair) for x, pair in zip(z, self._bounds, strict=True)])
+
+
+def _clipped(x: Any, low: Any, high: Any) -> Any:
+    """x within its bounds; an infinite one leaves no operation in the graph."""
+    if not isinstance(low, float) or np.isfinite(low):
+        x = maximum(x, low)
+    if not isinstance(high, float) or np.isfinite(high):
+        x = minimum(x, high)
+    return x
+
+
+def _prices(price: Any, shape: tuple[int, ...]) -> list[float]:
+    """The price of slack of each entry of a constraint of this shape. Raises ShapeError, ModelError."""
+    try:
+        each = np.broadcast_to(np.asarray(price, float), shape).ravel()
+    except (TypeError, ValueError):
+        raise ShapeError(
+            f"the price of slack is {short(price)}, expected a number or an array {shape}"
+        ) from None
+    if not (each > 0).all():
+        raise ModelError(f"the price of slack is {short(price)}: it must be positive; a constraint without "
+                         "slack is (function, low, high)")
+    return each.tolist()
+
+
+def _depends_on(function: Function, name: str) -> list[bool]:
+    """Whether each entry of the one output depends on the input of this name."""
+    reached = set(function.inputs[name].flat) if name in function.inputs else set()
+    for node in function.nodes:
+        if any(type(x) is Expr and x in reached for x in node.args):
+            reached.add(node)
+    (output,) = function.outputs.values()
+    return [type(x) is Expr and x in reached for x in output.flat]
 
 
 def bounds_of(what: str, low: Any, high: Any, shape: tuple[int, ...]) -> Array:

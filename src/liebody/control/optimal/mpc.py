@@ -66,13 +66,13 @@ class Controller:
         self,
         problem: Planner,
         knots: int,
-        iterations: int = 2,
+        iterations: int | None = None,
         tolerance: float = 1e-6,
         feasibility: float = 1e-6,
     ) -> None:
         self.problem = problem
         self.knots = count("knots", knots)
-        self.iterations = count("iterations", iterations)
+        self.iterations = None if iterations is None else count("iterations", iterations)
         self.tolerance = positive("tolerance", tolerance)
         self.feasibility = positive("feasibility", feasibility)
         self.reset()
@@ -110,13 +110,11 @@ class Controller:
         options["feasibility"] = self.feasibility
         with lock_of(self, "plan"):
             if self.plan is None:
-                options |= {"knots": self.knots}
+                plan = self.problem.solve(q, v, knots=self.knots, **options)
             else:
-                # shifted by a knot; the last one stays, and the search closes the gap at the start
-                last = {"q": self.plan.q, "v": self.plan.v, "u": self.plan.u}
-                options |= {name: np.concatenate([x[1:], x[-1:]]) for name, x in last.items()}
-                options["iterations"] = self.iterations
-            plan = self.plan = self.problem.solve(q, v, **options)
+                options |= {"iterations": self.iterations}
+                plan = self.problem.improve(self.plan, q, v, shift=1, **options)
+            self.plan = plan
         return plan
 
     @checked

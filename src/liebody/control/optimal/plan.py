@@ -9,6 +9,7 @@ from typing import Protocol
 from ...mechanisms import OpenTree
 from ...scalars import Array
 from .fddp import Iteration
+from .lagrangian import NO_MULTIPLIERS, Multipliers
 from .model import Violation, largest_violation
 
 
@@ -42,6 +43,8 @@ class OptimalPlan:
     gradient: float
     history: tuple[Iteration, ...]
     violations: tuple[Violation, ...] = ()
+    status: str = ""
+    multipliers: Multipliers = NO_MULTIPLIERS
 
     @property
     def iterations(self) -> int:

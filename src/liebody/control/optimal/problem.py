@@ -19,20 +19,22 @@ from ...mechanisms import Force, OpenTree
 from ...robot import Robot
 from ...scalars import Array
 from ...simulation import mechanism_of, states_of
-from ...stepping import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
-from .fddp import Iteration, Outcome, search
+from ...stepping import (
+    Descent,
+    MultiplierUpdate,
+    ShootingFunctions,
+    ShootingPasses,
+    ShootingSizes,
+    ShootingWorkspace,
+)
 from .knot import KnotModel
+from .lagrangian import ConstrainedSearch, ConstraintTerms, Found, Multipliers
 from .model import Constraints, Cost, HeldStep, Violation, bounds_of
 from .mpc import Controller
 from .plan import OptimalPlan
 
 EULER = "semi-implicit-euler"
 HESSIANS = ("gauss-newton", "exact")
-# of constraints
-PENALTY = 10.0
-STIFFER = 10.0
-STIFFEST = 1e9
-SLOW = 0.25  # of the violation before: penalties grow where more is left
 
 
 class OptimalControl(Sendable):
@@ -113,12 +115,6 @@ class OptimalControl(Sendable):
 
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
 
-    def linearize(self, w: ShootingWorkspace) -> None:
-        """The models of all knots, into w."""
-        slopes = [w.slopes] if self._is_exact else []
-        self.knot(w.x[:-1], w.u, w.x[1:], w.p[:-1], *slopes, out=w.models)
-        self.last(w.x[-1], w.p[-1], out=w.end)
-
     # -- calls --------------------------------------------------------------------------------------------
 
     def efforts(self, u: Array) -> Array:
@@ -175,42 +171,144 @@ class OptimalControl(Sendable):
             told = ", ".join(f"{name} says {n}" for name, n in rows.items()) or "nothing says it"
             raise ShapeError(f"the number of steps must be known, and be one: {told}; give knots=100")
         n = next(iter(rows.values()))
-        w = self._workspace(n)
-        first, rate, batch = states_of(self.mechanism, q0, v0)
-        if batch:
-            raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
-        w.p[:] = 0
-        w.slopes[:] = 0
-        w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
-        start = np.concatenate([first[0], rate[0]])
+        workspace = self._workspace(n)
+        w = workspace.w
+        first, rate = self._state(q0, v0)
+        self._set_parameters(w, parameters)
+        start = np.concatenate([first, rate])
         w.u[:] = np.clip(guesses.get("u", 0.0), w.low, w.high)
         # guesses of states may leave gaps between knots; without them the inputs make a motion
         w.gapped = "q" in guesses or "v" in guesses
         w.x[:] = start
         if w.gapped:
             w.x[:, : self.nq], w.x[:, self.nq :], _ = states_of(
-                self.mechanism, guesses.get("q", first[0]), guesses.get("v")
+                self.mechanism, guesses.get("q", first), guesses.get("v")
             )
             w.x[0] = start
         else:
             self._roll(w)
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
-        plan = self._found(w, count("iterations", iterations, 0), *limits)
-        self._workspaces[n].append(w)
+        found = workspace.solve(count("iterations", iterations, 0), *limits)
+        # without a single linearisation the start itself is not finite, or has no minimum
+        if not found.outcome.history:
+            raise IntegrationError(
+                "no search can begin with this trajectory, because costs, constraints or their slopes along "
+                f"it are not finite or without a minimum ({found.outcome.reason}); give other u=, q= or v="
+            )
+        plan = self._plan(workspace, found)
+        self._workspaces[n].append(workspace)
         return plan
 
+    @checked
+    def improve(
+        self,
+        plan: OptimalPlan,
+        q0: Any = None,
+        v0: Any = None,
+        *,
+        shift: int = 0,
+        parameters: Mapping[str, Any] | None = None,
+        iterations: int | None = None,
+        tolerance: float = 1e-6,
+        feasibility: float = 1e-6,
+    ) -> OptimalPlan:
+        """A plan from (q0, v0) that is better than an earlier one; it begins with all that this one knows.
+
+        plan        an earlier plan of this problem: the search begins with its states, inputs, multipliers
+                    and penalty
+        q0, v0      initial state, as in `simulate`; it need not be on the plan, and the gap closes
+        shift       knots by which the new plan begins later; the last knot fills the place of missing ones
+        parameters  as in `solve`
+        iterations  steps of the search at most; None: as many as the constraints need, 2 without constraints
+        tolerance   as in `solve`
+        feasibility by which constraints may be broken
+
+        Multipliers are renewed after each step that went as the model predicts, and not only after a search
+        has converged, as in `solve`. So a few iterations follow a state that moves on, with multipliers that
+        are as good as the trajectory. The gains belong to the model before the last step.
+
+        Raises ShapeError for a plan of another problem, or with fewer knots than `shift`.
+        """
+        n = len(plan.u)
+        shapes = [(plan.q, (n + 1, self.nq)), (plan.v, (n + 1, self.nv)), (plan.u, (n, self.nu))]
+        shapes += zip(plan.multipliers[:2], self._multiplier_shapes(n), strict=True)
+        for x, shape in shapes:
+            if x.shape != shape:
+                raise ShapeError(
+                    f"the plan has an array of shape {x.shape}, expected {shape}: it belongs to another problem"
+                )
+        if count("shift", shift, 0) > n:
+            raise ShapeError(f"shift is {shift}, and the plan has {n} knots; give at most as many")
+        first, rate = self._state(q0, v0)
+        limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
+        most = None if iterations is None else count("iterations", iterations)
+        workspace = self._workspace(n)
+        w = workspace.w
+        self._set_parameters(w, parameters)
+        # knots move towards the start, the last one fills the places that they leave
+        at = np.minimum(np.arange(shift, n + 1 + shift), n)
+        w.x[:, : self.nq] = plan.q[at]
+        w.x[:, self.nq :] = plan.v[at]
+        w.u[:] = plan.u[np.minimum(at[:-1], n - 1)]
+        w.x[0, : self.nq] = first
+        w.x[0, self.nq :] = rate
+        w.gapped = True
+        found = workspace.improve(plan.multipliers, shift, most, *limits)
+        better = self._plan(workspace, found)
+        self._workspaces[n].append(workspace)
+        return better
+
+    def _state(self, q0: Any, v0: Any) -> tuple[Array, Array]:
+        """The initial state, checked."""
+        q, v, batch = states_of(self.mechanism, q0, v0)
+        if batch:
+            raise ShapeError(f"q0 and v0 have the leading axes {batch}; a plan starts from one state")
+        return q[0], v[0]
+
+    def _set_parameters(self, w: ShootingWorkspace, parameters: Mapping[str, Any] | None) -> None:
+        """The user's parameters at all knots; multipliers and penalties are zero."""
+        w.p[:] = 0
+        w.p[:, : self.layout.size] = self.layout.values(parameters or {}, (w.knots + 1,))
+
+    def _multiplier_shapes(self, knots: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes of multipliers of stages and of the end."""
+        stage, terminal = self._constraints
+        return (knots, stage.size), (terminal.size,)
+
     @cached_property
-    def _workspaces(self) -> dict[int, Spare[ShootingWorkspace]]:
+    def _workspaces(self) -> dict[int, Spare[ConstrainedSearch]]:
         """Workspaces that no solution uses now, by their number of knots."""
         return {}
 
-    def _workspace(self, knots: int) -> ShootingWorkspace:
+    def _workspace(self, knots: int) -> ConstrainedSearch:
         """A workspace for one solution; other threads may search at the same time."""
         spare = self._workspaces.setdefault(knots, Spare())
         try:
             return spare.pop()
         except IndexError:  # all are in use
-            return self.shooting.workspace(knots, self._knot[1])
+            return self._new_workspace(knots)
+
+    def _new_workspace(self, knots: int) -> ConstrainedSearch:
+        w = self.shooting.workspace(knots, self._knot[1])
+        descent = Descent(self.shooting, w, self.knot, self.last, self._is_exact)
+        q = w.x[:, : self.nq]
+        v = w.x[:, self.nq :]
+        first = self.layout.size
+        multipliers = w.p[:, first + 1 :]
+        stage, terminal = self._constraints
+        terms = []
+        # constraints of stages along all knots but the last, then those of the end
+        if stage.size:
+            kept = multipliers[:-1, : stage.size]
+            arrays = [q[:-1], v[:-1], w.u, w.p[:-1]]
+            update = MultiplierUpdate(self.shooting, self.violations[0], arrays, kept, stage.uncontrolled)
+            terms.append(ConstraintTerms(stage, update, kept, self.dt, 0))
+        if terminal.size:
+            kept = multipliers[-1:, : terminal.size]
+            arrays = [q[-1:], v[-1:], w.p[-1:]]
+            update = MultiplierUpdate(self.shooting, self.violations[1], arrays, kept, None)
+            terms.append(ConstraintTerms(terminal, update, kept, 1.0, knots))
+        return ConstrainedSearch(descent, terms, w.p[:, first] if terms else np.zeros(0))
 
     def _roll(self, w: ShootingWorkspace) -> None:
         """The motion from w.x[0] that w.u makes."""
@@ -225,75 +323,34 @@ class OptimalControl(Sendable):
             )
         w.x[:] = w.states[:, :, 0]
 
-    def _found(
-        self, w: ShootingWorkspace, iterations: int, tolerance: float, feasibility: float
-    ) -> OptimalPlan:
-        """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
-        history: list[Iteration] = []
-        # without constraints there may be none
-        violation = np.inf
-        mu = w.p[:, self.layout.size :][:, :1]
-        mu[:] = PENALTY
-        while True:
-            # a search for the trajectory at fixed multipliers; steps of all searches count together
-            left = iterations - sum(x.step > 0 for x in history)
-            outcome = search(self.shooting, w, lambda: self.linearize(w), left, tolerance)
-            history += outcome.history
-            before = violation
-            violations, paid = self._broken(w, update=outcome.converged)
-            violation = max((x.amount for x in violations), default=0.0)
-            if violation <= feasibility or not outcome.converged:
-                break
-            # penalties grow where a search with new multipliers has not helped enough
-            if violation > SLOW * before:
-                mu *= STIFFER
-            if mu.max() > STIFFEST:
-                outcome = Outcome(False, "constraints stay broken, however stiff", [])
-                break
-        # without a single linearisation the start itself is not finite, or has no minimum
-        if not history:
-            raise IntegrationError(
-                "no search can begin with this trajectory, because costs, constraints or their slopes along "
-                f"it are not finite or without a minimum ({outcome.reason}); give other u=, q= or v="
-            )
-        # the cost without what constraints have paid
-        final = history[-1]
+    def _plan(self, workspace: ConstrainedSearch, found: Found) -> OptimalPlan:
+        """The plan that a search leaves in its workspace."""
+        w = workspace.w
         x = w.x.copy()
+        history = found.outcome.history
+        kept = {x.knot: x.multipliers for x in workspace.terms}
+        stage, terminal = self._multiplier_shapes(w.knots)
         return OptimalPlan(
             t=self.dt * np.arange(w.knots + 1),
             q=x[:, : self.nq],
             v=x[:, self.nq :],
             u=w.u.copy(),
-            cost=final.cost - paid,
+            cost=found.cost,
             gains=w.K.copy(),
-            converged=outcome.converged,
-            reason=outcome.reason,
-            gap=float(np.abs(w.gap).max()) if w.gapped else 0.0,
-            violation=violation,
-            gradient=final.gradient,
+            converged=found.outcome.converged,
+            reason=found.outcome.reason,
+            gap=found.gap,
+            violation=max((x.amount for x in found.violations if not x.has_slack), default=0.0),
+            gradient=history[-1].gradient if history else np.nan,
             history=tuple(history),
-            violations=tuple(violations),
+            violations=tuple(found.violations),
+            status=found.outcome.status,
+            multipliers=Multipliers(
+                kept[0].copy() if 0 in kept else np.zeros(stage),
+                kept[w.knots][0].copy() if w.knots in kept else np.zeros(terminal),
+                workspace.penalty,
+            ),
         )
-
-    def _broken(self, w: ShootingWorkspace, update: bool) -> tuple[list[Violation], float]:
-        """The violation of each constraint, and the cost of all; multipliers are renewed if `update`."""
-        q = w.x[:, : self.nq]
-        v = w.x[:, self.nq :]
-        first = self.layout.size
-        paid = 0.0
-        violations: list[Violation] = []
-        at: Any = (q[:-1], v[:-1], w.u, w.p[:-1]), (q[-1:], v[-1:], w.p[-1:])
-        # constraints of stages along all knots but the last, then those of the end
-        for kept, kernel, arrays, scale, knot in zip(
-            self._constraints, self.violations, at, (self.dt, 1.0), (0, w.knots), strict=True
-        ):
-            if kernel:
-                broken, multipliers = np.split(kernel(*arrays), 2, axis=-1)
-                violations += kept.broken(broken, knot)
-                paid += scale * float((multipliers**2).sum()) / (2 * w.p[0, first])
-                if update:
-                    arrays[-1][:, first + 1 :][:, : kept.size] = multipliers
-        return violations, paid
 
     @cached_property
     def violations(self) -> tuple[Any, ...]:

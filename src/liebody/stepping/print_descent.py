@@ -1,0 +1,49 @@
+"""C source of iterations of differential dynamic programming, after that of its passes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ..compiler.printers.c import enumeration
+from ..compiler.runtime import runtime
+
+LENGTHS = 16  # lengths 1, 1/2, 1/4, ... that are tried
+ACCEPTED = 0.1  # of the decrease that is predicted
+CLOSED = 1e-10  # gaps below are round-off
+# of the damping, in units of Q_uu
+LEAST = 1e-9
+MOST = 1e9
+FACTOR = 10.0
+NEAR = 1e-2  # predicted decrease, in units of the cost, from which on steps are seen as curved
+ROUND_OFF = 1e-9  # in units of the cost: predictions below it may be lost in it
+
+
+class Ended(IntEnum):
+    """How an iteration has ended."""
+
+    STEPPED = 0
+    REJECTED = 1
+    WITHIN_TOLERANCE = 2
+    WITHIN_ROUND_OFF = 3
+    NO_MINIMUM = 4
+    NO_DESCENT = 5
+    LIMITED = 6
+    NO_MEMORY = 7
+
+
+def iterations() -> list[str]:
+    """The text of an iteration, with its constants and outcomes."""
+    constants = {
+        "ACCEPTED": ACCEPTED,
+        "CLOSED": CLOSED,
+        "LEAST": LEAST,
+        "MOST": MOST,
+        "FACTOR": FACTOR,
+        "NEAR": NEAR,
+        "ROUND_OFF": ROUND_OFF,
+    }
+    return [
+        enumeration({"LENGTHS": LENGTHS} | {x.name: int(x) for x in Ended}),
+        *(f"#define {name} {value!r}" for name, value in constants.items()),
+        runtime("descent.h"),
+    ]
