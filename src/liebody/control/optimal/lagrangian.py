@@ -16,11 +16,16 @@ PENALTY = 10.0
 STIFFER = 10.0
 STIFFEST = 1e9
 SLOW = 0.25  # of the residual before: penalties grow where more is left
+LITTLE = 0.05  # of the largest residual: a penalty that leaves less is stiff enough to be kept
 LOOSE = 1e-2  # tolerance of the first search with constraints: its multipliers are far from right yet
 TIGHTER = 0.1  # tolerance of a search, in units of that of the search before
-FEW = 2
-MOST = 10
-LONG = 0.5
+# of a plan that is improved
+FEW = 2  # steps, where they suffice
+MOST = 4  # steps, where constraints are broken still
+LONG = 0.5  # steps that went as the model predicts
+SHORT = 0.1  # steps that a stiff penalty cuts
+ANEW = 100  # steps of a search that begins anew, where the model does not predict its steps
+CONVERGED = (Ended.WITHIN_TOLERANCE, Ended.WITHIN_ROUND_OFF)
 
 
 class Multipliers(NamedTuple):
@@ -29,14 +34,16 @@ class Multipliers(NamedTuple):
     stage     (N, c), of the entries of stage constraints, positive where c is at its upper bound
     terminal  (c,), of those of terminal constraints
     penalty   mu, by which the search weighs violations
+    largest   the largest residual of constraints so far, by which the penalty is judged
     """
 
     stage: Array
     terminal: Array
     penalty: float
+    largest: float
 
 
-NO_MULTIPLIERS = Multipliers(np.zeros((0, 0)), np.zeros(0), 0.0)
+NO_MULTIPLIERS = Multipliers(np.zeros((0, 0)), np.zeros(0), 0.0, 0.0)
 
 
 class Found(NamedTuple):
@@ -74,6 +81,9 @@ class ConstrainedSearch:
         self.terms = terms
         self._penalties = penalties
         self._penalty = PENALTY
+        self.kept_penalty = PENALTY
+        """The penalty to begin with next time: the one of `solve` may be too stiff for a state with noise."""
+        self.largest = 0.0
 
     @property
     def penalty(self) -> float:
@@ -84,19 +94,28 @@ class ConstrainedSearch:
         self._penalty = mu
         self._penalties[:] = mu
 
-    def solve(self, iterations: int, tolerance: float, feasibility: float) -> Found:
-        """The best trajectory near that in w; with constraints, by a search for each of their multipliers."""
-        history: list[Iteration] = []
-        self.penalty = PENALTY
+    def solve(
+        self, iterations: int, tolerance: float, feasibility: float, history: Sequence[Iteration] = ()
+    ) -> Found:
+        """The best trajectory near that in w; with constraints, by a search for each of their multipliers.
+
+        history  iterations that belong to the plan already
+        """
+        steps = list(history)
+        self.penalty = self.kept_penalty = PENALTY
+        self.largest = 0.0
         residual = np.inf
         enough = max(LOOSE, tolerance) if self.terms else tolerance
         while True:
             # a search for the trajectory at fixed multipliers; steps of all searches count together
-            left = iterations - sum(x.step > 0 for x in history)
+            left = iterations - sum(x.step > 0 for x in steps[len(history) :])
             outcome = search(self.descent, left, enough)
-            history += outcome.history
+            steps += outcome.history
             last_residual = residual
             residual, paid = self._assess(update=outcome.converged)
+            if residual > LITTLE * self.largest:
+                self.kept_penalty = self.penalty
+            self._note(residual)
             if not outcome.converged or (residual <= feasibility and enough == tolerance):
                 break
             # penalties grow where a search with new multipliers has not helped enough
@@ -106,45 +125,54 @@ class ConstrainedSearch:
                 outcome = Outcome("constraints", "constraints stay broken, however stiff", [])
                 break
             enough = tolerance if residual <= feasibility else max(tolerance, enough * TIGHTER)
-        cost = history[-1].cost - paid if history else np.nan
+        cost = steps[-1].cost - paid if steps else np.nan
         gap = float(np.abs(self.w.gap).max()) if self.w.gapped else 0.0
-        return self._found(outcome, history, cost, gap, feasibility)
+        return self._found(outcome, steps, cost, gap, feasibility)
 
     def improve(
         self, multipliers: Multipliers, shift: int, most: int | None, tolerance: float, feasibility: float
     ) -> Found:
-        """A better trajectory than that in w, from multipliers on that belong `shift` knots before it."""
+        """A better trajectory than that in w, from multipliers on that belong `shift` knots before it.
+
+        most  steps; None: as many as are needed, and a search anew where the model does not predict them
+        """
         self.penalty = multipliers.penalty or PENALTY
+        self.largest = multipliers.largest
         for x in self.terms:
-            # each term has the multipliers of stages, which move, or those of the end, which stay
+            # multipliers of stages move with their knots, those of the end stay there
             old = multipliers.stage if x.knot == 0 else multipliers.terminal[None]
             x.multipliers[:] = old[np.minimum(np.arange(shift, shift + len(old)), len(old) - 1)]
-        history: list[Iteration] = []
-        self.descent.restart()
+        steps: list[Iteration] = []
+        state = self.descent.state
         limit = most or (MOST if self.terms else FEW)
-        residual = np.inf
-        paid = 0.0
+        self.descent.restart()
         while True:
             ended = self.descent.iterate(tolerance, may_step=True)
             if ended != Ended.NO_MINIMUM:
-                history.append(iteration_of(self.descent))
-            step = self.descent.state.step
-            # multipliers of a trajectory that is far from the best one would be wrong by the penalty times that
-            residual, paid = self._assess(update=step >= LONG or ended == Ended.WITHIN_TOLERANCE)
-            if ended not in (Ended.STEPPED, Ended.REJECTED):
-                if ended == Ended.WITHIN_TOLERANCE and residual > feasibility and len(history) < limit:
-                    continue
+                steps.append(iteration_of(self.descent))
+            # multipliers change by the penalty times the violation: of a trajectory that is still far from
+            # the best one, they would be wrong by as much
+            is_near = state.step >= LONG or ended in CONVERGED
+            residual, paid = self._assess(update=is_near)
+            self._note(residual)
+            if is_near and residual > max(feasibility, LITTLE * self.largest):
+                self.penalty = min(self.penalty * STIFFER, STIFFEST)
+            elif not is_near and state.step < SHORT:
+                self.penalty = max(self.penalty / STIFFER, PENALTY)
+            is_kept = residual <= feasibility
+            if ended in (Ended.NO_MINIMUM, Ended.NO_DESCENT) or (is_kept and ended in CONVERGED):
                 break
-            if len(history) >= limit:
+            if len(steps) >= limit or (most is None and is_kept and is_near and len(steps) >= FEW):
                 ended = Ended.LIMITED
                 break
-        outcome = outcome_of(ended, history, limit)
-        if outcome.converged and residual > feasibility:
-            outcome = outcome_of(Ended.LIMITED, history, limit)
-        state = self.descent.state
+        self.kept_penalty = self.penalty
+        if most is None and not is_near:
+            for x in self.terms:
+                x.multipliers[:] = 0
+            return self.solve(ANEW, tolerance, feasibility, steps)
         gap = float(np.abs(self.w.gap).max()) * (1 - state.step) if self.w.gapped else 0.0
         cost = (state.reached if state.step else state.cost) - paid
-        return self._found(outcome, history, cost, gap, feasibility)
+        return self._found(outcome_of(ended, steps, limit), steps, cost, gap, feasibility)
 
     def _assess(self, update: bool) -> tuple[float, float]:
         """Residual of the constraints, and the cost of them all; multipliers are renewed if `update`."""
@@ -155,10 +183,14 @@ class ConstrainedSearch:
             paid += x.scale * x.update.paid
         return residual, paid
 
+    def _note(self, residual: float) -> None:
+        if np.isfinite(residual):
+            self.largest = max(self.largest, residual)
+
     def _found(
-        self, outcome: Outcome, history: list[Iteration], cost: float, gap: float, feasibility: float
+        self, outcome: Outcome, steps: list[Iteration], cost: float, gap: float, feasibility: float
     ) -> Found:
         violations = [y for x in self.terms for y in x.constraints.broken(x.update.distances, x.knot)]
         if outcome.converged and any(x.amount > feasibility for x in violations if not x.has_slack):
             outcome = Outcome("start", "the initial state breaks constraints, and no input acts on them", [])
-        return Found(outcome._replace(history=history), cost, gap, violations)
+        return Found(outcome._replace(history=steps), cost, gap, violations)

@@ -348,7 +348,8 @@ class OptimalControl(Sendable):
             multipliers=Multipliers(
                 kept[0].copy() if 0 in kept else np.zeros(stage),
                 kept[w.knots][0].copy() if w.knots in kept else np.zeros(terminal),
-                workspace.penalty,
+                workspace.kept_penalty,
+                workspace.largest,
             ),
         )
 
