@@ -112,14 +112,16 @@ class ConstrainedSearch:
             outcome = search(self.descent, left, enough)
             steps += outcome.history
             last_residual = residual
-            residual, paid = self._assess(update=outcome.converged)
+            # where a loose tolerance has let the trajectory stay, it is the tolerance that has to change
+            has_moved = enough == tolerance or any(x.step > 0 for x in outcome.history)
+            residual, paid = self._assess(update=outcome.converged and has_moved)
             if residual > LITTLE * self.largest:
                 self.kept_penalty = self.penalty
             self._note(residual)
             if not outcome.converged or (residual <= feasibility and enough == tolerance):
                 break
             # penalties grow where a search with new multipliers has not helped enough
-            if residual > max(feasibility, SLOW * last_residual):
+            if has_moved and residual > max(feasibility, SLOW * last_residual):
                 self.penalty *= STIFFER
             if self.penalty > STIFFEST:
                 outcome = Outcome("constraints", "constraints stay broken, however stiff", [])
@@ -146,8 +148,10 @@ class ConstrainedSearch:
         state = self.descent.state
         limit = most or (MOST if self.terms else FEW)
         self.descent.restart()
+        residual = np.inf if self.terms else 0.0
         while True:
-            ended = self.descent.iterate(tolerance, may_step=True)
+            # new multipliers change the trajectory little: no decrease is too small while they are wrong
+            ended = self.descent.iterate(tolerance if residual <= feasibility else 0.0, may_step=True)
             if ended != Ended.NO_MINIMUM:
                 steps.append(iteration_of(self.descent))
             # multipliers change by the penalty times the violation: of a trajectory that is still far from

@@ -342,8 +342,8 @@ class Constraints:
         self._bounds = bounds
         self._prices = prices
         self.size = len(bounds)
-        self.uncontrolled = ~np.array(controlled, bool)
-        """The entries that do not depend on u: the state of a knot alone says by how much they are broken."""
+        self.uncontrolled = ~np.array(controlled, bool) & np.isinf(prices)
+        """Entries without slack that do not depend on u: the state alone says by how much they are broken."""
 
     def residuals(self, *at: Array) -> Array:
         """Residuals of the augmented Lagrangian, (size,)."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base.arguments import checked, count
 from ...base.concurrency import lock_of
-from ...base.errors import SECONDS, IntegrationError, positive, warn
+from ...base.errors import SECONDS, IntegrationError, ShapeError, positive, warn
 from ...integrators import Method
 from ...scalars import Array
 from ...simulation.stepper import stepper
@@ -24,11 +24,17 @@ class BrokenConstraints(UserWarning):
     """Plans of a controller, or the motion under it, break constraints."""
 
 
+class UnfinishedPlan(UserWarning):
+    """The first plan of a controller is not the one of least cost, because its search did not converge."""
+
+
 class Closed(NamedTuple):
     """A motion under a controller: t (k + 1,), q (k + 1, nq), v (k + 1, nv), and u (k, m) between them.
 
     violations  by how much the motion breaks each stage constraint, at all times but the last: a `Violation`
-    planned     largest violation of each plan, (k,)
+    planned     largest violation of each plan, without constraints that have slack, (k,)
+    iterations  linearisations that each plan took, (k,)
+    statuses    how the search for each plan ended, as `OptimalPlan.status`, (k,)
     """
 
     t: Array
@@ -37,6 +43,8 @@ class Closed(NamedTuple):
     u: Array
     violations: tuple[Violation, ...]
     planned: Array
+    iterations: Array
+    statuses: Array
 
 
 class Controller:
@@ -47,15 +55,23 @@ class Controller:
 
     problem     an `OptimalControl`
     knots       how far a plan reaches
-    iterations  steps of the search at each call after the first; 100 at the first
+    iterations  steps of the search at each call after the first, at most, for a bound of the time. None: two;
+                up to four while constraints are broken; and a search anew, of up to 100, where the model does
+                not predict the first of them, for example after a goal has jumped
     tolerance   as in `OptimalControl.solve`
     feasibility  by which constraints may be broken, before a BrokenConstraints warning says so
+    first_iterations  steps of the search for the first plan, at most
 
-    A search begins with the last plan, a step further on: its states need not start at (q, v), and the gap
-    closes as the plan is improved. `controller.plan` is the last `OptimalPlan`; its `violations` say by how
-    much it breaks each constraint, also in (q, v) itself. Constraints other than limits of u are soft: a plan
-    that breaks them by more than `feasibility` is followed all the same, with a warning. The next warning
-    comes when the violation of a constraint is twice as large.
+    The first plan is that of `OptimalControl.solve` from inputs of zero, unless `reset` is given another one.
+    If its search does not converge, an UnfinishedPlan warning says so; it becomes an error by
+    `warnings.simplefilter("error", UnfinishedPlan)`.
+
+    Each later plan is that of `OptimalControl.improve`: it begins with the last one, a step further on, with
+    its multipliers and its penalty. Its states need not start at (q, v), and the gap closes as the plan is
+    improved. `controller.plan` is the last `OptimalPlan`; its `violations` say by how much it breaks each
+    constraint, also in (q, v) itself, where nothing can be done about it. A plan that breaks constraints by
+    more than `feasibility` is followed all the same, with a warning. The next warning comes when the
+    violation of a constraint is twice as large. Constraints with slack give no warning.
 
     A controller follows one motion: calls of several threads take turns. Motions at the same time need a
     controller each; they may share the problem.
@@ -69,17 +85,28 @@ class Controller:
         iterations: int | None = None,
         tolerance: float = 1e-6,
         feasibility: float = 1e-6,
+        first_iterations: int = 100,
     ) -> None:
         self.problem = problem
         self.knots = count("knots", knots)
         self.iterations = None if iterations is None else count("iterations", iterations)
         self.tolerance = positive("tolerance", tolerance)
         self.feasibility = positive("feasibility", feasibility)
+        self.first_iterations = count("first_iterations", first_iterations)
         self.reset()
 
-    def reset(self) -> None:
-        """Forget the plan: the next call begins anew."""
-        self.plan: OptimalPlan | None = None
+    def reset(self, plan: OptimalPlan | None = None) -> None:
+        """Forget the plan: the next call begins anew, or with a plan from (q, v) by `solve`.
+
+        Raises ShapeError for a plan with another number of knots.
+        """
+        if plan is not None and len(plan.u) != self.knots:
+            raise ShapeError(
+                f"the plan has {len(plan.u)} knots, and the controller {self.knots}; solve with "
+                f"knots={self.knots}"
+            )
+        self.plan: OptimalPlan | None = plan
+        self._shift = 0  # knots from the plan to the next one
         self._warned: dict[str, float] = {}  # violation of each constraint that was last warned of
 
     def __call__(self, q: Array, v: Array = None, parameters: Mapping[str, Any] | None = None) -> Array:
@@ -89,7 +116,8 @@ class Controller:
         worse = [
             x
             for x in plan.violations
-            if x.amount > max(self.feasibility, 2 * self._warned.get(x.constraint, 0.0))
+            if not x.has_slack
+            and x.amount > max(self.feasibility, 2 * self._warned.get(x.constraint, 0.0))
         ]
         if worse:
             self._warned |= {x.constraint: x.amount for x in worse}
@@ -100,8 +128,8 @@ class Controller:
     @property
     def _remedy(self) -> str:
         return (
-            f"Constraints are soft here: give bounds with a margin, more iterations (now {self.iterations}), "
-            f"or as feasibility (now {self.feasibility:g}) the violation that is allowed"
+            f"Give bounds with a margin, slack, more iterations (now {self.iterations or 'as needed'}), or as "
+            f"feasibility (now {self.feasibility:g}) the violation that is allowed"
         )
 
     def _planned(self, q: Array, v: Array, parameters: Mapping[str, Any] | None) -> OptimalPlan:
@@ -110,11 +138,24 @@ class Controller:
         options["feasibility"] = self.feasibility
         with lock_of(self, "plan"):
             if self.plan is None:
-                plan = self.problem.solve(q, v, knots=self.knots, **options)
+                plan = self.problem.solve(
+                    q, v, knots=self.knots, iterations=self.first_iterations, **options
+                )
+                # broken constraints have a warning of their own
+                if plan.status not in ("converged", "constraints", "start"):
+                    warn(
+                        f"the search for the first plan did not converge: {plan.reason}; "
+                        f"{'a gap is left' if plan.gap else 'its gradient is'} "
+                        f"{plan.gap or plan.gradient:.2g}. Let it begin with a plan of your own, "
+                        "controller.reset(problem.solve(q, v, u=...)), or give more first_iterations (now "
+                        f"{self.first_iterations})",
+                        UnfinishedPlan,
+                    )
             else:
-                options |= {"iterations": self.iterations}
-                plan = self.problem.improve(self.plan, q, v, shift=1, **options)
+                options |= {"iterations": self.iterations, "shift": self._shift}
+                plan = self.problem.improve(self.plan, q, v, **options)
             self.plan = plan
+            self._shift = 1
         return plan
 
     @checked
@@ -127,9 +168,11 @@ class Controller:
         substeps: int = 1,
         method: str | Method = "rkmk4",
         parameters: Mapping[str, Any] | None = None,
+        plan: OptimalPlan | None = None,
     ) -> Closed:
         """The motion of the mechanism under this controller, by `liebody.stepper`; it begins without a plan.
 
+        plan      a plan from (q0, v0) to begin with, by `OptimalControl.solve`
         substeps  steps of the simulation in each dt, with the inputs held
         others    as in `simulate` and `OptimalControl.solve`
 
@@ -146,24 +189,26 @@ class Controller:
         motion = stepper(problem.mechanism, dt=problem.dt / count("substeps", substeps), method=method)
         # a copy plans from scratch, so that this controller keeps its plan until the motion has ended
         controller = copy.copy(self)
-        controller.reset()
+        controller.reset(plan)
         state = motion.start(q0, v0)
         states = [state]
         plans: list[OptimalPlan] = []
         for _ in range(rounds):
             # plan from where the motion is now, and hold the first inputs until the next plan
-            plan = controller._planned(state.q, state.v, parameters)
-            plans.append(plan)
-            state = motion.step(state, problem.efforts(plan.u[0]), substeps)
+            plans.append(controller._planned(state.q, state.v, parameters))
+            state = motion.step(state, problem.efforts(plans[-1].u[0]), substeps)
             states.append(state)
         self.plan = controller.plan
+        self._shift = 1
         closed = Closed(
             t=problem.dt * np.arange(rounds + 1),
             q=np.array([x.q for x in states]),
             v=np.array([x.v for x in states]),
-            u=np.array([plan.u[0] for plan in plans]),
+            u=np.array([x.u[0] for x in plans]),
             violations=_violations_of_motion(plans),
-            planned=np.array([plan.violation for plan in plans]),
+            planned=np.array([x.violation for x in plans]),
+            iterations=np.array([len(x.history) for x in plans]),
+            statuses=np.array([x.status for x in plans]),
         )
         self._warn_of(closed, plans)
         return closed
@@ -173,11 +218,11 @@ class Controller:
         told = [
             f"the motion breaks {x.constraint} by {x.amount:.3g} at t = {closed.t[x.knot]:.6g} s"
             for x in closed.violations
-            if x.amount > self.feasibility
+            if x.amount > self.feasibility and not x.has_slack
         ]
         # each constraint along all plans: how many break it, and the worst
         for along in zip(*(plan.violations for plan in plans), strict=True):
-            number = sum(x.amount > self.feasibility for x in along)
+            number = sum(x.amount > self.feasibility and not x.has_slack for x in along)
             if number:
                 most = max(x.amount for x in along)
                 told.append(
@@ -193,7 +238,7 @@ def _violations_of_motion(plans: list[OptimalPlan]) -> tuple[Violation, ...]:
     The first knot of a plan is the motion itself: its state at that time, and the inputs that are applied.
     """
     return tuple(
-        Violation(along[0].constraint, np.array([x.along[0] for x in along]))
+        Violation(along[0].constraint, np.array([x.along[0] for x in along]), 0, along[0].has_slack)
         for along in zip(*(plan.violations for plan in plans), strict=True)
         if along[0].first == 0  # terminal constraints begin at the last knot, which the motion does not reach
     )

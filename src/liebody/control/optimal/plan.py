@@ -19,15 +19,19 @@ class OptimalPlan:
 
     t, q, v      times and states of the knots, (N + 1,), (N + 1, nq), (N + 1, nv)                 [s, ...]
     u            inputs between them, (N, m)
-    cost         of all of it
+    cost         of all of it, and of slack
     gains        K (N, m, 2 nv): near the states, the best inputs are u + K (difference(q_k, q), v - v_k)
     converged    whether the predicted decrease is below the tolerance
     reason       why the search ended
+    status       the same in a word: "converged"; "limit", more iterations were not allowed; "no minimum" or
+                 "no descent", which the costs are to blame for; "constraints" that stay broken; "start", if
+                 only the initial state breaks them
     gap          largest |gap| between the pieces of the trajectory; 0 where it is a motion
-    violation    by which constraints are broken, at most; 0 without constraints
+    violation    by which constraints without slack are broken, at most; 0 without constraints
     violations   a `Violation` for each constraint, stage constraints first
     gradient     largest slope of the cost by an input that its bounds leave
     history      an `Iteration` for each linearisation
+    multipliers  `Multipliers` of constraints, with which another search may begin
     """
 
     t: Array
@@ -71,6 +75,10 @@ class Planner(Protocol):
     @property
     def solve(self) -> Callable[..., OptimalPlan]:
         """(q0, v0, **options) -> the plan of least cost from this state, as `OptimalControl.solve`."""
+
+    @property
+    def improve(self) -> Callable[..., OptimalPlan]:
+        """(plan, q0, v0, **options) -> a better plan than an earlier one, as `OptimalControl.improve`."""
 
     def efforts(self, u: Array) -> Array:
         """tau (..., nv) of inputs u (..., m)."""

@@ -440,7 +440,9 @@ def optimal_control(
     terminal    l_N(q, v), or l_N(q, v, p), likewise; none if None
     stage_constraints     [(c, low, high), ...]: low <= c(q, v, u) <= high at every knot but the last, numbers
                           or arrays; equal bounds make equations
-    terminal_constraints  the same of c(q, v) at the last knot
+    terminal_constraints  the same of c(q, v) at the last knot. With slack, (c, low, high, price), a constraint
+                          may be broken by s: the cost has price |s| for each entry, of stages times dt. It is
+                          kept where that is cheaper, so exactly where its multiplier is below the price
     actuated    S (nv, m), by which joints have the efforts tau = S u, or names of the joints that are driven;
                 None: all but a free base
     limits      (low, high) of u, numbers or (m,), or one of them for -limits <= u <= limits
@@ -459,7 +461,8 @@ def optimal_control(
         Q = H + F^T V F,    q = g + F^T v,    k = -Q_uu^-1 q_u,    K = -Q_uu^-1 Q_ux,    u_k + alpha k + K d
 
     and followed forwards with several step lengths alpha at once. Constraints become costs, by an augmented
-    Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973).
+    Lagrangian (Hestenes 1969; Powell 1969; Rockafellar 1973). Slack has a linear price, as in Kerrigan and
+    Maciejowski (2000), "Soft constraints and exact penalty functions in model predictive control".
 
     Mayne (1966), "A second-order gradient method for determining optimal trajectories of non-linear
     discrete-time systems"; Li and Todorov (2004), "Iterative linear quadratic regulator design"; Tassa,
