@@ -36,6 +36,7 @@ static int linearize(const Descent *d) { return evaluate(d->knot) || evaluate(d-
 static double curvature_of_inputs(const Shooting *s) {
     static __thread real model[TANGENT + 1 + ALL][WIDE];
     real sum = 0;
+    memcpy(model, s->constant, sizeof model);
     for (int64_t t = 0; t < s->knots; t++) {
         unpack(s, t, model[0]);
         for (int i = TANGENT; i < ALL; i++) sum += fabs(model[TANGENT + 1 + i][i]);

@@ -119,7 +119,7 @@ static void solve(const int *free, int n, real L[INPUT][INPUT], real *y) {
 static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real *low,
                   const real *high, real *y, int *free, real L[INPUT][INPUT]) {
     real slope[INPUT], way[INPUT], trial[INPUT];
-    int n = 0;
+    int n = 0, factored = -1, last[INPUT];
     for (int i = 0; i < INPUT; i++) y[i] = fmin(fmax(y[i], low[i]), high[i]);
     for (int round = 0; round < 100; round++) {
         real largest = 0, scale = 0, down = 0, step = 1;
@@ -131,7 +131,11 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
             if ((y[i] > low[i] || s < 0) && (y[i] < high[i] || s > 0)) free[n++] = i;
             else way[i] = 0;
         }
-        if (!factor(free, n, A, damping, L)) return -1;
+        if (n != factored || memcmp(last, free, n * sizeof n)) {
+            if (!factor(free, n, A, damping, L)) return -1;
+            memcpy(last, free, n * sizeof n);
+            factored = n;
+        }
         for (int a = 0; a < n; a++) {
             way[free[a]] = -slope[free[a]];
             largest = fmax(largest, fabs(slope[free[a]]));
@@ -156,17 +160,41 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
     return n;
 }
 
-/* F, g and H of a knot, rows of WIDE numbers. */
-static void unpack(const Shooting *s, int64_t knot, real *model) {
+/* F, g and H of a knot, rows of WIDE numbers, where they are not constant. */
+INLINE void unpack(const Shooting *s, int64_t knot, real *model) {
     const real *row = s->models + knot * s->width;
-    memcpy(model, s->constant, (TANGENT + 1 + ALL) * WIDE * sizeof(real));
     for (int64_t r = 0; r < s->pieces; r++) {
-        const real *from = row + s->of[r], factor = s->factor[r];
+        const real *from = row + s->of[r], *constant = s->constant + s->at[r];
+        const real factor = s->factor[r];
         real *to = model + s->at[r];
         int64_t j = 0;
         for (; j + LANES <= s->length[r]; j += LANES)
-            put(to + j, lanes_of(to + j) + splat(factor) * lanes_of(from + j));
-        for (; j < s->length[r]; j++) to[j] += factor * from[j];
+            put(to + j, lanes_of(constant + j) + splat(factor) * lanes_of(from + j));
+        for (; j < s->length[r]; j++) to[j] = constant[j] + factor * from[j];
+    }
+}
+
+/* y = -(L L^T)^-1 b in C vectors of the rows `free`; several vectors hide the latency of sums. */
+INLINE void substitute(int C, const int *free, int n, real L[INPUT][INPUT], const real *b,
+                       int64_t b_step, real *y, int64_t y_step) {
+    T x[INPUT][3], s[3];
+    for (int i = 0; i < n; i++) {
+        UNROLL for (int c = 0; c < C; c++)
+            s[c] = -lanes_of(b + free[i] * b_step + c * LANES);
+        for (int j = 0; j < i; j++) UNROLL
+            for (int c = 0; c < C; c++) s[c] -= splat(L[i][j]) * x[j][c];
+        UNROLL for (int c = 0; c < C; c++)
+            x[i][c] = s[c] * splat(L[i][i]);
+    }
+    for (int i = n; i--;) {
+        UNROLL for (int c = 0; c < C; c++)
+            s[c] = x[i][c];
+        for (int j = i + 1; j < n; j++) UNROLL
+            for (int c = 0; c < C; c++) s[c] -= splat(L[j][i]) * x[j][c];
+        UNROLL for (int c = 0; c < C; c++) {
+            x[i][c] = s[c] * splat(L[i][i]);
+            put(y + free[i] * y_step + c * LANES, x[i][c]);
+        }
     }
 }
 
@@ -180,6 +208,7 @@ int64_t backward(Shooting *s) {
     real change = 0, gradient = 0, gaps = 0, k[INPUT], c[INPUT];
     int free[INPUT], n = INPUT;
     memcpy(v, s->end + 1, sizeof v);
+    memcpy(model, s->constant, sizeof model);
     widen(TANGENT, TANGENT, WIDE_N, s->end + 1 + TANGENT, TANGENT, V[0]);
     for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
     for (int64_t t = s->knots; t--;) {
@@ -194,6 +223,7 @@ int64_t backward(Shooting *s) {
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
         memcpy(s->slopes + t * TANGENT, v, sizeof v);
+        memcpy(q, s->constant + TANGENT * WIDE, (1 + ALL) * WIDE * sizeof(real));
         unpack(s, t, model[0]);
         memset(W, 0, sizeof W);
         accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
@@ -214,37 +244,36 @@ int64_t backward(Shooting *s) {
         }
         if (n < 0) return t + 1;
         memset(K, 0, sizeof K);
-        for (int j = 0; j < WIDE_N; j += LANES) { /* K = -Q_uu^-1 Q_ux in the free rows */
-            T y[INPUT];
-            for (int a = 0; a < n; a++) {
-                y[a] = -lanes_of(Q[TANGENT + free[a]] + j);
-                for (int b = 0; b < a; b++) y[a] -= splat(L[a][b]) * y[b];
-                y[a] *= splat(L[a][a]);
-            }
-            for (int a = n; a--;) {
-                for (int b = a + 1; b < n; b++) y[a] -= splat(L[b][a]) * y[b];
-                y[a] *= splat(L[a][a]);
-                put(K[free[a]] + j, y[a]);
-            }
+        { /* K = -Q_uu^-1 Q_ux in the free rows */
+            int j = 0;
+            for (; j + 3 <= NV; j += 3)
+                substitute(3, free, n, L, Q[TANGENT] + j * LANES, WIDE, K[0] + j * LANES, WIDE_N);
+            for (; j < NV; j++)
+                substitute(1, free, n, L, Q[TANGENT] + j * LANES, WIDE, K[0] + j * LANES, WIDE_N);
         }
         for (int i = 0; i < INPUT; i++)
             for (int j = TANGENT; j < WIDE_N; j++) K[i][j] = 0;
         memcpy(s->k + t * INPUT, k, sizeof k);
         for (int i = 0; i < INPUT; i++)
             memcpy(s->K + (t * INPUT + i) * TANGENT, K[i], TANGENT * sizeof(real));
-        /* v = q_x + K^T (Q_uu k + q_u) + Q_xu k,  V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K */
-        widen(INPUT, TANGENT, WIDE_N, Q[TANGENT], WIDE, M[0]);
-        for (int i = 0; i < INPUT; i++) {
-            c[i] = q[TANGENT + i];
-            for (int j = 0; j < INPUT; j++) c[i] += uu[i][j] * k[j];
-            change += k[i] * (c[i] + q[TANGENT + i]) / 2;
-        }
+        /* v = q_x + K^T (Q_uu k + q_u) + Q_xu k,  V = Q_xx + K^T (Q_uu K + Q_ux) + Q_xu K; the
+           brackets are zero where no input is damped or held at a bound */
         widen(TANGENT, TANGENT, WIDE_N, Q[0], WIDE, V[0]);
-        accumulate(TANGENT, NV, INPUT, M[0], 1, WIDE_N, K[0], WIDE_N, V[0], WIDE_N);
-        accumulate(1, NV, INPUT, k, 0, 1, M[0], WIDE_N, q, WIDE);
-        accumulate(1, NV, INPUT, c, 0, 1, K[0], WIDE_N, q, WIDE);
-        accumulate(INPUT, NV, INPUT, uu[0], INPUT, 1, K[0], WIDE_N, M[0], WIDE_N);
-        accumulate(TANGENT, NV, INPUT, K[0], 1, WIDE_N, M[0], WIDE_N, V[0], WIDE_N);
+        accumulate(TANGENT, NV, INPUT, Q[TANGENT], 1, WIDE, K[0], WIDE_N, V[0], WIDE_N);
+        if (n == INPUT && s->damping == 0) {
+            for (int i = 0; i < INPUT; i++) change += k[i] * q[TANGENT + i] / 2;
+        } else {
+            widen(INPUT, TANGENT, WIDE_N, Q[TANGENT], WIDE, M[0]);
+            for (int i = 0; i < INPUT; i++) {
+                c[i] = q[TANGENT + i];
+                for (int j = 0; j < INPUT; j++) c[i] += uu[i][j] * k[j];
+                change += k[i] * (c[i] + q[TANGENT + i]) / 2;
+            }
+            accumulate(1, NV, INPUT, c, 0, 1, K[0], WIDE_N, q, WIDE);
+            accumulate(INPUT, NV, INPUT, uu[0], INPUT, 1, K[0], WIDE_N, M[0], WIDE_N);
+            accumulate(TANGENT, NV, INPUT, K[0], 1, WIDE_N, M[0], WIDE_N, V[0], WIDE_N);
+        }
+        accumulate(1, NV, INPUT, k, 0, 1, Q[TANGENT], WIDE, q, WIDE); /* q_u is used no more */
         memcpy(v, q, sizeof v);
         for (int i = 0; i < TANGENT; i++)
             for (int j = 0; j < i; j++) V[i][j] = V[j][i] = (V[i][j] + V[j][i]) / 2;
