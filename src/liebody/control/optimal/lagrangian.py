@@ -142,8 +142,12 @@ class ConstrainedSearch:
         self.largest = multipliers.largest
         for x in self.terms:
             # multipliers of stages move with their knots, those of the end stay there
-            old = multipliers.stage if x.knot == 0 else multipliers.terminal[None]
-            x.multipliers[:] = old[np.minimum(np.arange(shift, shift + len(old)), len(old) - 1)]
+            if x.knot:
+                x.multipliers[:] = multipliers.terminal
+            else:
+                moved = multipliers.stage[shift:]
+                x.multipliers[: len(moved)] = moved
+                x.multipliers[len(moved) :] = multipliers.stage[-1]
         steps: list[Iteration] = []
         state = self.descent.state
         limit = most or (MOST if self.terms else FEW)

@@ -372,7 +372,8 @@ class Constraints:
         first  number of the first knot
         """
         # a value that is no number breaks its constraint by any amount
-        sizes = np.nan_to_num(np.abs(distances), nan=np.inf)
+        sizes = np.abs(distances)
+        sizes[np.isnan(sizes)] = np.inf
         return [
             Violation(name, sizes[:, at].max(axis=1, initial=0.0), first, self._slack[name])
             for name, at in self._places.items()

@@ -246,10 +246,10 @@ class OptimalControl(Sendable):
         w = workspace.w
         self._set_parameters(w, parameters)
         # knots move towards the start, the last one fills the places that they leave
-        at = np.minimum(np.arange(shift, n + 1 + shift), n)
-        w.x[:, : self.nq] = plan.q[at]
-        w.x[:, self.nq :] = plan.v[at]
-        w.u[:] = plan.u[np.minimum(at[:-1], n - 1)]
+        for target, old in ((w.x[:, : self.nq], plan.q), (w.x[:, self.nq :], plan.v), (w.u, plan.u)):
+            moved = old[shift:]
+            target[: len(moved)] = moved
+            target[len(moved) :] = old[-1]
         w.x[0, : self.nq] = first
         w.x[0, self.nq :] = rate
         w.gapped = True
