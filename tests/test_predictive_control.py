@@ -40,7 +40,7 @@ def push(q, v, u, p):
 
 
 def test_multipliers_of_a_bound_are_those_of_its_closed_form():
-    """u <= b: u = min(target, b), and lambda = max(target - b, 0), of which knots without a bound have none."""
+    """u <= b: u = min(target, b), and lambda = max(target - b, 0)."""
     problem = cart(stage_constraints=[(push, -np.inf, BOUND)])
     plan = problem.solve([0.0], knots=N, parameters={"target": TARGETS[:, None]}, **EXACT)
     expected = np.minimum(TARGETS[:-1], BOUND)

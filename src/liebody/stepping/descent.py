@@ -222,7 +222,9 @@ class MultiplierUpdate:
         self._multipliers = multipliers
         self._row = np.zeros((knots, 2 * size))
         self.distances = self._row[:, :size]
-        self._uncontrolled = np.zeros(size, np.int64) if uncontrolled is None else uncontrolled.astype(np.int64)
+        self._uncontrolled = (
+            np.zeros(size, np.int64) if uncontrolled is None else uncontrolled.astype(np.int64)
+        )
         self.residual = self.paid = 0.0
         if passes.library:
             self._batch = Batch(values, arrays, self._row)

@@ -128,8 +128,9 @@ typedef struct {
     double penalty, residual, paid;
 } Multipliers;
 
-/* The change that the next multipliers are from these, by the penalty, at most; what the residuals
-   add to the cost; `update`: let the next multipliers be these. Returns whether there is no memory. */
+/* The largest change from these multipliers to the next ones, by the penalty; what the residuals
+   add to the cost; `update`: let the next multipliers be these. Returns whether there is no
+   memory. */
 int64_t renew(Multipliers *m, int64_t update) {
     if (evaluate(m->values)) return 1;
     m->residual = m->paid = 0;

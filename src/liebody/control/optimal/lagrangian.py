@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ PENALTY = 10.0
 STIFFER = 10.0
 STIFFEST = 1e9
 SLOW = 0.25  # of the residual before: penalties grow where more is left
-LITTLE = 0.05  # of the largest residual: a penalty that leaves less is stiff enough to be kept
+LITTLE = 0.002  # of the largest residual: a penalty that leaves less is stiff enough to be kept
 LOOSE = 1e-2  # tolerance of the first search with constraints: its multipliers are far from right yet
 TIGHTER = 0.1  # tolerance of a search, in units of that of the search before
 # of a plan that is improved

@@ -332,7 +332,8 @@ class Constraints:
             start = len(bounds)
             name = getattr(one[0], "__name__", "<>")
             bounds += zip(
-                *bounds_of(f"the bounds of a constraint of shape {c.shape}", *one[1:3], c.shape), strict=True
+                *bounds_of(f"the bounds of a constraint of shape {c.shape}", one[1], one[2], c.shape),
+                strict=True,
             )
             prices += _prices(one[3] if len(one) == 4 else np.inf, c.shape)
             controlled += _depends_on(function, "u")
@@ -407,8 +408,10 @@ def _prices(price: Any, shape: tuple[int, ...]) -> list[float]:
             f"the price of slack is {short(price)}, expected a number or an array {shape}"
         ) from None
     if not (each > 0).all():
-        raise ModelError(f"the price of slack is {short(price)}: it must be positive; a constraint without "
-                         "slack is (function, low, high)")
+        raise ModelError(
+            f"the price of slack is {short(price)}: it must be positive; a constraint without "
+            "slack is (function, low, high)"
+        )
     return each.tolist()
 
 

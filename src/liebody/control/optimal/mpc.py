@@ -116,8 +116,7 @@ class Controller:
         worse = [
             x
             for x in plan.violations
-            if not x.has_slack
-            and x.amount > max(self.feasibility, 2 * self._warned.get(x.constraint, 0.0))
+            if not x.has_slack and x.amount > max(self.feasibility, 2 * self._warned.get(x.constraint, 0.0))
         ]
         if worse:
             self._warned |= {x.constraint: x.amount for x in worse}
@@ -128,8 +127,9 @@ class Controller:
     @property
     def _remedy(self) -> str:
         return (
-            f"Give bounds with a margin, slack, more iterations (now {self.iterations or 'as needed'}), or as "
-            f"feasibility (now {self.feasibility:g}) the violation that is allowed"
+            "Give bounds with a margin, slack, more iterations (now "
+            f"{self.iterations or 'as many as needed'}), or as feasibility (now {self.feasibility:g}) the "
+            "violation that is allowed"
         )
 
     def _planned(self, q: Array, v: Array, parameters: Mapping[str, Any] | None) -> OptimalPlan:
@@ -138,9 +138,7 @@ class Controller:
         options["feasibility"] = self.feasibility
         with lock_of(self, "plan"):
             if self.plan is None:
-                plan = self.problem.solve(
-                    q, v, knots=self.knots, iterations=self.first_iterations, **options
-                )
+                plan = self.problem.solve(q, v, knots=self.knots, iterations=self.first_iterations, **options)
                 # broken constraints have a warning of their own
                 if plan.status not in ("converged", "constraints", "start"):
                     warn(

@@ -29,7 +29,7 @@ from ...stepping import (
 )
 from .knot import KnotModel
 from .lagrangian import ConstrainedSearch, ConstraintTerms, Found, Multipliers
-from .model import Constraints, Cost, HeldStep, Violation, bounds_of
+from .model import Constraints, Cost, HeldStep, bounds_of
 from .mpc import Controller
 from .plan import OptimalPlan
 
@@ -230,12 +230,18 @@ class OptimalControl(Sendable):
         Raises ShapeError for a plan of another problem, or with fewer knots than `shift`.
         """
         n = len(plan.u)
-        shapes = [(plan.q, (n + 1, self.nq)), (plan.v, (n + 1, self.nv)), (plan.u, (n, self.nu))]
-        shapes += zip(plan.multipliers[:2], self._multiplier_shapes(n), strict=True)
-        for x, shape in shapes:
+        stage, terminal = self._multiplier_shapes(n)
+        for x, shape in (
+            (plan.q, (n + 1, self.nq)),
+            (plan.v, (n + 1, self.nv)),
+            (plan.u, (n, self.nu)),
+            (plan.multipliers.stage, stage),
+            (plan.multipliers.terminal, terminal),
+        ):
             if x.shape != shape:
                 raise ShapeError(
-                    f"the plan has an array of shape {x.shape}, expected {shape}: it belongs to another problem"
+                    f"the plan has an array of shape {x.shape}, expected {shape}: it belongs to another "
+                    "problem"
                 )
         if count("shift", shift, 0) > n:
             raise ShapeError(f"shift is {shift}, and the plan has {n} knots; give at most as many")
@@ -440,9 +446,9 @@ def optimal_control(
     terminal    l_N(q, v), or l_N(q, v, p), likewise; none if None
     stage_constraints     [(c, low, high), ...]: low <= c(q, v, u) <= high at every knot but the last, numbers
                           or arrays; equal bounds make equations
-    terminal_constraints  the same of c(q, v) at the last knot. With slack, (c, low, high, price), a constraint
-                          may be broken by s: the cost has price |s| for each entry, of stages times dt. It is
-                          kept where that is cheaper, so exactly where its multiplier is below the price
+    terminal_constraints  the same of c(q, v) at the last knot. With slack, (c, low, high, price), either may
+                          be broken by s: the cost has price |s| for each entry, of stages times dt. It is kept
+                          exactly where its multiplier is below the price
     actuated    S (nv, m), by which joints have the efforts tau = S u, or names of the joints that are driven;
                 None: all but a free base
     limits      (low, high) of u, numbers or (m,), or one of them for -limits <= u <= limits
