@@ -16,7 +16,7 @@ PENALTY = 10.0
 STIFFER = 10.0
 STIFFEST = 1e9
 SLOW = 0.25  # of the residual before: penalties grow where more is left
-LITTLE = 0.002  # of the largest residual: a penalty that leaves less is stiff enough to be kept
+LITTLE = 0.002  # of the largest residual: a penalty that leaves no more is stiff enough to be kept
 LOOSE = 1e-2  # tolerance of the first search with constraints: its multipliers are far from right yet
 TIGHTER = 0.1  # tolerance of a search, in units of that of the search before
 # of a plan that is improved
@@ -104,6 +104,7 @@ class ConstrainedSearch:
         steps = list(history)
         self.penalty = self.kept_penalty = PENALTY
         self.largest = 0.0
+        left_by: dict[float, float] = {}  # residual of the last search with each penalty
         residual = np.inf
         enough = max(LOOSE, tolerance) if self.terms else tolerance
         while True:
@@ -115,9 +116,8 @@ class ConstrainedSearch:
             # where a loose tolerance has let the trajectory stay, it is the tolerance that has to change
             has_moved = enough == tolerance or any(x.step > 0 for x in outcome.history)
             residual, paid = self._assess(update=outcome.converged and has_moved)
-            if residual > LITTLE * self.largest:
-                self.kept_penalty = self.penalty
             self._note(residual)
+            left_by[self.penalty] = residual
             if not outcome.converged or (residual <= feasibility and enough == tolerance):
                 break
             # penalties grow where a search with new multipliers has not helped enough
@@ -127,6 +127,9 @@ class ConstrainedSearch:
                 outcome = Outcome("constraints", "constraints stay broken, however stiff", [])
                 break
             enough = tolerance if residual <= feasibility else max(tolerance, enough * TIGHTER)
+        # the softest penalty that left little, or about as little as any if the constraints cannot be kept
+        little = max(LITTLE * self.largest, 2 * min(left_by.values()))
+        self.kept_penalty = min(mu for mu, left in left_by.items() if not left > little)
         cost = steps[-1].cost - paid if steps else np.nan
         gap = float(np.abs(self.w.gap).max()) if self.w.gapped else 0.0
         return self._found(outcome, steps, cost, gap, feasibility)

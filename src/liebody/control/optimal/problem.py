@@ -446,9 +446,9 @@ def optimal_control(
     terminal    l_N(q, v), or l_N(q, v, p), likewise; none if None
     stage_constraints     [(c, low, high), ...]: low <= c(q, v, u) <= high at every knot but the last, numbers
                           or arrays; equal bounds make equations
-    terminal_constraints  the same of c(q, v) at the last knot. With slack, (c, low, high, price), either may
-                          be broken by s: the cost has price |s| for each entry, of stages times dt. It is kept
-                          exactly where its multiplier is below the price
+    terminal_constraints  the same of c(q, v) at the last knot. With slack, (c, low, high, price), bounds may
+                          be broken by s: the cost has price |s| for each entry, times dt of stages. They are
+                          kept exactly where multipliers are below the price
     actuated    S (nv, m), by which joints have the efforts tau = S u, or names of the joints that are driven;
                 None: all but a free base
     limits      (low, high) of u, numbers or (m,), or one of them for -limits <= u <= limits
