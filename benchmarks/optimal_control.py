@@ -208,13 +208,14 @@ def our_pendulum(file: str) -> tuple[Any, Any]:
 
 
 def our_knots(problem: Any, start: Any, repeat: int) -> float:
-    w = problem._workspace(KNOTS)
+    workspace = problem._workspace(KNOTS)
+    w = workspace.w
     w.x[:] = np.concatenate([start, np.zeros(problem.nv)])
     w.u[:] = 0
-    problem.linearize(w)
+    workspace.descent.linearize()
     begun = time.process_time()
     for _ in range(repeat):
-        problem.linearize(w)
+        workspace.descent.linearize()
     return (time.process_time() - begun) / repeat / KNOTS
 
 
