@@ -8,8 +8,8 @@ rest, and the controller is called every 20 ms for 4 s, with noise on the measur
 the plane and the largest speed in the motion, the distance from the goal's projection at the end, the time of
 a call (median and 99th percentile over the loop, by the clock), and iterations of a call.
 
-restarted   multipliers and penalty restarted at every call, as controllers did up to 0.2.0: a search of
-            so many steps by `solve` from the last plan, shifted by a knot
+restarted   multipliers and penalty restarted at every call: a search of so many steps by `solve` from the
+            last plan, shifted by a knot, as controllers did before they kept them
 kept        `Controller`, which keeps and shifts them: 1 and 2 steps a call, and as many as are needed
 after jump  the goal jumps by 0.6 m after 2 s
 """
