@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import liebody as lb
-from liebody.base.errors import ModelError, ShapeError
+from liebody.base.errors import IntegrationError, ModelError, ShapeError
 from liebody.control.optimal import BrokenConstraints, UnfinishedPlan
-from liebody.scalars import sin
+from liebody.scalars import sin, sqrt
 from liebody.stepping.riccati import ShootingPasses
 
 EULER = "semi-implicit-euler"
@@ -277,6 +277,15 @@ def test_constraints_with_slack_give_no_warning():
 def test_the_door_says_what_slack_needs(constraint, error, words):
     with pytest.raises(error, match=words):
         cart(stage_constraints=[constraint])
+
+
+@pytest.mark.parametrize("iterations", [1, None])
+def test_a_plan_whose_constraints_are_no_numbers_is_refused(iterations):
+    problem = cart(stage_constraints=[(lambda q, v, u, p: sqrt(q[0]), -np.inf, 2.0)])
+    plan = problem.solve([1.0], knots=4)
+    with pytest.raises(IntegrationError, match=r"no search can begin .*; begin with another plan"):
+        problem.improve(plan, [-1.0], iterations=iterations)
+    assert problem.improve(plan, [1.0], iterations=iterations).u.shape == (4, 1)
 
 
 def test_the_door_says_which_plans_can_be_improved():

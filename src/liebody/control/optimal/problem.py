@@ -189,13 +189,7 @@ class OptimalControl(Sendable):
             self._roll(w)
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
         found = workspace.solve(count("iterations", iterations, 0), *limits)
-        # without a single linearisation the start itself is not finite, or has no minimum
-        if not found.outcome.history:
-            raise IntegrationError(
-                "no search can begin with this trajectory, because costs, constraints or their slopes along "
-                f"it are not finite or without a minimum ({found.outcome.reason}); give other u=, q= or v="
-            )
-        plan = self._plan(workspace, found)
+        plan = self._plan(workspace, found, "give other u=, q= or v=")
         self._workspaces[n].append(workspace)
         return plan
 
@@ -227,7 +221,8 @@ class OptimalControl(Sendable):
         has converged, as in `solve`. So a few iterations follow a state that moves on, with multipliers that
         are as good as the trajectory. The gains belong to the model before the last step.
 
-        Raises ShapeError for a plan of another problem, or with fewer knots than `shift`.
+        Raises ShapeError for a plan of another problem, or with fewer knots than `shift`; IntegrationError
+        where costs, constraints or their slopes are not finite.
         """
         n = len(plan.u)
         stage, terminal = self._multiplier_shapes(n)
@@ -260,7 +255,7 @@ class OptimalControl(Sendable):
         w.x[0, self.nq :] = rate
         w.gapped = True
         found = workspace.improve(plan.multipliers, shift, most, *limits)
-        better = self._plan(workspace, found)
+        better = self._plan(workspace, found, "begin with another plan, or solve anew")
         self._workspaces[n].append(workspace)
         return better
 
@@ -329,8 +324,14 @@ class OptimalControl(Sendable):
             )
         w.x[:] = w.states[:, :, 0]
 
-    def _plan(self, workspace: ConstrainedSearch, found: Found) -> OptimalPlan:
-        """The plan that a search leaves in its workspace."""
+    def _plan(self, workspace: ConstrainedSearch, found: Found, remedy: str) -> OptimalPlan:
+        """The plan that a search leaves in its workspace; IntegrationError if no search could begin."""
+        # the start itself is not finite, or has no minimum: steps lead to trajectories that are finite only
+        if not found.outcome.history or not np.isfinite(found.cost):
+            raise IntegrationError(
+                "no search can begin with this trajectory, because costs, constraints or their slopes along "
+                f"it are not finite or without a minimum ({found.outcome.reason}); {remedy}"
+            )
         w = workspace.w
         x = w.x.copy()
         history = found.outcome.history
@@ -347,7 +348,7 @@ class OptimalControl(Sendable):
             reason=found.outcome.reason,
             gap=found.gap,
             violation=max((x.amount for x in found.violations if not x.has_slack), default=0.0),
-            gradient=history[-1].gradient if history else np.nan,
+            gradient=history[-1].gradient,
             history=tuple(history),
             violations=tuple(found.violations),
             status=found.outcome.status,
