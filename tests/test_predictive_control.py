@@ -204,6 +204,7 @@ def test_a_loop_with_noise_keeps_its_constraints(iterations):
     assert controller.plan.iterations <= (iterations or 4)
 
 
+@pytest.mark.filterwarnings("ignore::liebody.control.optimal.BrokenConstraints")
 def test_a_goal_that_jumps_is_searched_for_anew():
     """The default takes as many steps as the jump needs, and few before and after it."""
     problem = arm()
@@ -221,6 +222,7 @@ def test_a_goal_that_jumps_is_searched_for_anew():
     assert np.median(taken) <= 4
 
 
+@pytest.mark.filterwarnings("ignore::liebody.control.optimal.BrokenConstraints")
 def test_a_first_plan_that_failed_says_so():
     problem = arm()
     with pytest.warns(UnfinishedPlan, match="1 iterations were allowed; .*first_iterations"):
