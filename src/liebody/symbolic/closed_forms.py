@@ -52,12 +52,10 @@ class Equations(EquationParts):
         common subexpressions x_0, x_1, ... come first, each on its line.
         """
         definitions, contents = self._contents(parts, expressions)
-        # I1xx is written with two indices
-        indexed = {s: NUMBERED.fullmatch(s.name) for s in self.values}
-        names = {s: f"{match[1]}_{{{match[2]},{match[3]}}}" for s, match in indexed.items() if match}
+        names = {**self.latex_names, SYMMETRIC: r"\ast"}
 
         def tex(x: Any) -> str:
-            return sympy.latex(x, symbol_names={**names, **self.symbol_names, SYMMETRIC: r"\ast"})
+            return sympy.latex(x, symbol_names=names)
 
         # definitions first, as later lines use them
         lines = [f"{tex(s)} = {tex(x)}" for s, x in definitions]
@@ -68,6 +66,13 @@ class Equations(EquationParts):
                 left = PARTS.get(part) or rf"\mathrm{{{part}}}".replace("_", r"\_")
                 lines.append(f"{left} = {tex(_upper(content))}")
         return "\n".join(lines) + "\n"
+
+    @property
+    def latex_names(self) -> dict[Any, str]:
+        """LaTeX of symbols that SymPy would not guess; I1xx is written with two indices."""
+        indexed = {s: NUMBERED.fullmatch(s.name) for s in self.values}
+        names = {s: f"{match[1]}_{{{match[2]},{match[3]}}}" for s, match in indexed.items() if match}
+        return names | dict(self.symbol_names)
 
     def _repr_latex_(self) -> str | None:
         """M, C and g, as notebooks show them; None of equations that are not simplified, or too long."""

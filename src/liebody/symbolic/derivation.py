@@ -58,7 +58,7 @@ class Derivation:
     symbol_names: Mapping[Any, str] = field(default_factory=dict)
 
     @cached_property
-    def _numbers(self) -> tuple[Tree, list[Any]]:
+    def numbers(self) -> tuple[Tree, list[Any]]:
         """The tree with exact numbers, and those that are inputs of its traces."""
         # small whole numbers stay constants of the trace, where zeros and ones vanish
         tree, numbers = exact_numbers(self.tree)
@@ -66,9 +66,10 @@ class Derivation:
         return tree, [x for x in numbers if not _is_constant(x)]
 
     @cached_property
-    def _ring(self) -> Ring:
+    def ring(self) -> Ring:
+        """The polynomials in which expressions become short."""
         # sums of these symbols are taken out as factors, as m1 + m2; quaternions have length one
-        ring = Ring(parameters=frozenset().union(*(x.free_symbols for x in self._numbers[1])))
+        ring = Ring(parameters=frozenset().union(*(x.free_symbols for x in self.numbers[1])))
         for start in self.tree.group.quaternions:
             ring.quaternion(list(self.q[start : start + 4]))
         return ring
@@ -77,7 +78,7 @@ class Derivation:
     def _shapes(self) -> dict[str, int]:
         nq = self.tree.nq
         nv = self.tree.nv
-        return {"q": nq, "v": nv, "a": nv, "tau": nv, "parameter": len(self._numbers[1])}
+        return {"q": nq, "v": nv, "a": nv, "tau": nv, "parameter": len(self.numbers[1])}
 
     def closed_forms(
         self, name: str, algorithm: Callable[..., Any], **options: Any
@@ -131,7 +132,7 @@ class Derivation:
     ) -> Function:
         """algorithm(tree, ...) of some of q, v, a, tau, gravity, traced with the tree's numbers as inputs."""
         # numbers enter as symbols, so that the graph keeps them exact; constants would become floats
-        exact_tree, numbers = self._numbers
+        exact_tree, numbers = self.numbers
         places = {x: k for k, x in enumerate(numbers)}
         # the algorithm gets only the arguments that it names
         wanted = [k for k in inspect.signature(algorithm).parameters if k in STATE]
@@ -170,7 +171,7 @@ class Derivation:
     ) -> list[tuple[tuple[int, ...], Any]]:
         """The outputs of a traced function and their shapes; `arrays` are values of further inputs."""
         values = {"q": list(self.q), "v": list(self.v), "a": list(self.a), "tau": list(self.tau)}
-        values |= {"parameter": self._numbers[1], **(arrays or {})}
+        values |= {"parameter": self.numbers[1], **(arrays or {})}
         shapes = {key: y.shape for key, y in function.outputs.items()}
         if self.simplified:
             results = to_sympy(function, values, self._short)
@@ -184,8 +185,8 @@ class Derivation:
     def _short(self, function: Function, inputs: Mapping[Expr, Any]) -> dict[str, list[Any]]:
         """The entries of the outputs in short form."""
         try:
-            polynomials = self._ring.evaluate(function, inputs)
-            return {key: list(map(self._ring.expression, x)) for key, x in polynomials.items()}
+            polynomials = self.ring.evaluate(function, inputs)
+            return {key: list(map(self.ring.expression, x)) for key, x in polynomials.items()}
         except TooLarge as error:
             raise TooLarge(f"{self.tree.name}: {function.name} in short form would be {error}") from error
 

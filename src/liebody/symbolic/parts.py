@@ -219,7 +219,7 @@ class EquationParts(Derivation):
         if not self.simplified:
             return changed
         try:
-            return self._ring.shortest(changed)
+            return self.ring.shortest(changed)
         except TooLarge as error:
             raise TooLarge(f"{self.tree.name}: a derivative in short form would be {error}") from error
 

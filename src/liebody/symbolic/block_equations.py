@@ -1,0 +1,398 @@
+"""The equations of motion written with named matrices, as text and as LaTeX; and that they are the scalar ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy
+
+from .. import dynamics
+from ..base.concurrency import cached_property
+from ..base.errors import ModelError, known
+from ..compiler import Function
+from ..scalars import Array
+from . import block_algebra as blocks
+from .block_algebra import BlockMatrix, Latex, NamedBlock, Page, Text, Values
+from .block_forms import BlockForms
+from .closed_forms import Equations
+from .numbers import exact
+from .polynomials import Polynomial, Quotients, TooLarge, scaled
+from .short_forms import Ring
+
+SHOWN = ("M", "C", "g")
+POINTS = 2  # states with rational coordinates, where a comparison in symbols would be too large
+ROUND_OFF = 1e-12  # relative, of numbers whose products a trace has rounded
+
+
+class _Part(NamedTuple):
+    """A part of the equations: its name on paper, and the algorithm that computes the same in scalars."""
+
+    letter: str
+    index: str
+    algorithm: Any
+    options: Mapping[str, Any] = {}
+    result: int = 0  # which of several results
+
+
+def _decoupled(letter: str, index: str, result: str) -> _Part:
+    place = dynamics.Decoupled._fields.index(result)
+    return _Part(letter, index, dynamics.decoupled_dynamics, {"x": "locked"}, place)
+
+
+PARTS = {
+    "M": _Part("M", "", dynamics.mass_matrix),
+    "C": _Part("C", "", dynamics.coriolis_matrix),
+    "g": _Part("g", "", dynamics.gravity_forces),
+    "kinetic": _Part("T", "", dynamics.kinetic_energy),
+    "efforts": _Part("tau", "", dynamics.inverse_dynamics),
+    "momentum": _Part("h", "b", dynamics.base_momentum),
+    "locked_inertia": _Part("M", "bb", dynamics.locked_inertia),
+    "connection": _Part("connection", "", dynamics.mechanical_connection),
+    "internal_inertia": _Part("M", "y", dynamics.internal_inertia),
+    "external_coriolis": _decoupled("C", "x", "Cx"),
+    "mixed_coriolis": _decoupled("C", "yx", "Cyx"),
+    "internal_coriolis": _decoupled("C", "y", "Cy"),
+}
+
+
+def _part(name: str, text: str) -> cached_property[BlockMatrix]:
+    part = cached_property(lambda self: getattr(self.forms, name))
+    part.__doc__ = text
+    return part
+
+
+class BlockEquations:
+    """M(q) dv/dt + C(q, v) v + g(q) = tau, written with named matrices instead of scalars.
+
+    scalars   the `Equations` of the same mechanism, with entries as scalars: code, and all that has no blocks
+
+    Each part is an expression of names, such as I_1 + X_2^T I_2 X_2, and each name has a definition, down to matrices
+    of coordinates and parameters. Expressions can be composed by +, -, @ and .T.
+
+        eq = lb.equations(robot, blocks=True)
+        print(eq.text("M", "C"))
+        eq.M, eq.blocks["X2"]       # expressions
+        eq.expand("M")              # a SymPy matrix
+        eq.check()                  # that they are the equations in scalars
+    """
+
+    def __init__(self, scalars: Equations) -> None:
+        self.scalars = scalars
+        self.forms = BlockForms(scalars)
+
+    M = _part("M", "The mass matrix M(q), (nv, nv): by columns of base and joints, if there is a floating base.")
+    C = _part("C", "The Coriolis matrix C(q, v), (nv, nv), of the form of the equations.")
+    g = _part("g", "The efforts that hold the mechanism at rest, g(q), (nv, 1).")
+    kinetic = _part("kinetic", "The kinetic energy, (1, 1).")
+    efforts = _part("efforts", "M dv/dt + C v + g, (nv, 1).")
+    momentum = _part("momentum", "The momentum h_b of all bodies, in the velocities of a floating base, (k, 1).")
+    locked_inertia = _part("locked_inertia", "Mbb of a floating base, (k, k).")
+    connection = _part("connection", "Mbb^-1 Mbq of a floating base, (k, n).")
+    internal_inertia = _part("internal_inertia", "M_y = Mqq - Mbq^T Mbb^-1 Mbq of a floating base, (n, n).")
+    external_coriolis = _part("external_coriolis", "C_x of the locked velocity, Feurstein (3.81), (k, k).")
+    mixed_coriolis = _part("mixed_coriolis", "C_yx of locked and joint velocities, Feurstein (3.81), (n, k).")
+    internal_coriolis = _part("internal_coriolis", "C_y of the joints' velocities, Feurstein (3.81), (n, n).")
+
+    @property
+    def q(self) -> Any:
+        """The coordinates, a column of symbols."""
+        return self.scalars.q
+
+    @property
+    def v(self) -> Any:
+        """The velocities, a column of symbols."""
+        return self.scalars.v
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """The other symbols, in natural order."""
+        return self.scalars.parameters
+
+    @property
+    def values(self) -> Mapping[Any, float]:
+        """The numbers that parameters stand for, where they replaced numbers."""
+        return self.scalars.values
+
+    @property
+    def blocks(self) -> dict[str, NamedBlock]:
+        """The named matrices of M, C and g: X2, I1, Jdot3, ..., each with its `value`."""
+        return {x.key: x for x in blocks.definitions([self.M, self.C, self.g])}
+
+    def latex(self, *parts: str, **expressions: BlockMatrix) -> str:
+        r"""LaTeX of some parts (M, C and g, if none is named), each an equation, one a line.
+
+        parts        M, C, g, kinetic, efforts; of floating bases momentum, locked_inertia, connection,
+                     internal_inertia, external_coriolis, mixed_coriolis, internal_coriolis
+        expressions  others by name, composed of blocks: speed=eq.blocks["V2"]
+
+        Definitions come first, then the parts. Matrices are `bmatrix` of the package amsmath. Last come
+        operators, such as \hat{x}.
+        """
+        page = Latex(self.scalars.latex_names)
+        lines = self._lines(page, parts, expressions)
+        return "\n".join([*map(str, lines), *(latex for latex, _ in self._conventions(parts, expressions))]) + "\n"
+
+    def text(self, *parts: str, **expressions: BlockMatrix) -> str:
+        """The parts, as of `latex`, for a terminal."""
+        lines = self._lines(Text(), parts, expressions)
+        # single lines stand together, drawings of several lines apart
+        written = ""
+        tall = False
+        for line in map(str, lines):
+            written += ("\n" if written and (tall or "\n" in line) else "") + line + "\n"
+            tall = "\n" in line
+        conventions = [text for _, text in self._conventions(parts, expressions)]
+        return written + "".join(f"\n{line}" for line in conventions) + ("\n" if conventions else "")
+
+    def _repr_latex_(self) -> str:
+        """M, C and g with their definitions, as notebooks show them."""
+        lines = self.latex().splitlines()
+        return (
+            r"$$\begin{aligned}" + r"\\".join(line.replace(" = ", " &= ", 1) for line in lines) + r"\end{aligned}$$"
+        )
+
+    def expand(self, part: str | BlockMatrix) -> Any:
+        """The entries of a part, or of an expression of blocks, as a SymPy matrix.
+
+        In short form, if the equations are simplified. Raises TooLarge, a ModelError, where an entry is too long for that.
+        """
+        x = self._value(part) if isinstance(part, str) else part
+        ring = self.scalars.ring
+        if not self.scalars.simplified:
+            return sympy.Matrix(Values(exact).of(x).tolist()).as_immutable()
+        entries = Values(_scalars(ring, {})).of(x)
+        return sympy.Matrix([[ring.expression(_terms(ring, y)) for y in row] for row in entries]).as_immutable()
+
+    def check(self, *parts: str) -> dict[str, str]:
+        """How parts were found equal to those in scalars, computed by the recursive algorithms of `liebody.dynamics`.
+
+        parts  as of `latex`; M, C, g and kinetic if none is named
+
+        Of simplified equations both are expanded into polynomials in normal form, and the difference is zero: "in
+        symbols". Where that would be too large, and of equations that are not simplified, both are computed in exact
+        arithmetic at random states with rational sines, quaternions, velocities and parameters: "at 2 rational
+        points". Numbers of many digits, whose products the algorithm rounds, are equal "to 1e-12 at 2 rational points".
+
+        Raises ModelError for a part that differs.
+        """
+        return {name: self._compared(name) for name in parts or (*SHOWN, "kinetic")}
+
+    def __repr__(self) -> str:
+        where = "a plane" if self.forms.dimension == 3 else "space"
+        kind = "floating base, " if self.forms.floating else ""
+        return (
+            f"BlockEquations of {self.scalars.tree.name!r}: nv = {self.scalars.tree.nv}, form "
+            f"{self.scalars.form!r}, {kind}in {where}"
+        )
+
+    # -- pages --------------------------------------------------------------------------------------------
+
+    def _value(self, part: str) -> BlockMatrix:
+        if part not in PARTS:
+            raise ModelError(f"there is no part {part!r} in blocks; {known([*PARTS], part)}; others: `scalars`")
+        value: BlockMatrix = getattr(self, part)
+        return value
+
+    def _contents(
+        self, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]
+    ) -> dict[tuple[str, str], BlockMatrix]:
+        """The parts and expressions by letter and index."""
+        names = parts or (() if expressions else SHOWN)
+        shown = {PARTS[name][:2] if name in PARTS else (name, ""): self._value(name) for name in names}
+        return shown | {(name, ""): x for name, x in expressions.items()}
+
+    def _lines(
+        self, page: Page, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]
+    ) -> Iterator[Any]:
+        """Lines `name = value`: of the definitions, then of the parts."""
+        shown = self._contents(parts, expressions)
+        for x in blocks.definitions([*shown.values()]):
+            if not x.explained and (x.letter, x.index, x.dot) not in {(*key, False) for key in shown}:
+                yield page.row([x.written(page), page.sign("="), x.value.written(page)])
+        for (letter, index), x in shown.items():
+            value = x.value if isinstance(x, NamedBlock) and (x.letter, x.index) == (letter, index) else x
+            word = page.name(letter, index, "") if len(letter) == 1 or letter in blocks.LETTERS else page.put(
+                rf"\mathrm{{{letter}}}".replace("_", r"\_"), letter
+            )
+            yield page.row([word, page.sign("="), value.written(page)])
+
+    def _conventions(
+        self, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]
+    ) -> list[tuple[str, str]]:
+        """What operators and names without a definition mean, as LaTeX and as text."""
+        used = {x.word for x in blocks.operators([*self._contents(parts, expressions).values()])}
+        space = self.forms.dimension == 6
+        rates = r"\dot{q}" if self.forms.floating else "v"
+        meanings = {
+            "*": (r"\ast = \text{transpose of its mirror image}", "* = transpose of its mirror image"),
+            "hat": (r"\hat{x} y = x \times y", "x̂ y = x × y"),
+            "perp": (r"x^\perp = (-x_2, x_1)", "x⊥ = (-x₂, x₁)"),
+            "ad": (
+                r"\mathrm{ad}_{(\omega, v)} = \begin{bmatrix}\hat{\omega} & 0 \\ \hat{v} & \hat{\omega}\end{bmatrix}"
+                if space
+                else r"\mathrm{ad}_{(\omega, x, y)} = \begin{bmatrix}0 & 0 & 0 \\ y & 0 & -\omega \\ -x & \omega & 0\end{bmatrix}",
+                "ad(ω, v) = [ω̂ 0; v̂ ω̂]" if space else "ad(ω, x, y) = [0 0 0; y 0 -ω; -x ω 0]",
+            ),
+            "coad": (
+                r"\widetilde{\mathrm{ad}}_{(m, f)} = \begin{bmatrix}-\hat{m} & -\hat{f} \\ -\hat{f} & 0\end{bmatrix}"
+                if space
+                else r"\widetilde{\mathrm{ad}}_{(m, x, y)} = \begin{bmatrix}0 & y & -x \\ -y & 0 & 0 \\ x & 0 & 0\end{bmatrix}",
+                "ad̃(m, f) = [-m̂ -f̂; -f̂ 0]" if space else "ad̃(m, x, y) = [0 y -x; -y 0 0; x 0 0]",
+            ),
+            "E": (
+                rf"E_i {rates} = \text{{velocities of joint }} i",
+                f"Eᵢ {'q̇' if self.forms.floating else 'v'} = velocities of joint i",
+            ),
+            "omega": (r"\omega_i = \text{angular part of } V_i", "ωᵢ = angular part of Vᵢ"),
+        }
+        return [meaning for word, meaning in meanings.items() if word in used]
+
+    # -- comparisons --------------------------------------------------------------------------------------
+
+    def _compared(self, name: str) -> str:
+        x = self._value(name)
+        if self.scalars.simplified:
+            try:
+                if self._largest_difference(name, x, {}) is None:
+                    return "in symbols"
+            except TooLarge:
+                pass
+        rng = np.random.default_rng(0)
+        largest = 0.0
+        for _ in range(POINTS):
+            difference = self._largest_difference(name, x, self._rational_point(rng))
+            largest = max(largest, difference or 0.0)
+        if largest > ROUND_OFF:
+            raise ModelError(f"{self.scalars.tree.name}: {name} in blocks differs from that in scalars by {largest}")
+        return f"{'to 1e-12 ' if largest else ''}at {POINTS} rational points"
+
+    def _largest_difference(self, name: str, x: BlockMatrix, point: Mapping[Any, Any]) -> float | None:
+        """The largest difference of an entry, relative to the largest entry; None where they are equal.
+
+        point  numbers of symbols; {}: in symbols, where a difference that is not zero raises ModelError
+        """
+        ring = self._ring()
+        part = PARTS[name]
+        function = self._function(name)
+        inputs = self._inputs(function, point)
+        results = [*ring.evaluate(function, inputs).values()][part.result]
+        entries = Values(_scalars(ring, point)).of(x)
+        pairs = [(_terms(ring, a), b) for a, b in zip(entries.flat, results, strict=True)]
+        differences = [ring.sum(a, b, -1) for a, b in pairs]
+        if not any(differences):
+            return None
+        if not point:
+            # decimals may have been rounded; numbers decide
+            return np.inf
+        sizes = [abs(_number(ring, b)) for _, b in pairs]
+        return max(abs(_number(ring, d)) for d in differences) / max(*sizes, 1e-300)
+
+    def _ring(self) -> Ring:
+        """A ring of polynomials in the symbols, with the rule of unit quaternions."""
+        ring = Ring()
+        for start in self.scalars.tree.group.quaternions:
+            ring.quaternion(list(self.q[start : start + 4]))
+        return ring
+
+    def _function(self, name: str) -> Function:
+        part = PARTS[name]
+        options = dict(part.options)
+        if part.algorithm in (dynamics.coriolis_matrix, dynamics.decoupled_dynamics):
+            options["form"] = self.scalars.form
+        return self.scalars.traced(functools.partial(part.algorithm, **options), name)
+
+    def _inputs(self, function: Function, point: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The inputs of a traced function, at numbers of symbols."""
+        given = {k: list(getattr(self.scalars, k)) for k in ("q", "v", "a", "tau")}
+        given["parameter"] = list(self.scalars.numbers[1])
+        return {
+            symbol: sympy.sympify(x).xreplace(dict(point))
+            for key, inputs in function.inputs.items()
+            for symbol, x in zip(inputs.flat, given[key], strict=True)
+        }
+
+    def _rational_point(self, rng: np.random.Generator) -> dict[Any, Any]:
+        """Random numbers of all symbols: rational, or angles with rational sine and cosine."""
+
+        def fraction() -> Any:
+            return sympy.Rational(int(rng.integers(1, 20)), int(rng.integers(5, 12)))
+
+        scalars = self.scalars
+        point = {x: fraction() for x in (*scalars.v, *scalars.a, *scalars.tau, *scalars.parameters)}
+        for body in scalars.tree.bodies:
+            if body.joint.mimic is not None:
+                continue
+            q = list(scalars.q[body.coordinates])
+            if body.joint.nq > body.joint.dim:
+                # a point of the unit sphere, by stereographic projection
+                x = [fraction() for _ in range(3)]
+                s = sum(y * y for y in x)
+                quaternion = [(1 - s) / (1 + s), *(2 * y / (1 + s) for y in x)]
+                point |= dict(zip(q, [*quaternion, *(fraction() for _ in q[4:])], strict=True))
+                continue
+            turns = bool(np.any(body.joint.S[:3]))
+            for y in q:
+                t = fraction()
+                point[y] = sympy.asin(2 * t / (1 + t * t)) if turns and y is q[0] else t
+        return point
+
+
+class _Scalar:
+    """A polynomial, or a quotient of polynomials, with the operations of numbers."""
+
+    __slots__ = ("ring", "terms")
+
+    def __init__(self, ring: Quotients, terms: Polynomial) -> None:
+        self.ring = ring
+        self.terms = terms
+
+    def __add__(self, other: Any) -> _Scalar:
+        return _Scalar(self.ring, self.ring.sum(self.terms, _terms(self.ring, other)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> _Scalar:
+        return _Scalar(self.ring, self.ring.sum(self.terms, _terms(self.ring, other), -1))
+
+    def __rsub__(self, other: Any) -> _Scalar:
+        return -self + other
+
+    def __neg__(self) -> _Scalar:
+        return _Scalar(self.ring, scaled(self.terms, -1))
+
+    def __mul__(self, other: Any) -> _Scalar:
+        return _Scalar(self.ring, self.ring.product(self.terms, _terms(self.ring, other)))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> _Scalar:
+        return self * _Scalar(self.ring, self.ring.reciprocal(_terms(self.ring, other)))
+
+    def __rtruediv__(self, other: Any) -> _Scalar:
+        return _Scalar(self.ring, self.ring.reciprocal(self.terms)) * other
+
+
+def _terms(ring: Quotients, x: Any) -> Polynomial:
+    """A scalar as a polynomial; whole numbers come from zeros and ones of block matrices."""
+    if isinstance(x, _Scalar):
+        return x.terms
+    return {0: int(x)} if x else {}
+
+
+def _scalars(ring: Quotients, point: Mapping[Any, Any]) -> Any:
+    """SymPy expressions as scalars over a ring, at numbers of symbols."""
+
+    def scalar(x: Any) -> Any:
+        x = exact(x)
+        return _Scalar(ring, ring.from_sympy(x.xreplace(dict(point)) if point else x))
+
+    return scalar
+
+
+def _number(ring: Ring, a: Polynomial) -> float:
+    """The value of a polynomial without symbols."""
+    return float(sympy.N(sympy.Add(*(sympy.Rational(*Fraction(x).as_integer_ratio()) * ring._power_product(m) for m, x in a.items()))))

@@ -1,0 +1,570 @@
+"""M, C, g and other parts of the equations of motion of a tree, written with named matrices.
+
+In the axes of each body i, with its parent l, the constant twist S_i of its joint, and X_i = Ad(T_i^-1),
+
+    V_i = X_i V_l + S_i v_i                        the body's twist
+    J_i = X_i J_l + S_i E_i                        its Jacobian, V_i = J_i v; E_i v = v_i
+    dJ_i/dt = X_i dJ_l/dt - ad(S_i v_i) X_i J_l    as dX_i/dt = -ad(S_i v_i) X_i
+    M = sum J_i^T I_i J_i
+    C = sum J_i^T (I_i dJ_i/dt + C_i J_i)          C_i the body's matrix of a Coriolis form
+    g = -sum J_i^T I_i G_i,  G_i = X_i G_l         G_i free fall as an acceleration, G_0 = (0, gravity)
+
+Ploen (1999), eqs (19) to (30). Of a floating base the columns of J_i are split, V_i = A_i nu + J_i dq/dt
+(Feurstein 2021, eq. 2.47). A mechanism that moves in a plane is written with the 3 x 3 matrices of SE(2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy
+
+from ..base.concurrency import cached_property
+from ..base.errors import ModelError
+from ..bodies import Body, Tree
+from ..dynamics import base_dofs
+from ..groups import (
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    Planar,
+    PlanarHelical,
+    PlanarTranslation,
+    Prismatic,
+    Revolute,
+    Schoenflies,
+    SpatialTranslation,
+    Spherical,
+)
+from ..scalars import Array
+from . import block_algebra as blocks
+from .block_algebra import AXES, BlockMatrix, NamedBlock, product, total
+from .derivation import Derivation
+from .numbers import exact
+from .parameters import exact_numbers
+
+TURNING = (Revolute, Helical, Cylindrical, Planar, PlanarHelical, Schoenflies)
+BALLS = (Spherical, Free)
+SLIDING = (Fixed, Prismatic, PlanarTranslation, SpatialTranslation)
+SPELLED = 3  # bodies; sums over more are written with a sign of summation
+FORMS = ("christoffel", "ploen", "coadjoint", "feurstein", "newton-euler")  # with a matrix C_i of each body
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A run of velocities to which columns of Jacobians belong: all of v, the base's or the joints'.
+
+    letter  of the Jacobians of these columns
+    """
+
+    letter: str
+    place: slice
+
+    @property
+    def size(self) -> int:
+        return self.place.stop - self.place.start
+
+
+@dataclass(frozen=True, eq=False)
+class _BodyBlocks:
+    """The matrices of one body: inertia, twist, C_i, free fall; Jacobians and their rates by columns."""
+
+    I: BlockMatrix
+    V: BlockMatrix
+    C: BlockMatrix
+    G: BlockMatrix
+    J: tuple[BlockMatrix, ...]
+    Jdot: tuple[BlockMatrix, ...]
+
+
+Term = Callable[[_BodyBlocks], BlockMatrix]
+
+
+class BlockForms:
+    """Parts of the equations of a mechanism as expressions of named matrices.
+
+    equations  the mechanism in symbols
+
+    Raises ModelError for a form of C that is not made of matrices of the bodies.
+    """
+
+    def __init__(self, equations: Derivation) -> None:
+        if equations.form not in FORMS:
+            raise ModelError(
+                f"form {equations.form!r} has no blocks, as it is not made of matrices of the bodies; use one "
+                f"of {', '.join(FORMS)}"
+            )
+        self.equations = equations
+        self.tree = exact_numbers(equations.tree)[0]
+        self.normal = _normal_of_plane(self.tree)
+        self.dimension = 6 if self.normal is None else 3
+        self._names: dict[tuple[str, str], NamedBlock] = {}
+        self._of_frames: dict[int, tuple[BlockMatrix, BlockMatrix]] = {}
+        # rows of (omega, v) that move: all, or the turn about the normal and the shifts across it
+        n = self.normal
+        self._rows = range(6) if n is None else (n, 3 + (n + 1) % 3, 3 + (n + 2) % 3)
+        self.many = len(self.tree.bodies) > SPELLED
+        # rates of placements come as the group's formulas make them, with exact numbers
+        self._exact = replace(equations, simplified=False)
+        nv = self.tree.nv
+        try:
+            base, joints = base_dofs(equations.tree)
+            self.floating = True
+            self.columns: tuple[_Columns, ...] = (_Columns("A", base), _Columns("J", joints))
+        except ModelError:
+            self.floating = False
+            self.columns = (_Columns("J", slice(0, nv)),)
+        # a floating body without joints has the columns of its base alone
+        self.columns = tuple(x for x in self.columns if x.size)
+
+    # -- parts --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def mass(self) -> list[list[BlockMatrix]]:
+        """The blocks of M by columns."""
+        rows: list[list[BlockMatrix]] = []
+        for r, row in enumerate(self.columns):
+            rows.append([])
+            for c, column in enumerate(self.columns):
+                if c < r:
+                    rows[r].append(rows[c][r].T)
+                    continue
+                block = self._over_bodies(lambda b, r=r, c=c: product(b.J[r].T, b.I, b.J[c]))
+                if r == c:
+                    block = total(block, self._armature(column))
+                rows[r].append(self._block("M", r, c, block))
+        return rows
+
+    @cached_property
+    def M(self) -> BlockMatrix:
+        """The mass matrix."""
+        return blocks.grid(self.mass, symmetric=True)
+
+    @cached_property
+    def coriolis(self) -> list[list[BlockMatrix]]:
+        """The blocks of C by columns."""
+
+        def term(r: int, c: int) -> Term:
+            return lambda b: product(b.J[r].T, total(product(b.I, b.Jdot[c]), product(b.C, b.J[c])))
+
+        size = range(len(self.columns))
+        return [[self._block("C", r, c, self._over_bodies(term(r, c))) for c in size] for r in size]
+
+    @cached_property
+    def C(self) -> BlockMatrix:
+        """The Coriolis matrix."""
+        return blocks.grid(self.coriolis)
+
+    @cached_property
+    def weight(self) -> list[BlockMatrix]:
+        """The blocks of g by columns."""
+        size = range(len(self.columns))
+        terms = [self._over_bodies(lambda b, r=r: product(b.J[r].T, b.I, b.G)) for r in size]
+        return [self._block("g", r, None, -x) for r, x in enumerate(terms)]
+
+    @cached_property
+    def g(self) -> BlockMatrix:
+        """The efforts that hold the mechanism at rest."""
+        return blocks.grid([[x] for x in self.weight])
+
+    @cached_property
+    def kinetic(self) -> BlockMatrix:
+        """The kinetic energy, (1, 1)."""
+        energy = self._over_bodies(lambda b: product(b.V.T, b.I, b.V))
+        for columns in self.columns:
+            rates = self._velocity(columns)
+            energy = total(energy, product(rates.T, self._armature(columns), rates))
+        return blocks.scaled(sympy.Rational(1, 2), energy)
+
+    @cached_property
+    def efforts(self) -> BlockMatrix:
+        """M dv/dt + C v + g, (nv, 1)."""
+        v = self._whole("v", self.equations.v)
+        a = replace(self._whole("v", self.equations.a), dot=True)
+        M, C, g = (NamedBlock(letter, "", getattr(self, letter)) for letter in "MCg")
+        return total(product(M, a), product(C, v), g)
+
+    @cached_property
+    def momentum(self) -> BlockMatrix:
+        """The momentum of all bodies in the base's velocities: h_b = Mbb nu + Mbq dq/dt."""
+        self._need_base("the momentum h_b")
+        return self._over_bodies(lambda b: product(b.J[0].T, b.I, b.V))
+
+    @cached_property
+    def locked_inertia(self) -> BlockMatrix:
+        """Mbb of a floating base."""
+        self._need_base("the locked inertia")
+        return self.mass[0][0]
+
+    @cached_property
+    def connection(self) -> BlockMatrix:
+        """Mbb^-1 Mbq of a floating base."""
+        self._need_joints("the connection")
+        (Mbb, Mbq), _ = self._named("M", self.mass)
+        return product(blocks.inverse(Mbb), Mbq)
+
+    @cached_property
+    def internal_inertia(self) -> BlockMatrix:
+        """Mqq - Mbq^T Mbb^-1 Mbq: the inertia of the joints' motion while the base gives way."""
+        m = self._connection_name("the internal inertia")
+        (_, Mbq), (_, Mqq) = self._named("M", self.mass)
+        return total(Mqq, -product(Mbq.T, m))
+
+    @cached_property
+    def external_coriolis(self) -> BlockMatrix:
+        """C_x of the locked velocity nu + m dq/dt: the block C_bb. Feurstein (2021), eq. (3.81)."""
+        self._need_joints("C_x")
+        return self.coriolis[0][0]
+
+    @cached_property
+    def mixed_coriolis(self) -> BlockMatrix:
+        """C_yx = C_qb - m^T C_b; in the skew forms C_xy = -C_yx^T. Feurstein (2021), eqs (3.81), (3.84)."""
+        m = self._connection_name("C_yx")
+        (Cbb, _), (Cqb, _) = self._named("C", self.coriolis)
+        return total(Cqb, -product(m.T, Cbb))
+
+    @cached_property
+    def internal_coriolis(self) -> BlockMatrix:
+        """C_y = C_q - C_qb m - m^T C_bq + m^T C_b m. Feurstein (2021), eq. (3.81)."""
+        m = self._connection_name("C_y")
+        (_, Cbq), (_, Cqq) = self._named("C", self.coriolis)
+        Cyx = NamedBlock("C", "yx", self.mixed_coriolis)
+        return total(Cqq, -product(Cyx, m), -product(m.T, Cbq))
+
+    # -- bodies -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def bodies(self) -> list[_BodyBlocks]:
+        """The matrices of the bodies, from the root outwards."""
+        n = self.dimension
+        rest = blocks.zero(n, 1)
+        still = tuple(blocks.zero(n, column.size) for column in self.columns)
+        world = _BodyBlocks(blocks.zero(n, n), rest, blocks.zero(n, n), rest, still, still)
+        found = [world]
+        for body in self.tree.bodies:
+            parent = found[body.parent]
+            X = self._transformation(body) if body.parent else blocks.one(n)
+            S = self._twist(body)
+            own = self._own_velocity(body, S)
+            V = self._name("V", body, total(product(X, parent.V), own))
+            Jacobians = []
+            rates = []
+            for k, column in enumerate(self.columns):
+                carried = product(X, parent.J[k])
+                J = total(carried, product(S, self._selection(body, column)))
+                rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(own), carried))
+                Jacobians.append(self._name(column.letter, body, J))
+                rates.append(self._name(column.letter, body, rate, dot=True))
+            I = self._inertia(body)
+            G = product(X, parent.G) if body.parent else self._free_fall(body)
+            C = self._name("C", body, self._coriolis_of_body(body, I, V))
+            made = I, V, C, self._name("Gamma", body, G), tuple(Jacobians), tuple(rates)
+            found.append(_BodyBlocks(*made))
+        return found[1:]
+
+    def _transformation(self, body: Body) -> BlockMatrix:
+        """X_i = Ad(T_i^-1), of twists of the parent to twists of the body."""
+        R = self._rotation(body)
+        p = self._position(body)
+        if self.normal is None:
+            lower = -product(R.T, blocks.hat(p))
+            rows = [[R.T, blocks.zero(3, 3)], [lower, R.T]]
+        else:
+            rows = [[blocks.one(1), blocks.zero(1, 2)], [product(R.T, blocks.hat(p)), R.T]]
+        return self._name("X", body, blocks.grid(rows))
+
+    def _rotation(self, body: Body) -> BlockMatrix:
+        """R_i of the body in its parent."""
+        group = body.joint.group
+        placed = self._seen(body.placement[:3, :3])
+        turned = blocks.one(len(placed))
+        q = self._joint_coordinates(body)
+        if isinstance(group, TURNING):
+            turned = self._turn(body, group.axis, q[0])
+        elif isinstance(group, BALLS):
+            # 1 + 2 w [e] + 2 [e]^2 of the unit quaternion (w, e)
+            e = self._name("epsilon", body, blocks.numbers([[x] for x in q[1:4]]))
+            hat = blocks.hat(e)
+            turned = total(turned, blocks.scaled(2 * q[0], hat), blocks.scaled(2, product(hat, hat)))
+        elif not isinstance(group, SLIDING):
+            pose = np.array(self._pose(body)[:3, :3].tolist())
+            return self._name("R", body, blocks.numbers(self._seen(pose)))
+        return self._name("R", body, product(blocks.numbers(placed), turned))
+
+    def _seen(self, R: Array) -> list[list[Any]]:
+        """A rotation, (3, 3), in the plane (2, 2)."""
+        axes = [k - 3 for k in self._rows if k >= 3]
+        return [[R[i, j] for j in axes] for i in axes]
+
+    def _turn(self, body: Body, axis: Array, angle: Any) -> BlockMatrix:
+        """The rotation by an angle about an axis of norm one."""
+        a = [exact(x, roots=True) for x in axis]
+        if self.normal is not None:
+            return blocks.turn("", angle * a[self.normal])
+        along = [k for k in range(3) if a[k] != 0]
+        if len(along) == 1:
+            return blocks.turn(AXES[along[0]], angle * a[along[0]])
+        return blocks.turn(blocks.hat(self._name("a", body, blocks.numbers([[x] for x in a]))), angle)
+
+    def _position(self, body: Body) -> BlockMatrix:
+        """p_i of the body in its parent."""
+        p = self._pose(body)[:3, 3]
+        return self._name("p", body, blocks.numbers([[p[k - 3]] for k in self._rows if k >= 3]))
+
+    def _pose(self, body: Body) -> Any:
+        """The pose in the parent as a SymPy matrix with exact numbers."""
+
+        def pose(tree: Tree, q: Array) -> Array:
+            return tree.bodies[body.index - 1].pose(q)
+
+        return self._exact.results("pose", pose)[0][1]
+
+    def _twist(self, body: Body) -> BlockMatrix:
+        """S_i, (6, k), by its angular and linear rows; (3, k) in a plane."""
+        k = body.joint.dim
+        if not k:
+            return blocks.zero(self.dimension, 0)
+        S = [[exact(x, roots=True) for x in row] for row in body.twist]
+        whole = blocks.numbers([S[i] for i in self._rows])
+        if self.normal is None and not blocks.is_one(whole):
+            whole = blocks.grid([[self._unit_vectors(S[:3])], [self._unit_vectors(S[3:])]])
+        return self._name("S", body, whole)
+
+    def _unit_vectors(self, rows: Sequence[Sequence[Any]]) -> BlockMatrix:
+        """Three rows by columns e_x, e_y, e_z, if they are all that there is."""
+        explicit = blocks.numbers(rows)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        straight = all(sum(map(abs, column)) in (0, 1) and column.count(0) >= 2 for column in columns)
+        if blocks.is_zero(explicit) or blocks.is_one(explicit) or not straight:
+            return explicit
+        return blocks.grid([[self._unit_vector(column) for column in columns]])
+
+    def _unit_vector(self, column: Sequence[Any]) -> BlockMatrix:
+        """A column that is zero, or has one entry 1 or -1."""
+        at = [k for k in range(3) if column[k] != 0]
+        if not at:
+            return blocks.zero(3, 1)
+        axis = AXES[at[0]]
+        value = blocks.numbers([[int(k == at[0])] for k in range(3)])
+        unit = self._known(("e", axis), lambda: NamedBlock("e", axis, value, explained=True))
+        return blocks.scaled(column[at[0]], unit)
+
+    def _own_velocity(self, body: Body, S: BlockMatrix) -> BlockMatrix:
+        """S_i v_i: the twist of a body relative to its parent."""
+        v = list(self.equations.v)[body.dofs]
+        if not v:
+            return blocks.zero(self.dimension, 1)
+        if len(v) == 1:
+            return blocks.scaled(v[0], S)
+        return product(S, self._joint_velocity(body, v))
+
+    def _joint_velocity(self, body: Body, v: Sequence[Any]) -> BlockMatrix:
+        base = self.floating and body.dofs.start == 0
+        letter, index = ("nu", "") if base else ("v", str(self._leader(body)))
+        return self._known((letter, index), lambda: NamedBlock(letter, index, blocks.numbers([[x] for x in v])))
+
+    def _velocity(self, columns: _Columns) -> BlockMatrix:
+        """The velocities of these columns: nu of the base, dq/dt of its joints, v of a mechanism without."""
+        v = blocks.numbers([[x] for x in list(self.equations.v)[columns.place]])
+        letter, dot = ("nu", False) if columns.letter == "A" else ("q", True) if self.floating else ("v", False)
+        return self._known((letter, ""), lambda: NamedBlock(letter, "", v, dot))
+
+    def _whole(self, letter: str, symbols: Any) -> NamedBlock:
+        return NamedBlock(letter, "", blocks.numbers([[x] for x in symbols]))
+
+    def _selection(self, body: Body, column: _Columns) -> BlockMatrix:
+        """E_i with E_i v = v_i; zero for velocities of other columns."""
+        k = body.joint.dim
+        start = body.dofs.start - column.place.start
+        if not k or not 0 <= start < column.size:
+            return blocks.zero(k, column.size)
+        if k == column.size:
+            return blocks.one(k)
+        value = blocks.numbers([[int(j == start + i) for j in range(column.size)] for i in range(k)])
+        leader = str(self._leader(body))
+        return self._known(("E", leader), lambda: NamedBlock("E", leader, value, explained=True))
+
+    def _leader(self, body: Body) -> int:
+        """The number of the body whose joint has the velocities that this body's joint follows."""
+        joints = (b.index for b in self.tree.bodies if b.joint.mimic is None and b.joint.dim)
+        return next(i for i in joints if self.tree.bodies[i - 1].dofs == body.dofs)
+
+    def _joint_coordinates(self, body: Body) -> list[Any]:
+        q = list(self.equations.q)[body.coordinates]
+        return q if body.joint.mimic is None else [body.ratio * x + body.offset for x in q]
+
+    def _free_fall(self, body: Body) -> BlockMatrix:
+        """G_i of a body on the world: the acceleration of free fall as a twist, in the body's axes."""
+        gravity = np.array(self.equations.gravity, dtype=object)
+        if self.normal is None:
+            fixed = body
+            falling = gravity
+        else:
+            # in a plane, seen from the fixed frame of the joint, which may be placed anywhere
+            fixed = replace(body, placement=np.eye(4, dtype=int).astype(object))
+            falling = body.placement[:3, :3].T @ gravity
+        linear = blocks.numbers([[falling[k - 3]] for k in self._rows if k >= 3])
+        if blocks.is_zero(linear):
+            return blocks.zero(self.dimension, 1)
+        fall = self._known(("gamma", ""), lambda: NamedBlock("gamma", "", linear))
+        angular = blocks.zero(self.dimension - linear.shape[0], 1)
+        return blocks.grid([[angular], [product(self._rotation(fixed).T, fall)]])
+
+    def _inertia(self, body: Body) -> BlockMatrix:
+        """I_i about the frame of the body."""
+        m = body.inertia.mass
+        com = list(body.inertia.com)
+        central = body.inertia.rotational
+        if self.normal is not None:
+            i, j = (k - 3 for k in self._rows[1:])
+            h = [sympy.cancel(m * com[k]) for k in (i, j)]
+            turning = sympy.cancel(central[self.normal, self.normal] + m * (com[i] ** 2 + com[j] ** 2))
+            explicit = blocks.numbers([[turning, -h[1], h[0]], [-h[1], m, 0], [h[0], 0, m]])
+            return self._name("I", body, explicit, symmetric=True)
+        # with the moments about the frame: [Theta, [h]; -[h], m 1]
+        Theta, H = self._moments(body)
+        corner = blocks.scaled(m, blocks.one(3))
+        value = blocks.grid([[Theta, H], [-H, corner]])
+        if self.equations.form != "ploen" and not blocks.is_zero(H):
+            # or about the centre of mass, if that is shorter: [Theta - m [c]^2, m [c]; -m [c], m 1]
+            Theta = self._name("Theta", body, blocks.numbers(central.tolist()), symmetric=True)
+            c = blocks.hat(self._name("c", body, blocks.numbers([[x] for x in com])))
+            turning = total(Theta, blocks.scaled(-m, product(c, c)))
+            rows = [[turning, blocks.scaled(m, c)], [blocks.scaled(-m, c), corner]]
+            value = min(blocks.grid(rows), value, key=_length)
+        return self._name("I", body, value, symmetric=True)
+
+    def _moments(self, body: Body) -> tuple[BlockMatrix, BlockMatrix]:
+        """Theta_i, the rotational inertia about the frame of the body, and [h_i], h_i = m c."""
+        key = body.index
+        if key not in self._of_frames:
+            m = body.inertia.mass
+            c = sympy.Matrix(list(body.inertia.com))
+            central = sympy.Matrix(body.inertia.rotational.tolist())
+            about = (central + m * (c.dot(c) * sympy.eye(3) - c * c.T)).applyfunc(sympy.cancel)
+            h = blocks.numbers([[sympy.cancel(m * x)] for x in c])
+            Theta = self._name("Theta", body, blocks.numbers(about.tolist()), symmetric=True)
+            self._of_frames[key] = Theta, blocks.hat(self._name("h", body, h))
+        return self._of_frames[key]
+
+    def _coriolis_of_body(self, body: Body, I: BlockMatrix, V: BlockMatrix) -> BlockMatrix:
+        """C_i with C_i V_i = -ad(V_i)^T I_i V_i, of the form of the equations."""
+        # in a plane Ploen's matrix is Christoffel's
+        ad = blocks.ad(V)
+        form = self.equations.form
+        if form == "newton-euler":
+            return -product(ad.T, I)
+        if form == "coadjoint":
+            return blocks.coad(product(I, V))
+        if form == "ploen" and self.normal is None:
+            return self._ploen_of_body(body, V)
+        passive = total(product(I, ad), -product(ad.T, I))
+        if form == "feurstein":
+            return passive
+        return blocks.scaled(sympy.Rational(1, 2), total(passive, blocks.coad(product(I, V))))
+
+    def _ploen_of_body(self, body: Body, V: BlockMatrix) -> BlockMatrix:
+        """[[w] Theta + Theta [w], [h] [w]; -[w] [h], m [w]]: Ploen (1999), Proposition 1."""
+        first = blocks.grid([[blocks.one(3), blocks.zero(3, 3)]])
+        W = blocks.hat(NamedBlock("omega", str(body.index), product(first, V), explained=True))
+        Theta, H = self._moments(body)
+        corner = total(product(W, Theta), product(Theta, W))
+        mass = blocks.scaled(body.inertia.mass, W)
+        return blocks.grid([[corner, product(H, W)], [-product(W, H), mass]])
+
+    # -- columns and names --------------------------------------------------------------------------------
+
+    def _over_bodies(self, term: Term) -> BlockMatrix:
+        """The sum of a term over the bodies."""
+        terms = [term(b) for b in self.bodies]
+        if not self.many:
+            return total(*terms)
+        n = self.dimension
+
+        def letter(x: str, columns: int, dot: bool = False) -> NamedBlock:
+            return NamedBlock(x, "i", blocks.zero(n, columns), dot, symmetric=x == "I")
+
+        square = {x: letter(x, n) for x in ("I", "C")}
+        vectors = letter("V", 1), square["C"], letter("Gamma", 1)
+        J, Jdot = (tuple(letter(c.letter, c.size, dot) for c in self.columns) for dot in (False, True))
+        return blocks.series(term(_BodyBlocks(square["I"], *vectors, J, Jdot)), terms)
+
+    def _armature(self, columns: _Columns) -> BlockMatrix:
+        """The diagonal matrix of what rotors add to the inertia of these velocities."""
+        diagonal = [sympy.Integer(0)] * columns.size
+        for body in self.tree.bodies:
+            for k, place in enumerate(body.places):
+                if columns.place.start <= place < columns.place.stop:
+                    diagonal[place - columns.place.start] += body.armature[k]
+        rows = [[x if i == j else 0 for j in range(columns.size)] for i, x in enumerate(diagonal)]
+        value = blocks.numbers(rows)
+        if blocks.is_zero(value):
+            return value
+        return self._known(("D", columns.letter), lambda: NamedBlock("D", "", value, symmetric=True))
+
+    def _block(self, letter: str, row: int, column: int | None, x: BlockMatrix) -> BlockMatrix:
+        """A block of M, C or g; a name where sums are long."""
+        if not self.many or len(self.columns) == 1:
+            return x
+        return self._block_name(letter, row, column, x)
+
+    def _block_name(self, letter: str, row: int, column: int | None, x: BlockMatrix) -> BlockMatrix:
+        if blocks.is_zero(x) or isinstance(x, NamedBlock):
+            return x
+        index = "bq"[row] + ("" if column is None else "bq"[column])
+        symmetric = letter == "M" and row == column
+        return self._known((letter, index), lambda: NamedBlock(letter, index, x, symmetric=symmetric))
+
+    def _named(self, letter: str, rows: list[list[BlockMatrix]]) -> list[list[BlockMatrix]]:
+        """The blocks of M or C by their names."""
+        return [[self._block_name(letter, r, c, x) for c, x in enumerate(row)] for r, row in enumerate(rows)]
+
+    def _connection_name(self, what: str) -> BlockMatrix:
+        self._need_joints(what)
+        value = self.connection
+        return self._known(("connection", ""), lambda: NamedBlock("connection", "", value))
+
+    def _need_base(self, what: str) -> None:
+        if not self.floating:
+            base_dofs(self.equations.tree)
+
+    def _need_joints(self, what: str) -> None:
+        self._need_base(what)
+        if len(self.columns) == 1:
+            raise ModelError(f"{self.tree.name} has no joints beside its floating base, and so not {what}")
+
+    def _name(
+        self, letter: str, body: Body, x: BlockMatrix, dot: bool = False, symmetric: bool = False
+    ) -> BlockMatrix:
+        """A name for x; x itself if it is short, unless a sum over all bodies needs the name."""
+        needed = self.many and letter in ("A", "J", "V", "I", "C", "Gamma")
+        if not needed and (blocks.is_zero(x) or blocks.is_one(x) or isinstance(x, NamedBlock)):
+            return x
+        return NamedBlock(letter, str(body.index), x, dot, symmetric=symmetric)
+
+    def _known(self, key: tuple[str, str], make: Callable[[], NamedBlock]) -> NamedBlock:
+        """The one object of this name."""
+        if key not in self._names:
+            self._names[key] = make()
+        return self._names[key]
+
+
+def _normal_of_plane(tree: Tree) -> int | None:
+    """The axis 0, 1 or 2 of all bodies about which the mechanism moves in a plane; None if there is none."""
+    for normal in range(3):
+        rows = [k for k in range(6) if k not in (normal, *(3 + (normal + i) % 3 for i in (1, 2)))]
+        flat = all(x == 0 for b in tree.bodies for k in rows for x in b.joint.S[k])
+        parallel = all(b.placement[normal, normal] == 1 for b in tree.bodies if b.parent)
+        roots = [b.placement[:3, :3].tolist() for b in tree.bodies if not b.parent]
+        if flat and parallel and all(R == roots[0] for R in roots):
+            return normal
+    return None
+
+
+def _length(x: BlockMatrix) -> int:
+    """Letters of LaTeX of an expression with its definitions."""
+    return len(x.latex()) + sum(len(name.latex() + name.value.latex()) for name in blocks.definitions([x]))
