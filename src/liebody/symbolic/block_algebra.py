@@ -28,9 +28,10 @@ LETTERS = {  # words of names, as LaTeX and as text
     "omega": (r"\omega", "ω"),
     "epsilon": (r"\epsilon", "ε"),
     "tau": (r"\tau", "τ"),
+    "lambda": (r"\lambda", "λ"),
     "connection": (r"\mathcal{A}", "𝒜"),
 }
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SUBSCRIPTS = str.maketrans("0123456789i-", "₀₁₂₃₄₅₆₇₈₉ᵢ₋")
 HAT, DOT, TILDE = "\u0302", "\u0307", "\u0303"
 AXES = "xyz"
 SUM, PRODUCT, ATOM = range(3)  # how tightly an expression binds
@@ -132,6 +133,7 @@ class NamedBlock(BlockMatrix):
     dot        whether it is written with a dot, as a rate
     explained  whether its meaning is said in words, not by a line `name = value`
     symmetric  whether its transpose is itself
+    general    whether one line with the index i defines it, with others of its letter
     """
 
     letter: str
@@ -140,6 +142,7 @@ class NamedBlock(BlockMatrix):
     dot: bool = False
     explained: bool = False
     symmetric: bool = False
+    general: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:  # type: ignore[override]
@@ -287,7 +290,7 @@ class _Product(BlockMatrix):
                 runs[-1][1] += 1
             else:
                 runs.append([x, 1])
-        written = [_power(x, e, page) for x, e in runs]
+        written = [_power(x, e, page) for x, e in runs]  # a series ends the product
         if size != 1:
             number = page.scalar(size)
             written.insert(0, page.parentheses(number) if size.is_Add else number)
@@ -353,7 +356,7 @@ class _Series(BlockMatrix):
         return (self.all,)
 
     def written(self, page: Page) -> Any:
-        sign = page.put(rf"\sum_{{i=1}}^{{{self.count}}} ", f"Σ(i=1..{self.count}) ")
+        sign = page.put(rf"\sum_{{i=1}}^{{{self.count}}} ", f"Σ(i = 1..{self.count}) ")
         return page.row([sign, _within(self.term, PRODUCT, page)])
 
     def computed(self, values: Values) -> Array:
@@ -485,10 +488,7 @@ class _Inverse(BlockMatrix):
         return page.raised(_within(self.of, ATOM, page), "-1", "⁻¹")
 
     def computed(self, values: Values) -> Array:
-        return solve(values.of(self.of), np.eye(len(self), dtype=int))
-
-    def __len__(self) -> int:
-        return self.of.shape[0]
+        return solve(values.of(self.of), np.eye(self.shape[0], dtype=int))
 
 
 # -- composing --------------------------------------------------------------------------------------------
@@ -578,7 +578,7 @@ def grid(rows: Sequence[Sequence[BlockMatrix]], symmetric: bool = False) -> Bloc
     if all(map(is_zero, made.parts)):
         return zero(*made.shape)
     places = [(i, j, x) for i, row in enumerate(rows) for j, x in enumerate(row)]
-    if all(isinstance(x, _One) if i == j else is_zero(x) for i, j, x in places):
+    if len(rows) == len(rows[0]) and all(isinstance(x, _One) if i == j else is_zero(x) for i, j, x in places):
         return one(made.shape[0])
     return made
 
@@ -675,6 +675,8 @@ def _within(x: BlockMatrix, binds: int, page: Page) -> Any:
 
 
 def _power(x: BlockMatrix, exponent: int, page: Page) -> Any:
+    if isinstance(x, _Series):
+        return x.written(page)
     if exponent == 1:
         return _within(x, PRODUCT, page)
     return page.raised(_within(x, ATOM, page), str(exponent), "²" if exponent == 2 else f"^{exponent}")
@@ -746,6 +748,7 @@ class Latex(Page):
     def name(self, letter: str, index: str, mark: str) -> str:
         letter = LETTERS.get(letter, (letter, ""))[0]
         letter = rf"\{mark}{{{letter}}}" if mark else letter
+        index = LETTERS.get(index, (index, ""))[0]
         return letter + (f"_{index}" if len(index) == 1 else f"_{{{index}}}" if index else "")
 
     def row(self, words: Sequence[str]) -> str:
@@ -792,7 +795,9 @@ class Text(Page):
 
     def name(self, letter: str, index: str, mark: str) -> _Drawing:
         letter = LETTERS.get(letter, ("", letter))[1] + self.marks[mark]
-        return _Drawing((letter + (index.translate(SUBSCRIPTS) if index.isdigit() else f"_{index}" if index else ""),))
+        index = LETTERS.get(index, ("", index))[1].translate(SUBSCRIPTS)
+        drawn = index and all(c in "ᵢ₋₀₁₂₃₄₅₆₇₈₉" for c in index)
+        return _Drawing((letter + (index if drawn else f"_{index}" if index else ""),))
 
     def row(self, words: Sequence[_Drawing]) -> _Drawing:
         above = max(x.middle for x in words)

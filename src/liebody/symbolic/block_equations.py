@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import sympy
 from .. import dynamics
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, known
+from ..bodies import Tree
 from ..compiler import Function
 from ..scalars import Array
 from . import block_algebra as blocks
@@ -34,13 +35,16 @@ class _Part(NamedTuple):
     letter: str
     index: str
     algorithm: Any
-    options: Mapping[str, Any] = {}
-    result: int = 0  # which of several results
+    quotient: bool = False  # whether it divides by the determinant of the locked inertia
 
 
-def _decoupled(letter: str, index: str, result: str) -> _Part:
-    place = dynamics.Decoupled._fields.index(result)
-    return _Part(letter, index, dynamics.decoupled_dynamics, {"x": "locked"}, place)
+def _decoupled(index: str, result: str, quotient: bool = True) -> _Part:
+    """A block of C in locked and joint velocities."""
+
+    def algorithm(tree: Tree, q: Array, v: Array, form: str) -> Array:
+        return getattr(dynamics.decoupled_dynamics(tree, q, v, x="locked", form=form), result)
+
+    return _Part("C", index, algorithm, quotient)
 
 
 PARTS = {
@@ -51,11 +55,11 @@ PARTS = {
     "efforts": _Part("tau", "", dynamics.inverse_dynamics),
     "momentum": _Part("h", "b", dynamics.base_momentum),
     "locked_inertia": _Part("M", "bb", dynamics.locked_inertia),
-    "connection": _Part("connection", "", dynamics.mechanical_connection),
-    "internal_inertia": _Part("M", "y", dynamics.internal_inertia),
-    "external_coriolis": _decoupled("C", "x", "Cx"),
-    "mixed_coriolis": _decoupled("C", "yx", "Cyx"),
-    "internal_coriolis": _decoupled("C", "y", "Cy"),
+    "connection": _Part("connection", "", dynamics.mechanical_connection, True),
+    "internal_inertia": _Part("M", "y", dynamics.internal_inertia, True),
+    "external_coriolis": _decoupled("x", "Cx", quotient=False),
+    "mixed_coriolis": _decoupled("yx", "Cyx"),
+    "internal_coriolis": _decoupled("y", "Cy"),
 }
 
 
@@ -210,21 +214,38 @@ class BlockEquations:
     ) -> Iterator[Any]:
         """Lines `name = value`: of the definitions, then of the parts."""
         shown = self._contents(parts, expressions)
-        for x in blocks.definitions([*shown.values()]):
-            if not x.explained and (x.letter, x.index, x.dot) not in {(*key, False) for key in shown}:
+        written = {(*key, False) for key in shown}
+        defined = [x for x in blocks.definitions([*shown.values()]) if not x.explained]
+        defined = [x for x in defined if (x.letter, x.index, x.dot) not in written]
+        # matrices of numbers with several names come once
+        same: dict[str, list[NamedBlock]] = {}
+        for x in defined:
+            if not x.general:
+                explicit = all(y.explained for y in blocks.definitions([x.value]))
+                same.setdefault(f"{x.letter} {x.value}" if explicit else x.key, []).append(x)
+        for group in same.values():
+            yield page.row([_names(page, group), page.sign("="), group[0].value.written(page)])
+        # what is defined alike for all bodies
+        needed = {(x.letter, x.dot) for x in defined if x.general}
+        for x in self.forms.general:
+            if (x.letter, x.dot) in needed:
                 yield page.row([x.written(page), page.sign("="), x.value.written(page)])
         for (letter, index), x in shown.items():
             value = x.value if isinstance(x, NamedBlock) and (x.letter, x.index) == (letter, index) else x
-            word = page.name(letter, index, "") if len(letter) == 1 or letter in blocks.LETTERS else page.put(
-                rf"\mathrm{{{letter}}}".replace("_", r"\_"), letter
-            )
+            word = page.put(rf"\mathrm{{{letter}}}".replace("_", r"\_"), letter)
+            if len(letter) == 1 or letter in blocks.LETTERS:
+                word = page.name(letter, index, "")
             yield page.row([word, page.sign("="), value.written(page)])
 
     def _conventions(
         self, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]
     ) -> list[tuple[str, str]]:
         """What operators and names without a definition mean, as LaTeX and as text."""
-        used = {x.word for x in blocks.operators([*self._contents(parts, expressions).values()])}
+        wanted = [*self._contents(parts, expressions).values()]
+        used = {x.word for x in blocks.operators(wanted)}
+        if self.forms.parent_index == "lambda" and any(x.general for x in blocks.definitions(wanted)):
+            used.add("lambda")
+        parents = ", ".join(str(body.parent) for body in self.scalars.tree.bodies)
         space = self.forms.dimension == 6
         rates = r"\dot{q}" if self.forms.floating else "v"
         meanings = {
@@ -244,8 +265,12 @@ class BlockEquations:
                 "ad̃(m, f) = [-m̂ -f̂; -f̂ 0]" if space else "ad̃(m, x, y) = [0 y -x; -y 0 0; x 0 0]",
             ),
             "E": (
-                rf"E_i {rates} = \text{{velocities of joint }} i",
-                f"Eᵢ {'q̇' if self.forms.floating else 'v'} = velocities of joint i",
+                rf"E_i {rates} = v_i \text{{, the velocities of joint }} i",
+                f"Eᵢ {'q̇' if self.forms.floating else 'v'} = vᵢ, the velocities of joint i",
+            ),
+            "lambda": (
+                rf"\lambda = {parents} \text{{, the parents of the bodies}}",
+                f"λ = {parents}, the parents of the bodies",
             ),
             "omega": (r"\omega_i = \text{angular part of } V_i", "ωᵢ = angular part of Vᵢ"),
         }
@@ -255,7 +280,7 @@ class BlockEquations:
 
     def _compared(self, name: str) -> str:
         x = self._value(name)
-        if self.scalars.simplified:
+        if self.scalars.simplified and not PARTS[name].quotient:
             try:
                 if self._largest_difference(name, x, {}) is None:
                     return "in symbols"
@@ -276,10 +301,9 @@ class BlockEquations:
         point  numbers of symbols; {}: in symbols, where a difference that is not zero raises ModelError
         """
         ring = self._ring()
-        part = PARTS[name]
         function = self._function(name)
         inputs = self._inputs(function, point)
-        results = [*ring.evaluate(function, inputs).values()][part.result]
+        (results,) = ring.evaluate(function, inputs).values()
         entries = Values(_scalars(ring, point)).of(x)
         pairs = [(_terms(ring, a), b) for a, b in zip(entries.flat, results, strict=True)]
         differences = [ring.sum(a, b, -1) for a, b in pairs]
@@ -300,9 +324,7 @@ class BlockEquations:
 
     def _function(self, name: str) -> Function:
         part = PARTS[name]
-        options = dict(part.options)
-        if part.algorithm in (dynamics.coriolis_matrix, dynamics.decoupled_dynamics):
-            options["form"] = self.scalars.form
+        options = {"form": self.scalars.form} if part.letter == "C" else {}
         return self.scalars.traced(functools.partial(part.algorithm, **options), name)
 
     def _inputs(self, function: Function, point: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -341,6 +363,15 @@ class BlockEquations:
         return point
 
 
+def _names(page: Page, group: Sequence[NamedBlock]) -> Any:
+    """S_1 = S_2 = S_5, or S_1 = ... = S_5 for a run of indices."""
+    words = [x.written(page) for x in group]
+    indices = [int(x.index) if x.index.isdigit() else 0 for x in group]
+    if len(group) > 3 and indices == [*range(indices[0], indices[0] + len(group))]:
+        words = [words[0], page.put(r"\dots", "..."), words[-1]]
+    return page.row([y for word in words for y in (page.sign("="), word)][1:])
+
+
 class _Scalar:
     """A polynomial, or a quotient of polynomials, with the operations of numbers."""
 
@@ -350,30 +381,36 @@ class _Scalar:
         self.ring = ring
         self.terms = terms
 
-    def __add__(self, other: Any) -> _Scalar:
-        return _Scalar(self.ring, self.ring.sum(self.terms, _terms(self.ring, other)))
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, self.ring.sum)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> _Scalar:
-        return _Scalar(self.ring, self.ring.sum(self.terms, _terms(self.ring, other), -1))
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, functools.partial(self.ring.sum, sign=-1))
 
-    def __rsub__(self, other: Any) -> _Scalar:
+    def __rsub__(self, other: Any) -> Any:
         return -self + other
 
-    def __neg__(self) -> _Scalar:
+    def __neg__(self) -> Any:
         return _Scalar(self.ring, scaled(self.terms, -1))
 
-    def __mul__(self, other: Any) -> _Scalar:
-        return _Scalar(self.ring, self.ring.product(self.terms, _terms(self.ring, other)))
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, self.ring.product)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> _Scalar:
-        return self * _Scalar(self.ring, self.ring.reciprocal(_terms(self.ring, other)))
+    def __truediv__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: self.ring.product(a, self.ring.reciprocal(b)))
 
-    def __rtruediv__(self, other: Any) -> _Scalar:
+    def __rtruediv__(self, other: Any) -> Any:
         return _Scalar(self.ring, self.ring.reciprocal(self.terms)) * other
+
+    def _with(self, other: Any, operation: Callable[[Polynomial, Polynomial], Polynomial]) -> Any:
+        # arrays apply operations to each of their entries
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return _Scalar(self.ring, operation(self.terms, _terms(self.ring, other)))
 
 
 def _terms(ring: Quotients, x: Any) -> Polynomial:

@@ -240,39 +240,94 @@ class BlockForms:
     @cached_property
     def bodies(self) -> list[_BodyBlocks]:
         """The matrices of the bodies, from the root outwards."""
+        found = [self._world]
+        for body in self.tree.bodies:
+            S = self._twist(body)
+            I = self._inertia(body)
+            X = self._transformation(body) if body.parent else blocks.one(self.dimension)
+            E = [self._selection(body, columns) for columns in self.columns]
+            own = self._own_velocity(body, S)
+            fall = None if body.parent else self._free_fall(body)
+            found.append(self._moved(body, found[body.parent], X, S, E, own, I, fall))
+        return found[1:]
+
+    @property
+    def _world(self) -> _BodyBlocks:
         n = self.dimension
         rest = blocks.zero(n, 1)
-        still = tuple(blocks.zero(n, column.size) for column in self.columns)
-        world = _BodyBlocks(blocks.zero(n, n), rest, blocks.zero(n, n), rest, still, still)
-        found = [world]
-        for body in self.tree.bodies:
-            parent = found[body.parent]
-            X = self._transformation(body) if body.parent else blocks.one(n)
-            S = self._twist(body)
-            own = self._own_velocity(body, S)
-            V = self._name("V", body, total(product(X, parent.V), own))
-            Jacobians = []
-            rates = []
-            for k, column in enumerate(self.columns):
-                carried = product(X, parent.J[k])
-                J = total(carried, product(S, self._selection(body, column)))
-                rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(own), carried))
-                Jacobians.append(self._name(column.letter, body, J))
-                rates.append(self._name(column.letter, body, rate, dot=True))
-            I = self._inertia(body)
-            G = product(X, parent.G) if body.parent else self._free_fall(body)
-            C = self._name("C", body, self._coriolis_of_body(body, I, V))
-            made = I, V, C, self._name("Gamma", body, G), tuple(Jacobians), tuple(rates)
-            found.append(_BodyBlocks(*made))
-        return found[1:]
+        still = tuple(blocks.zero(n, columns.size) for columns in self.columns)
+        return _BodyBlocks(blocks.zero(n, n), rest, blocks.zero(n, n), rest, still, still)
+
+    def _moved(
+        self,
+        body: Body | None,
+        parent: _BodyBlocks,
+        X: BlockMatrix,
+        S: BlockMatrix,
+        E: Sequence[BlockMatrix],
+        own: BlockMatrix,
+        I: BlockMatrix,
+        fall: BlockMatrix | None,
+    ) -> _BodyBlocks:
+        """The matrices of a body from those of its parent; of body i in general, if there is no body.
+
+        X     of its joint; S, E, own = S v likewise
+        fall  free fall of a body on the world
+        """
+        V = self._name("V", body, total(product(X, parent.V), own))
+        Jacobians = []
+        rates = []
+        for k, columns in enumerate(self.columns):
+            carried = product(X, parent.J[k])
+            rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(own), carried))
+            Jacobians.append(self._name(columns.letter, body, total(carried, product(S, E[k]))))
+            rates.append(self._name(columns.letter, body, rate, dot=True))
+        C = self._name("C", body, self._coriolis_of_body(body, I, V))
+        G = self._name("Gamma", body, product(X, parent.G) if fall is None else fall)
+        return _BodyBlocks(I, V, C, G, tuple(Jacobians), tuple(rates))
+
+    @cached_property
+    def general(self) -> list[NamedBlock]:
+        """The definitions of body i, i > 1, where there are too many bodies to write them one by one."""
+        if not self.many:
+            return []
+        n = self.dimension
+        place = n // 2 + n % 2 if self.normal is None else 2
+        R, p = NamedBlock("R", "i", blocks.zero(place, place)), NamedBlock("p", "i", blocks.zero(place, 1))
+        X = self._named_transformation(None, R, p)
+        S, v = NamedBlock("S", "i", blocks.zero(n, 1)), NamedBlock("v", "i", blocks.zero(1, 1))
+        # the base has columns of its own, which no other joint moves
+        E: list[BlockMatrix] = [NamedBlock("E", "i", blocks.zero(1, c.size), explained=True) for c in self.columns]
+        if self.floating:
+            E[0] = blocks.zero(1, self.columns[0].size)
+        parent = self._placeholders(self.parent_index)
+        body = self._moved(None, parent, X, S, E, product(S, v), self._placeholders("i").I, None)
+        made = [X, body.V, *body.J, *body.Jdot, body.C, body.G]
+        return [x for x in made if isinstance(x, NamedBlock)]
+
+    @property
+    def parent_index(self) -> str:
+        """How the parent of body i is written: i-1 in a chain, else lambda."""
+        chain = all(body.parent == body.index - 1 for body in self.tree.bodies)
+        return "i-1" if chain else "lambda"
+
+    def _placeholders(self, index: str) -> _BodyBlocks:
+        """The matrices of body `index` as names without a value."""
+        n = self.dimension
+
+        def letter(x: str, columns: int, dot: bool = False) -> NamedBlock:
+            return NamedBlock(x, index, blocks.zero(n, columns), dot, symmetric=x == "I")
+
+        J, rates = (tuple(letter(c.letter, c.size, dot) for c in self.columns) for dot in (False, True))
+        return _BodyBlocks(letter("I", n), letter("V", 1), letter("C", n), letter("Gamma", 1), J, rates)
 
     def _transformation(self, body: Body) -> BlockMatrix:
         """X_i = Ad(T_i^-1), of twists of the parent to twists of the body."""
-        R = self._rotation(body)
-        p = self._position(body)
+        return self._named_transformation(body, self._rotation(body), self._position(body))
+
+    def _named_transformation(self, body: Body | None, R: BlockMatrix, p: BlockMatrix) -> BlockMatrix:
         if self.normal is None:
-            lower = -product(R.T, blocks.hat(p))
-            rows = [[R.T, blocks.zero(3, 3)], [lower, R.T]]
+            rows = [[R.T, blocks.zero(3, 3)], [-product(R.T, blocks.hat(p)), R.T]]
         else:
             rows = [[blocks.one(1), blocks.zero(1, 2)], [product(R.T, blocks.hat(p)), R.T]]
         return self._name("X", body, blocks.grid(rows))
@@ -451,7 +506,7 @@ class BlockForms:
             self._of_frames[key] = Theta, blocks.hat(self._name("h", body, h))
         return self._of_frames[key]
 
-    def _coriolis_of_body(self, body: Body, I: BlockMatrix, V: BlockMatrix) -> BlockMatrix:
+    def _coriolis_of_body(self, body: Body | None, I: BlockMatrix, V: BlockMatrix) -> BlockMatrix:
         """C_i with C_i V_i = -ad(V_i)^T I_i V_i, of the form of the equations."""
         # in a plane Ploen's matrix is Christoffel's
         ad = blocks.ad(V)
@@ -461,6 +516,8 @@ class BlockForms:
         if form == "coadjoint":
             return blocks.coad(product(I, V))
         if form == "ploen" and self.normal is None:
+            if body is None:
+                return blocks.zero(self.dimension, self.dimension)
             return self._ploen_of_body(body, V)
         passive = total(product(I, ad), -product(ad.T, I))
         if form == "feurstein":
@@ -481,17 +538,7 @@ class BlockForms:
     def _over_bodies(self, term: Term) -> BlockMatrix:
         """The sum of a term over the bodies."""
         terms = [term(b) for b in self.bodies]
-        if not self.many:
-            return total(*terms)
-        n = self.dimension
-
-        def letter(x: str, columns: int, dot: bool = False) -> NamedBlock:
-            return NamedBlock(x, "i", blocks.zero(n, columns), dot, symmetric=x == "I")
-
-        square = {x: letter(x, n) for x in ("I", "C")}
-        vectors = letter("V", 1), square["C"], letter("Gamma", 1)
-        J, Jdot = (tuple(letter(c.letter, c.size, dot) for c in self.columns) for dot in (False, True))
-        return blocks.series(term(_BodyBlocks(square["I"], *vectors, J, Jdot)), terms)
+        return blocks.series(term(self._placeholders("i")), terms) if self.many else total(*terms)
 
     def _armature(self, columns: _Columns) -> BlockMatrix:
         """The diagonal matrix of what rotors add to the inertia of these velocities."""
@@ -538,13 +585,18 @@ class BlockForms:
             raise ModelError(f"{self.tree.name} has no joints beside its floating base, and so not {what}")
 
     def _name(
-        self, letter: str, body: Body, x: BlockMatrix, dot: bool = False, symmetric: bool = False
+        self, letter: str, body: Body | None, x: BlockMatrix, dot: bool = False, symmetric: bool = False
     ) -> BlockMatrix:
-        """A name for x; x itself if it is short, unless a sum over all bodies needs the name."""
-        needed = self.many and letter in ("A", "J", "V", "I", "C", "Gamma")
+        """A name for x; x itself if it is short, unless a line for all bodies needs the name."""
+        needed = self.many and (letter in "XRpAJVISC" or letter == "Gamma")
         if not needed and (blocks.is_zero(x) or blocks.is_one(x) or isinstance(x, NamedBlock)):
             return x
-        return NamedBlock(letter, str(body.index), x, dot, symmetric=symmetric)
+        if body is None:
+            return NamedBlock(letter, "i", x, dot, symmetric=symmetric)
+        # one line defines those of all bodies that hang on another; C_i of all
+        general = letter in "XAJV" or letter == "Gamma"
+        general = self.many and (general and body.parent > 0 or letter == "C" and self.equations.form != "ploen")
+        return NamedBlock(letter, str(body.index), x, dot, symmetric=symmetric, general=general)
 
     def _known(self, key: tuple[str, str], make: Callable[[], NamedBlock]) -> NamedBlock:
         """The one object of this name."""
