@@ -488,6 +488,7 @@ liebody equations double_pendulum --symbols
 liebody equations double_pendulum --symbols --latex --parts M,C,g
 liebody equations puma560 --no-simplify --c --parts tau
 liebody equations ur5.urdf --matlab --form coadjoint
+liebody equations anymal.urdf --floating --blocks --no-simplify --latex
 """)
 @SOURCE
 @FLOATING
@@ -498,6 +499,7 @@ liebody equations ur5.urdf --matlab --form coadjoint
 @click.option("--julia", "language", flag_value="julia", help="A Julia function.")
 @click.option("--form", default="christoffel", help="Form of the Coriolis matrix; a wrong name lists them.")
 @click.option("--symbols", is_flag=True, help="Masses, lengths and inertias as symbols instead of numbers.")
+@click.option("--blocks", is_flag=True, help="Named matrices (I_1 + X_2^T I_2 X_2) instead of scalars.")
 @click.option("--no-simplify", is_flag=True, help="Expressions as they are computed, for large robots.")
 @click.option(
     "--parts", metavar="NAMES",
@@ -510,6 +512,7 @@ def equations_(
     language: str | None,
     form: str,
     symbols: bool,
+    blocks: bool,
     no_simplify: bool,
     parts: str | None,
 ) -> None:
@@ -518,7 +521,10 @@ def equations_(
     Mass matrix M, Coriolis matrix C, gravity g, energies and the equations themselves, as text or LaTeX; or a
     function that computes M, C and g, with common subexpressions. Needs SymPy: pip install sympy.
     """
-    closed = equations(source, form, not no_simplify, symbols=symbols, floating=floating)
+    if blocks and language not in (None, "latex"):
+        raise click.UsageError(f"--{language} prints scalars: leave out --blocks, or print text or --latex")
+    options: dict[str, Any] = {"symbols": symbols, "floating": floating, "blocks": blocks}
+    closed = equations(source, form, not no_simplify, **options)
     click.echo(getattr(closed, language or "text")(*_listed(parts or "")), nl=False)
 
 

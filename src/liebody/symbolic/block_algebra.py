@@ -1,16 +1,15 @@
-"""Matrices written with named matrices: sums, products and block matrices of names, as one writes them by hand.
+"""Matrices written with named matrices: sums, products and block matrices, as one writes them by hand.
 
-A `BlockMatrix` is a name with a definition (X_2), an explicit matrix, or is composed of others by +, -, @ and .T. Zeros and
-ones vanish: X @ 1 is X. The order of factors and terms is kept. An expression is printed, in LaTeX and for a terminal, and it
-is evaluated to an array over any scalars, from the entries that are printed.
+A `BlockMatrix` is a name with a definition (X_2), an explicit matrix, or is composed of others by +, -, @
+and .T. Zeros and ones vanish: X @ 1 is X. The order of factors and terms is kept. An expression is written on
+a page, LaTeX or text, and it is evaluated to an array over any scalars, from the entries that are written.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy
@@ -18,21 +17,8 @@ import sympy
 from ..groups import SE2, SE3
 from ..scalars import Array
 from ..scalars.linear import skew, solve
-from .numbers import readable_numbers
+from .block_pages import TILDE, LatexPage, Page, TextPage
 
-LETTERS = {  # words of names, as LaTeX and as text
-    "Gamma": (r"\Gamma", "Γ"),
-    "Theta": (r"\Theta", "Θ"),
-    "gamma": (r"\gamma", "γ"),
-    "nu": (r"\nu", "ν"),
-    "omega": (r"\omega", "ω"),
-    "epsilon": (r"\epsilon", "ε"),
-    "tau": (r"\tau", "τ"),
-    "lambda": (r"\lambda", "λ"),
-    "connection": (r"\mathcal{A}", "𝒜"),
-}
-SUBSCRIPTS = str.maketrans("0123456789i-", "₀₁₂₃₄₅₆₇₈₉ᵢ₋")
-HAT, DOT, TILDE = "\u0302", "\u0307", "\u0303"
 AXES = "xyz"
 SUM, PRODUCT, ATOM = range(3)  # how tightly an expression binds
 
@@ -72,19 +58,19 @@ class BlockMatrix:
         """This expression on a page."""
         raise NotImplementedError
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         """The entries (rows, columns), over the scalars of `values`."""
         raise NotImplementedError
 
     def latex(self) -> str:
         """LaTeX of the expression."""
-        return str(self.written(Latex()))
+        return str(self.written(LatexPage()))
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        return str(self.written(Text()))
+        return str(self.written(TextPage()))
 
     __repr__ = __str__
 
@@ -100,7 +86,7 @@ class _Zero(BlockMatrix):
     def written(self, page: Page) -> Any:
         return page.put("0", "0")
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return np.zeros(self.shape, int).astype(object)
 
 
@@ -119,7 +105,7 @@ class _One(BlockMatrix):
     def written(self, page: Page) -> Any:
         return page.put(r"\mathbf{1}", "1")
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return np.eye(self.size, dtype=int).astype(object)
 
 
@@ -169,7 +155,7 @@ class NamedBlock(BlockMatrix):
     def written(self, page: Page) -> Any:
         return page.name(self.letter, self.index, "dot" if self.dot else "")
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return values.of(self.value)
 
 
@@ -195,7 +181,7 @@ class _Numbers(BlockMatrix):
             return page.transposed(page.matrix([[entry for (entry,) in entries]]))
         return entries[0][0] if self.shape == (1, 1) else page.matrix(entries)
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return np.array([[values.number(x) for x in row] for row in self.rows], dtype=object)
 
 
@@ -231,7 +217,7 @@ class _Grid(BlockMatrix):
 
         return page.matrix([[entry(i, j, x) for j, x in enumerate(row)] for i, row in enumerate(self.rows)])
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return np.block([[values.of(x) for x in row] for row in self.rows])
 
 
@@ -254,7 +240,7 @@ class _Transposed(BlockMatrix):
     def written(self, page: Page) -> Any:
         return page.transposed(_within(self.of, ATOM, page))
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return values.of(self.of).T
 
 
@@ -296,7 +282,7 @@ class _Product(BlockMatrix):
             written.insert(0, page.parentheses(number) if size.is_Add else number)
         return page.row([*words, page.joined(written)])
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         result = values.of(self.factors[0])
         for x in self.factors[1:]:
             result = result @ values.of(x)
@@ -327,7 +313,7 @@ class _Sum(BlockMatrix):
             words += [page.sign("-" if negative else "+"), (-x if negative else x).written(page)]
         return page.row(words)
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         result = values.of(self.terms[0])
         for x in self.terms[1:]:
             result = result + values.of(x)
@@ -359,7 +345,7 @@ class _Series(BlockMatrix):
         sign = page.put(rf"\sum_{{i=1}}^{{{self.count}}} ", f"Σ(i = 1..{self.count}) ")
         return page.row([sign, _within(self.term, PRODUCT, page)])
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return values.of(self.all)
 
 
@@ -390,7 +376,7 @@ class _Hat(BlockMatrix):
             return page.name(self.of.letter, self.of.index, "hat")
         return page.raised(self.of.written(page), r"\perp", "⊥")
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         x = values.of(self.of)[:, 0]
         return skew(x) if len(x) == 3 else np.array([[-x[1]], [x[0]]])
 
@@ -422,7 +408,7 @@ class _Adjoint(BlockMatrix):
         words = (r"\widetilde{\mathrm{ad}}", f"ad{TILDE}") if self.dual else (r"\mathrm{ad}", "ad")
         return page.applied(*words, self.of.written(page))
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         x = values.of(self.of)[:, 0]
         group = SE3 if len(x) == 6 else SE2
         return np.asarray(group.coad(x) if self.dual else group.ad(x), dtype=object)
@@ -450,7 +436,7 @@ class _Turn(BlockMatrix):
         name = page.name("R", self.axis, "")
         return page.row([name, page.parentheses(page.scalar(self.angle))])
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         c = values.number(sympy.cos(self.angle))
         s = values.number(sympy.sin(self.angle))
         if self.axis == "":
@@ -487,7 +473,7 @@ class _Inverse(BlockMatrix):
     def written(self, page: Page) -> Any:
         return page.raised(_within(self.of, ATOM, page), "-1", "⁻¹")
 
-    def computed(self, values: Values) -> Array:
+    def computed(self, values: BlockValues) -> Array:
         return solve(values.of(self.of), np.eye(self.shape[0], dtype=int))
 
 
@@ -648,7 +634,7 @@ def operators(wanted: Sequence[BlockMatrix]) -> Iterator[BlockMatrix]:
             stack += x.parts
 
 
-class Values:
+class BlockValues:
     """Entries of expressions over one kind of scalars, each expression computed once.
 
     number  a SymPy expression as such a scalar
@@ -665,9 +651,6 @@ class Values:
         return self._known[id(x)][1]
 
 
-# -- pages ------------------------------------------------------------------------------------------------
-
-
 def _within(x: BlockMatrix, binds: int, page: Page) -> Any:
     """x, in parentheses if it binds less."""
     written = x.written(page)
@@ -680,176 +663,3 @@ def _power(x: BlockMatrix, exponent: int, page: Page) -> Any:
     if exponent == 1:
         return _within(x, PRODUCT, page)
     return page.raised(_within(x, ATOM, page), str(exponent), "²" if exponent == 2 else f"^{exponent}")
-
-
-class Page:
-    """How expressions are put down: words, rows, matrices."""
-
-    def put(self, latex: str, text: str) -> Any:
-        """A word of either language."""
-        raise NotImplementedError
-
-    def scalar(self, x: Any) -> Any:
-        """A SymPy expression."""
-        raise NotImplementedError
-
-    def name(self, letter: str, index: str, mark: str) -> Any:
-        """A letter with a subscript, and a mark above it: hat or dot."""
-        raise NotImplementedError
-
-    def row(self, words: Sequence[Any]) -> Any:
-        """Words side by side."""
-        raise NotImplementedError
-
-    def joined(self, factors: Sequence[Any]) -> Any:
-        """Factors side by side."""
-        return self.row([y for x in factors for y in (self.put(" ", " "), x)][1:])
-
-    def sign(self, sign: str) -> Any:
-        """A sign between terms."""
-        return self.put(f" {sign} ", f" {sign} ")
-
-    def matrix(self, rows: Sequence[Sequence[Any]]) -> Any:
-        """A matrix of entries."""
-        raise NotImplementedError
-
-    def parentheses(self, x: Any) -> Any:
-        """x in parentheses."""
-        raise NotImplementedError
-
-    def raised(self, x: Any, latex: str, text: str) -> Any:
-        """x with an exponent."""
-        raise NotImplementedError
-
-    def transposed(self, x: Any) -> Any:
-        """The transpose of x."""
-        return self.raised(x, r"\top", "ᵀ")
-
-    def applied(self, latex: str, text: str, x: Any) -> Any:
-        """An operator with the index x."""
-        raise NotImplementedError
-
-
-class Latex(Page):
-    """LaTeX, with the matrices of amsmath.
-
-    symbol_names  LaTeX of symbols that SymPy would not guess
-    """
-
-    def __init__(self, symbol_names: Mapping[Any, str] | None = None) -> None:
-        self.symbol_names = dict(symbol_names or {})
-
-    def put(self, latex: str, text: str) -> str:
-        return latex
-
-    def scalar(self, x: Any) -> str:
-        return str(sympy.latex(readable_numbers(x), symbol_names=self.symbol_names))
-
-    def name(self, letter: str, index: str, mark: str) -> str:
-        letter = LETTERS.get(letter, (letter, ""))[0]
-        letter = rf"\{mark}{{{letter}}}" if mark else letter
-        index = LETTERS.get(index, (index, ""))[0]
-        return letter + (f"_{index}" if len(index) == 1 else f"_{{{index}}}" if index else "")
-
-    def row(self, words: Sequence[str]) -> str:
-        return "".join(words)
-
-    def matrix(self, rows: Sequence[Sequence[str]]) -> str:
-        return rf"\begin{{bmatrix}}{r' \\ '.join(' & '.join(row) for row in rows)}\end{{bmatrix}}"
-
-    def parentheses(self, x: str) -> str:
-        return f"({x})" if r"\begin" not in x and r"\frac" not in x else rf"\left({x}\right)"
-
-    def raised(self, x: str, latex: str, text: str) -> str:
-        # an exponent beside one that is there would be an error of LaTeX
-        base = x if "^" not in x.rpartition("}")[2] and not x.endswith("}^\\perp") else f"{{{x}}}"
-        return f"{base}^{latex}" if latex.startswith("\\") or len(latex) == 1 else f"{base}^{{{latex}}}"
-
-    def applied(self, latex: str, text: str, x: str) -> str:
-        return f"{latex}_{{{x}}}"
-
-
-class _Drawing(NamedTuple):
-    """Lines of text, and the number of the one that stands in the line of what is beside it."""
-
-    lines: tuple[str, ...]
-    middle: int = 0
-
-    def __str__(self) -> str:
-        return "\n".join(line.rstrip() for line in self.lines)
-
-
-@dataclass
-class Text(Page):
-    """Drawings for a terminal."""
-
-    marks: Mapping[str, str] = field(default_factory=lambda: {"hat": HAT, "dot": DOT, "": ""})
-
-    def put(self, latex: str, text: str) -> _Drawing:
-        return _Drawing((text,))
-
-    def scalar(self, x: Any) -> _Drawing:
-        drawn = sympy.pretty(readable_numbers(x), use_unicode=True, wrap_line=False, full_prec=False)
-        lines = tuple(drawn.splitlines())
-        return _Drawing(lines, len(lines) // 2)
-
-    def name(self, letter: str, index: str, mark: str) -> _Drawing:
-        letter = LETTERS.get(letter, ("", letter))[1] + self.marks[mark]
-        index = LETTERS.get(index, ("", index))[1].translate(SUBSCRIPTS)
-        drawn = index and all(c in "ᵢ₋₀₁₂₃₄₅₆₇₈₉" for c in index)
-        return _Drawing((letter + (index if drawn else f"_{index}" if index else ""),))
-
-    def row(self, words: Sequence[_Drawing]) -> _Drawing:
-        above = max(x.middle for x in words)
-        below = max(len(x.lines) - x.middle for x in words)
-        lines = []
-        for k in range(-above, below):
-            line = ""
-            for x in words:
-                inside = 0 <= k + x.middle < len(x.lines)
-                line += _padded(x.lines[k + x.middle] if inside else "", max(map(_width, x.lines)))
-            lines.append(line)
-        return _Drawing(tuple(lines), above)
-
-    def matrix(self, rows: Sequence[Sequence[_Drawing]]) -> _Drawing:
-        widths = [max(_width(line) for x in column for line in x.lines) for column in zip(*rows, strict=True)]
-        lines: list[str] = []
-        for row in rows:
-            gap = _Drawing(("  ",))
-            cells = [_Drawing(tuple(_centred(line, w) for line in x.lines), x.middle) for x, w in zip(row, widths, strict=True)]
-            lines += self.row([y for cell in cells for y in (gap, cell)][1:]).lines
-        return _Drawing(tuple(_bracketed(lines)), len(lines) // 2)
-
-    def parentheses(self, x: _Drawing) -> _Drawing:
-        left, right = (_Drawing((sign,) * len(x.lines), x.middle) for sign in "()")
-        return self.row([left, x, right])
-
-    def raised(self, x: _Drawing, latex: str, text: str) -> _Drawing:
-        # beside a single line, at the upper corner of several
-        return self.row([x, _Drawing((text,), x.middle)])
-
-    def applied(self, latex: str, text: str, x: _Drawing) -> _Drawing:
-        return self.row([_Drawing((text,)), self.parentheses(x)])
-
-
-def _width(line: str) -> int:
-    """Columns of a line: marks above letters take none."""
-    return sum(not unicodedata.combining(c) for c in line)
-
-
-def _padded(line: str, width: int) -> str:
-    return line + " " * (width - _width(line))
-
-
-def _centred(line: str, width: int) -> str:
-    return _padded(" " * ((width - _width(line)) // 2) + line, width)
-
-
-def _bracketed(lines: Sequence[str]) -> Iterator[str]:
-    """Square brackets around lines."""
-    if len(lines) == 1:
-        yield f"[{lines[0]}]"
-        return
-    sides = ["⎡⎤", *["⎢⎥"] * (len(lines) - 2), "⎣⎦"]
-    for line, (left, right) in zip(lines, sides, strict=True):
-        yield left + line + right

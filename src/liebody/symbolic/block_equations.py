@@ -1,11 +1,12 @@
-"""The equations of motion written with named matrices, as text and as LaTeX; and that they are the scalar ones."""
+"""The equations of motion in named matrices: as text, as LaTeX, and compared with those in scalars."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import sympy
@@ -17,19 +18,40 @@ from ..bodies import Tree
 from ..compiler import Function
 from ..scalars import Array
 from . import block_algebra as blocks
-from .block_algebra import BlockMatrix, Latex, NamedBlock, Page, Text, Values
+from .block_algebra import BlockMatrix, BlockValues, NamedBlock
 from .block_forms import BlockForms
+from .block_pages import LETTERS, LatexPage, Page, TextPage
 from .closed_forms import Equations
 from .numbers import exact
 from .polynomials import Polynomial, Quotients, TooLarge, scaled
 from .short_forms import Ring
 
+NUMBERED = re.compile(r"([A-Za-z]+)_?\d+")  # names of symbols that look like those of blocks
+ORDER = (  # of the lines that define matrices of bodies: each letter after those that it needs
+    *("gamma", "nu", "q", "v", "a", "epsilon", "R", "p", "X", "S", "V", "Theta", "c", "h", "I"),
+    *("A", "J", "Adot", "Jdot", "C", "Gamma"),
+)
+ADJOINTS = {  # matrices of ad and ad~ of SE(3) and SE(2), as LaTeX and as text, with what they depend on
+    6: (
+        (r"(\omega, v)", r"\hat{\omega} & 0 \\ \hat{v} & \hat{\omega}", "(ω, v) = [ω̂ 0; v̂ ω̂]"),
+        (r"(m, f)", r"-\hat{m} & -\hat{f} \\ -\hat{f} & 0", "(m, f) = [-m̂ -f̂; -f̂ 0]"),
+    ),
+    3: (
+        (
+            r"(\omega, x, y)",
+            r"0 & 0 & 0 \\ y & 0 & -\omega \\ -x & \omega & 0",
+            "(ω, x, y) = [0 0 0; y 0 -ω; -x ω 0]",
+        ),
+        (r"(m, x, y)", r"0 & y & -x \\ -y & 0 & 0 \\ x & 0 & 0", "(m, x, y) = [0 y -x; -y 0 0; x 0 0]"),
+    ),
+}
 SHOWN = ("M", "C", "g")
 POINTS = 2  # states with rational coordinates, where a comparison in symbols would be too large
 ROUND_OFF = 1e-12  # relative, of numbers whose products a trace has rounded
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True)
+class _Part:
     """A part of the equations: its name on paper, and the algorithm that computes the same in scalars."""
 
     letter: str
@@ -74,8 +96,8 @@ class BlockEquations:
 
     scalars   the `Equations` of the same mechanism, with entries as scalars: code, and all that has no blocks
 
-    Each part is an expression of names, such as I_1 + X_2^T I_2 X_2, and each name has a definition, down to matrices
-    of coordinates and parameters. Expressions can be composed by +, -, @ and .T.
+    Each part is an expression of names, such as I_1 + X_2^T I_2 X_2, and each name has a definition, down to
+    matrices of coordinates and parameters. Expressions can be composed by +, -, @ and .T.
 
         eq = lb.equations(robot, blocks=True)
         print(eq.text("M", "C"))
@@ -88,18 +110,18 @@ class BlockEquations:
         self.scalars = scalars
         self.forms = BlockForms(scalars)
 
-    M = _part("M", "The mass matrix M(q), (nv, nv): by columns of base and joints, if there is a floating base.")
+    M = _part("M", "The mass matrix M(q), (nv, nv), by columns of base and joints of a floating base.")
     C = _part("C", "The Coriolis matrix C(q, v), (nv, nv), of the form of the equations.")
     g = _part("g", "The efforts that hold the mechanism at rest, g(q), (nv, 1).")
     kinetic = _part("kinetic", "The kinetic energy, (1, 1).")
     efforts = _part("efforts", "M dv/dt + C v + g, (nv, 1).")
-    momentum = _part("momentum", "The momentum h_b of all bodies, in the velocities of a floating base, (k, 1).")
+    momentum = _part("momentum", "The momentum h_b of all bodies about a floating base, (k, 1).")
     locked_inertia = _part("locked_inertia", "Mbb of a floating base, (k, k).")
     connection = _part("connection", "Mbb^-1 Mbq of a floating base, (k, n).")
-    internal_inertia = _part("internal_inertia", "M_y = Mqq - Mbq^T Mbb^-1 Mbq of a floating base, (n, n).")
-    external_coriolis = _part("external_coriolis", "C_x of the locked velocity, Feurstein (3.81), (k, k).")
-    mixed_coriolis = _part("mixed_coriolis", "C_yx of locked and joint velocities, Feurstein (3.81), (n, k).")
-    internal_coriolis = _part("internal_coriolis", "C_y of the joints' velocities, Feurstein (3.81), (n, n).")
+    internal_inertia = _part("internal_inertia", "M_y = Mqq - Mbq^T Mbb^-1 Mbq, (n, n).")
+    external_coriolis = _part("external_coriolis", "C_x of the locked velocity, (k, k); Feurstein (3.81).")
+    mixed_coriolis = _part("mixed_coriolis", "C_yx of locked velocity and joints, (n, k); Feurstein (3.81).")
+    internal_coriolis = _part("internal_coriolis", "C_y of the joints, (n, n); Feurstein (3.81).")
 
     @property
     def q(self) -> Any:
@@ -136,13 +158,14 @@ class BlockEquations:
         Definitions come first, then the parts. Matrices are `bmatrix` of the package amsmath. Last come
         operators, such as \hat{x}.
         """
-        page = Latex(self.scalars.latex_names)
-        lines = self._lines(page, parts, expressions)
-        return "\n".join([*map(str, lines), *(latex for latex, _ in self._conventions(parts, expressions))]) + "\n"
+        page = LatexPage(self.scalars.latex_names, self._letters_of_symbols)
+        lines = [str(line) for line in self._lines(page, parts, expressions)]
+        lines += [latex for latex, _ in self._conventions(parts, expressions)]
+        return "\n".join(lines) + "\n"
 
     def text(self, *parts: str, **expressions: BlockMatrix) -> str:
         """The parts, as of `latex`, for a terminal."""
-        lines = self._lines(Text(), parts, expressions)
+        lines = self._lines(TextPage(self._letters_of_symbols), parts, expressions)
         # single lines stand together, drawings of several lines apart
         written = ""
         tall = False
@@ -155,31 +178,33 @@ class BlockEquations:
     def _repr_latex_(self) -> str:
         """M, C and g with their definitions, as notebooks show them."""
         lines = self.latex().splitlines()
-        return (
-            r"$$\begin{aligned}" + r"\\".join(line.replace(" = ", " &= ", 1) for line in lines) + r"\end{aligned}$$"
-        )
+        aligned = r"\\".join(line.replace(" = ", " &= ", 1) for line in lines)
+        return rf"$$\begin{{aligned}}{aligned}\end{{aligned}}$$"
 
     def expand(self, part: str | BlockMatrix) -> Any:
         """The entries of a part, or of an expression of blocks, as a SymPy matrix.
 
-        In short form, if the equations are simplified. Raises TooLarge, a ModelError, where an entry is too long for that.
+        In short form, if the equations are simplified; raises ModelError where an entry is too long for that.
         """
         x = self._value(part) if isinstance(part, str) else part
         ring = self.scalars.ring
         if not self.scalars.simplified:
-            return sympy.Matrix(Values(exact).of(x).tolist()).as_immutable()
-        entries = Values(_scalars(ring, {})).of(x)
-        return sympy.Matrix([[ring.expression(_terms(ring, y)) for y in row] for row in entries]).as_immutable()
+            return sympy.Matrix(BlockValues(exact).of(x).tolist()).as_immutable()
+        entries = BlockValues(_scalars(ring, {})).of(x)
+        return sympy.Matrix(
+            [[ring.expression(_terms(ring, y)) for y in row] for row in entries]
+        ).as_immutable()
 
     def check(self, *parts: str) -> dict[str, str]:
-        """How parts were found equal to those in scalars, computed by the recursive algorithms of `liebody.dynamics`.
+        """How parts were found equal to those in scalars, which the algorithms of `liebody.dynamics` give.
 
         parts  as of `latex`; M, C, g and kinetic if none is named
 
-        Of simplified equations both are expanded into polynomials in normal form, and the difference is zero: "in
-        symbols". Where that would be too large, and of equations that are not simplified, both are computed in exact
-        arithmetic at random states with rational sines, quaternions, velocities and parameters: "at 2 rational
-        points". Numbers of many digits, whose products the algorithm rounds, are equal "to 1e-12 at 2 rational points".
+        Of simplified equations both are expanded into polynomials in normal form, and the difference is zero:
+        "in symbols". Where that would be too large, of parts that divide by Mbb, and of equations that are
+        not simplified, both are computed in exact arithmetic at random states with rational sines,
+        quaternions, velocities and parameters: "at 2 rational points". Where the algorithm has rounded
+        products of numbers of many digits, they are equal "to 1e-12 at 2 rational points".
 
         Raises ModelError for a part that differs.
         """
@@ -195,9 +220,17 @@ class BlockEquations:
 
     # -- pages --------------------------------------------------------------------------------------------
 
+    @property
+    def _letters_of_symbols(self) -> set[str]:
+        """Letters of parameters with a number, such as I1: blocks of these letters are bold."""
+        numbered = (NUMBERED.fullmatch(x.name) for x in self.parameters)
+        return {match[1] for match in numbered if match}
+
     def _value(self, part: str) -> BlockMatrix:
         if part not in PARTS:
-            raise ModelError(f"there is no part {part!r} in blocks; {known([*PARTS], part)}; others: `scalars`")
+            raise ModelError(
+                f"there is no part {part!r} in blocks; {known([*PARTS], part)}; others: `scalars`"
+            )
         value: BlockMatrix = getattr(self, part)
         return value
 
@@ -206,7 +239,8 @@ class BlockEquations:
     ) -> dict[tuple[str, str], BlockMatrix]:
         """The parts and expressions by letter and index."""
         names = parts or (() if expressions else SHOWN)
-        shown = {PARTS[name][:2] if name in PARTS else (name, ""): self._value(name) for name in names}
+        values = {name: self._value(name) for name in names}
+        shown = {(PARTS[name].letter, PARTS[name].index): x for name, x in values.items()}
         return shown | {(name, ""): x for name, x in expressions.items()}
 
     def _lines(
@@ -217,23 +251,20 @@ class BlockEquations:
         written = {(*key, False) for key in shown}
         defined = [x for x in blocks.definitions([*shown.values()]) if not x.explained]
         defined = [x for x in defined if (x.letter, x.index, x.dot) not in written]
-        # matrices of numbers with several names come once
-        same: dict[str, list[NamedBlock]] = {}
-        for x in defined:
-            if not x.general:
-                explicit = all(y.explained for y in blocks.definitions([x.value]))
-                same.setdefault(f"{x.letter} {x.value}" if explicit else x.key, []).append(x)
-        for group in same.values():
+        # matrices of bodies letter by letter, then what is defined alike for all bodies, then sums over them
+        of_bodies = [x for x in defined if not x.index or x.index.isdigit()]
+        of_bodies = [x for x in of_bodies if _letter(x) in ORDER]
+        of_bodies.sort(key=lambda x: (ORDER.index(_letter(x)), int(x.index or 0)))
+        lines = _grouped(x for x in of_bodies if not x.general)
+        needed = {_letter(x) for x in of_bodies if x.general}
+        lines += [[x] for x in self.forms.general if _letter(x) in needed]
+        lines += [[x] for x in defined if x not in of_bodies]
+        for group in lines:
             yield page.row([_names(page, group), page.sign("="), group[0].value.written(page)])
-        # what is defined alike for all bodies
-        needed = {(x.letter, x.dot) for x in defined if x.general}
-        for x in self.forms.general:
-            if (x.letter, x.dot) in needed:
-                yield page.row([x.written(page), page.sign("="), x.value.written(page)])
         for (letter, index), x in shown.items():
             value = x.value if isinstance(x, NamedBlock) and (x.letter, x.index) == (letter, index) else x
             word = page.put(rf"\mathrm{{{letter}}}".replace("_", r"\_"), letter)
-            if len(letter) == 1 or letter in blocks.LETTERS:
+            if len(letter) == 1 or letter in LETTERS:
                 word = page.name(letter, index, "")
             yield page.row([word, page.sign("="), value.written(page)])
 
@@ -243,26 +274,20 @@ class BlockEquations:
         """What operators and names without a definition mean, as LaTeX and as text."""
         wanted = [*self._contents(parts, expressions).values()]
         used = {x.word for x in blocks.operators(wanted)}
-        if self.forms.parent_index == "lambda" and any(x.general for x in blocks.definitions(wanted)):
-            used.add("lambda")
+        if any(x.general for x in blocks.definitions(wanted)):
+            used.add(self.forms.parent_index)
+            used |= {"fixed"} if any(not body.joint.dim for body in self.scalars.tree.bodies) else set()
         parents = ", ".join(str(body.parent) for body in self.scalars.tree.bodies)
-        space = self.forms.dimension == 6
+        ad, coad = ADJOINTS[self.forms.dimension]
         rates = r"\dot{q}" if self.forms.floating else "v"
         meanings = {
             "*": (r"\ast = \text{transpose of its mirror image}", "* = transpose of its mirror image"),
             "hat": (r"\hat{x} y = x \times y", "x̂ y = x × y"),
             "perp": (r"x^\perp = (-x_2, x_1)", "x⊥ = (-x₂, x₁)"),
-            "ad": (
-                r"\mathrm{ad}_{(\omega, v)} = \begin{bmatrix}\hat{\omega} & 0 \\ \hat{v} & \hat{\omega}\end{bmatrix}"
-                if space
-                else r"\mathrm{ad}_{(\omega, x, y)} = \begin{bmatrix}0 & 0 & 0 \\ y & 0 & -\omega \\ -x & \omega & 0\end{bmatrix}",
-                "ad(ω, v) = [ω̂ 0; v̂ ω̂]" if space else "ad(ω, x, y) = [0 0 0; y 0 -ω; -x ω 0]",
-            ),
+            "ad": (rf"\mathrm{{ad}}_{{{ad[0]}}} = {_latex_matrix(ad[1])}", f"ad{ad[2]}"),
             "coad": (
-                r"\widetilde{\mathrm{ad}}_{(m, f)} = \begin{bmatrix}-\hat{m} & -\hat{f} \\ -\hat{f} & 0\end{bmatrix}"
-                if space
-                else r"\widetilde{\mathrm{ad}}_{(m, x, y)} = \begin{bmatrix}0 & y & -x \\ -y & 0 & 0 \\ x & 0 & 0\end{bmatrix}",
-                "ad̃(m, f) = [-m̂ -f̂; -f̂ 0]" if space else "ad̃(m, x, y) = [0 y -x; -y 0 0; x 0 0]",
+                rf"\widetilde{{\mathrm{{ad}}}}_{{{coad[0]}}} = {_latex_matrix(coad[1])}",
+                f"ad\u0303{coad[2]}",
             ),
             "E": (
                 rf"E_i {rates} = v_i \text{{, the velocities of joint }} i",
@@ -272,6 +297,7 @@ class BlockEquations:
                 rf"\lambda = {parents} \text{{, the parents of the bodies}}",
                 f"λ = {parents}, the parents of the bodies",
             ),
+            "fixed": (r"S_i = 0 \text{ if joint } i \text{ is fixed}", "Sᵢ = 0 if joint i is fixed"),
             "omega": (r"\omega_i = \text{angular part of } V_i", "ωᵢ = angular part of Vᵢ"),
         }
         return [meaning for word, meaning in meanings.items() if word in used]
@@ -292,7 +318,10 @@ class BlockEquations:
             difference = self._largest_difference(name, x, self._rational_point(rng))
             largest = max(largest, difference or 0.0)
         if largest > ROUND_OFF:
-            raise ModelError(f"{self.scalars.tree.name}: {name} in blocks differs from that in scalars by {largest}")
+            raise ModelError(
+                f"{self.scalars.tree.name}: {name} in blocks differs from that in scalars, by {largest:.1e} "
+                "of its largest entry; please report this mechanism"
+            )
         return f"{'to 1e-12 ' if largest else ''}at {POINTS} rational points"
 
     def _largest_difference(self, name: str, x: BlockMatrix, point: Mapping[Any, Any]) -> float | None:
@@ -304,7 +333,7 @@ class BlockEquations:
         function = self._function(name)
         inputs = self._inputs(function, point)
         (results,) = ring.evaluate(function, inputs).values()
-        entries = Values(_scalars(ring, point)).of(x)
+        entries = BlockValues(_scalars(ring, point)).of(x)
         pairs = [(_terms(ring, a), b) for a, b in zip(entries.flat, results, strict=True)]
         differences = [ring.sum(a, b, -1) for a, b in pairs]
         if not any(differences):
@@ -361,6 +390,23 @@ class BlockEquations:
                 t = fraction()
                 point[y] = sympy.asin(2 * t / (1 + t * t)) if turns and y is q[0] else t
         return point
+
+
+def _latex_matrix(entries: str) -> str:
+    return rf"\begin{{bmatrix}}{entries}\end{{bmatrix}}"
+
+
+def _letter(x: NamedBlock) -> str:
+    return f"{x.letter}dot" if x.dot else x.letter
+
+
+def _grouped(names: Iterable[NamedBlock]) -> list[list[NamedBlock]]:
+    """Names with the same explicit matrix together."""
+    groups: dict[str, list[NamedBlock]] = {}
+    for x in names:
+        explicit = all(y.explained for y in blocks.definitions([x.value]))
+        groups.setdefault(f"{_letter(x)} = {x.value}" if explicit else x.key, []).append(x)
+    return [*groups.values()]
 
 
 def _names(page: Page, group: Sequence[NamedBlock]) -> Any:
@@ -432,4 +478,4 @@ def _scalars(ring: Quotients, point: Mapping[Any, Any]) -> Any:
 
 def _number(ring: Ring, a: Polynomial) -> float:
     """The value of a polynomial without symbols."""
-    return float(sympy.N(sympy.Add(*(sympy.Rational(*Fraction(x).as_integer_ratio()) * ring._power_product(m) for m, x in a.items()))))
+    return float(sympy.N(ring.polynomial_expression(a)))

@@ -95,8 +95,8 @@ class BlockForms:
     def __init__(self, equations: Derivation) -> None:
         if equations.form not in FORMS:
             raise ModelError(
-                f"form {equations.form!r} has no blocks, as it is not made of matrices of the bodies; use one "
-                f"of {', '.join(FORMS)}"
+                f"form {equations.form!r} has no blocks: it is not made of matrices of bodies; use one of "
+                f"{', '.join(FORMS)}"
             )
         self.equations = equations
         self.tree = exact_numbers(equations.tree)[0]
@@ -127,13 +127,13 @@ class BlockForms:
     def mass(self) -> list[list[BlockMatrix]]:
         """The blocks of M by columns."""
         rows: list[list[BlockMatrix]] = []
-        for r, row in enumerate(self.columns):
+        for r in range(len(self.columns)):
             rows.append([])
             for c, column in enumerate(self.columns):
                 if c < r:
                     rows[r].append(rows[c][r].T)
                     continue
-                block = self._over_bodies(lambda b, r=r, c=c: product(b.J[r].T, b.I, b.J[c]))
+                block = self._over_bodies(_congruence(r, c))
                 if r == c:
                     block = total(block, self._armature(column))
                 rows[r].append(self._block("M", r, c, block))
@@ -147,12 +147,8 @@ class BlockForms:
     @cached_property
     def coriolis(self) -> list[list[BlockMatrix]]:
         """The blocks of C by columns."""
-
-        def term(r: int, c: int) -> Term:
-            return lambda b: product(b.J[r].T, total(product(b.I, b.Jdot[c]), product(b.C, b.J[c])))
-
         size = range(len(self.columns))
-        return [[self._block("C", r, c, self._over_bodies(term(r, c))) for c in size] for r in size]
+        return [[self._block("C", r, c, self._over_bodies(_coriolis(r, c))) for c in size] for r in size]
 
     @cached_property
     def C(self) -> BlockMatrix:
@@ -163,8 +159,7 @@ class BlockForms:
     def weight(self) -> list[BlockMatrix]:
         """The blocks of g by columns."""
         size = range(len(self.columns))
-        terms = [self._over_bodies(lambda b, r=r: product(b.J[r].T, b.I, b.G)) for r in size]
-        return [self._block("g", r, None, -x) for r, x in enumerate(terms)]
+        return [self._block("g", r, None, -self._over_bodies(_weight(r))) for r in size]
 
     @cached_property
     def g(self) -> BlockMatrix:
@@ -297,7 +292,9 @@ class BlockForms:
         X = self._named_transformation(None, R, p)
         S, v = NamedBlock("S", "i", blocks.zero(n, 1)), NamedBlock("v", "i", blocks.zero(1, 1))
         # the base has columns of its own, which no other joint moves
-        E: list[BlockMatrix] = [NamedBlock("E", "i", blocks.zero(1, c.size), explained=True) for c in self.columns]
+        E: list[BlockMatrix] = [
+            NamedBlock("E", "i", blocks.zero(1, c.size), explained=True) for c in self.columns
+        ]
         if self.floating:
             E[0] = blocks.zero(1, self.columns[0].size)
         parent = self._placeholders(self.parent_index)
@@ -420,12 +417,16 @@ class BlockForms:
     def _joint_velocity(self, body: Body, v: Sequence[Any]) -> BlockMatrix:
         base = self.floating and body.dofs.start == 0
         letter, index = ("nu", "") if base else ("v", str(self._leader(body)))
-        return self._known((letter, index), lambda: NamedBlock(letter, index, blocks.numbers([[x] for x in v])))
+        return self._known(
+            (letter, index), lambda: NamedBlock(letter, index, blocks.numbers([[x] for x in v]))
+        )
 
     def _velocity(self, columns: _Columns) -> BlockMatrix:
         """The velocities of these columns: nu of the base, dq/dt of its joints, v of a mechanism without."""
         v = blocks.numbers([[x] for x in list(self.equations.v)[columns.place]])
-        letter, dot = ("nu", False) if columns.letter == "A" else ("q", True) if self.floating else ("v", False)
+        letter, dot = (
+            ("nu", False) if columns.letter == "A" else ("q", True) if self.floating else ("v", False)
+        )
         return self._known((letter, ""), lambda: NamedBlock(letter, "", v, dot))
 
     def _whole(self, letter: str, symbols: Any) -> NamedBlock:
@@ -593,9 +594,11 @@ class BlockForms:
             return x
         if body is None:
             return NamedBlock(letter, "i", x, dot, symmetric=symmetric)
-        # one line defines those of all bodies that hang on another; C_i of all
-        general = letter in "XAJV" or letter == "Gamma"
-        general = self.many and (general and body.parent > 0 or letter == "C" and self.equations.form != "ploen")
+        # one line defines those of all bodies that hang on another, and C_i of all bodies
+        if letter == "C":
+            general = self.many and self.equations.form != "ploen"
+        else:
+            general = self.many and body.parent > 0 and (letter in "XAJV" or letter == "Gamma")
         return NamedBlock(letter, str(body.index), x, dot, symmetric=symmetric, general=general)
 
     def _known(self, key: tuple[str, str], make: Callable[[], NamedBlock]) -> NamedBlock:
@@ -603,6 +606,18 @@ class BlockForms:
         if key not in self._names:
             self._names[key] = make()
         return self._names[key]
+
+
+def _congruence(r: int, c: int) -> Term:
+    return lambda b: product(b.J[r].T, b.I, b.J[c])
+
+
+def _coriolis(r: int, c: int) -> Term:
+    return lambda b: product(b.J[r].T, total(product(b.I, b.Jdot[c]), product(b.C, b.J[c])))
+
+
+def _weight(r: int) -> Term:
+    return lambda b: product(b.J[r].T, b.I, b.G)
 
 
 def _normal_of_plane(tree: Tree) -> int | None:

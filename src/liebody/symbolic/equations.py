@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..base.arguments import checked, short
 from ..base.errors import ArgumentError, require
@@ -12,7 +12,40 @@ from ..bodies import Tree
 from ..robot import Robot
 
 if TYPE_CHECKING:
+    from .block_equations import BlockEquations
     from .closed_forms import Equations
+
+
+@overload
+def equations(
+    robot: Robot | Tree | str,
+    form: str = "christoffel",
+    simplify: bool = True,
+    *,
+    blocks: Literal[False] = False,
+    symbols: bool | Iterable[str] = False,
+    gravity: Sequence[Any] | None = None,
+    q: Sequence[Any] | None = None,
+    v: Sequence[Any] | None = None,
+    a: Sequence[Any] | None = None,
+    floating: bool = False,
+) -> Equations: ...
+
+
+@overload
+def equations(
+    robot: Robot | Tree | str,
+    form: str = "christoffel",
+    simplify: bool = True,
+    *,
+    blocks: Literal[True],
+    symbols: bool | Iterable[str] = False,
+    gravity: Sequence[Any] | None = None,
+    q: Sequence[Any] | None = None,
+    v: Sequence[Any] | None = None,
+    a: Sequence[Any] | None = None,
+    floating: bool = False,
+) -> BlockEquations: ...
 
 
 @partial(checked, but=("robot", "gravity", "q", "v", "a"))
@@ -21,13 +54,14 @@ def equations(
     form: str = "christoffel",
     simplify: bool = True,
     *,
+    blocks: bool = False,
     symbols: bool | Iterable[str] = False,
     gravity: Sequence[Any] | None = None,
     q: Sequence[Any] | None = None,
     v: Sequence[Any] | None = None,
     a: Sequence[Any] | None = None,
     floating: bool = False,
-) -> Equations:
+) -> Equations | BlockEquations:
     """The equations of motion M(q) dv/dt + C(q, v) v + g(q) = tau in closed form, as SymPy expressions.
 
     robot     a Robot, a Tree, the name of a bundled model, or a URDF file. The masses, centres of mass,
@@ -39,6 +73,8 @@ def equations(
               entry that is too long to be read comes as with False, and warns (LongForm)
               False: the expressions as the algorithms make them, in seconds for all of these; everything that
               is printed then has common subexpressions
+    blocks    whether they are written with named matrices instead of scalars, as in I_1 + X_2^T I_2 X_2: a
+              `BlockEquations`, whose text grows in proportion to the number of bodies
     symbols   whether the numbers of the robot become symbols: the parameters of a bundled model (m1, l1),
               or mass m1, centre of mass c1x, c1y, c1z, inertia about it I1xx, ..., placement p1x, ... and
               armature J1 of each body, and placement p_foot_x, ... of a frame "foot". Zeros stay zero. Names
@@ -56,13 +92,16 @@ def equations(
         eq.of("pose", frame="foot")           # closed forms of all that robots compute
         print(eq.text())                      # or latex(), python(), c(), matlab(), julia(), program()
 
-    Raises ModelError for an unknown form, for symbols of one name, and when an entry is too large to be
-    simplified; MissingPackage without SymPy.
+    Raises ModelError for an unknown form, for symbols of one name, when an entry is too large to be
+    simplified, and for blocks of the form "hamel", which is not made of matrices of bodies; MissingPackage
+    without SymPy.
     """
     require("closed forms", "sympy", extra="sympy")
+    from .block_equations import BlockEquations
     from .from_robot import equations_of
 
-    return equations_of(robot, form, simplify, symbols, gravity, (q, v, a), floating)
+    scalars = equations_of(robot, form, simplify, symbols, gravity, (q, v, a), floating)
+    return BlockEquations(scalars) if blocks else scalars
 
 
 def shortest(expression: Any) -> Any:
