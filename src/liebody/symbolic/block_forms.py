@@ -25,6 +25,7 @@ import sympy
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError
 from ..bodies import Body, Tree
+from ..compiler import to_sympy
 from ..dynamics import base_dofs
 from ..groups import (
     Cylindrical,
@@ -108,8 +109,6 @@ class BlockForms:
         n = self.normal
         self._rows = range(6) if n is None else (n, 3 + (n + 1) % 3, 3 + (n + 2) % 3)
         self.many = len(self.tree.bodies) > SPELLED
-        # rates of placements come as the group's formulas make them, with exact numbers
-        self._exact = replace(equations, simplified=False)
         nv = self.tree.nv
         try:
             base, joints = base_dofs(equations.tree)
@@ -373,7 +372,8 @@ class BlockForms:
         def pose(tree: Tree, q: Array) -> Array:
             return tree.bodies[body.index - 1].pose(q)
 
-        return self._exact.results("pose", pose)[0][1]
+        function = self.equations.traced(pose, "pose")
+        return to_sympy(function, {"q": list(self.equations.q), "parameter": self.equations.numbers[1]})["pose"]
 
     def _twist(self, body: Body) -> BlockMatrix:
         """S_i, (6, k), by its angular and linear rows; (3, k) in a plane."""

@@ -61,7 +61,8 @@ def replaced(
             of(x, f"J{i}" if b.joint.dim == 1 else f"J{i}_{k}")
             for k, x in enumerate(b.joint.armature, start=1)
         ]
-        joint = replace(b.joint, armature=np.array(armature, dtype=object))
+        # fixed joints have no armature
+        joint = replace(b.joint, armature=np.array(armature, dtype=object)) if armature else b.joint
         changed = replace(b, inertia=inertia, placement=placement, joint=joint)
         if b.joint.mimic is not None:
             changed = replace(changed, ratio=turn(b.ratio, f"k{i}"), offset=of(b.offset, f"k{i}"))
