@@ -477,6 +477,26 @@ class _Inverse(BlockMatrix):
         return solve(values.of(self.of), np.eye(self.shape[0], dtype=int))
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class _FirstMoment(BlockMatrix):
+    """c, (3, 1) or (2, 1), of an inertia [., m [c]; ., m 1], or [., m c^perp^T; ., m 1] in a plane."""
+
+    of: BlockMatrix
+
+    @property
+    def shape(self) -> tuple[int, int]:  # type: ignore[override]
+        return (3, 1) if self.of.shape[0] == 6 else (2, 1)
+
+    @property
+    def parts(self) -> tuple[BlockMatrix, ...]:
+        return (self.of,)
+
+    def computed(self, values: BlockValues) -> Array:
+        M = values.of(self.of)
+        moment = [M[2, 4], M[0, 5], M[1, 3]] if len(M) == 6 else [M[0, 2], -M[0, 1]]
+        return np.array([[x / M[-1, -1]] for x in moment], dtype=object)
+
+
 # -- composing --------------------------------------------------------------------------------------------
 
 
@@ -598,6 +618,11 @@ def coad(p: BlockMatrix) -> BlockMatrix:
 def turn(axis: str | BlockMatrix, angle: Any) -> BlockMatrix:
     """The rotation by an angle about "x", "y" or "z", about the hat of a unit vector, or in a plane ("")."""
     return _Turn(axis, angle)
+
+
+def first_moment(inertia: BlockMatrix) -> BlockMatrix:
+    """The centre of mass c of an inertia [., m [c]; ., m 1] of SE(3) or SE(2)."""
+    return _FirstMoment(inertia)
 
 
 def inverse(x: BlockMatrix) -> BlockMatrix:

@@ -60,13 +60,13 @@ class _Part:
     quotient: bool = False  # whether it divides by the determinant of the locked inertia
 
 
-def _decoupled(index: str, result: str, quotient: bool = True) -> _Part:
-    """A block of C in locked and joint velocities."""
+def _decoupled(index: str, result: str, quotient: bool = True, x: str = "locked") -> _Part:
+    """A block of C, or of M, in the velocities v_x and those of the joints."""
 
-    def algorithm(tree: Tree, q: Array, v: Array, form: str) -> Array:
-        return getattr(dynamics.decoupled_dynamics(tree, q, v, x="locked", form=form), result)
+    def algorithm(tree: Tree, q: Array, v: Array, form: str = "christoffel") -> Array:
+        return getattr(dynamics.decoupled_dynamics(tree, q, v, x=x, form=form), result)
 
-    return _Part("C", index, algorithm, quotient)
+    return _Part(result[0], index, algorithm, quotient)
 
 
 PARTS = {
@@ -82,6 +82,8 @@ PARTS = {
     "external_coriolis": _decoupled("x", "Cx", quotient=False),
     "mixed_coriolis": _decoupled("yx", "Cyx"),
     "internal_coriolis": _decoupled("y", "Cy"),
+    "centroidal_inertia": _decoupled("c", "Mx", quotient=False, x="centroidal"),
+    "centroidal_coriolis": _decoupled("c", "Cx", quotient=False, x="centroidal"),
 }
 
 
@@ -123,6 +125,9 @@ class BlockEquations:
     mixed_coriolis = _part("mixed_coriolis", "C_yx of locked velocity and joints, (n, k); Feurstein (3.81).")
     internal_coriolis = _part("internal_coriolis", "C_y of the joints, (n, n); Feurstein (3.81).")
 
+    centroidal_inertia = _part("centroidal_inertia", "M_c of a frame at the centre of mass, (k, k).")
+    centroidal_coriolis = _part("centroidal_coriolis", "C_c of a frame at the centre of mass, (k, k).")
+
     @property
     def q(self) -> Any:
         """The coordinates, a column of symbols."""
@@ -152,7 +157,8 @@ class BlockEquations:
         r"""LaTeX of some parts (M, C and g, if none is named), each an equation, one a line.
 
         parts        M, C, g, kinetic, efforts; of floating bases momentum, locked_inertia, connection,
-                     internal_inertia, external_coriolis, mixed_coriolis, internal_coriolis
+                     internal_inertia, external_coriolis, mixed_coriolis, internal_coriolis; of those that
+                     are free in space, or in a plane, centroidal_inertia, centroidal_coriolis
         expressions  others by name, composed of blocks: speed=eq.blocks["V2"]
 
         Definitions come first, then the parts. Matrices are `bmatrix` of the package amsmath. Last come
@@ -293,6 +299,7 @@ class BlockEquations:
                 rf"E_i {rates} = v_i \text{{, the velocities of joint }} i",
                 f"Eᵢ {'q̇' if self.forms.floating else 'v'} = vᵢ, the velocities of joint i",
             ),
+            "c": (r"c = \text{centre of mass, seen from the base}", "c = centre of mass, seen from the base"),
             "lambda": (
                 rf"\lambda = {parents} \text{{, the parents of the bodies}}",
                 f"λ = {parents}, the parents of the bodies",

@@ -104,6 +104,7 @@ class BlockForms:
         self.normal = _normal_of_plane(self.tree)
         self.dimension = 6 if self.normal is None else 3
         self._names: dict[tuple[str, str], NamedBlock] = {}
+        self._rotations: dict[int, BlockMatrix] = {}
         self._of_frames: dict[int, tuple[BlockMatrix, BlockMatrix]] = {}
         # rows of (omega, v) that move: all, or the turn about the normal and the shifts across it
         n = self.normal
@@ -229,6 +230,54 @@ class BlockForms:
         Cyx = NamedBlock("C", "yx", self.mixed_coriolis)
         return total(Cqq, -product(Cyx, m), -product(m.T, Cbq))
 
+    @cached_property
+    def centroidal_inertia(self) -> BlockMatrix:
+        """M_c of the locked velocity of a frame c at the centre of mass, which does not turn."""
+        Y = self._from_centroidal
+        Mbb = self._block_name("M", 0, 0, self.mass[0][0])
+        return product(Y.T, Mbb, Y)
+
+    @cached_property
+    def centroidal_coriolis(self) -> BlockMatrix:
+        """C_c likewise: C_x of T_x = A_cb = Y^-1, where dT_x/dt = A_cb ad(nu - u). Feurstein, eq. (3.81).
+
+        u is the twist of c in the axes of the base: its velocity is that of the centre of mass.
+        """
+        Y = self._from_centroidal
+        Mbb = self._block_name("M", 0, 0, self.mass[0][0])
+        Cbb = self._block_name("C", 0, 0, self.coriolis[0][0])
+        shifts = len(self._seen(np.eye(3)))
+        turns = self.dimension - shifts
+        moved = [
+            [blocks.zero(turns, turns), blocks.zero(turns, shifts)],
+            [blocks.zero(shifts, turns), blocks.one(shifts)],
+        ]
+        h = NamedBlock("h", "b", self.momentum)
+        u = NamedBlock("u", "", blocks.scaled(1 / self.tree.mass, product(blocks.grid(moved), h)))
+        relative = total(self._velocity(self.columns[0]), -u)
+        return product(Y.T, total(Cbb, -product(Mbb, blocks.ad(relative))), Y)
+
+    @cached_property
+    def _from_centroidal(self) -> BlockMatrix:
+        """Y = A_cb^-1, of twists of c to twists of the base; c has the axes of the joint's fixed frame."""
+        self._need_base("a frame at the centre of mass")
+        base = self.tree.bodies[0]
+        if base.joint.dim != self.dimension:
+            raise ModelError(
+                f"{self.tree.name}: its base moves by {base.joint.group!r}; blocks of a frame at the centre "
+                "of mass are for Free bases, and in a plane for Planar ones"
+            )
+        Mbb = self._block_name("M", 0, 0, self.mass[0][0])
+        c = blocks.hat(NamedBlock("c", "", blocks.first_moment(Mbb), explained=True))
+        fixed = np.array(self._seen(base.placement[:3, :3])) if self.normal is None else None
+        R = self._rotation(base if fixed is not None else self._unplaced(base))
+        R = R if fixed is None else product(blocks.numbers(fixed.T.tolist()), R)
+        if self.normal is None:
+            rows = [[R.T, blocks.zero(3, 3)], [product(c, R.T), R.T]]
+        else:
+            rows = [[blocks.one(1), blocks.zero(1, 2)], [-c, R.T]]
+        return NamedBlock("Y", "", blocks.grid(rows))
+
     # -- bodies -------------------------------------------------------------------------------------------
 
     @cached_property
@@ -330,6 +379,11 @@ class BlockForms:
 
     def _rotation(self, body: Body) -> BlockMatrix:
         """R_i of the body in its parent."""
+        if body.index not in self._rotations:
+            self._rotations[body.index] = self._made_rotation(body)
+        return self._rotations[body.index]
+
+    def _made_rotation(self, body: Body) -> BlockMatrix:
         group = body.joint.group
         placed = self._seen(body.placement[:3, :3])
         turned = blocks.one(len(placed))
@@ -373,7 +427,9 @@ class BlockForms:
             return tree.bodies[body.index - 1].pose(q)
 
         function = self.equations.traced(pose, "pose")
-        return to_sympy(function, {"q": list(self.equations.q), "parameter": self.equations.numbers[1]})["pose"]
+        return to_sympy(function, {"q": list(self.equations.q), "parameter": self.equations.numbers[1]})[
+            "pose"
+        ]
 
     def _twist(self, body: Body) -> BlockMatrix:
         """S_i, (6, k), by its angular and linear rows; (3, k) in a plane."""
@@ -461,7 +517,7 @@ class BlockForms:
             falling = gravity
         else:
             # in a plane, seen from the fixed frame of the joint, which may be placed anywhere
-            fixed = replace(body, placement=np.eye(4, dtype=int).astype(object))
+            fixed = self._unplaced(body)
             falling = body.placement[:3, :3].T @ gravity
         linear = blocks.numbers([[falling[k - 3]] for k in self._rows if k >= 3])
         if blocks.is_zero(linear):
@@ -469,6 +525,10 @@ class BlockForms:
         fall = self._known(("gamma", ""), lambda: NamedBlock("gamma", "", linear))
         angular = blocks.zero(self.dimension - linear.shape[0], 1)
         return blocks.grid([[angular], [product(self._rotation(fixed).T, fall)]])
+
+    def _unplaced(self, body: Body) -> Body:
+        """The body with its joint's fixed frame on that of the parent."""
+        return replace(body, placement=np.eye(4, dtype=int).astype(object))
 
     def _inertia(self, body: Body) -> BlockMatrix:
         """I_i about the frame of the body."""

@@ -70,7 +70,7 @@ class Equations(EquationParts):
     @property
     def latex_names(self) -> dict[Any, str]:
         """LaTeX of symbols that SymPy would not guess; I1xx is written with two indices."""
-        indexed = {s: NUMBERED.fullmatch(s.name) for s in self.values}
+        indexed = {s: NUMBERED.fullmatch(s.name) for s in (*self.values, *self.parameters)}
         names = {s: f"{match[1]}_{{{match[2]},{match[3]}}}" for s, match in indexed.items() if match}
         return names | dict(self.symbol_names)
 
