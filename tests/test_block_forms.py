@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from random_trees import MECHANISMS, random_mechanism
 
 import liebody as lb
 from liebody import SpatialInertia, TreeBuilder
-from liebody.base.errors import ModelError
+from liebody.base.errors import ArgumentError, ModelError, ShapeError
 from liebody.cli import main
 from liebody.dynamics.coriolis import FORMS, body_forms
 from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
@@ -172,6 +174,34 @@ def test_mass_and_coriolis_matrix_of_a_hinged_body_fit_on_a_page():
     assert r"S_2 = \begin{bmatrix}e_z \\ 0\end{bmatrix}" in lines
 
 
+def stated():
+    """The letters of LaTeX of M and C that the page states: in blocks and in scalars."""
+    page = (Path(__file__).parents[1] / "docs/equations.md").read_text()
+    table = page[page.index("| letters of LaTeX of M and C |") :]
+    rows = re.findall(r"^\| (.+?) \| ([\d,]+) \| ([\d,]+) \|$", table, re.MULTILINE)[:4]
+    return [(name.split(",")[0], *(int(x.replace(",", "")) for x in row)) for name, *row in rows]
+
+
+ROBOTS = {
+    "double pendulum in symbols": "double_pendulum",
+    "revolute hopper in symbols": "revolute_hopper",
+    "free body with a hinge": hinged,
+    "PUMA 560": "puma560",
+}
+
+
+def test_letters_are_those_that_the_page_states():
+    for name, blocks, scalars in stated():
+        robot = ROBOTS[name]
+        eq = lb.equations(
+            robot if isinstance(robot, str) else robot(), symbols=isinstance(robot, str), blocks=True
+        )
+        assert len(eq.latex("M", "C")) == blocks
+        # PUMA 560 takes minutes in scalars
+        if name != "PUMA 560":
+            assert len(eq.scalars.latex("M", "C")) == scalars
+
+
 def lengths(make, sizes, *parts):
     return np.array([len(lb.equations(make(n), simplify=False, blocks=True).latex(*parts)) for n in sizes])
 
@@ -277,6 +307,12 @@ def test_what_has_no_blocks_is_told():
         eq.text("connection")
     with pytest.raises(ModelError, match="no joints beside its floating base"):
         lb.equations("free_rigid_body", blocks=True).text("internal_inertia")
+    with pytest.raises(ShapeError, match=r"a factor, 'I₂', has shape \(3, 3\), expected \(2, any\)"):
+        eq.M @ eq.blocks["I2"]
+    with pytest.raises(ArgumentError, match="a term is 1, expected an expression of named matrices"):
+        eq.M + 1
+    with pytest.raises(ArgumentError, match="speed is 3, expected an expression of named matrices"):
+        eq.text(speed=3)
     assert set(block_forms.FORMS) == set(body_forms()) < set(FORMS)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import sympy
 
+from ..base.arguments import short, wrong_shape
+from ..base.errors import ArgumentError
 from ..groups import SE2, SE3
 from ..scalars import Array
 from ..scalars.linear import skew, solve
@@ -33,16 +35,16 @@ class BlockMatrix:
     word = ""  # names of operators whose meaning is to be said
 
     def __add__(self, other: BlockMatrix) -> BlockMatrix:
-        return total(self, other)
+        return total(self, checked_block(other, self.shape, "a term"))
 
     def __sub__(self, other: BlockMatrix) -> BlockMatrix:
-        return total(self, -other)
+        return total(self, -checked_block(other, self.shape, "a term"))
 
     def __neg__(self) -> BlockMatrix:
         return scaled(-1, self)
 
     def __matmul__(self, other: BlockMatrix) -> BlockMatrix:
-        return product(self, other)
+        return product(self, checked_block(other, (self.shape[1], None), "a factor"))
 
     @property
     def T(self) -> BlockMatrix:
@@ -495,6 +497,20 @@ class _FirstMoment(BlockMatrix):
         M = values.of(self.of)
         moment = [M[2, 4], M[0, 5], M[1, 3]] if len(M) == 6 else [M[0, 2], -M[0, 1]]
         return np.array([[x / M[-1, -1]] for x in moment], dtype=object)
+
+
+def checked_block(x: Any, shape: tuple[int, int | None] | None, what: str) -> BlockMatrix:
+    """x, a matrix of this shape, with any number of columns where that is None.
+
+    Raises ArgumentError for what is no matrix of blocks, and ShapeError.
+    """
+    if not isinstance(x, BlockMatrix):
+        raise ArgumentError(
+            f"{what} is {short(x)}, expected an expression of named matrices, as `BlockEquations` has them"
+        )
+    if shape is not None and (x.shape[0] != shape[0] or shape[1] not in (None, x.shape[1])):
+        raise wrong_shape(f"{what}, {short(str(x))},", x.shape, f"({shape[0]}, {shape[1] or 'any'})")
+    return x
 
 
 # -- composing --------------------------------------------------------------------------------------------

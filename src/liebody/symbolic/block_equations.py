@@ -18,7 +18,7 @@ from ..bodies import Tree
 from ..compiler import Function
 from ..scalars import Array
 from . import block_algebra as blocks
-from .block_algebra import BlockMatrix, BlockValues, NamedBlock
+from .block_algebra import BlockMatrix, BlockValues, NamedBlock, checked_block
 from .block_forms import BlockForms
 from .block_pages import LETTERS, LatexPage, Page, TextPage
 from .closed_forms import Equations
@@ -192,7 +192,7 @@ class BlockEquations:
 
         In short form, if the equations are simplified; raises ModelError where an entry is too long for that.
         """
-        x = self._value(part) if isinstance(part, str) else part
+        x = self._value(part) if isinstance(part, str) else checked_block(part, None, "part")
         ring = self.scalars.ring
         if not self.scalars.simplified:
             return sympy.Matrix(BlockValues(exact).of(x).tolist()).as_immutable()
@@ -247,7 +247,7 @@ class BlockEquations:
         names = parts or (() if expressions else SHOWN)
         values = {name: self._value(name) for name in names}
         shown = {(PARTS[name].letter, PARTS[name].index): x for name, x in values.items()}
-        return shown | {(name, ""): x for name, x in expressions.items()}
+        return shown | {(name, ""): checked_block(x, None, name) for name, x in expressions.items()}
 
     def _lines(
         self, page: Page, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]

@@ -9,7 +9,7 @@ In the axes of each body i, with its parent l, the constant twist S_i of its joi
     C = sum J_i^T (I_i dJ_i/dt + C_i J_i)          C_i the body's matrix of a Coriolis form
     g = -sum J_i^T I_i G_i,  G_i = X_i G_l         G_i free fall as an acceleration, G_0 = (0, gravity)
 
-Ploen (1999), eqs (19) to (30). Of a floating base the columns of J_i are split, V_i = A_i nu + J_i dq/dt
+Ploen (1999), Proposition 2. Of a floating base the columns of J_i are split, V_i = A_i nu + J_i dq/dt
 (Feurstein 2021, eq. 2.47). A mechanism that moves in a plane is written with the 3 x 3 matrices of SE(2).
 """
 
@@ -379,9 +379,8 @@ class BlockForms:
 
     def _rotation(self, body: Body) -> BlockMatrix:
         """R_i of the body in its parent."""
-        if body.index not in self._rotations:
-            self._rotations[body.index] = self._made_rotation(body)
-        return self._rotations[body.index]
+        known = self._rotations.get(body.index)
+        return known or self._rotations.setdefault(body.index, self._made_rotation(body))
 
     def _made_rotation(self, body: Body) -> BlockMatrix:
         group = body.joint.group
@@ -564,7 +563,7 @@ class BlockForms:
             about = (central + m * (c.dot(c) * sympy.eye(3) - c * c.T)).applyfunc(sympy.cancel)
             h = blocks.numbers([[sympy.cancel(m * x)] for x in c])
             Theta = self._name("Theta", body, blocks.numbers(about.tolist()), symmetric=True)
-            self._of_frames[key] = Theta, blocks.hat(self._name("h", body, h))
+            self._of_frames.setdefault(key, (Theta, blocks.hat(self._name("h", body, h))))
         return self._of_frames[key]
 
     def _coriolis_of_body(self, body: Body | None, I: BlockMatrix, V: BlockMatrix) -> BlockMatrix:
@@ -663,9 +662,8 @@ class BlockForms:
 
     def _known(self, key: tuple[str, str], make: Callable[[], NamedBlock]) -> NamedBlock:
         """The one object of this name."""
-        if key not in self._names:
-            self._names[key] = make()
-        return self._names[key]
+        # threads that make the same name get the same object
+        return self._names.get(key) or self._names.setdefault(key, make())
 
 
 def _congruence(r: int, c: int) -> Term:

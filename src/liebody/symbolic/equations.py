@@ -91,6 +91,7 @@ def equations(
         eq.M, eq.C, eq.g                      # SymPy matrices
         eq.of("pose", frame="foot")           # closed forms of all that robots compute
         print(eq.text())                      # or latex(), python(), c(), matlab(), julia(), program()
+        lb.equations(robot, blocks=True)      # M = I_1 + X_2^T I_2 X_2, ..., and its names
 
     Raises ModelError for an unknown form, for symbols of one name, when an entry is too large to be
     simplified, and for blocks of the form "hamel", which is not made of matrices of bodies; MissingPackage
