@@ -18,7 +18,17 @@ from liebody import SpatialInertia, TreeBuilder
 from liebody.base.errors import ArgumentError, ModelError, ShapeError
 from liebody.cli import main
 from liebody.dynamics.coriolis import FORMS, body_forms
-from liebody.groups import Fixed, Free, Helical, Prismatic, Revolute, Spherical
+from liebody.groups import (
+    SE3,
+    Fixed,
+    Free,
+    Helical,
+    MotionSubgroup,
+    Prismatic,
+    RealGroup,
+    Revolute,
+    Spherical,
+)
 from liebody.models import names
 from liebody.symbolic import block_forms
 from liebody.symbolic.block_algebra import (
@@ -264,6 +274,27 @@ def test_a_ball_joint_a_screw_and_a_slide_are_written_as_one_knows_them():
     text = lb.equations(tree, simplify=False, blocks=True).text()
     for line in ("R₁ = 1 + 2⋅qw ε̂₁ + 2 ε̂₁²", "R₂ = Rₓ(q₄)", "p₃ = [0  q₅  0]ᵀ"):
         assert line.replace("Rₓ", "R_x") in text
+
+
+class Screw(MotionSubgroup, RealGroup):
+    """The motions exp(hat(s) q) along one twist, as in docs/architecture.md."""
+
+    def __init__(self, s):
+        super().__init__(1)
+        self.name, self.S = f"Screw({[*s]})", np.reshape(s, (6, 1))
+
+    def pose(self, q):
+        return SE3.exp(self.S @ q)
+
+
+@pytest.mark.slow
+def test_a_joint_of_ones_own_is_written_by_its_pose():
+    """SymPy takes a minute for an exponential with its cases of small angles."""
+    screw = Screw([0, 0, 1, 0.3, -0.2, 0.1])
+    inertia = SpatialInertia.box(2.0, [0.5, 0.1, 0.2], com=[0.25, 0, 0])
+    tree = TreeBuilder("arm").add("upper", screw, inertia).add("lower", screw, inertia, "upper", [0.5, 0, 0])
+    eq = lb.equations(tree.build(), simplify=False, blocks=True)
+    assert set(eq.check().values()) == {"to 1e-12 at 2 rational points"}
 
 
 def test_fixed_joints_have_a_closed_form():

@@ -82,6 +82,21 @@ class _BodyBlocks:
     Jdot: tuple[BlockMatrix, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class _JointBlocks:
+    """The matrices of the joint of a body.
+
+    X     of twists of the parent to twists of the body
+    S, E  twist per velocity; selection of its velocities, by columns
+    own   S v, the body's twist relative to its parent
+    """
+
+    X: BlockMatrix
+    S: BlockMatrix
+    E: tuple[BlockMatrix, ...]
+    own: BlockMatrix
+
+
 Term = Callable[[_BodyBlocks], BlockMatrix]
 
 
@@ -109,6 +124,9 @@ class BlockForms:
         # rows of (omega, v) that move: all, or the turn about the normal and the shifts across it
         n = self.normal
         self._rows = range(6) if n is None else (n, 3 + (n + 1) % 3, 3 + (n + 2) % 3)
+        # poses of these are polynomials in sines and quaternions, those of other joints may be any functions
+        kinds = (*TURNING, *BALLS, *SLIDING)
+        self.polynomial = all(isinstance(body.joint.group, kinds) for body in self.tree.bodies)
         self.many = len(self.tree.bodies) > SPELLED
         nv = self.tree.nv
         try:
@@ -286,12 +304,10 @@ class BlockForms:
         found = [self._world]
         for body in self.tree.bodies:
             S = self._twist(body)
-            I = self._inertia(body)
             X = self._transformation(body) if body.parent else blocks.one(self.dimension)
-            E = [self._selection(body, columns) for columns in self.columns]
-            own = self._own_velocity(body, S)
-            fall = None if body.parent else self._free_fall(body)
-            found.append(self._moved(body, found[body.parent], X, S, E, own, I, fall))
+            E = tuple(self._selection(body, columns) for columns in self.columns)
+            joint = _JointBlocks(X, S, E, self._own_velocity(body, S))
+            found.append(self._moved(body, found[body.parent], joint, self._inertia(body)))
         return found[1:]
 
     @property
@@ -302,32 +318,22 @@ class BlockForms:
         return _BodyBlocks(blocks.zero(n, n), rest, blocks.zero(n, n), rest, still, still)
 
     def _moved(
-        self,
-        body: Body | None,
-        parent: _BodyBlocks,
-        X: BlockMatrix,
-        S: BlockMatrix,
-        E: Sequence[BlockMatrix],
-        own: BlockMatrix,
-        I: BlockMatrix,
-        fall: BlockMatrix | None,
+        self, body: Body | None, parent: _BodyBlocks, joint: _JointBlocks, I: BlockMatrix
     ) -> _BodyBlocks:
-        """The matrices of a body from those of its parent; of body i in general, if there is no body.
-
-        X     of its joint; S, E, own = S v likewise
-        fall  free fall of a body on the world
-        """
-        V = self._name("V", body, total(product(X, parent.V), own))
-        Jacobians = []
+        """The matrices of a body from those of its parent; of body i in general, if `body` is None."""
+        X = joint.X
+        V = self._name("V", body, total(product(X, parent.V), joint.own))
+        jacobians = []
         rates = []
         for k, columns in enumerate(self.columns):
             carried = product(X, parent.J[k])
-            rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(own), carried))
-            Jacobians.append(self._name(columns.letter, body, total(carried, product(S, E[k]))))
+            rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(joint.own), carried))
+            jacobians.append(self._name(columns.letter, body, total(carried, product(joint.S, joint.E[k]))))
             rates.append(self._name(columns.letter, body, rate, dot=True))
         C = self._name("C", body, self._coriolis_of_body(body, I, V))
-        G = self._name("Gamma", body, product(X, parent.G) if fall is None else fall)
-        return _BodyBlocks(I, V, C, G, tuple(Jacobians), tuple(rates))
+        fall = product(X, parent.G) if body is None or body.parent else self._free_fall(body)
+        G = self._name("Gamma", body, fall)
+        return _BodyBlocks(I, V, C, G, tuple(jacobians), tuple(rates))
 
     @cached_property
     def general(self) -> list[NamedBlock]:
@@ -335,18 +341,21 @@ class BlockForms:
         if not self.many:
             return []
         n = self.dimension
-        place = n // 2 + n % 2 if self.normal is None else 2
-        R, p = NamedBlock("R", "i", blocks.zero(place, place)), NamedBlock("p", "i", blocks.zero(place, 1))
+        shifts = len(self._seen(np.eye(3)))
+        R = NamedBlock("R", "i", blocks.zero(shifts, shifts))
+        p = NamedBlock("p", "i", blocks.zero(shifts, 1))
         X = self._named_transformation(None, R, p)
-        S, v = NamedBlock("S", "i", blocks.zero(n, 1)), NamedBlock("v", "i", blocks.zero(1, 1))
-        # the base has columns of its own, which no other joint moves
-        E: list[BlockMatrix] = [
-            NamedBlock("E", "i", blocks.zero(1, c.size), explained=True) for c in self.columns
-        ]
-        if self.floating:
-            E[0] = blocks.zero(1, self.columns[0].size)
+        S = NamedBlock("S", "i", blocks.zero(n, 1))
+        v = NamedBlock("v", "i", blocks.zero(1, 1))
+        # no joint but the first moves the columns of a floating base
+        E = tuple(
+            blocks.zero(1, columns.size)
+            if columns.letter == "A"
+            else NamedBlock("E", "i", blocks.zero(1, columns.size), explained=True)
+            for columns in self.columns
+        )
         parent = self._placeholders(self.parent_index)
-        body = self._moved(None, parent, X, S, E, product(S, v), self._placeholders("i").I, None)
+        body = self._moved(None, parent, _JointBlocks(X, S, E, product(S, v)), self._placeholders("i").I)
         made = [X, body.V, *body.J, *body.Jdot, body.C, body.G]
         return [x for x in made if isinstance(x, NamedBlock)]
 
@@ -400,7 +409,7 @@ class BlockForms:
         return self._name("R", body, product(blocks.numbers(placed), turned))
 
     def _seen(self, R: Array) -> list[list[Any]]:
-        """A rotation, (3, 3), in the plane (2, 2)."""
+        """A rotation (3, 3), or its rows and columns in the plane, (2, 2)."""
         axes = [k - 3 for k in self._rows if k >= 3]
         return [[R[i, j] for j in axes] for i in axes]
 
@@ -425,10 +434,8 @@ class BlockForms:
         def pose(tree: Tree, q: Array) -> Array:
             return tree.bodies[body.index - 1].pose(q)
 
-        function = self.equations.traced(pose, "pose")
-        return to_sympy(function, {"q": list(self.equations.q), "parameter": self.equations.numbers[1]})[
-            "pose"
-        ]
+        values = {"q": list(self.equations.q), "parameter": self.equations.numbers[1]}
+        return to_sympy(self.equations.traced(pose, "pose"), values)["pose"]
 
     def _twist(self, body: Body) -> BlockMatrix:
         """S_i, (6, k), by its angular and linear rows; (3, k) in a plane."""
