@@ -17,6 +17,7 @@ from .section import QUIET, from_section, varied
 
 Array = Any
 Events = tuple[tuple[str, int], ...]
+LATEST = 4.0  # returns that take this many times as long as the guess come too late
 AT_START = 1e-2  # events of the section before this share of the time belong to the start
 
 
@@ -48,6 +49,18 @@ class End(NamedTuple):
     log: EventLog | None
     reached: bool
     cause: str
+
+
+class _Starts(NamedTuple):
+    """States q (n, nq), v (n, nv) from which segments are simulated for about one time.
+
+    parameters  values by name, shared or with a leading axis (n,)
+    """
+
+    q: Array
+    v: Array
+    parameters: Mapping[str, Any]
+    time: float
 
 
 class Arc(NamedTuple):
@@ -126,34 +139,66 @@ class Segments:
         """The system that shooting simulates: a motion of it needs nothing else to be compiled."""
         return self._varied if self.difference is None else self.motion
 
-    def options(self, parameters: Mapping[str, Any], time: float) -> dict[str, Any]:
+    def options(self, parameters: Mapping[str, Any], time: Any) -> dict[str, Any]:
         """Options of simulations of `motion` from the section, to which it returns after some time."""
         quiet = {QUIET: AT_START * time} if self.section else {}
         return {**self.simulation, "parameters": {**parameters, **quiet}}
 
     def simulate(self, at: Point) -> list[Arc]:
         """All segments, as one ensemble; GaitError where one does not get to its end."""
-        time = self.period_of(at) / self.segments
-        if not time > 0:
-            raise GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
-        # rough motions have no useful derivatives: differences of whole segments
-        if self.difference is not None:
-            return self._by_differences(at, time, self.difference)
-        # derivatives of each end by the start of its segment and the unknown parameters
-        flow = self._varied
-        arcs = []
-        run, ends = self.arrive(flow, at.q, at.v, at.parameters, time)
-        for i, end in enumerate(ends):
-            if end.log is None:  # at a fixed time: the end of the run
-                D = flow.derivatives(run)[i, -1]
-                late = np.zeros(self.columns)
-                rate = flow.state_rates(run.final, at.parameters)[i]
-            else:  # on the section: the time of the return depends on the start
-                D = flow.on_section(end.log, at.parameters)[0]
-                late = flow.delays(end.log)[0]
-                rate = flow.state_rates(end.log, at.parameters)[0]
-            arcs.append(Arc(end, D, late, rate))
+        (arcs,) = self.simulate_several([at])
+        if isinstance(arcs, GaitError):
+            raise arcs
         return arcs
+
+    def simulate_several(self, points: Sequence[Point]) -> list[list[Arc] | GaitError]:
+        """The segments of several points; the error of each one whose segments do not get to their ends.
+
+        With a section, all segments of all points are members of one ensemble. Without, each point has its
+        own ensemble, which ends at the point's own time.
+        """
+        times = [self.period_of(at) / self.segments for at in points]
+        arcs: list[list[Arc] | GaitError] = [
+            GaitError(f"the period becomes {self.segments * time:.3g} s; start nearer to the orbit")
+            for time in times
+        ]
+        usable = [i for i, time in enumerate(times) if time > 0]
+        together = [usable] if self.section else [[i] for i in usable]
+        for which in together:
+            several = [points[i] for i in which]
+            # rough motions have no useful derivatives: differences of whole segments
+            by = self._by_variations if self.difference is None else self._by_differences
+            for i, result in zip(which, by(several, [times[i] for i in which]), strict=True):
+                arcs[i] = result
+        return arcs
+
+    def _by_variations(self, points: Sequence[Point], times: Sequence[float]) -> list[list[Arc] | GaitError]:
+        """Segments with the derivatives of each end by the start of its segment and unknown parameters."""
+        flow = self._varied
+        m = self.segments
+        starts = [_Starts(at.q, at.v, at.parameters, time) for at, time in zip(points, times, strict=True)]
+        run, ends = self._reached(flow, starts)
+        results: list[list[Arc] | GaitError] = []
+        for k, at in enumerate(points):
+            own = range(k * m, (k + 1) * m)
+            lost = self._lost_one(ends[own.start : own.stop], 1)
+            if lost is not None:
+                results.append(lost)
+                continue
+            arcs = []
+            for i in own:
+                end = ends[i]
+                if end.log is None:  # at a fixed time: the end of the run
+                    D = flow.derivatives(run)[i, -1]
+                    late = np.zeros(self.columns)
+                    rate = flow.state_rates(run.final, at.parameters)[i]
+                else:  # on the section: the time of the return depends on the start
+                    D = flow.on_section(end.log, at.parameters)[0]
+                    late = flow.delays(end.log)[0]
+                    rate = flow.state_rates(end.log, at.parameters)[0]
+                arcs.append(Arc(end, D, late, rate))
+            results.append(arcs)
+        return results
 
     def arrive(
         self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
@@ -169,36 +214,44 @@ class Segments:
         return run, ends
 
     def reach(
-        self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: float
+        self, system: HybridSystem, q: Array, v: Array, parameters: Mapping[str, Any], time: Any
     ) -> tuple[HybridRun, list[End]]:
         """The same, whether they get there or not.
+
+        time  for all members, or (n,) of each: nobody returns who takes more than LATEST times as long
 
         Members that are late, and go on, are simulated once more, for longer.
         """
         defaults = system.parameters.defaults
+        times = np.broadcast_to(np.asarray(time, float), (len(q),))
 
-        def simulated(which: Any, t_end: float) -> tuple[HybridRun, list[End]]:
+        def simulated(which: Any, factor: float) -> tuple[HybridRun, list[End]]:
             # parameters with a leading axis belong to members; the others are shared
             chosen = {
                 name: np.asarray(x)[which] if np.ndim(x) > defaults[name].ndim else x
                 for name, x in parameters.items()
             }
-            options = {"t_end": t_end, "record_every": t_end, **self.options(chosen, time)}
+            t_end = factor * float(times[which].max())
+            own = times[which] if np.ndim(time) else time
+            options = {"t_end": t_end, "record_every": t_end, **self.options(chosen, own)}
             run = system.simulate(np.asarray(q)[which], np.asarray(v)[which], **options)
-            return run, self._ends(run, t_end, time)
+            return run, self._ends(run, t_end, times[which])
 
         # first for a little more than the guess; few starts are late, and only they are simulated for longer
-        run, ends = simulated(slice(None), (1.3 if self.section else 1.0) * time)
+        run, ends = simulated(slice(None), 1.3 if self.section else 1.0)
         late = [i for i, end in enumerate(ends) if self.section and not end.reached and not end.cause]
-        for i, end in zip(late, simulated(late, 4.0 * time)[1] if late else (), strict=True):
+        for i, end in zip(late, simulated(late, LATEST)[1] if late else (), strict=True):
             ends[i] = end
         return run, ends
 
-    def _ends(self, run: HybridRun, t_end: float, time: float) -> list[End]:
+    def _ends(self, run: HybridRun, t_end: float, times: Array) -> list[End]:
         ends = []
         # a member has come back to the section, has ended early, or goes on at t_end
-        for i, log in enumerate(run.events):
+        for i, (log, time) in enumerate(zip(run.events, times, strict=True)):
             events, back = self._return(log, time)
+            # members of one ensemble are simulated for as long as the slowest one needs
+            if back is not None and back.t[0] > LATEST * time:
+                back = None
             # returned, ended early, or neither until t_end
             cause = str(run.ends[i])
             if back is not None:  # it has returned
@@ -209,6 +262,34 @@ class Segments:
             until = float(run.end_times[i]) if cause else t_end
             ends.append(End(run.final.q[i], run.final.v[i], until, events, None, reached, cause))
         return ends
+
+    def _reached(self, system: HybridSystem, starts: Sequence[_Starts]) -> tuple[HybridRun, list[End]]:
+        """`reach` of all starts as one ensemble."""
+        if len(starts) == 1:
+            (only,) = starts
+            return self.reach(system, only.q, only.v, only.parameters, only.time)
+        q = np.concatenate([x.q for x in starts])
+        v = np.concatenate([x.v for x in starts])
+        times = np.concatenate([np.full(len(x.q), x.time) for x in starts])
+        defaults = system.parameters.defaults
+        # every member gets its own values, also of parameters that only some of the points set
+        parameters = {
+            name: np.concatenate(
+                [
+                    np.broadcast_to(x.parameters.get(name, defaults[name]), (len(x.q), *defaults[name].shape))
+                    for x in starts
+                ]
+            )
+            for name in dict.fromkeys(name for x in starts for name in x.parameters)
+        }
+        return self.reach(system, q, v, parameters, times)
+
+    def _lost_one(self, ends: Sequence[End], members: int) -> GaitError | None:
+        """The error of the first member that did not get to its end; so many members are one segment."""
+        for i, end in enumerate(ends):
+            if not end.reached:
+                return GaitError(self._lost(i // members, end))
+        return None
 
     def _return(self, log: EventLog, time: float) -> tuple[Events, EventLog | None]:
         """Events until the section is met again; a start on the section is not a return."""
@@ -243,30 +324,50 @@ class Segments:
             what = f"it does not return to {section} within {end.time:.4g} s"
         return f"{where}{what}; events on the way: {named(end.events)}. Start nearer to the orbit"
 
-    def _by_differences(self, at: Point, time: float, h: float) -> list[Arc]:
+    def _by_differences(self, points: Sequence[Point], times: Sequence[float]) -> list[list[Arc] | GaitError]:
         """Derivatives of segments as central differences, all starts in one run."""
+        h = self.difference
+        assert h is not None
         group = self.system.group
         nv = self.system.nv
-        # two starts beside each unknown, and the start itself first
-        steps = h * np.concatenate([self.scale, self._sizes(at)])
-        moves = np.kron(np.diag(steps), [[1], [-1]])
-        starts = np.pad(moves, ((1, 0), (0, 0)))  # the first one is not moved
-        parameters = with_changes(at.parameters, self.unknowns, starts[:, 2 * nv :])
-        arcs = []
-        for q0, v0 in zip(at.q, at.v, strict=True):
-            q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in starts])
-            run, ends = self.arrive(self.motion, q, v0 + starts[:, nv : 2 * nv], parameters, time)
-            end = ends[0]
-            # the time of arrival is differentiated as a last row
-            y = np.stack(
-                [np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]]) for x in ends]
-            )
-            # starts alternate: plus and minus a step for each unknown
-            slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
-            states = run.final if end.log is None else end.log
-            rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[0]
-            arcs.append(Arc(end, slopes[:-1], slopes[-1], rate))
-        return arcs
+        # for each node: the start itself first, then two starts beside each unknown
+        starts: list[_Starts] = []
+        sizes = []
+        for at, time in zip(points, times, strict=True):
+            steps = h * np.concatenate([self.scale, self._sizes(at)])
+            moves = np.pad(np.kron(np.diag(steps), [[1], [-1]]), ((1, 0), (0, 0)))
+            parameters = with_changes(at.parameters, self.unknowns, moves[:, 2 * nv :])
+            sizes.append(steps)
+            for q0, v0 in zip(at.q, at.v, strict=True):
+                q = np.stack([np.asarray(group.integrate(q0, x[:nv]), float) for x in moves])
+                starts.append(_Starts(q, v0 + moves[:, nv : 2 * nv], parameters, time))
+        run, ends = self._reached(self.motion, starts)
+        n = 2 * self.columns + 1  # members of each segment
+        all_of_point = n * self.segments
+        results: list[list[Arc] | GaitError] = []
+        for k, (at, steps) in enumerate(zip(points, sizes, strict=True)):
+            own = range(k * all_of_point, (k + 1) * all_of_point)
+            lost = self._lost_one(ends[own.start : own.stop], n)
+            if lost is not None:
+                results.append(lost)
+                continue
+            arcs = []
+            for first in own[::n]:
+                end = ends[first]
+                # the time of arrival is differentiated as a last row
+                y = np.stack(
+                    [
+                        np.concatenate([group.difference(end.q, x.q), x.v - end.v, [x.time]])
+                        for x in ends[first : first + n]
+                    ]
+                )
+                # starts alternate: plus and minus a step for each unknown
+                slopes = ((y[1::2] - y[2::2]) / (2 * steps[:, None])).T
+                states, row = (run.final, first) if end.log is None else (end.log, 0)
+                rate = varied(self.motion, ()).state_rates(states, at.parameters).reshape(-1, 2 * nv)[row]
+                arcs.append(Arc(end, slopes[:-1], slopes[-1], rate))
+            results.append(arcs)
+        return results
 
     def period_of(self, at: Point) -> float:
         if self.known_period is None:

@@ -16,9 +16,10 @@ Leine, Nijmeijer (2004), chapter 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -46,6 +47,10 @@ class Shot:
     @property
     def size(self) -> float:
         return float(np.abs(self.residual).max(initial=0.0))
+
+
+T = TypeVar("T")
+Search = Generator[Point, Shot, T]
 
 
 class Shooting(Segments):
@@ -182,10 +187,18 @@ class Shooting(Segments):
 
     def shoot(self, at: Point) -> Shot:
         """The equations at a point."""
+        return self.equations(at, self.simulate(at))
+
+    def shoot_several(self, points: Sequence[Point]) -> list[Shot | GaitError]:
+        """The equations at several points, simulated together; the error of each point without a segment."""
+        several = zip(points, self.simulate_several(points), strict=True)
+        return [arcs if isinstance(arcs, GaitError) else self.equations(at, arcs) for at, arcs in several]
+
+    def equations(self, at: Point, arcs: list[Arc]) -> Shot:
+        """The equations at a point whose segments have been simulated."""
         group = self.system.group
         nv = self.system.nv
         m = self.segments
-        arcs = self.simulate(at)
         _, _, shift, p = self.layout.places.values()
         r = np.zeros((m, 2 * nv))
         J = np.zeros((m, 2 * nv, self.size))
@@ -306,7 +319,53 @@ class Shooting(Segments):
 
         rows   (n, size): changes, over the unit, are orthogonal to these; without them, they are the smallest
         """
-        shot = first = self.shoot(at)
+        search = self.newton(at, tolerance, tries, rows)
+        asked = next(search)
+        while True:
+            try:
+                shot = self.shoot(asked)
+            except GaitError as error:
+                answer = partial(search.throw, error)
+            else:
+                answer = partial(search.send, shot)
+            try:
+                asked = answer()
+            except StopIteration as end:
+                solution: tuple[Point, Shot, int] = end.value
+                return solution
+
+    def solve_several(self, searches: Sequence[Search[T]]) -> list[T | GaitError]:
+        """The results of several searches, such as `newton`, in step: their points are simulated together.
+
+        A search yields points. It is sent the equations there, or a GaitError is thrown into it.
+        """
+        results: list[T | GaitError] = [GaitError("the search did not begin") for _ in searches]
+        answers: dict[int, Callable[[], Point]] = {i: partial(next, x) for i, x in enumerate(searches)}
+        while answers:
+            # 1. each search takes its answer, and asks for the next point or ends
+            asked: dict[int, Point] = {}
+            for i, answer in answers.items():
+                try:
+                    asked[i] = answer()
+                except StopIteration as end:
+                    results[i] = end.value
+                except GaitError as error:
+                    results[i] = error
+            # 2. all points that are asked for, in one simulation
+            shots = self.shoot_several(list(asked.values()))
+            answers = {
+                i: partial(searches[i].throw, shot)
+                if isinstance(shot, GaitError)
+                else partial(searches[i].send, shot)
+                for i, shot in zip(asked, shots, strict=True)
+            }
+        return results
+
+    def newton(
+        self, at: Point, tolerance: float, tries: int, rows: Array | None = None
+    ) -> Search[tuple[Point, Shot, int]]:
+        """Newton's method of `solve`, which yields points and is sent the equations there."""
+        shot = first = yield at
         patience = PATIENCE
         for step in range(tries):
             # with a section the period is the time that the segments took
@@ -322,9 +381,9 @@ class Shooting(Segments):
             change = np.linalg.lstsq(A, b, rcond=RANK)[0]
             if rows is not None:  # next to a known orbit: also over corners, where residuals grow
                 at = self.moved(at, change / max(1.0, np.abs(change).max() / LONGEST))
-                shot = self.shoot(at)
+                shot = yield at
                 continue
-            new, next_shot = self._tried(at, shot, change, tolerance)
+            new, next_shot = yield from self._tried(at, shot, change, tolerance)
             # a few steps may make it worse, as where an event comes or goes on the way
             if next_shot.size > shot.size and (patience := patience - 1) < 0:
                 why = self._why(shot.arcs, next_shot.arcs)
@@ -338,15 +397,15 @@ class Shooting(Segments):
             f"{self._why(first.arcs, shot.arcs)}"
         )
 
-    def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> tuple[Point, Shot]:
+    def _tried(self, at: Point, shot: Shot, change: Array, tolerance: float) -> Search[tuple[Point, Shot]]:
         """The point after as much of a change as makes the residual smaller, or else the best one tried."""
         problem = None
         tried = []
         # shorter and shorter parts of the step, until the residual falls
         for part in TRIALS:
+            new = self.moved(at, part * change)
             try:
-                new = self.moved(at, part * change)
-                trial = self.shoot(new)
+                trial = yield new
             except GaitError as error:
                 problem = error
                 continue
