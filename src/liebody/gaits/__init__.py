@@ -9,6 +9,10 @@ branch_point  where two curves of orbits cross
 stabilize     feedback at the section, by the linear-quadratic regulator of the return map
 basin         where starts of a grid settle, by sweeps; attractors found by themselves
 search        orbits from a sample of starts; better ones by random changes of parameters
+evolution     an evolution strategy for one objective or several, within limits
+designs       designs that were tried, with their gaits; files of them
+design        parameters of a robot and its controller with which gaits are better
+cost          what a gait costs: work of its drives over weight and distance
 """
 
 from .basin import Attractor, Basin, basin
@@ -20,8 +24,11 @@ from .continuation import (
     continuation,
     switch_branch,
 )
+from .cost import cost_of_transport
+from .design import design
+from .designs import Design, Designs
 from .floquet import Floquet, floquet
-from .orbit import PeriodicOrbit, periodic_orbit
+from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
 from .search import improve, search
 from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
@@ -31,6 +38,8 @@ __all__ = [
     "Basin",
     "Bifurcation",
     "Branch",
+    "Design",
+    "Designs",
     "Floquet",
     "GaitError",
     "PeriodicOrbit",
@@ -39,8 +48,11 @@ __all__ = [
     "basin",
     "bifurcation_curve",
     "continuation",
+    "cost_of_transport",
+    "design",
     "floquet",
     "improve",
+    "largest_multiplier",
     "periodic_orbit",
     "regulator",
     "search",

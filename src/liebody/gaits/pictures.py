@@ -1,4 +1,4 @@
-"""Pictures of gaits: branches over a parameter, basins."""
+"""Pictures of gaits: branches over a parameter, basins, designs."""
 
 from __future__ import annotations
 
@@ -72,6 +72,48 @@ def basin(found: Any, path: Any) -> Figure:
     axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2)
     axis.set_xlabel(names[1])
     axis.set_ylabel(names[0])
+    return saved(figure, path)
+
+
+def designs(found: Any, path: Any) -> Figure:
+    """Two objectives of all designs, with the front; or one objective over the designs in their order."""
+    figure = Picture(figsize=(7, 4.2), layout="constrained")
+    axis = figure.subplots()
+    names = found.objectives
+    numbered = [(i, x) for i, x in enumerate(found.tried) if not x.failure]
+    start = found.tried[0]
+    for inside in (False, True):
+        shown = [(i, x) for i, x in numbered if x.feasible == inside]
+        if not shown:
+            continue
+        if len(names) > 1:
+            x, y = ([design.objectives[name] for _, design in shown] for name in names[:2])
+        else:
+            x = [i for i, _ in shown]
+            y = [design.objectives[names[0]] for _, design in shown]
+        words = "within the limits" if inside else "beyond a limit"
+        style = {"color": COLORS[0], "alpha": 0.6} if inside else {"color": "#b0b0b0"}
+        axis.plot(x, y, "o" if inside else "x", ms=4, mew=0.8, lw=0, label=f"{words}: {len(shown)}", **style)
+    if len(names) > 1:
+        front = found.front
+        x, y = ([design.objectives[name] for design in front] for name in names[:2])
+        axis.plot(x, y, "o-", color=COLORS[1], ms=5, lw=1.2, label=f"front: {len(front)}")
+        axis.plot(*(start.objectives[name] for name in names[:2]), "*", color="k", ms=11, label="start")
+        axis.set_xlabel(names[0])
+        axis.set_ylabel(names[1])
+    else:
+        feasible = [(i, x.objectives[names[0]]) for i, x in numbered if x.feasible]
+        if feasible:
+            places, values = zip(*feasible, strict=True)
+            least = np.minimum.accumulate(values)
+            axis.step(places, least, where="post", color=COLORS[1], lw=1.4, label="least so far")
+        axis.plot(0, start.objectives[names[0]], "*", color="k", ms=11, label="start")
+        axis.set_xlabel("designs tried")
+        axis.set_ylabel(names[0])
+    if found.failed:
+        axis.plot([], [], " ", label=f"without a gait: {len(found.failed)}")
+    axis.legend(frameon=False, fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
     return saved(figure, path)
 
 

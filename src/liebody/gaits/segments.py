@@ -164,7 +164,7 @@ class Segments:
         ]
         usable = [i for i, time in enumerate(times) if time > 0]
         together = [usable] if self.section else [[i] for i in usable]
-        for which in together:
+        for which in filter(None, together):
             several = [points[i] for i in which]
             # rough motions have no useful derivatives: differences of whole segments
             by = self._by_variations if self.difference is None else self._by_differences

@@ -1,0 +1,49 @@
+"""What a gait costs: the work of its drives over its weight and the distance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..base.arguments import count
+from ..base.errors import ConfigurationError
+from ..hybrid import RobotSystem
+from .orbit import PeriodicOrbit
+
+
+def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
+    """The positive mechanical work of all drives over weight and distance, without a unit.
+
+        c = sum over coordinates of the integral of max(tau_i v_i, 0) dt / (m g d)
+
+    Work that a drive takes in is lost. The integral is a sum over samples of one period, with the efforts
+    tau of the controllers and the distance d between the places of the centre of mass at its ends. The
+    weight m g follows from the potential energy, so that it is that of the orbit's parameters.
+
+    orbit    of a `hybrid.RobotSystem`
+    samples  of one period: efforts may jump at events, where the sum is as exact as one sample
+
+    returns  infinity for an orbit that ends where it starts; and in a world without gravity
+
+    Errors: ConfigurationError for an orbit of another system.
+    """
+    if not isinstance(orbit.system, RobotSystem):
+        raise ConfigurationError(
+            f"{orbit.system.name} is no system of a robot, whose drives and weight are known; write a "
+            "function of orbit.simulate() for it"
+        )
+    run = orbit.simulate(record_every=orbit.period / count("samples", samples))
+    gravity = np.asarray(orbit.system.gravity, float)
+    size = float(np.linalg.norm(gravity))
+    if size == 0.0:
+        return np.inf
+    height = -run.outputs["com"] @ gravity / size
+    # U = m g h along the whole motion
+    low, high = np.argmin(height), np.argmax(height)
+    potential = run.outputs["potential_energy"]
+    rise = height[high] - height[low]
+    weight = (potential[high] - potential[low]) / rise if rise > 0 else 0.0
+    distance = np.linalg.norm(run.outputs["com"][-1] - run.outputs["com"][0])
+    power = np.maximum(run.outputs["efforts"] * run.v, 0.0).sum(axis=1)
+    # trapezoids between samples
+    work = float(np.sum((power[1:] + power[:-1]) / 2 * np.diff(run.t)))
+    return work / (weight * distance) if weight * distance > 0 else np.inf
