@@ -56,8 +56,9 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """The quantity of the body or joint: mass, axis, damping."""
-        return self.name.rpartition(".")[2]
+        """The quantity of the body or joint: mass, axis, damping; "" for words of the user, as `length`."""
+        owner, _, quantity = self.name.rpartition(".")
+        return quantity if owner else ""
 
     @property
     def is_unit(self) -> bool:

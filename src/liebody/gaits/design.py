@@ -30,7 +30,7 @@ from .shooting import Search, Shooting, Shot
 Objective = Callable[[PeriodicOrbit], float]
 DRAWS = 10  # how often a child is drawn that differs from all designs before
 NO_GAIT = ""  # among names of limits: that there has to be a gait
-HALVINGS = 2  # how often the way to a new design is halved before it is given up
+HALVINGS = 1  # how often the way to a new design is halved before it is given up
 SAME = 1e-6  # relative difference of objectives of the start, between a store and a call that continues it
 
 
