@@ -176,10 +176,10 @@ class _Problem:
     def _checked_parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Free parameters, and those that follow from them. GaitError for values that no robot can have."""
         parameters = dict(values)
-        if self.dependent is not None:
-            parameters |= self.dependent(dict(values))
         # in an ensemble the values of one design would stop all others
         try:
+            if self.dependent is not None:
+                parameters |= self.dependent(dict(values))
             self.shooting.system.parameters.values(parameters, ())
         except LiebodyError as error:
             raise GaitError(f"no robot has such parameters: {error}") from error

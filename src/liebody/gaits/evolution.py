@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 Array = Any
+FLATTEST = 1e-14  # least eigenvalue of C over the largest one
 FREQUENT = 0.44  # share of better children beyond which steps only have to grow
 
 
@@ -65,7 +66,7 @@ class Steps:
 
     def child(self, x: Array, rng: np.random.Generator) -> Array:
         """A design beside x (n,), within the box."""
-        return np.clip(x + self.size * np.linalg.cholesky(self.shape) @ rng.normal(size=len(x)), 0.0, 1.0)
+        return np.clip(x + self.size * _root(self.shape) @ rng.normal(size=len(x)), 0.0, 1.0)
 
     def judged(self, share: float, children: int) -> Steps:
         """The steps after such a share of so many children was better.
@@ -103,7 +104,7 @@ class Steps:
         """
         n = len(step)
         fading = 1 / (n + 2)
-        A = np.linalg.cholesky(self.shape)
+        A = _root(self.shape)
         refused = dict(self.refused)
         change = np.zeros_like(A)
         for name in limits:
@@ -114,6 +115,12 @@ class Steps:
                 change += np.outer(v, w) / (w @ w)
         A = A - 0.1 / (n + 2) / max(1, len(limits)) * change
         return replace(self, shape=A @ A.T, refused=refused)
+
+
+def _root(C: Array) -> Array:
+    """The symmetric A with A A = C; directions into which steps hardly go any more keep a share."""
+    values, V = np.linalg.eigh(C)
+    return V * np.sqrt(np.maximum(values, FLATTEST * values[-1])) @ V.T
 
 
 def order(objectives: Array, beyond: Array) -> Array:
