@@ -12,10 +12,12 @@ from scipy.integrate import quad
 import liebody as lb
 from liebody import scalars
 from liebody.base.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
+from liebody.contact import Contact
 from liebody.gaits import Designs, GaitError, cost_of_transport, design, largest_multiplier, periodic_orbit
+from liebody.gaits.cost import integral
 from liebody.gaits.evolution import Steps, fronts, loneliness, order
 from liebody.groups import R
-from liebody.hybrid import HybridSystem
+from liebody.hybrid import Apex, Fall, HybridSystem, controller_2, robot_system
 
 G = 9.81
 SLOPE = 0.08  # rad
@@ -294,6 +296,41 @@ def test_a_hopper_is_designed_as_its_example_says(capsys):
     )
     assert any("no robot has such parameters: floor_stiffness" in x.failure for x in odd.failed)
     assert len(odd.feasible) > 1
+
+
+def test_integrals_of_jumps_are_exact():
+    """cos t, and 5 + cos t between two times within one interval of samples and over two others."""
+    t = np.linspace(0, 2, 401)
+    for jumps in ([0.5012, 0.5031], [0.3021, 1.2344]):
+        y = np.cos(t) + 5.0 * ((t > jumps[0]) & (t < jumps[1]))
+        exact = np.sin(2) + 5.0 * (0.0 if jumps[1] < 0.6 else jumps[1] - jumps[0])
+        assert integral(t, y, np.array(jumps)) == pytest.approx(exact, abs=5e-5)
+
+
+@pytest.mark.wide
+def test_the_cost_of_transport_is_the_work_of_the_ledger_and_the_half_that_drives_take_in():
+    """max(P, 0) = (P + |P|) / 2, where the integral of P is integrated along with the motion."""
+    controller = controller_2("foot", K_r=2200, r_des=0.1410659, D_r=20, K_p=6, K_E=10, E_des=2.8382)
+    robot = lb.models.revolute_hopper().with_parameters("gravity", "base.mass")
+    floor = Contact("foot", settling=0.05)
+    system = robot_system(robot, controller, floor, Apex(), Fall(0.03))
+    q0, v0 = [-2.5243, 0.0, 0.2574, 1.7802], [0.3301, -0.1919, 0.1263, 0.0]
+    gait = periodic_orbit(
+        system, q0, v0, section="apex", symmetries=[[0, 1, 0, 0]], period=0.372, difference=1e-4,
+        parameters={"base.mass": 0.85},
+    )  # fmt: skip
+    run = gait.simulate(record_every=gait.period / 16000)
+    power = run.outputs["efforts"] * run.v
+    net = sum(run.work[name][-1] for name in run.work if name.startswith("joint_"))
+    taken = integral(run.t, np.abs(power).sum(axis=1), run.events.t)
+    assert integral(run.t, power.sum(axis=1), run.events.t) == pytest.approx(net, abs=2e-4 * taken)
+    weight = (0.85 + 0.122 + 0.050) * G
+    expected = (net + taken) / 2 / (weight * gait.shift[0])
+    for samples, precision in ((2000, 5e-4), (500, 3e-3)):
+        assert cost_of_transport(gait, samples) == pytest.approx(expected, rel=precision)
+    # the same hop on a robot that feels no gravity is none
+    nowhere = robot_system(robot, controller, floor, Apex(), Fall(0.03), gravity=[0, 0, 0])
+    assert cost_of_transport(replace(gait, shooting=replace(gait.shooting, system=nowhere))) == np.inf
 
 
 # -- stores -------------------------------------------------------------------------------------------------

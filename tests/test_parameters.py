@@ -153,6 +153,16 @@ def test_symbols_of_a_tree_need_values():
     assert lb.equations(known).values == {m: 0.5, k: 0.3, l: 2.0, c: 0.1, sp.Symbol("g", positive=True): 9.81}
 
 
+@pytest.mark.parametrize("word", ["length", "mass", "inertia", "axis", "damping"])
+def test_symbols_may_have_the_names_of_quantities(word):
+    """They are numbers of the user: what a link's mass or a joint's axis may be does not hold for them."""
+    hopper = lb.models.revolute_hopper(length=sp.Symbol(word)).with_parameters({word: 0.15})
+    q = np.array([0.1, 0.2, 0.3, 0.4])
+    close(hopper.mass_matrix(q), lb.models.revolute_hopper(length=0.15).mass_matrix(q), 1e-15)
+    halves = hopper.mass_matrix(q, parameters={word: [0.15, 0.075]})
+    close(halves[1], lb.models.revolute_hopper(length=0.075).mass_matrix(q), 1e-15)
+
+
 @pytest.mark.parametrize(
     ("mass", "message"),
     [

@@ -8,6 +8,7 @@ from ..base.arguments import count
 from ..base.errors import ConfigurationError
 from ..hybrid import RobotSystem
 from .orbit import PeriodicOrbit
+from .segments import Array
 
 
 def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
@@ -16,11 +17,11 @@ def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
         c = sum over coordinates of the integral of max(tau_i v_i, 0) dt / (m g d)
 
     Work that a drive takes in is lost. The integral is a sum over samples of one period, with the efforts
-    tau of the controllers and the distance d between the places of the centre of mass at its ends. The
-    weight m g follows from the potential energy, so that it is that of the orbit's parameters.
+    tau of the controllers, which may jump at events, and the distance d between the places of the centre of
+    mass at its ends. The weight m g follows from the potential energy, so it has the orbit's parameters.
 
     orbit    of a `hybrid.RobotSystem`
-    samples  of one period: efforts may jump at events, where the sum is as exact as one sample
+    samples  of one period
 
     returns  infinity for an orbit that ends where it starts; and in a world without gravity
 
@@ -44,6 +45,21 @@ def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
     weight = (potential[high] - potential[low]) / rise if rise > 0 else 0.0
     distance = np.linalg.norm(run.outputs["com"][-1] - run.outputs["com"][0])
     power = np.maximum(run.outputs["efforts"] * run.v, 0.0).sum(axis=1)
-    # trapezoids between samples
-    work = float(np.sum((power[1:] + power[:-1]) / 2 * np.diff(run.t)))
+    work = integral(run.t, power, run.events.t)
     return work / (weight * distance) if weight * distance > 0 else np.inf
+
+
+def integral(t: Array, y: Array, jumps: Array) -> float:
+    """The integral of samples y (n,) at times t (n,), which may jump at some other times.
+
+    Trapezoids; an interval with jumps has the value of its start until the first of them, and that of its end
+    from the last one on.
+    """
+    parts = (y[1:] + y[:-1]) / 2 * np.diff(t)
+    inside = jumps[(jumps > t[0]) & (jumps < t[-1])]
+    which = np.searchsorted(t, inside, side="right") - 1
+    for k in np.unique(which):
+        first, last = inside[which == k].min(), inside[which == k].max()
+        between = (y[k] + y[k + 1]) / 2 * (last - first)
+        parts[k] = y[k] * (first - t[k]) + between + y[k + 1] * (t[k + 1] - last)
+    return float(parts.sum())
