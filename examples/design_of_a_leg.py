@@ -3,7 +3,7 @@
 The legs are those of Feurstein's thesis, with a knee and with a slide. Their masses and the length of their
 links are symbols of the tree, so all designs share compiled code. From the thesis' gaits on, `gaits.design`
 looks for longer hops at a lower cost of transport. Each gait has to be stable by itself: its multipliers
-stay below 0.9. Its foot touches the floor at most four times in a hop: without this limit the search finds
+stay below 0.9. Its foot touches the floor at most six times in a hop: without this limit the search finds
 gaits whose foot chatters on the floor, hundreds of times. The result is a Pareto front for each leg.
 
     python examples/design_of_a_leg.py legs.png
@@ -79,7 +79,7 @@ def work(design):
     return float(design.objectives["cost"] * mass * 9.81 * abs(gait.shift[0]))
 
 
-LIMITS = {"multiplier": (largest_multiplier, None, 0.9), "touches": (touches, 1, 4)}
+LIMITS = {"multiplier": (largest_multiplier, None, 0.9), "touches": (touches, 1, 6)}
 LEGS = {"a knee": with_a_knee, "a slide": with_a_slide}
 
 

@@ -32,11 +32,12 @@ def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
             f"{orbit.system.name} is no system of a robot, whose drives and weight are known; write a "
             "function of orbit.simulate() for it"
         )
-    run = orbit.simulate(record_every=orbit.period / count("samples", samples))
+    samples = count("samples", samples)
     gravity = np.asarray(orbit.system.gravity, float)
     size = float(np.linalg.norm(gravity))
     if size == 0.0:
         return np.inf
+    run = orbit.simulate(record_every=orbit.period / samples)
     height = -run.outputs["com"] @ gravity / size
     # U = m g h along the whole motion
     low, high = np.argmin(height), np.argmax(height)
