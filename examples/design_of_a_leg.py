@@ -124,6 +124,7 @@ def draw(found, picture):
         axis.plot([-x["back"] for x in stable], [x["cost"] for x in stable], ".", color="#9db7d4")
         axis.plot([-x["back"] for x in front], [x["cost"] for x in front], "o-", color="#d55e00", ms=4, lw=1)
         axis.plot(-first["back"], first["cost"], "k*", ms=11)
+        axis.set(xlim=(0, None), ylim=(0, 2 * first["cost"]))  # hops on the spot cost the most
         axis.set_title(f"a leg with {name}", fontsize=10)
         axis.set_xlabel("length of a hop [m]")
         axis.spines[["top", "right"]].set_visible(False)
