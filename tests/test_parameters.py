@@ -11,7 +11,7 @@ import sympy as sp
 from random_trees import close, random_inertia, random_tree
 
 import liebody as lb
-from liebody import dynamics
+from liebody import contact, dynamics, hybrid
 from liebody.base.errors import (
     ConfigurationError,
     IntegrationError,
@@ -151,6 +151,38 @@ def test_symbols_of_a_tree_need_values():
     )
     close(one.q, other.q, 1e-13)
     assert lb.equations(known).values == {m: 0.5, k: 0.3, l: 2.0, c: 0.1, sp.Symbol("g", positive=True): 9.81}
+
+
+TOUCHING = {  # points at a length that is a symbol, and options of simulations
+    "springs": (contact.Contact("foot", settling=0.05), {}),
+    "one foot at a time": (contact.PointFeet("foot", "shank"), {}),
+    "time stepping": (
+        contact.Contact("foot", "shank", friction=0.8, stiffness=1e5, damping=1e2),
+        {"method": "time-stepping", "dt": 1e-3},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOUCHING)
+@pytest.mark.many
+def test_points_touch_the_ground_where_the_lengths_of_the_member_have_them(name):
+    ground, options = TOUCHING[name]
+    spring = hybrid.RadialSpring("foot", K_r=2200, r_des=0.14)
+    symbol = lb.models.revolute_hopper(length=sp.Symbol("l")).with_parameters({"l": 0.12})
+    ends = []
+    for robot, given in ((symbol, {"l": 0.13}), (lb.models.revolute_hopper(length=0.13), {})):
+        system = hybrid.robot_system(robot, spring, ground, ledger=False)
+        run = system.simulate(
+            [-2.5, 0, 0.22, 1.8],
+            [0.3, -0.2, 0.1, 0],
+            t_end=0.15,
+            parameters=given,
+            record_every=0.15,
+            **options,
+        )
+        ends.append((run.final.q, run.final.v))
+    close(ends[0][0], ends[1][0], 1e-10)
+    close(ends[0][1], ends[1][1], 1e-9)
 
 
 @pytest.mark.parametrize("word", ["length", "mass", "inertia", "axis", "damping"])

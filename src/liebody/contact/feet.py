@@ -77,9 +77,8 @@ class PointFeet(Element):
         self.directions = dict.fromkeys(self._names, -1)
 
     def attach(self, tree: Tree) -> None:
-        self._frames = [tree.frame(point) for point in self.points]
         # A planar robot cannot move along one tangent. A row there would make J M^-1 J^T singular.
-        self._along = self._axes[movable(tree, self._frames, self._axes)]
+        self._along = self._axes[movable(tree, [tree.frame(x) for x in self.points], self._axes)]
         stands = np.zeros(len(self.points))
         stands[0] = 1
         self.memory = {"stands": stands, "since": -1e9, "lost": 0.0}
@@ -93,18 +92,18 @@ class PointFeet(Element):
 
         It is a sum over all points, because the standing point is known at run time only.
         """
-        J = [s.jacobian(frame)[3:] for frame in self._frames]
+        J = [s.jacobian(point)[3:] for point in self.points]
         return self._along @ sum(x * j for x, j in zip(stands, J, strict=True))
 
     def constraint(self, s: State, z: Any, p: Any) -> tuple[Array, Array]:
-        rates = [dynamics.frame_jacobian_rate(s.tree, s.q, s.v, x, "mixed")[3:] @ s.v for x in self._frames]
+        rates = [dynamics.frame_jacobian_rate(s.tree, s.q, s.v, x, "mixed")[3:] @ s.v for x in self.points]
         return self._standing(s, z.stands), self._along @ (z.stands @ np.stack(rates))
 
     def reactions(self, z: Any, x: Array) -> dict[str, Any]:
         return {"force": np.outer(z.stands, x @ self._along)}
 
     def _heights(self, s: State, p: Any) -> list[Any]:
-        return [self.normal @ s.position(frame) - p.height for frame in self._frames]
+        return [self.normal @ s.position(point) - p.height for point in self.points]
 
     def guards(self, s: State, z: Any, p: Any) -> dict[str, Any]:
         swings = zip(self._names, z.stands, self._heights(s, p), strict=True)

@@ -118,7 +118,8 @@ class ContactImpulses(Solved):
 
     def attach(self, tree: Tree) -> None:
         n = len(self.points)
-        self._frames = self._located(tree)
+        self._tree = tree
+        self._places = self._located(tree)
         self.flows = {"reaction": np.zeros((n, 3)), "stretch": np.zeros((n, 2))}
         if self.ledger:
             self.flows["dissipated"] = np.zeros((n, 2))
@@ -144,6 +145,10 @@ class ContactImpulses(Solved):
             places.append((first[frame.body], R.T @ (frame.placement[:3, 3] - p)))
         return places
 
+    def _frames(self, s: State, i: int) -> Any:
+        """The place of one point, or the frames of one pair; placements may depend on parameters."""
+        return (self._places if s.tree is self._tree else self._located(s.tree))[i]
+
     def tell(self, s: State, z: Any, p: Any) -> None:
         # a point touches if it had a normal force in the last step
         for point, force in zip(self.points, z.reaction, strict=True):
@@ -153,12 +158,12 @@ class ContactImpulses(Solved):
 
     def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
         """Distance over the ground, and normal and tangents in the rows of a matrix (3, 3)."""
-        first, r = self._frames[i]
+        first, r = self._frames(s, i)
         return _over(self.contact, p, s.pose(first), r)
 
     def _jacobian(self, s: State, i: int, axes: Array) -> Array:
         """J (3, nv) of the velocity of contact point i along the axes."""
-        first, r = self._frames[i]
+        first, r = self._frames(s, i)
         J = s.jacobian(first)
         at = reached(J.T)  # only the columns of joints on the path to the body, as in `rows`
         moving = _along(axes, s.pose(first)[:3, :3], r, self.contact.radius, J[:, at])

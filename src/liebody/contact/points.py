@@ -128,9 +128,8 @@ class Contact(Element):
                 "restitution here"
             )
         self._words = words_of(self.name, self.points)
-        self._frames = self.frames(tree)
         # a planar robot has one tangent: the anchors along the other would be constant
-        self._tangents = self._e[movable(tree, self._frames, self._e)]
+        self._tangents = self._e[movable(tree, self.frames(tree), self._e)]
         n = len(self.points)
         k = len(self._tangents)
         self.memory = {
@@ -177,7 +176,7 @@ class Contact(Element):
         ]
 
     def frames(self, tree: Tree) -> list[Frame]:
-        """The frames of the points."""
+        """The frames of the points. In a tree with parameters their placements may depend on these."""
         return [x if isinstance(x, Frame) else tree.frame(x) for x in self._points]
 
     def over(self, x: Array, p: Any) -> tuple[Any, Array]:
@@ -192,8 +191,9 @@ class Contact(Element):
 
     def _point(self, s: State, i: int, p: Any) -> tuple[Any, Any, Array, Array]:
         """Height and its rate, position and velocity along the tangents."""
-        x = s.position(self._frames[i])
-        u = s.velocity(self._frames[i])
+        frame = self.frames(s.tree)[i]
+        x = s.position(frame)
+        u = s.velocity(frame)
         return self.normal @ x - p.height, self.normal @ u, self._tangents @ x, self._tangents @ u
 
     def _laws(self, s: State, i: int, z: Any, p: Any) -> tuple[Any, Array, Any]:
@@ -218,7 +218,7 @@ class Contact(Element):
             s.touches(point, flag, since)
 
     def forces(self, s: State, z: Any, p: Any) -> list[tuple[Frame, Array]]:
-        return [(frame, self._force(s, i, z, p)) for i, frame in enumerate(self._frames)]
+        return [(frame, self._force(s, i, z, p)) for i, frame in enumerate(self.frames(s.tree))]
 
     def _force(self, s: State, i: int, z: Any, p: Any) -> Array:
         F_n, F_t, _ = self._laws(s, i, z, p)

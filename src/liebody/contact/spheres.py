@@ -102,13 +102,13 @@ class SphereContact(ContactImpulses):
 
     def _nearest(self, s: State, i: int) -> tuple[Array, Array]:
         """The nearest points of the axes of pair i, (3,) each."""
-        return _nearest(*map(s.pose, self._frames[i]), *(0.5 * self.lengths[i]).tolist())
+        return _nearest(*map(s.pose, self._frames(s, i)), *(0.5 * self.lengths[i]).tolist())
 
     def _gap(self, s: State, i: int, p: Any) -> tuple[Any, Array]:
         return _apart(*self._nearest(s, i), self.radii[i].sum() + p.margin)
 
     def _jacobian(self, s: State, i: int, axes: Array) -> Array:
-        ends = [(s.position(frame), s.jacobian(frame)) for frame in self._frames[i]]
+        ends = [(s.position(frame), s.jacobian(frame)) for frame in self._frames(s, i)]
         at = reached(*(J.T for _, J in ends))  # only the columns of joints that move one of the bodies
         moving = [(x, J[:, at]) for x, J in ends]
         relative = _relative(axes, self._nearest(s, i), self.radii[i], moving)
