@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from liebody.gaits import GaitError
-from liebody_studies.feurstein_hopping import apexes
+from liebody_studies.feurstein_hopping import apexes, least_leg
 from liebody_studies.feurstein_hopping import underactuated as gaits
 
 pytestmark = pytest.mark.wide
@@ -104,3 +104,29 @@ def test_the_leg_with_three_joints_and_the_calmest_gaits():
     assert gaits.speed(three) == pytest.approx(0.65, abs=0.02)
     assert gaits.radius(gaits.known(2, "calmest")) == pytest.approx(2.6, abs=0.05)
     assert gaits.radius(gaits.known(3, "calmest")) == pytest.approx(1.98, abs=0.05)
+
+
+def test_the_designed_leg_starts_as_the_settled_gait(two):
+    """Numbers of `two_joint_hopper` as symbols: the same masses, the same gait, the same multiplier."""
+    q = np.array([0.1, 0.2, 0.3, -0.4, 0.9])
+    np.testing.assert_allclose(least_leg.robot().mass_matrix(q), gaits.robot(2).mass_matrix(q), atol=1e-15)
+    start = least_leg.start()
+    assert gaits.radius(start) == pytest.approx(gaits.radius(two), rel=1e-6)
+    assert least_leg.clearance(start) == pytest.approx(gaits.clearance(two), abs=1e-7)
+
+
+def test_the_designed_leg_is_calmer_than_all_with_given_links():
+    """By its gait, whose foot keeps the clearance, and which the next apex repeats."""
+    found = least_leg.known()
+    assert gaits.radius(found) == pytest.approx(least_leg.RADIUS, abs=0.02)
+    assert gaits.radius(found) < gaits.radius(gaits.known(2, "calmest")) - 0.5
+    assert least_leg.clearance(found) > gaits.CLEARANCE
+    top = found.simulate(1.5, record_every=1.5 * found.period).events.of("apex").where([0])
+    np.testing.assert_allclose(found.coordinates(top.q[0], top.v[0]), 0, atol=1e-5)
+    assert top.t[0] == pytest.approx(found.period, abs=1e-7)
+
+
+@pytest.mark.slow
+def test_a_generation_of_legs_lowers_the_multiplier():
+    designs = least_leg.search(generations=1, population=12)
+    assert designs.best.objectives["largest_multiplier"] < 2.9 and len(designs.feasible) > 3

@@ -32,6 +32,7 @@ from . import underactuated
 from .experiments import FAST
 from .underactuated import BOX, CLEARANCE, DAMPING, DIFFERENCE, FRICTION, JOINTS, STEPS, PushingLeg
 
+RADIUS = 1.50  # largest multiplier of the gait in least_leg.md
 AXIS = (0, 0, 1)
 TRUNK = 0.8  # kg
 OWN = {  # of `two_joint_hopper`
