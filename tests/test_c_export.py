@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 import liebody as lb
+from liebody import scalars
 from liebody.compiler import Program, trace
+from liebody.compiler.graph.graph import OPERATIONS
 from liebody.compiler.native import build
+from liebody.compiler.printers.c import PIECE
 from liebody.robot import kernels_of
 from liebody.scalars import exp, maximum, minimum, sqrt
 
 pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
 
-STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion".split()
+STRICT = "-std=c99 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion -Wfloat-equal".split()
 ARM = "arm-none-eabi-gcc"
 # What is compiled for a processor without an operating system, and what runs in the emulator of one.
 MICROCONTROLLER = "-mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard".split()
@@ -112,6 +115,45 @@ def test_every_function_of_the_table_is_exported_without_a_warning(name, dtype, 
     assert len(names) > 30
     done = self_test(robot.export_c(tmp_path, names, dtype=dtype), tmp_path, "-O0")
     assert done.returncode == 0, done.stdout
+
+
+def every_operation(x, y):
+    """One result for each operation of the graph that has a rule in C."""
+    a, b = x
+    condition = (a < b) & ~(a <= 0.5) | (b == a)
+    angles = [scalars.sin(a), scalars.cos(a), scalars.tan(a), scalars.arctan2(a, b), scalars.hypot(a, b)]
+    angles += [scalars.arcsin(a), scalars.arccos(a)]
+    growth = [scalars.exp(a), scalars.log(b), sqrt(b), scalars.sinh(a), scalars.cosh(a), scalars.tanh(b)]
+    choices = [scalars.where(condition, a, b), minimum(a, b), maximum(a, 2.0), scalars.sign(a)]
+    choices += [scalars.absolute(b), scalars.floor(a), scalars.interp(y, [0.0, 1.0, 2.5], [1.0, 2.0, 4.0])]
+    return {"all": np.stack([*angles, *growth, *choices, a + b, a - b, a * b, a / b, -a])}
+
+
+@TYPES
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_every_operation_is_exported_without_a_warning(compiler, dtype, tmp_path):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    function = trace(every_operation, {"x": 2, "y": ()}, "every")
+    assert set(OPERATIONS) == set(function.operations)
+    loops = lb.models.planar_chain(60).kernel("inverse_dynamics")
+    paths = lb.export_c(tmp_path, "every", [function, loops, cut_selection()], dtype=dtype)
+    assert re.search(r" \? 1\.0f? : 0\.0f?;\n", paths[0].read_text())  # a condition in the work array
+    done = run_self_test([compiler, *STRICT, "-O1"], [], paths, tmp_path)
+    assert done.returncode == 0 and "9 comparisons" in done.stdout, done.stdout
+
+
+def cut_selection():
+    """A function of several pieces in C, where a condition of the first piece is read in the last."""
+
+    def selected(x):
+        condition = x[0] < x[1]
+        y = x
+        for _ in range(PIECE // 4):
+            y = np.stack([y[0] * y[1] + x[0], y[1] - 0.1 * y[0]]) / 2
+        return {"y": scalars.where(condition, y[0], y[1])}
+
+    return trace(selected, {"x": 2}, "selected")
 
 
 def can_be(robot, name):

@@ -72,22 +72,25 @@ C99_RULES: dict[str, str] = LANES_RULES | {
     **{name: f"{name}({{0}})" for name in ("tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh", "floor")},
     "arcsin": "asin({0})",
     "arccos": "acos({0})",
-    "sign": "{0} != {0} ? {0} : ({0} > 0.0) - ({0} < 0.0)",
+    "sign": "isnan({0}) ? {0} : (({0} > 0.0) ? 1.0 : (({0} < 0.0) ? -1.0 : 0.0))",
     "absolute": "fabs({0})",
     "arctan2": "atan2({0}, {1})",
     "hypot": "hypot({0}, {1})",
-    "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
-    "maximum": "({0} > {1} || {0} != {0}) ? {0} : {1}",
+    "minimum": "(({0} < {1}) || isnan({0})) ? {0} : {1}",
+    "maximum": "(({0} > {1}) || isnan({0})) ? {0} : {1}",
     "lt": "{0} < {1}",
     "le": "{0} <= {1}",
-    "eq": "{0} == {1}",
+    "eq": "({0} <= {1}) && ({0} >= {1})",  # compilers warn of ==, and NaN equals nothing here, too
     "and": "{0} && {1}",
     "or": "{0} || {1}",
     "not": "!{0}",
     "where": "{0} ? {1} : {2}",
-    "lookup": "{0}[{1} > 0 ? ({1} < {2} ? (int){1} : {2}) : 0]",
+    "lookup": "{0}[({1} > 0.0) ? (({1} < {2}.0) ? (int){1} : {2}) : 0]",
 }
-FLOAT_RULES = {op: re.sub(r"([a-z]\w*)\(", r"\1f(", rule) for op, rule in C99_RULES.items()}  # tanf, ...
+FLOAT_RULES = {  # tanf, 0.0f, ...; isnan of math.h takes any type
+    op: re.sub(r"\b(?!isnan)([a-z]\w*)\(", r"\1f(", re.sub(r"\.0\b", ".0f", rule))
+    for op, rule in C99_RULES.items()
+}
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg"})  # take plain literals beside vectors
 IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = (  # words of C and C++, macros of compilers and of math.h, functions of math.h; slow to compile
@@ -219,7 +222,7 @@ def c99_dialect(number: NumberType) -> Dialect:
     """Plain numbers, with the functions of math.h."""
     sincos = partial(_sincos_c99, number)
     rules = FLOAT_RULES if number.suffix else C99_RULES
-    return Dialect(number, rules, number.name, "int", "{}", sincos, real=number.name)
+    return Dialect(number, rules, number.name, "_Bool", "{}", sincos, real=number.name)
 
 
 @dataclass
@@ -511,14 +514,16 @@ def _packed(node: Expr, text: str, dialect: Dialect) -> str:
     """The value of a node as the work array holds it: a condition becomes a number."""
     if node.op not in CONDITIONS:
         return text
-    return f"number({text})" if dialect.condition == "I" else f"({dialect.value}){text}"
+    if dialect.condition == "I":
+        return f"number({text})"
+    return f"{text} ? {dialect.literal(1.0)} : {dialect.literal(0.0)}"
 
 
 def _unpacked(node: Expr, text: str, dialect: Dialect) -> str:
     """The value of a node, from the work array: the inverse of `_packed`."""
     if node.op not in CONDITIONS:
         return text
-    return f"bits({text})" if dialect.condition == "I" else f"(int){text}"
+    return f"bits({text})" if dialect.condition == "I" else f"{text} > {dialect.literal(0.0)}"
 
 
 # -- C99, to read and to export -----------------------------------------------------------------------------
@@ -556,11 +561,11 @@ def _in_pieces(
     if len(pieces) == 1:
         lines = [*fixed, *pieces[0]]
         return [c_function(head, [*_unused(names, lines), *lines])]
-    taken = ", ".join([*takes, work])
-    text = [
-        c_function(f"{scopes[1]}void {name}_{k}({taken})", [*_unused([*names, "w"], lines), *lines])
-        for k, lines in enumerate(pieces)
-    ]
+    text = []
+    for k, (lines, (_, writes)) in enumerate(zip(pieces, body.work, strict=True)):
+        taken = ", ".join([*takes, work if writes else f"const {work}"])
+        head_of_piece = f"{scopes[1]}void {name}_{k}({taken})"
+        text.append(c_function(head_of_piece, [*_unused([*names, "w"], lines), *lines]))
     calls = [f"{name}_{k}({', '.join([*names, 'w'])});" for k in range(len(pieces))]
     return [*text, c_function(head, [f"{work.split()[0]} w[{max(body.places, 1)}];", *fixed, *calls])]
 

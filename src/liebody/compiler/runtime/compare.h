@@ -15,8 +15,9 @@ static void compare(const char *name, const REAL *got, const REAL *expected, int
             size = fabs((double)expected[i]);
     for (int i = 0; i < n; i++) {
         double difference = fabs((double)got[i] - (double)expected[i]) / size;
-        if (!(difference >= 0.0) &&
-            (got[i] == expected[i] || (isnan(got[i]) && isnan(expected[i]))))
+        /* Infinities of one sign are equal; their difference is no number. */
+        int equal = got[i] <= expected[i] && got[i] >= expected[i];
+        if (!(difference >= 0.0) && (equal || (isnan(got[i]) && isnan(expected[i]))))
             difference = 0.0;
         if (!(difference <= worst)) worst = difference;
         if (!(difference <= tolerance)) {
