@@ -4,6 +4,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -247,6 +248,19 @@ def test_the_header_says_what_the_functions_take_and_give(tmp_path):
         f'LIEBODY "{lb.__version__}"',
     ):
         assert words in header
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "c.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cppcheck") is None, reason="cppcheck is not installed")
+def test_cppcheck_finds_the_deviations_from_misra_that_the_page_states_and_no_others(tmp_path):
+    import misra  # which takes its functions from here
+
+    stated = re.findall(r"^\| ([\d.]+) \((?:advisory|required)\) \|", PAGE, re.MULTILINE)
+    found = [x for source in misra.exported(tmp_path) for x in misra.findings(source)]
+    assert list(misra.by_rule(found)) == stated
 
 
 def test_the_hash_is_that_of_what_is_computed(tmp_path):

@@ -677,11 +677,13 @@ def over_lanes(
     """C functions over T, of which the last computes `function` and calls the others.
 
     It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output. The inputs numbered
-    in `constants` are `const real *`, the same in all lanes.
+    in `constants` are `const real *`, the same in all lanes. C99 of plain numbers goes without `restrict`,
+    which MISRA C forbids.
     """
     dialect = dialect or lanes_dialect(DOUBLE)
     T = dialect.value
     real = dialect.real
+    restrict = "" if T == real else "restrict "
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     entries = [
@@ -691,11 +693,11 @@ def over_lanes(
     symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
     body = straight_line(function, dialect, symbols, targets, piece)
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
-    takes = [f"{kind} *restrict {key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
+    takes = [f"{kind} *{restrict}{key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
     scope = f"static {attribute}"
     scopes = ("static " if len(body.pieces) > 1 else scope), scope
     tables = tables_text([function], dialect.number)
-    return [*tables, *_in_pieces(scopes, name, takes, body, fixed, f"{T} *restrict w")]
+    return [*tables, *_in_pieces(scopes, name, takes, body, fixed, f"{T} *{restrict}w")]
 
 
 def batch_units(

@@ -88,7 +88,7 @@ def callable_c99(program: Function | Program, name: str | None = None, single: b
     """C99 functions of plain doubles (or floats), of which the last computes `program`; see `c99`."""
     if isinstance(program, Function):
         return c99(program, name, single=single)
-    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|run|[alort]\d+")
+    name, arguments, results = c99_names(program, name, r"w|i|j|k|next|part|run|[alort]\d+")
     dialect = c99_dialect(number_type(single))
     text = _Text(program, name, arguments, dict(zip(results, _outputs(program), strict=True)), dialect)
     takes = [*(f"const {dialect.real} *{x}" for x in arguments), *(f"{dialect.real} *{y}" for y in results)]
@@ -177,7 +177,7 @@ class _Text:
     def _copy(self, target: str, to: Any, source: str, of: Any) -> None:
         """Append statements for target[to] = source[of], where `to` are consecutive entries."""
         entry = self._regular(of, np.arange(len(of)), "j")
-        self.lines.append(_each(len(to), f"{target}[{to[0]} + j]", f"{source}[{entry}]"))
+        self.lines.append(_each(len(to), f"{target}[{_after(to[0], 'j')}]", f"{source}[{entry}]"))
 
     def _fill(self, target: str, to: Any, positions: Any) -> None:
         """Append statements that write the entries `to` of a result, which are constant."""
@@ -194,7 +194,7 @@ class _Text:
             begin, count = (self._regular(x, each, "k") for x in (first, counts))
             word = self.dialect.splat.format(self._literal(value))
             self.lines.append(
-                f"for (int k = 0; k < {len(first)}; k++) {_each(count, f'{target}[{begin} + j]', word)}"
+                f"for (int k = 0; k < {len(first)}; k++) {{ {_each(count, f'{target}[{begin} + j]', word)} }}"
             )
 
     def _begin(self, cells: Any, values: Any) -> None:
@@ -213,7 +213,7 @@ class _Text:
             for part in np.split(run, edges) if len(edges) < 8 else [run]:
                 x = values[part]
                 value = self._literal(x[0]) if (x == x[0]).all() else f"{self._reals(x)}[j]"
-                target = f"w[{spots[part[0]]} + j]"
+                target = f"w[{_after(spots[part[0]], 'j')}]"
                 self.lines.append(_each(len(part), target, self.dialect.splat.format(value)))
 
     def _loop(self, loop: Loop) -> list[str]:
@@ -244,7 +244,7 @@ class _Text:
                 *_indented(body, 2),
                 "    }",
                 "    run += 2;",
-                f"    if (k == {loop.length}) break;",
+                f"    if (k == {loop.length}) {{ break; }}",
                 "}",
             ]
         single = loop.length - sum(stop - start for start, stop in loop.runs)
@@ -252,14 +252,14 @@ class _Text:
             iterations = loop.alone(turns)
             if not len(iterations):
                 continue
-            guard = f"if (k >= {turns.first} && k < {turns.stop}) " if len(iterations) < single else ""
+            guard = f"if ((k >= {turns.first}) && (k < {turns.stop})) " if len(iterations) < single else ""
             body = self._place(turns.part, turns.places(iterations))
             if any(re.search(r"\bi\b", x) for x in body):
                 i = f"k - {turns.first}" if turns.first else "k"
                 body = [f"const int i = {i};", *body]
             lines += [f"{guard}{{", *_indented(body), "}"]
-        head = f"for (int k = 0{', run = 0' if loop.runs else ''}; k < {loop.length}; k++) {{"
-        return [head, *_indented(lines), "}"]
+        lines = [f"for (int k = 0; k < {loop.length}; k++) {{", *_indented(lines), "}"]
+        return ["{", *_indented(["int run = 0;", *lines]), "}"] if loop.runs else lines
 
     def _singly(self, loop: Loop, iterations: range) -> list[str]:
         """Some iterations of a loop, written out part by part."""
@@ -302,13 +302,15 @@ class _Text:
     def _turns(self, step: Pass) -> list[str]:
         """A loop over places of parts that take turns."""
         which = self._named("int", map(str, step.order))
-        lines = [f"for (int k = 0, next[{len(step.parts)}] = {{0}}; k < {len(step.order)}; k++) {{"]
-        lines += [f"    const int i = next[{which}[k]]++;", f"    switch ({which}[k]) {{"]
+        lines = [f"const int part = {which}[k];", "const int i = next[part];", "next[part] = i + 1;"]
+        lines.append("switch (part) {")
         for number, part in enumerate(step.parts):
             if part.places:
                 body = self._place(part, np.arange(part.places))
-                lines += [f"    case {number}: {{", *_indented(body, 2), "    } break;"]
-        return [*lines, "    }", "}"]
+                lines += [f"case {number}: {{", *_indented(body), "} break;"]
+        lines += ["default: /* all parts have a case */ break;", "}"]
+        loop = [f"for (int k = 0; k < {len(step.order)}; k++) {{", *_indented(lines), "}"]
+        return ["{", *_indented([f"int next[{len(step.parts)}] = {{0}};", *loop]), "}"]
 
     def _place(self, part: Application, places: Any) -> list[str]:
         """The statements for place i, one of `places`: gather arguments, call, scatter results."""
@@ -403,7 +405,7 @@ class _Text:
             return "0"
         if (values == values[:1]).all():
             return self._reals(values[0])
-        return f"{self._reals(values)} + {self._regular(values.shape[1] * places, places, 'i')}"
+        return f"&{self._reals(values)}[{self._regular(values.shape[1] * places, places, 'i')}]"
 
     def _follow(self, cells: Any) -> bool:
         """Whether the cells of each place, (places, size), follow each other."""
@@ -413,7 +415,7 @@ class _Text:
 
     def _pointer(self, cells: Any, places: Any) -> str:
         """A pointer to the cells of place i, which follow each other."""
-        return f"{self._arrays[self._schedule.space[cells[0, 0]]]} + {self._index(cells[:, 0], places, 'i')}"
+        return f"&{self._arrays[self._schedule.space[cells[0, 0]]]}[{self._index(cells[:, 0], places, 'i')}]"
 
     def _entries(self, name: str, cells: Any, places: Any) -> list[tuple[str, str]]:
         """Entries of an array, and the cells (places, size) of place i that belong there."""
@@ -433,9 +435,11 @@ class _Text:
             regular = line(x, plan.row[cells])
             if regular is not None:
                 start, step = regular
-                row = f"{start % turn} + {counter}" if step > 0 else f"{start % turn} - {counter}"
+                stride = plan.stride[cells[0]]
+                row = _after(start % turn, counter) if step > 0 else f"{start % turn} - {counter}"
                 if abs(step) == 1:
-                    return f"{origin} + {plan.stride[cells[0]]} * (({row}) & {turn - 1})"
+                    turning = f"(({row}) & {turn - 1})"
+                    return _after(origin, turning if stride == 1 else f"({stride} * {turning})")
         return self._regular(plan.spot[cells], x, counter)
 
     def _regular(self, values: Any, x: Any, counter: str) -> str:
@@ -450,9 +454,10 @@ class _Text:
             counter = f"{self._named('int', map(str, entries.tolist()))}[{counter}]"
         else:
             start, step = regular
-        words = [str(start)] if start or not step else []
-        words += [f"{step} * {counter}" if step != 1 else counter] if step else []
-        return " + ".join(words)
+        if not step:
+            return str(start)
+        multiple = counter if abs(step) == 1 else f"({abs(step)} * {counter})"
+        return _after(start, multiple) if step > 0 else f"{start} - {multiple}"
 
     def _literal(self, x: float) -> str:
         return self.dialect.literal(float(x))
@@ -545,5 +550,10 @@ def _indented(lines: Sequence[str], depth: int = 1) -> list[str]:
     return ["    " * depth + line for line in lines]
 
 
+def _after(start: int, text: str) -> str:
+    """The text of start + text."""
+    return f"{start} + {text}" if start else text
+
+
 def _each(count: int | str, target: str, value: str) -> str:
-    return f"for (int j = 0; j < {count}; j++) {target} = {value};"
+    return f"for (int j = 0; j < {count}; j++) {{ {target} = {value}; }}"
