@@ -14,7 +14,8 @@ from liebody import scalars
 from liebody.compiler import Program, trace
 from liebody.compiler.graph.graph import OPERATIONS
 from liebody.compiler.native import build
-from liebody.compiler.printers.c import PIECE
+from liebody.compiler.printers.c import DOUBLE, PIECE
+from liebody.compiler.printers.costs import memory_of
 from liebody.robot import kernels_of
 from liebody.scalars import exp, maximum, minimum, sqrt
 
@@ -248,6 +249,114 @@ def test_the_header_says_what_the_functions_take_and_give(tmp_path):
         f'LIEBODY "{lb.__version__}"',
     ):
         assert words in header
+
+
+COUNTED = (
+    r"^   (\d+) operations(.*)\n"
+    r"   bytes: stack (\d+) \(unoptimised (\d+)\), code (\d+)(?:, tables (\d+))? \*/$"
+)
+
+
+def counted(header):
+    """(operations, their kinds, stack, unoptimised, code, tables) as a header states them, by function."""
+    names = re.findall(r"^void (\w+)\(", header, re.MULTILINE)
+    rows = re.findall(COUNTED, header, re.MULTILINE)
+    return {
+        name: (int(n), kinds, *(int(x or 0) for x in numbers))
+        for name, (n, kinds, *numbers) in zip(names, rows, strict=True)
+    }
+
+
+def test_headers_state_operations_and_bytes(tmp_path):
+    """y = sin(x0) x1 + 2 x1: of three values before the sum two are needed at once, the products."""
+    one = trace(lambda x: scalars.sin(x[0]) * x[1] + 2 * x[1], {"x": 2}, "one")
+    none = trace(lambda x: x[0], {"x": 2}, "none")
+    table = trace(lambda x: scalars.interp(x, [0.0, 1.0, 2.5], [1.0, 2.0, 4.0]), {"x": ()}, "table")
+    for dtype, size in ((np.float64, 8), (np.float32, 4)):
+        header = lb.export_c(tmp_path, "f", [one, none, table], dtype=dtype)[1].read_text()
+        found = counted(header)
+        kinds = ": multiply 2, add or subtract 1, sine or cosine 1"
+        assert found["f_one"] == (4, kinds, 2 * size, 4 * size, 7 * 5, 0)  # a result is a statement, too
+        assert found["f_none"] == (0, "", 0, 0, 7, 0)
+        assert "compare or select" in found["f_table"][1]
+        assert found["f_table"][-1] >= 6 * size
+
+
+def test_work_arrays_and_the_deepest_call_are_counted():
+    text = """
+static const double f_table0[] = {1.0, 2.0, 3.0};
+static const int f_table1[] = {1, 2};
+static void f_0(const double *x, double *w)
+{
+    const double t1 = x[0] * x[1];
+    const double t2 = t1 * x[1];
+    const double t3 = t2 * f_table0[f_table1[0]];
+    w[0] = t3;
+}
+
+static void f_1(const double *x, double *y, const double *w)
+{
+    double a0[5];
+    a0[4] = w[0];
+    y[0] = a0[4];
+}
+
+void f(const double *x, double *y)
+{
+    double w[30];
+    f_0(x, w);
+    f_1(x, y, w);
+}
+"""
+    assert memory_of(text, "f", DOUBLE) == (8 * 35, 8 * 35, 7 * 6, 3 * 8 + 2 * 4)
+    assert memory_of(text, "f_0", DOUBLE)[:2] == (8 * 1, 8 * 3)
+
+
+M7 = "-mcpu=cortex-m7 -mthumb -mfpu=fpv5-d16 -mfloat-abi=hard".split()
+REORDERED = ("planar_chain_kinetic_energy",)  # GCC computes the 80 angles first, and keeps them
+BUILDS = {  # compiler, and (least, most) bytes of code as multiples of what the header states, by type
+    "gcc": (["gcc"], {}),
+    "cortex-m4": ([ARM, *MICROCONTROLLER], {np.float32: (0.6, 1.2), np.float64: (1.2, 2.6)}),
+    "cortex-m7": ([ARM, *M7], {np.float32: (0.6, 1.2), np.float64: (0.6, 1.2)}),
+}
+
+
+@pytest.mark.slow
+@TYPES
+@pytest.mark.parametrize("build_of", BUILDS)
+def test_compiled_functions_take_the_stack_and_code_that_headers_state(build_of, dtype, tmp_path):
+    """The second number is a bound, and the first, where it is large, half to twice of what is taken."""
+    command, code = BUILDS[build_of]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    keys = ["forward_dynamics", "kinetic_energy", "bias_base_motion", "forward_dynamics_derivatives"]
+    robots = {"arm": (lb.load("puma560"), keys), "chain": (lb.models.planar_chain(80), keys[:2])}
+    for name, (robot, functions) in robots.items():
+        source, header, *_ = robot.export_c(tmp_path / name, functions, dtype=dtype)
+        stated = counted(header.read_text())
+        for level in ("-O0", "-O1", "-O2", "-Os"):
+            options = ["-std=c99", level, "-fstack-usage", "-c", "-o", "exported.o", source.name]
+            subprocess.run([*command, *options], cwd=source.parent, check=True)
+            lines = (source.parent / "exported.su").read_text().splitlines()
+            frames = {x.split("\t")[0].split(":")[-1]: int(x.split("\t")[1]) for x in lines}
+            for key, (_, _, stack, unoptimised, *_) in stated.items():
+                parts = [frames[x] for x in frames if re.match(rf"{key}_\d", x)]
+                taken = frames[key] + max(parts, default=0)
+                assert taken <= unoptimised + 512, (key, level)
+                assert taken >= stack / 2 or stack < 500, (key, level)
+                if level != "-O0" and key not in REORDERED:
+                    assert taken <= 2 * stack + 256, (key, level)
+            if level == "-O2" and code:
+                nm = [f"{ARM.removesuffix('gcc')}nm", "-S", "exported.o"]
+                done = subprocess.run(nm, cwd=source.parent, capture_output=True, text=True, check=True)
+                sizes = [
+                    (x.split()[3], int(x.split()[1], 16))
+                    for x in done.stdout.splitlines()
+                    if "T" in x.upper()
+                ]
+                total = sum(size for symbol, size in sizes if "table" not in symbol)
+                least, most = code[dtype]
+                assert least < total / sum(row[4] for row in stated.values()) < most
 
 
 PAGE = (Path(__file__).parents[1] / "docs" / "c.md").read_text()
