@@ -360,6 +360,44 @@ def test_compiled_functions_take_the_stack_and_code_that_headers_state(build_of,
 
 
 PAGE = (Path(__file__).parents[1] / "docs" / "c.md").read_text()
+A_STATE = np.random.default_rng(5).normal(size=(3, 6))  # q, v, tau of the arm
+CPP_MAIN = """
+#include <cstdio>
+int main() {
+    const puma560::Vector q{Q}, v{V}, tau{TAU};
+    for (double x : puma560::forward_dynamics(q, v, tau)) std::printf("%.17g\\n", x);
+}
+"""
+RUST_MAIN = """
+fn main() {
+    for x in puma560::forward_dynamics(&[Q], &[V], &[TAU]) { println!("{:e}", x); }
+}
+"""
+WRAPPERS = {  # the main program, and the command that links it with the exported functions
+    "cpp": (CPP_MAIN, "g++ -std=c++11 -Wall -Wextra -Werror -pedantic main.cpp puma560.o -o main".split()),
+    "rust": (RUST_MAIN, "rustc -D warnings main.rust -C link-arg=puma560.o -C link-arg=-lm -o main".split()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", WRAPPERS)
+def test_wrappers_of_the_page_call_the_exported_functions(language, tmp_path):
+    main, command = WRAPPERS[language]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    (wrapper,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for word, values in zip(("Q", "V", "TAU"), A_STATE, strict=True):
+        main = re.sub(rf"\b{word}\b", ", ".join(map(repr, values.tolist())), main)
+    robot = lb.load("puma560")
+    robot.export_c(tmp_path, ["forward_dynamics"])
+    (tmp_path / f"main.{language}").write_text(wrapper + main)
+    compiler = [*build.find_compiler().command, *STRICT, "-O1", "-c", "puma560.c"]
+    for step in (compiler, command):
+        done = subprocess.run(step, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    found = np.array(done.stdout.split(), float)
+    np.testing.assert_allclose(found, robot.forward_dynamics(*A_STATE), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.slow
