@@ -375,7 +375,7 @@ fn main() {
 """
 WRAPPERS = {  # the main program, and the command that links it with the exported functions
     "cpp": (CPP_MAIN, "g++ -std=c++11 -Wall -Wextra -Werror -pedantic main.cpp puma560.o -o main".split()),
-    "rust": (RUST_MAIN, "rustc -D warnings main.rust -C link-arg=puma560.o -C link-arg=-lm -o main".split()),
+    "rust": (RUST_MAIN, "rustc -D warnings main.rust -C link-arg=puma560.o -o main".split()),
 }
 
 

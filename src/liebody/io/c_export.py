@@ -293,11 +293,11 @@ each other; arguments may overlap.
 The functions allocate nothing, keep no state, and call math.h alone: they are re-entrant, and
 threads may call them at once. Arguments are not checked; quaternions must be unit.
 Operations are those of one call. Bytes of stack are those of intermediate results which are
-needed at once in the order of the text; compilers that optimise change the order, and most take
-one to two times as many. The second number and 512 more are a bound, which compilers that do
-not optimise come near. What math.h takes is added. Bytes of code are an estimate, {bytes} for each
-operation and result, for Thumb-2 with a floating-point unit that has {real}; calls in place
-of such a unit take 2 to 2.5 times as many. Tables are constants."""
+needed at once in the order of the text; compilers that optimise change the order, and mostly
+take up to twice as many and 256 more. The second number and 512 more are a bound, which
+compilers that do not optimise come near. What math.h takes is added. Bytes of code are an
+estimate, {bytes} for each operation and result, for Thumb-2 with a floating-point unit that has
+{real}; calls in place of such a unit take 2 to 2.5 times as many. Tables are constants."""
 
 
 def _test(prefix: str, exported: Sequence[_Exported], real: str) -> str:
