@@ -54,11 +54,28 @@ def exported(folder: Path) -> Iterator[Path]:
         robot = lb.models.planar_chain(80) if name == "planar_chain" else lb.load(name)
         functions = [key for key in FUNCTIONS if len(robot.tree.bodies) < 20 or "derivatives" not in key]
         yield robot.export_c(folder / name, functions)[0]
+    yield star().export_c(folder / "star", FUNCTIONS[:2])[0]
     kinds = [trace(every_operation, {"x": 2, "y": ()}, "every"), cut_selection()]
     kinds += [in_turns(), scattered(), sweeps(20)]
     for dtype in (np.float64, np.float32):
         name = f"kinds_{np.dtype(dtype).name}"
         yield lb.export_c(folder / name, name, kinds, dtype=dtype)[0]
+
+
+def star() -> lb.Robot:
+    """Three long chains on one body, whose loops have runs of like places and single ones between them."""
+    builder = lb.TreeBuilder("star")
+    inertia = lb.SpatialInertia.box(1.0, [0.1, 0.2, 0.3])
+    for chain in range(3):
+        parent = {}
+        for k in range(20):
+            joint = lb.Joint(f"joint{chain}_{k}", lb.groups.Revolute([0, k % 2, 1 - k % 2]))
+            name = f"body{chain}_{k}"
+            placement = np.eye(4)
+            placement[0, 3] = 1.0 + 0.1 * chain
+            builder.add(name, joint, inertia, placement=placement, **parent)
+            parent = {"parent": name}
+    return lb.Robot(builder.build())
 
 
 def findings(source: Path) -> list[Finding]:

@@ -166,6 +166,16 @@ def can_be(robot, name):
         return False
 
 
+@pytest.mark.wide
+def test_loops_with_runs_of_like_places_are_exported(tmp_path):
+    import misra  # which takes its functions from here
+
+    paths = misra.star().export_c(tmp_path, ["inverse_dynamics", "forward_dynamics"])
+    assert "int run = 0;" in paths[0].read_text()
+    done = self_test(paths, tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
 @TYPES
 @pytest.mark.many
 def test_programs_with_loops_are_exported_as_such(dtype, tmp_path):

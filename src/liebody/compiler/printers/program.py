@@ -240,8 +240,9 @@ class _Text:
             table = self._named("int", [*(str(x) for run in loop.runs for x in run), "-1"])
             lines = [
                 f"if (k == {table}[run]) {{",
-                f"    for (; k < {table}[run + 1]; k++) {{",
+                f"    while (k < {table}[run + 1]) {{",
                 *_indented(body, 2),
+                "        k++;",
                 "    }",
                 "    run += 2;",
                 f"    if (k == {loop.length}) {{ break; }}",
@@ -258,8 +259,16 @@ class _Text:
                 i = f"k - {turns.first}" if turns.first else "k"
                 body = [f"const int i = {i};", *body]
             lines += [f"{guard}{{", *_indented(body), "}"]
-        lines = [f"for (int k = 0; k < {loop.length}; k++) {{", *_indented(lines), "}"]
-        return ["{", *_indented(["int run = 0;", *lines]), "}"] if loop.runs else lines
+        if not loop.runs:
+            return [f"for (int k = 0; k < {loop.length}; k++) {{", *_indented(lines), "}"]
+        lines = [
+            "int run = 0;",
+            "int k = 0;",
+            f"while (k < {loop.length}) {{",
+            *_indented([*lines, "k++;"]),
+            "}",
+        ]
+        return ["{", *_indented(lines), "}"]
 
     def _singly(self, loop: Loop, iterations: range) -> list[str]:
         """Some iterations of a loop, written out part by part."""
