@@ -133,6 +133,8 @@ class _Text:
         self._schedule = schedule = Schedule(program, list(results.values()), self._over_lanes)
         self._arrays = ["w", *arguments, *results]
         self.size = schedule.size
+        # Passed for an argument without entries; MISRA C forbids the number 0 as a pointer.
+        self._nothing = "w" if self.size and dialect.value == dialect.real else "0"
         # Start: copy inputs that are not read in place, and give cells their initial values.
         for key, cells in zip(arguments, program.inputs.values(), strict=True):
             positions = program.positions(cells).ravel()
@@ -332,7 +334,7 @@ class _Text:
             if a.dtype.kind == "f":
                 passed.append(self._constants(a[:, form.free[k]], places))
             elif not a.shape[1]:
-                passed.append("0")
+                passed.append(self._nothing)
             elif self._follow(a[places]):
                 passed.append(self._pointer(a[places], places))
             else:
@@ -342,7 +344,7 @@ class _Text:
         apart = not any((part.reads == column[:, None]).any() for column in part.writes.T)
         for k, (y, old) in enumerate(zip(part.results, part.written, strict=True)):
             if not y.shape[1]:
-                passed.append("0")
+                passed.append(self._nothing)
             elif self._follow(y[places]) and (apart or not old):
                 passed.append(self._pointer(y[places], places))
             else:
@@ -411,7 +413,7 @@ class _Text:
     def _constants(self, values: Any, places: Any) -> str:
         """A pointer to the constants (., size) of place i, one of `places`."""
         if not values.size:
-            return "0"
+            return self._nothing
         if (values == values[:1]).all():
             return self._reals(values[0])
         return f"&{self._reals(values)}[{self._regular(values.shape[1] * places, places, 'i')}]"
