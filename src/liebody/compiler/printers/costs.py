@@ -27,7 +27,7 @@ RESULT = re.compile(r"^ *\w+\[[^=]*\] = ", re.MULTILINE)
 WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 
 
-class Memory(NamedTuple):
+class CallMemory(NamedTuple):
     """Bytes of memory that a function takes, with the functions that it calls.
 
     stack        of the intermediate results that are needed at once, if statements keep their order
@@ -42,7 +42,7 @@ class Memory(NamedTuple):
     tables: int
 
 
-def memory_of(text: str, name: str, number: NumberType) -> Memory:
+def memory_of(text: str, name: str, number: NumberType) -> CallMemory:
     """The memory of the function `name` in this text of C99, which contains all that it calls but math.h."""
     bodies = {match[1]: match[2] for match in FUNCTION.finditer(text)}
     known = bodies.keys()
@@ -56,7 +56,7 @@ def memory_of(text: str, name: str, number: NumberType) -> Memory:
     tables = 0
     for kind, entries in TABLE.findall(text):
         tables += (entries.count(",") + 1) * (INTEGER if kind == "int" else number.size)
-    return Memory(
+    return CallMemory(
         number.size * _deepest(name, at_once, calls),
         number.size * _deepest(name, all_of_them, calls),
         BYTES_PER_STATEMENT * statements,
