@@ -152,3 +152,112 @@ def test_a_biped_tips_over_the_edge_of_its_soles_before_it_falls():
     assert (pressure[loaded] <= example.X[1] + 1e-9).all() and (pressure[loaded] >= example.X[0] - 1e-9).all()
     before = normal[0, run.t < example.START][-1]
     np.testing.assert_allclose(before[:4].sum(), before[4:].sum(), rtol=0.05)  # both feet carry as much
+
+
+def test_a_network_learns_from_gradients_that_are_those_of_the_loss():
+    """PPO's loss and its gradient by difference quotients, in float64, where some ratios are clipped."""
+    example = load_example("quadruped_learns_to_trot")
+    rng = np.random.default_rng(0)
+    n = 400
+    actor, critic = (
+        [(W.astype(float), rng.standard_normal(b.shape)) for W, b in example.random_layers(rng, sizes, 1.0)]
+        for sizes in ([5, 7, 3], [5, 6, 1])
+    )
+    log, old_log = 0.1 * rng.standard_normal((2, 3))
+    observation = rng.standard_normal((n, 5))
+    old_mean = example.output(actor, observation) + 0.3 * rng.standard_normal((n, 3))
+    action = old_mean + np.exp(old_log) * rng.standard_normal((n, 3))
+    old_probability = example.log_probability((action - old_mean) / np.exp(old_log), old_log)
+    batch = example.Batch(
+        observation,
+        action,
+        rng.standard_normal(n),
+        rng.standard_normal(n),
+        old_mean,
+        old_log,
+        old_probability,
+    )
+
+    def loss():
+        mean = example.output(actor, observation)
+        r = np.exp(example.log_probability((action - mean) / np.exp(log), log) - old_probability)
+        clipped = np.clip(r, 1 - example.CLIP, 1 + example.CLIP)
+        assert 0.2 < np.mean(r != clipped) < 0.8
+        surrogate = np.minimum(r * batch.A, clipped * batch.A).mean()
+        miss = example.output(critic, observation)[:, 0] - batch.returns
+        return -surrogate - example.ENTROPY * log.sum() + 0.5 * np.square(miss).mean()
+
+    gradient, by_log, divergence = example.policy_gradient(actor, log, batch)
+    arrays = [*(x for layer in actor + critic for x in layer), log]
+    for x, g in zip(arrays, [*gradient, *example.value_gradient(critic, batch), by_log], strict=True):
+        for place in np.ndindex(x.shape):
+            middle, differences = x[place], []
+            for x[place] in (middle + 1e-6, middle - 1e-6):
+                differences.append(loss())
+            x[place] = middle
+            # a ratio that passes 1 +- CLIP within the difference would show, of 400 none does
+            np.testing.assert_allclose((differences[0] - differences[1]) / 2e-6, g[place], atol=1e-8)
+
+    # the divergence of normal distributions from samples of the old one
+    sample = old_mean[0] + np.exp(old_log) * rng.standard_normal((200_000, 3))
+    one = batch._replace(**{name: getattr(batch, name)[:1] for name in ("observation", "action", "old_mean")})
+    one = one._replace(A=batch.A[:1], old_probability=old_probability[:1])
+    exact = example.policy_gradient(actor, log, one)[2]
+    new_mean = example.output(actor, observation[:1])
+    ratio = example.log_probability((sample - old_mean[0]) / np.exp(old_log), old_log)
+    ratio = ratio - example.log_probability((sample - new_mean) / np.exp(log), log)
+    assert abs(ratio.mean() - exact) < 5 * ratio.std() / np.sqrt(len(ratio))
+    assert divergence > 0
+
+
+def test_advantages_are_sums_of_temporal_differences_until_a_fall():
+    example = load_example("quadruped_learns_to_trot")
+    rng = np.random.default_rng(0)
+    reward, value = rng.standard_normal((6, 3)), rng.standard_normal((7, 3))
+    lost = np.zeros((6, 3), bool)
+    lost[2, 1] = lost[5, 2] = True
+    A = example.advantages(reward, value, lost)
+    for member in range(3):
+        for k in range(6):
+            expected, weight = 0.0, 1.0
+            for i in range(k, 6):
+                after = 0.0 if lost[i, member] else value[i + 1, member]
+                expected += weight * (reward[i, member] + example.GAMMA * after - value[i, member])
+                weight *= example.GAMMA * example.LAMBDA
+                if lost[i, member]:
+                    break
+            assert abs(A[k, member] - expected) < 1e-13
+
+
+@pytest.mark.wide
+def test_a_quadruped_begins_to_learn_and_its_policy_is_the_same_in_c(tmp_path, capsys):
+    """The short form: everything runs, and C computes what Python computes."""
+    description("anymal_c_simple_description")
+    pytest.importorskip("mujoco", reason="the test extra `mujoco` is not installed")
+    example = load_example("quadruped_learns_to_trot")
+    learnt, walks, theirs, differs = example.main(tmp_path, updates=6, members=64, tested=8, seconds=0.4)
+    assert learnt.history[-1, 1] == 6 * 24 * 64
+    assert differs is None or differs < 1e-12
+    with np.load(tmp_path / "trot.npz") as saved:
+        np.testing.assert_array_equal(saved["W2"], learnt.layers[2][0])
+    assert (tmp_path / "learning.png").stat().st_size > 1e4
+    # a policy that has hardly learnt stands, here and in MuJoCo, whose contacts sink in by other amounts
+    for x in (*walks.values(), theirs):
+        assert x.up.all()
+        np.testing.assert_allclose(x.q[-1, :, 6], 0.54, atol=0.05)
+    example.film(learnt.snapshots, tmp_path / "trot.gif", seconds=0.2, width=160, height=80)
+    assert (tmp_path / "trot.gif").stat().st_size > 1e3
+    assert "stay up" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_quadruped_learns_to_trot_at_the_velocity_that_it_is_told(tmp_path):
+    description("anymal_c_simple_description")
+    pytest.importorskip("mujoco", reason="the test extra `mujoco` is not installed")
+    example = load_example("quadruped_learns_to_trot")
+    _, walks, theirs, differs = example.main(tmp_path)
+    for speed, x in walks.items():
+        errors, deviation = x.errors(speed)
+        assert x.up.mean() > 0.98 and errors[x.up].max() < 0.1 and deviation < 0.1
+    assert theirs.up.mean() > 0.9 and theirs.errors(0.5)[0][theirs.up].mean() < 0.1
+    assert differs is None or differs < 1e-12

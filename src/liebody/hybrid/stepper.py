@@ -272,10 +272,13 @@ class HybridStepper:
         m.restart(state._y, state.t, number * self.dt, self.dt)
         m.last[:] = state._last
         ended = state._reasons != RAN
-        if ended.any():
+        some_ended = ended.any()
+        if some_ended:
             m.ends[ended] = state.t, STOPPED
         self._flow.march(m, Samples.of(u), 2, self._settings, self.threads)
-        reasons = np.where(ended, state._reasons, m.ends[:, 1].astype(int))
+        reasons = m.ends[:, 1].astype(int)
+        if some_ended:
+            reasons[ended] = state._reasons[ended]
         self.system.judge(state._y, m.y)
         new = HybridState(self, number, m.y, reasons, m.last.copy(), u, tables)
         if self._settings.most:

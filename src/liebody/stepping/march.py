@@ -90,6 +90,8 @@ class Ensemble:
         self.record[:, 0] = self.y
         self.nearest = Nearest.of(n if watched else 0, point)
         self.ends = np.zeros((n, 2))
+        self.call: Any = None  # of C with these arrays, kept for the next one
+        self._has_kept = False  # events in the log
 
     def restart(self, y: Any, t: float, end: float, step: float) -> None:
         """Begin a march from copies of the states y at t to `end` in these arrays, instead of in new ones.
@@ -101,8 +103,10 @@ class Ensemble:
         self.times[:] = t, end
         self.ends[:] = 0
         self.counts[:] = 0
-        self.clock[:] = np.array((t, step, step, 1.0, 1), CLOCK)
-        self.log[:] = [np.zeros((0, 2 + y.shape[1]))] * len(y)
+        self.clock[:] = (t, step, step, 1.0, 1)
+        if self._has_kept:
+            self.log[:] = [np.zeros((0, 2 + y.shape[1]))] * len(y)
+            self._has_kept = False
 
     # The following arrays belong to a march. Steps of one length do without, so they are made when asked for.
 
@@ -142,6 +146,7 @@ class Ensemble:
     def keep(self, i: int, entries: Any) -> None:
         """Add entries (events, 2 + point) to the log of member i."""
         if len(entries):
+            self._has_kept = True
             self.log[i] = np.concatenate([self.log[i], entries])
 
 

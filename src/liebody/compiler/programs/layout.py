@@ -146,11 +146,12 @@ class FlatLayout(Sendable):
                 continue
             value = floats(f"{self.kind} {name}", given[name], finite=name not in self.needed)
             wanted = (*batch, *default.shape)
-            try:
-                value = np.broadcast_to(value, wanted)
-            except ValueError:
-                expected = f"{default.shape}, or {wanted} for each member of the ensemble"
-                raise wrong_shape(f"{self.kind} {name}", value.shape, expected) from None
+            if value.shape != wanted:
+                try:
+                    value = np.broadcast_to(value, wanted)
+                except ValueError:
+                    expected = f"{default.shape}, or {wanted} for each member of the ensemble"
+                    raise wrong_shape(f"{self.kind} {name}", value.shape, expected) from None
             if name in self.checks:
                 value = self.checks[name](value)
             flat[..., self.places[name]] = value.reshape(*batch, default.size)
@@ -163,6 +164,8 @@ class FlatLayout(Sendable):
 
     def tables_in(self, flat: Array) -> np.ndarray:
         """The tables whose addresses stand in flat (n, size): objects (n, tables)."""
+        if not self.addresses:
+            return np.empty((len(flat), 0), object)
         tables: np.ndarray = np.frompyfunc(table_at, 1, 1)(flat[:, self.addresses])
         return tables
 
