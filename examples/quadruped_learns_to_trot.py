@@ -547,10 +547,10 @@ def draw(history, walks, file):
 def film(snapshots, file, speed=0.5, seconds=4.0, fps=10, width=480, height=240):
     """The policy at first, after a third of the updates, and at the end, side by side, told the same."""
     q = np.concatenate([walk(layers, speed, 1, seconds).q for layers in snapshots], axis=1)
-    # all turned to the left by 90 degrees, so that they stand beside each other
+    # all turned to the right by 90 degrees, so that they walk beside each other
     w, x, y, z = np.moveaxis(q[..., :4], -1, 0)
-    q[..., :4] = np.sqrt(0.5) * np.stack([w - z, x - y, y + x, z + w], axis=-1)
-    q[..., 4:6] = np.stack([-q[..., 5], q[..., 4]], axis=-1)
+    q[..., :4] = np.sqrt(0.5) * np.stack([w + z, x + y, y - x, z - w], axis=-1)
+    q[..., 4:6] = np.stack([q[..., 5], -q[..., 4]], axis=-1)
     robot = lb.load("anymal_c_simple", floating=True)
     run = lb.Run.from_states(robot, DT * np.arange(len(q)), np.moveaxis(q, 1, 0), np.zeros((3, len(q), 18)))
     run.view(trace=[]).save(file, seconds=seconds, fps=fps, width=width, height=height)

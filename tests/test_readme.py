@@ -33,6 +33,7 @@ NEEDS = {
     "frameworks.md": ("jax", "casadi"),
     "mujoco.md": ("mujoco",),
     "pinocchio.md": ("pinocchio",),
+    "learn-to-walk.md": ("mujoco",),
 }  # packages of the test extra
 OTHER_COMMANDS = {"pip", "pytest", "python", "make", "source"}
 
