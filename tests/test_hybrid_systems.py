@@ -8,6 +8,7 @@ import pytest
 import liebody as lb
 from liebody import models, scalars
 from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.compiler.native import build
 from liebody.contact import Contact, TimeStepping
 from liebody.groups import SO3, Product, R
 from liebody.hybrid import Fall, HybridSystem, JointPD, LostEvents, controller_2, robot_system
@@ -355,6 +356,35 @@ def test_members_of_a_stepper_that_ended_stay_where_they_are():
     after = sim.step(ended)
     assert np.array_equal(after.q[1], ended.q[1]) and not np.array_equal(after.q[0], ended.q[0])
     assert not sim.reset(after, after.ended, q0, v0).ended.any()
+
+
+def test_a_step_leaves_its_state_as_it_is_and_may_be_taken_again():
+    """Also from arrays that are read-only, as those of a state that shares its memory."""
+    _, sim, (q0, v0) = gaits(2)
+    first = sim.step(sim.start([q0, [0.0, 2.0, 0.02, 0.5]], v0))
+    second = sim.step(first)
+    kept = first._y.copy(), second._y.copy()
+    third = sim.step(second)
+    first._y.setflags(write=False)
+    np.testing.assert_array_equal(sim.step(first)._y, second._y)
+    np.testing.assert_array_equal(sim.step(second)._y, third._y)
+    np.testing.assert_array_equal((first._y, second._y), kept)
+
+
+@pytest.mark.filterwarnings("ignore:there is no C compiler")
+def test_without_a_compiler_intervals_of_a_stepper_are_the_same(monkeypatch):
+    start = [[1.0], [2.0], [0.3]]
+    states = []
+    for missing in (False, True):
+        with monkeypatch.context() as patch:
+            if missing:
+                patch.setattr(build, "find_compiler", lambda: None)
+            sim = lb.stepper(ball(), dt=0.3, members=3)
+            state = sim.step(sim.start(start))
+            state = sim.step(sim.reset(state, [1], [0.5]))
+            states.append(sim.step(state))
+    np.testing.assert_allclose(states[1]._y, states[0]._y, rtol=1e-12, atol=1e-12)
+    assert np.ptp(states[0].q) > 0.01
 
 
 def test_outputs_of_a_stepper_are_those_of_a_run():

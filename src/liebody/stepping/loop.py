@@ -36,7 +36,7 @@ class _StepsCall(ctypes.Structure):
 
 class _March(ctypes.Structure):
     _fields_ = build.fields(
-        "int64 n rows until, void_p times y clock record ends counts last nearest logs queue, "
+        "int64 n rows until, void_p times start y clock record ends counts last nearest logs queue, "
         "double rtol atol tolerance least, int64 limit most, void_p signals"
     )
 
@@ -96,7 +96,7 @@ class MarchCall:
         self._queue = ctypes.c_int64(0)
         times, *others = map(_place, self._arrays)
         self._in_c = _March(
-            len(m.y), len(m.times), until, times, 0, *others, _place(self.logs),
+            len(m.y), len(m.times), until, times, None, 0, *others, _place(self.logs),
             ctypes.addressof(self._queue), settings.rtol, settings.atol,
             -1.0 if settings.tolerance is None else settings.tolerance, settings.least, settings.limit,
             settings.most, None,
@@ -114,8 +114,9 @@ class MarchCall:
         same = library is self._library and (until, settings) == self._options
         return same and all(map(operator.is_, self._arrays, self._arrays_of(m)))
 
-    def prepare(self, y: Any, signals: CaughtSignals | None) -> None:
+    def prepare(self, start: Any, y: Any, signals: CaughtSignals | None) -> None:
         """Begin anew: all members are in the queue, and nothing is in their logs."""
+        self._in_c.start = None if start is None else start.ctypes.data  # which may be read-only
         self._in_c.y = _place(y)
         self._in_c.signals = signals and signals.address
         self._queue.value = 0
@@ -201,7 +202,7 @@ class CompiledLoop:
         samples = u.in_c()
         try:
             signals = CaughtSignals.of_this_thread()
-            call.prepare(m.y, signals)
+            call.prepare(m.start, m.y, signals)
 
             def go(_: int) -> None:
                 call(samples)
@@ -368,17 +369,19 @@ class CompiledSteps(Steps):
         """
         m = members
         u = Samples.of(u)
-        controlled = settings.controlled
-        if not self._loop(u, True, controlled).is_compiled(len(m.y)):
+        loop = self._loop(u, True, settings.controlled)
+        if not loop.is_compiled(len(m.y)):
+            m.copy_start()
             self._march_numpy(m, u, until, settings)
             return
         changed = m.y, m.clock, m.counts, m.last, m.ends, m.nearest.rows, m.log
         saved = self._saved(changed)
         try:
-            self._loop(u, True, controlled).march(m, u, until, settings, threads)
+            loop.march(m, u, until, settings, threads)
         except Unable:
             self._restore_carefully(changed, saved)
-            self._loop(u, True, controlled).march(m, u, until, settings, threads)
+            self._loop(u, True, settings.controlled).march(m, u, until, settings, threads)
+        m.start = None
 
     def _saved(self, changed: Sequence[Any]) -> list[Any]:
         """Copies of what a call of a loop changes, if the call may have to be made again."""

@@ -90,16 +90,18 @@ class Ensemble:
         self.record[:, 0] = self.y
         self.nearest = Nearest.of(n if watched else 0, point)
         self.ends = np.zeros((n, 2))
+        self.start: Any = None  # states that a restart was given, until y has them
         self.call: Any = None  # of C with these arrays, kept for the next one
         self._has_kept = False  # events in the log
 
     def restart(self, y: Any, t: float, end: float, step: float) -> None:
         """Begin a march from copies of the states y at t to `end` in these arrays, instead of in new ones.
 
-        The copies are new arrays; a record has two rows, and keeps what it held until the march writes it.
+        The march makes the copies, in a new array, which has arbitrary entries before. A record has two
+        rows, and keeps what it held until the march writes it.
         """
+        self.start = np.ascontiguousarray(y)
         self.y = pool.empty(y.shape, float, build.find_compiler())
-        self.y[:] = y
         self.times[:] = t, end
         self.ends[:] = 0
         self.counts[:] = 0
@@ -126,6 +128,12 @@ class Ensemble:
     @cached_property
     def last(self) -> Any:
         return np.full((len(self.y), self._guards), -np.inf)
+
+    def copy_start(self) -> None:
+        """Copy the states that a restart was given, as a march in C does by itself."""
+        if self.start is not None:
+            self.y[:] = self.start
+            self.start = None
 
     def interrupt(self, until: int) -> None:
         """Mark members that have not reached row `until` as ended at their present times."""

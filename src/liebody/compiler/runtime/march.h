@@ -242,6 +242,7 @@ typedef struct { /* a member's log, which grows */
 typedef struct {
     int64_t n, rows, until;  /* members; rows of the record; those before `until` are to be known */
     const double *times;     /* (rows): of the record; the last step ends at the last of them */
+    const double *start;     /* (n, POINT): states that y begins with; NULL: y has them */
     double *y;               /* (n, POINT) */
     Clock *clock;            /* (n) */
     double *record;          /* (n, rows, POINT) */
@@ -396,8 +397,9 @@ int64_t march(const March *m, const Samples *e) {
     memset(of, 0, sizeof of), memset(u, 0, sizeof u),
         memset(guards_before, 0, sizeof guards_before);
     memset(states, 0, sizeof states);
+    const double *const start = m->start ? m->start : m->y;
     for (int lane = 0; lane < LANES && m->n; lane++)
-        for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[j];
+        for (int j = 0; j < POINT; j++) LANE(now[j]) = start[j];
     for (;;) {
         if (fresh) { /* members for the lanes that have none */
             I new = none;
@@ -407,6 +409,9 @@ int64_t march(const March *m, const Samples *e) {
                 while (!LANE(active)) {
                     const int64_t i = __atomic_fetch_add(m->queue, 1, __ATOMIC_RELAXED);
                     if (i >= m->n) break;
+                    /* each thread copies its members, just before it needs them */
+                    if (m->start)
+                        memcpy(m->y + i * POINT, start + i * POINT, POINT * sizeof *start);
                     const Clock *c = m->clock + i;
                     if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
                     l->member = i, l->row = c->row, l->last_defect = c->last_defect,
@@ -414,7 +419,7 @@ int64_t march(const March *m, const Samples *e) {
                     LANE(t) = c->t, LANE(ahead[0]) = c->step, LANE(made) = c->made;
                     LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
                     LANE(limit) = part_end(e, c->t, LANE(until));
-                    for (int j = 0; j < POINT; j++) LANE(now[j]) = m->y[i * POINT + j];
+                    for (int j = 0; j < POINT; j++) LANE(now[j]) = start[i * POINT + j];
                     LANE(taken) = LANE(looking) = 0, LANE(active) = LANE(new) = -1;
 #if WATCHED
                     member[lane] = i;
