@@ -45,7 +45,7 @@ LEGS = ("LF", "RF", "LH", "RH")
 FEET = [f"{leg}_FOOT" for leg in LEGS]
 RADIUS = 0.02  # of the feet, m
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)  # the hind legs bend the other way
-HEIGHT = 0.55  # of the base in this pose, m
+START, HEIGHT = 0.56, 0.55  # of the base over the ground, in this pose and in the trot, m
 K, D = 80.0, 2.0  # gains of the drives, N m/rad, N m s/rad
 REACH = 0.4  # rad for an action of 1
 DT, STEP = 0.02, 4e-3  # of actions and of time stepping, s
@@ -81,6 +81,11 @@ def upwards(q):
     return np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=-1)
 
 
+def fallen(q):
+    """Which members lean by more than 60 degrees, or lie."""
+    return (upwards(q)[:, 2] < 0.5) | (q[:, 6] < 0.3)
+
+
 def observe(q, v, command, phase, action):
     """Observation (..., 50): velocity, turning, up, command, joints, their rates, last action, clock.
 
@@ -113,7 +118,7 @@ class Trot:
         self.ranges = ranges
         self.given = command
         self.q0 = np.concatenate([robot.neutral()[:7], POSE])
-        self.q0[6] = HEIGHT
+        self.q0[6] = START
         # arrays of all members, whose rows `_begin` draws
         everyone = np.ones(members, bool)
         self.friction, self.mass = np.empty((2, members))
@@ -155,7 +160,7 @@ class Trot:
         targets = POSE + REACH * action
         self.state = self.sim.step(old, {"pd_q_des": targets, **self.parameters()})
         self.phase = (self.phase + DT / PERIOD) % 1.0
-        lost = self.state.ended | (upwards(self.state.q)[:, 2] < 0.5) | (self.state.q[:, 6] < 0.3)
+        lost = self.state.ended | fallen(self.state.q)
         reward = np.where(lost, -1.0, self.reward(old, action))
         self.air = np.where(self.state.touching, 0.0, self.air + DT)
         self.action = action
@@ -449,7 +454,7 @@ def walk_in_mujoco(layers, speed, members=64, seconds=10.0, seed=2):
     layout = mujoco_layout(robot.tree, models[0])
     simulations = [(model, mujoco.MjData(model)) for model in models]
     start = np.concatenate([robot.neutral()[:7], POSE])
-    start[6] = HEIGHT
+    start[6] = START
     for _, data in simulations:
         data.qpos[:] = layout.to_q(start)
 
@@ -468,7 +473,7 @@ def walk_in_mujoco(layers, speed, members=64, seconds=10.0, seed=2):
         for (model, data), target in zip(simulations, POSE + REACH * action, strict=True):
             data.ctrl[:] = target
             mujoco.mj_step(model, data, nstep=round(DT / model.opt.timestep))
-        up &= (upwards(q)[:, 2] > 0.5) & (q[:, 6] > 0.3)
+        up &= ~fallen(q)
         all_q.append(q)
         vx.append(v[:, 3])
     return Walk(up, t, np.array(all_q), np.array(vx))
@@ -576,7 +581,7 @@ def main(folder="trot", updates=UPDATES, members=MEMBERS, tested=256, seconds=10
     differs = as_c(learnt.layers, folder)
     if differs is not None:
         print(f"trot.c and Python differ by {differs:.0e}")
-    if find_spec("matplotlib"):
+    if find_spec("matplotlib"):  # the extra `plot`
         draw(learnt.history, walks, folder / "learning.png")
     return learnt, walks, theirs, differs
 
