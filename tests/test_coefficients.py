@@ -28,6 +28,10 @@ def c(t):
     return (t - mp.sin(t)) / t**3
 
 
+def c4(t):
+    return (t**2 / 2 - 1 + mp.cos(t)) / t**4
+
+
 def g(t):
     return (1 - t / 2 * mp.cot(t / 2)) / t**2
 
@@ -44,7 +48,7 @@ def dg(t):
     return ((t / 4 / mp.sin(t / 2) ** 2 - mp.cot(t / 2) / 2) / t**2 - 2 * g(t) / t) / t
 
 
-OF_ANGLE = (half_cos, half_sinc, a, b, c, g, db, dc, dg)
+OF_ANGLE = (half_cos, half_sinc, a, b, c, c4, g, db, dc, dg)
 ANGLES = [
     *np.geomspace(1e-12, 1e-1, 12),
     *np.linspace(0.15, 3.0, 20),
@@ -58,6 +62,7 @@ AT_ZERO = {
     "a": 1,
     "b": 1 / 2,
     "c": 1 / 6,
+    "c4": 1 / 24,
     "g": 1 / 12,
     "db": -1 / 12,
     "dc": -1 / 60,

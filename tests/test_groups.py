@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liebody.base.errors import ConfigurationError, LiebodyError, LogarithmError, ModelError, ShapeError
+from liebody.base.errors import (
+    ArgumentError,
+    ConfigurationError,
+    LiebodyError,
+    LogarithmError,
+    ModelError,
+    ShapeError,
+)
 from liebody.compiler import jacobian, trace
 from liebody.groups import (
     SE2,
@@ -35,6 +42,7 @@ from liebody.groups import (
     R,
     Revolute,
     Schoenflies,
+    SEn3,
     SO3xR3,
     SpatialTranslation,
     Spherical,
@@ -85,7 +93,8 @@ OWN = [
     MatrixGroup(np.eye(4).reshape(4, 2, 2), "GL(2)"),
     AdjointGroup(np.stack([SO3.ad(e) for e in np.eye(3)], axis=1), "so(3)"),
 ]
-BUILT_IN = [SO2, SO3, SE2, SE3, SO3xR3, R(0), R(3), Product(SE3, R(2), SO2), Product(), *JOINTS]
+BUILT_IN = [SO2, SO3, SE2, SE3, SEn3(0), SEn3(2), SEn3(4), SO3xR3, R(0), R(3)]
+BUILT_IN += [Product(SE3, R(2), SO2), Product(), *JOINTS]
 GROUPS = BUILT_IN + OWN
 SIZES = [1e-12, 1e-9, 1e-6, 1e-4, 1e-2, 0.1, 0.5, 1.0, 1.41, 1.42, 2.0, 3.0]
 
@@ -416,7 +425,7 @@ def test_derivative_of_exp_is_dexp_at_every_size(group, rng):
         )
 
 
-@pytest.mark.parametrize("group", [SO2, SO3, SE2, SE3, SO3xR3, *JOINTS[1:]], ids=repr)
+@pytest.mark.parametrize("group", [SO2, SO3, SE2, SE3, SEn3(2), SO3xR3, *JOINTS[1:]], ids=repr)
 def test_derivative_of_difference_is_dexp_inverse(group, rng):
     """difference(q, integrate(q, u)) = u and its derivative is the identity, from u = 0 on."""
     derivative = jacobian(
@@ -505,7 +514,7 @@ def test_coadjoint_of_a_twist_gives_the_coriolis_force(rng):
 
 
 def test_groups_are_equal_by_value_and_print_as_they_are_made():
-    for group in (SO3xR3, R(2), *JOINTS):
+    for group in (SO3xR3, R(2), SEn3(3), *JOINTS):
         if group is not SO3xR3:
             assert eval(repr(group)) == group
         assert hash(group) == hash(group)
@@ -541,6 +550,7 @@ def test_slices_of_a_product_are_its_layout():
         (lambda: PlanarHelical(Z, np.nan), ModelError, "use Planar"),
         (lambda: R(-1), ShapeError, "n >= 0"),
         (lambda: R(1.5), ShapeError, "n >= 0"),
+        (lambda: SEn3(-1), ArgumentError, "a whole number, 0 or more"),
         (lambda: Product(SO3, "R3"), ShapeError, "groups such as"),
         (lambda: MatrixGroup(np.eye(2)), ShapeError, "(dim, n, n)"),
         (lambda: MatrixGroup(np.zeros((1, 2, 3))), ShapeError, "square"),
@@ -682,7 +692,7 @@ def test_many_random_elements_are_drawn_at_once(group):
         np.testing.assert_allclose(q[..., 4:7].std(axis=(0, 1)), 1, atol=0.03)
 
 
-@pytest.mark.parametrize("group", [*JOINTS, SO2, SO3, SE2, SE3, SO3xR3, R(3), Affine()], ids=repr)
+@pytest.mark.parametrize("group", [*JOINTS, SO2, SO3, SE2, SE3, SEn3(2), SO3xR3, R(3), Affine()], ids=repr)
 def test_methods_take_lists_and_refuse_what_has_another_shape(group):
     """Every argument of every method, among right ones."""
     q = group.neutral()

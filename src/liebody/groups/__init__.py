@@ -5,6 +5,7 @@
     so3           SO3, unit quaternions
     se2           SE2 and its universal cover
     se3           SE3
+    sen3          SEn3: a rotation with n vectors
     product       Product, SO3xR3
     subgroups     the motion subgroups of SE(3), about any axis
     along         gradients and derivatives along a group
@@ -21,11 +22,20 @@ from .product import Product, SO3xR3
 from .real import SO2, R, RealGroup
 from .se2 import SE2
 from .se3 import SE3
+from .sen3 import SEn3
 from .so3 import SO3, quaternions, rotations
 from .subgroups import *  # noqa: F403
 from .user import AdjointGroup, MatrixGroup
 
 __all__ = ["SE2", "SE3", "SO2", "SO3", "AdjointGroup", "LieGroup", "MatrixGroup", "Product", "R", "RealGroup"]
-__all__ += ["AlongGroup", "SO3xR3", "along_direction", "along_group", "coordinate_tangents", "gradient"]
+__all__ += [
+    "AlongGroup",
+    "SEn3",
+    "SO3xR3",
+    "along_direction",
+    "along_group",
+    "coordinate_tangents",
+    "gradient",
+]
 __all__ += ["quaternions", "rotations"]
 __all__ += subgroups.__all__

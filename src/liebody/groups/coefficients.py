@@ -1,6 +1,7 @@
 """The scalar functions of rotation, of x = theta^2, to round-off from theta = 0 on: all small-angle care.
 
     a = sin(theta)/theta                 b = (1 - cos(theta))/theta^2      c = (theta - sin(theta))/theta^3
+    c4 = (theta^2/2 - 1 + cos(theta))/theta^4
     g = (1 - theta/2 cot(theta/2))/theta^2
     db = b'/theta, dc = c'/theta, dg = g'/theta, where ' is the derivative by theta
     half_cos = cos(theta/2)              half_sinc = sin(theta/2)/theta
@@ -76,8 +77,8 @@ def c(x: Array) -> Array:
     return where(x < SWITCH, 1 / 6 - x * _polynomial(_C5, x), (1 - a(x)) / _away_from_zero(x))
 
 
-def _c4(x: Array) -> Array:
-    """(1/2 - b)/x."""
+def c4(x: Array) -> Array:
+    """(theta^2/2 - 1 + cos(theta))/theta^4 = (1/2 - b)/x."""
     return where(x < SWITCH, _polynomial(_C4, x), (0.5 - b(x)) / _away_from_zero(x))
 
 
@@ -88,12 +89,12 @@ def _c5(x: Array) -> Array:
 
 def db(x: Array) -> Array:
     """b'/theta = (a - 2b)/x = 2 c_4 - c_3, which is -1/12 at 0."""
-    return 2 * _c4(x) - c(x)
+    return 2 * c4(x) - c(x)
 
 
 def dc(x: Array) -> Array:
     """c'/theta = (b - 3c)/x = 3 c_5 - c_4, which is -1/60 at 0."""
-    return 3 * _c5(x) - _c4(x)
+    return 3 * _c5(x) - c4(x)
 
 
 # Poles of the cotangent beyond the second, as they enter _g1: 2 sum_{k>2} (2 pi k)^(-2j-4), j = 0, 1, ...

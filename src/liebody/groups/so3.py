@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.arguments import wrong_shape
 from ..scalars import Array, Coordinates, GroupElement, absolute, sqrt, where
 from ..scalars.linear import cross, skew
 from . import coefficients
@@ -150,6 +151,18 @@ class SO3Group(LieGroup):
         u, w = np.asarray(u), np.asarray(w)
         uw = cross(u, w)
         return w - 0.5 * uw + coefficients.g(u @ u) * cross(u, uw)
+
+    def gamma2(self, u: Array) -> Array:
+        """1/2 + c [u] + c4 [u]^2 = sum of [u]^k/(k+2)!, the integral of s dexp(s u) over s from 0 to 1.
+
+        A body that turns by u in a time t, with a constant acceleration a in its own axes, moves by
+        R gamma2(u) a t^2, while its velocity grows by R dexp(u) a t. Hartley et al. (2020), appendix A.
+        """
+        u = np.asarray(u)
+        if u.shape != (3,):
+            raise wrong_shape("SO3.gamma2: u", u.shape, (3,))
+        x = u @ u
+        return _quadratic(u, coefficients.c(x), coefficients.c4(x)) - 0.5 * np.eye(3)
 
     def element(self, q: Coordinates) -> GroupElement:
         """Rotation matrix of a unit quaternion; the norm is taken to be one."""

@@ -15,6 +15,7 @@ c_export     C99 source of kernels
 import os
 from typing import Any
 
+from .c_export import About
 from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .mjcf import Actuator, MjcfTree, load_mjcf
@@ -34,6 +35,7 @@ from .urdf import (
 )
 
 __all__ = [
+    "About",
     "Actuator",
     "AssumedDynamics",
     "DescribedTree",
