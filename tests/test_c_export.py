@@ -43,9 +43,9 @@ def run_self_test(command, emulator, paths, folder):
     return subprocess.run([*emulator, program], capture_output=True, text=True)
 
 
-def loaded(paths, folder):
+def loaded(paths, folder, *options):
     """The exported functions as a library."""
-    command = [*build.find_compiler().command, *STRICT, "-fPIC", "-shared", "-O1"]
+    command = [*build.find_compiler().command, *STRICT, "-fPIC", "-shared", *(options or ["-O1"])]
     subprocess.run([*command, "-o", folder / "exported.so", paths[0], "-lm"], check=True)
     return ctypes.CDLL(str(folder / "exported.so"))
 
