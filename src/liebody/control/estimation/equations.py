@@ -205,7 +205,7 @@ class Equations:
             H[:, self.contact(i)] = _ONE
             residual = R @ h - (contacts[i] - p) - product(H, delta)
             N = self.kinematic_noise(R, J, of)
-            delta, P = _update(delta, P, H, residual, N, held[i])
+            delta, P = update(delta, P, H, residual, N, held[i])
         return *self.moved(x, bias, delta), P
 
     def place(
@@ -302,7 +302,7 @@ class Equations:
         turned = product(R, _symmetric(covariance))
         N = symmetric(3, lambda i, j: dot(turned[i], R[j]))
         residual = R @ seen - (known - near * p)
-        delta, P = _update(np.zeros(self.size, int), _symmetric(P), H, residual, N, 1)
+        delta, P = update(np.zeros(self.size, int), _symmetric(P), H, residual, N, 1)
         x, bias = self.moved(x, bias, delta)
         return {"x": x, "bias": bias, "P": P}
 
@@ -320,9 +320,7 @@ class Equations:
         H = np.zeros((3, self.size), int).astype(object)
         H[:, ROTATION] = -SO3.hat(p)
         H[:, POSITION] = _ONE
-        delta, P = _update(
-            np.zeros(self.size, int), _symmetric(P), H, position - p, _symmetric(covariance), 1
-        )
+        delta, P = update(np.zeros(self.size, int), _symmetric(P), H, position - p, _symmetric(covariance), 1)
         D = np.eye(self.size, dtype=int).astype(object)
         D[:-6, :-6] = X.Ad(X.exp(delta[:-6]))
         turned = product(D, P)
@@ -352,7 +350,7 @@ class Noise:
         return cls(gyroscope, accelerometer, gyroscope_bias, accelerometer_bias, contact, kinematics, encoder)
 
 
-def _update(delta: Array, P: Array, H: Array, residual: Array, N: Array, held: Array) -> tuple[Array, Array]:
+def update(delta: Array, P: Array, H: Array, residual: Array, N: Array, held: Array) -> tuple[Array, Array]:
     """Correction and covariance after a measurement H xi + noise of covariance N; unchanged at held = 0.
 
     The covariance is Joseph's (1 - K H) P (1 - K H)^T + K N K^T, evaluated from left to right:

@@ -468,8 +468,9 @@ def _base_of(robot: Robot) -> str:
         joint = body.joint
         if joint.dim != joint.nq or body.parent == 0:
             raise ModelError(
-                f"joint {joint.name!r} of {robot.name} has {joint.dim} velocities, {joint.nq} coordinates, and "
-                f"hangs on {bodies[body.parent - 1].name if body.parent else 'world'!r}; a filter is for "
+                f"joint {joint.name!r} of {robot.name} has {joint.dim} velocities, "
+                f"{joint.nq} coordinates, "
+                f"and hangs on {bodies[body.parent - 1].name if body.parent else 'world'!r}; a filter is for "
                 "hinges and slides on one free base: fix other joints by robot.locked(...)"
             )
     return bodies[0].name
