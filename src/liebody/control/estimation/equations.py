@@ -22,7 +22,7 @@ from ...bodies import Tree
 from ...compiler import jacobian, trace
 from ...groups import SO3, SEn3
 from ...scalars import Array, where
-from ...scalars.linear import dot, product, solve, symmetric
+from ...scalars.linear import dot, factor, inward, product, symmetric
 
 ROTATION, VELOCITY, POSITION = slice(0, 3), slice(3, 6), slice(6, 9)
 NEUTRAL = (1, 0, 0, 0, 0, 0, 0)  # the base at the world's origin
@@ -353,16 +353,21 @@ class Noise:
 def update(delta: Array, P: Array, H: Array, residual: Array, N: Array, held: Array) -> tuple[Array, Array]:
     """Correction and covariance after a measurement H xi + noise of covariance N; unchanged at held = 0.
 
-    The covariance is Joseph's (1 - K H) P (1 - K H)^T + K N K^T, evaluated from left to right:
-    T = (1 - K H) P first, then T - (T H^T - K N) K^T, of which the upper triangle is computed.
+    With M = H P, S = M H^T + N = L^T D L and Y = L^-T M, the gain is K = M^T S^-1, and
+
+        delta' = delta + Y^T D^-1 L^-T residual,    P' = P - Y^T D^-1 Y = (1 - K H) P.
+
+    Squares are subtracted in one triangle: P' is symmetric, and K is not formed. docs/decisions/0031 compares
+    this with Joseph's form.
     """
     M = product(H, P)
     S = symmetric(3, lambda i, j: dot(M[i], H[j]) + N[i, j])
-    K = solve(S, M).T * held
-    T = P - K @ M
-    rest = product(T, H.T) - K @ N
-    P = symmetric(len(P), lambda i, j: T[i, j] - rest[i] @ K[j])
-    return delta + K @ residual, P
+    L, reciprocals = factor(S)
+    Y = inward((L, reciprocals), M)
+    weights = np.array(reciprocals) * held
+    scaled = Y * weights[:, None]
+    P = symmetric(len(P), lambda i, j: P[i, j] - Y[:, i] @ scaled[:, j])
+    return delta + scaled.T @ inward((L, reciprocals), residual), P
 
 
 def _strides(u: Array, a: Array) -> Array:
