@@ -1,167 +1,154 @@
-"""An invariant Kalman filter estimates the pose of a vehicle, beside a filter that is not invariant.
+"""ANYmal trots in a simulation, and a filter finds from its sensors where it is and how sure of that it is.
 
     python examples/invariant_filter.py [invariant_filter.png]
 
-A vehicle measures its twist, with noise and a bias, and its position once a second. At the start it knows
-its heading only to 60 degrees. The state is (T, b), pose and bias. Two extended Kalman filters estimate
-it. Both are the same few lines over two groups, whose exponentials define the error e by x = x^ exp(e):
+The simulation is that of anymal_trots.py: stiff ground, impacts, feet that slip. From it come what sensors
+measure every 5 ms: the turn and the change of velocity over the step, the angles of the joints, and which
+feet carry more than 20 N. Each of 200 runs adds noise and biases of its own, and starts from an estimate
+that is off by 6 degrees and 0.2 m/s. `liebody.control.InvariantFilter` follows them all at once:
 
-    SE(3) x R^6              the left-invariant filter (Barrau and Bonnabel, 2017)
-    SO(3) x R^3 x R^6        attitude and position apart, as filters of quaternions have it
-
-After a drive with an unknown heading, the possible positions lie on an arc. In the exponential
-coordinates of SE(3) this arc is a straight line, so an error that is Gaussian in e stays Gaussian.
-Without the bias, the motion of errors would not depend on the estimate. A measurement moves the estimate
-by Gauss-Newton iterations, because errors are large at the start. All derivatives are derivatives of the
-group operations, compiled, for all runs at once.
-
-A filter is consistent if its covariance P describes its errors. Then the mean of e^T P^-1 e over many
-runs is 12, the dimension of e.
+    with its legs    contacts come and go with the trot
+    IMU alone        the same filter, if no foot is said to touch
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+import warnings
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from liebody.compiler import Kernel, jacobian, trace
-from liebody.groups import SE3, LieGroup, Product, R, SO3xR3
+import liebody as lb
+from liebody.contact import Contact, TimeStepping
+from liebody.control import FilterNoise, InvariantFilter
+from liebody.groups import SO3, quaternions, rotations
+from liebody.hybrid import JointPD
 
-GROUPS = {"invariant": Product(SE3, R(6)), "apart": Product(SO3xR3, R(6))}
-DT, STEPS, FIX = 0.1, 600, 10  # s; number of steps; steps between measurements of the position
-TWIST = np.array([0.02, 0.02, 0.02, 0.1, 0.1, 0.1])  # deviation of a measured twist, rad/s and m/s
-DRIFT = np.array([1e-4, 1e-4, 1e-4, 1e-3, 1e-3, 1e-3])  # of the bias in a step
-POSITION = 0.3  # of a measured position, m
-UPDATES = 4  # iterations at each of them
-START = np.concatenate([np.radians([3, 3, 60]), np.full(3, 0.1), np.full(3, 0.01), np.full(3, 0.05)])
+FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
+POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
+LIFT = np.array([0, 0.35, -0.7] * 2 + [0, -0.35, 0.7] * 2)  # at the top of a step, rad
+PAIR = np.repeat([0, 1, 1, 0], 3)  # LF and RH, RF and LH
+PACE, END, DT = 2.0, 5.0, 5e-3  # Hz, s, s
+WEIGHT = 20.0  # N, of a foot that touches
 
-
-def moved(x, u):
-    """The state (T, b) a step later, at a measured twist u."""
-    return np.concatenate([SE3.integrate(x[:7], DT * (u - x[7:])), x[7:]])
-
-
-class Filter(NamedTuple):
-    """The compiled parts of a filter, for states (..., 13) of all runs."""
-
-    move: Kernel
-    add: Kernel  # x exp(e)
-    error: Kernel  # e of x and x exp(e)
-    by_state: Kernel  # of the error after a step: by the error before,
-    by_twist: Kernel  # and by the twist
-    position: Kernel  # of x exp(e)
-    by_error: Kernel  # its derivative
-    turned: Kernel  # how an error moves when the estimate moves to x exp(e)
-
-    @classmethod
-    def over(cls, group: LieGroup) -> Filter:
-        def by_error(function: Any, shapes: dict[str, int]) -> Kernel:
-            return Kernel(jacobian(trace(function, shapes), "e"))
-
-        def after(x, u, e):
-            return group.difference(moved(x, u), moved(group.integrate(x, e), u))
-
-        def pushed(x, u, e):
-            return group.difference(moved(x, u), moved(x, u + e))
-
-        def position(x, e):
-            return group.integrate(x, e)[4:7]
-
-        def turned(x, at, e):
-            return group.difference(group.integrate(x, at), group.integrate(x, at + e))
-
-        state, twist, error = {"x": 13}, {"u": 6}, {"e": 12}
-        return cls(
-            Kernel(trace(moved, state | twist)),
-            Kernel(trace(group.integrate, state | error)),
-            Kernel(trace(group.difference, {"x": 13, "y": 13})),
-            by_error(after, state | twist | error),
-            by_error(pushed, state | twist | {"e": 6}),
-            Kernel(trace(position, state | error)),
-            by_error(position, state | error),
-            by_error(turned, state | {"at": 12} | error),
-        )
+NOISE = FilterNoise(
+    gyroscope=2e-3,
+    accelerometer=2e-2,
+    gyroscope_bias=1e-4,
+    accelerometer_bias=1e-3,
+    encoder=1e-3,
+    contact=0.02,  # feet slip at touch-down
+)
+DEVIATION = np.repeat([np.radians(6), 0.2, 0.01, 0.005, 0.05], 3)  # theta, v, p, b_g, b_a
 
 
-def estimate(f, start, P, twists, fixes):
-    """Estimates (steps + 1, runs, 13) and covariances of all runs."""
-    x, Q, N = start, np.diag(TWIST**2), POSITION**2 * np.eye(3)
-    states, covariances = [x], [P]
-    for k, u in enumerate(twists):
-        F, G = f.by_state(x, u, np.zeros(12)), f.by_twist(x, u, np.zeros(6))
-        P = F @ P @ np.swapaxes(F, 1, 2) + G @ Q @ np.swapaxes(G, 1, 2)
-        P[:, range(6, 12), range(6, 12)] += DRIFT**2
-        x = f.move(x, u)
-        if (k + 1) % FIX == 0:
-            e = np.zeros((len(x), 12))
-            for _ in range(UPDATES):  # Gauss-Newton on e^T P^-1 e + |y - p|^2 / POSITION^2
-                H = f.by_error(x, e)
-                K = np.swapaxes(np.linalg.solve(H @ P @ np.swapaxes(H, 1, 2) + N, H @ P), 1, 2)
-                left = fixes[k] - f.position(x, e) + np.einsum("nij,nj->ni", H, e)
-                e = np.einsum("nij,nj->ni", K, left)
-            D = f.turned(x, e, np.zeros(12))
-            rest = D @ (np.eye(12) - K @ H)
-            P = rest @ P @ np.swapaxes(rest, 1, 2) + D @ K @ N @ np.swapaxes(D @ K, 1, 2)
-            x = f.add(x, e)
-        states.append(x)
-        covariances.append(P)
-    return np.array(states), np.array(covariances)
-
-
-def drive(f, runs, rng):
-    """Start of the estimates, true states (steps + 1, runs, 13), measured twists and positions."""
-    start = np.tile([1.0] + 12 * [0.0], (runs, 1))
-    x = f.add(start, START * rng.standard_normal((runs, 12)))
-    t = DT * np.arange(STEPS)
-    course = np.stack(
-        [0 * t, 0 * t, 0.3 * np.sin(0.25 * t), 2 + 0 * t, 0 * t, 0.3 * np.cos(0.4 * t)], axis=-1
+def trot(robot: lb.Robot):
+    """A run of ANYmal, and which feet touch at its times."""
+    q0 = np.concatenate([robot.neutral()[:7], POSE])
+    q0[6] = -min(robot.pose(q0, frame=foot)[2, 3] for foot in FEET)
+    times = np.linspace(0, END, 501)
+    phase = PACE * (times - 0.5)[:, None] + 0.5 * PAIR
+    pattern = POSE + (times > 0.5)[:, None] * LIFT * np.maximum(np.sin(2 * np.pi * phase), 0)
+    drives = JointPD(K=400.0, q_des=POSE, D=10.0)
+    floor = Contact(*FEET, stiffness=1e6, damping=1e4, friction=0.8)
+    system = TimeStepping(robot, drives, floor, ledger=False)
+    run = system.simulate(
+        q0, t_end=END, dt=1e-3, record_every=DT, hold="linear", sampled={"pd_q_des": (times, pattern)}
     )
-    states, twists, fixes = [x], [], []
-    for u in course:
-        twists.append(u + x[:, 7:] + TWIST * rng.standard_normal((runs, 6)))
-        x = f.move(x, u + x[:, 7:])
-        x[:, 7:] += DRIFT * rng.standard_normal((runs, 6))
-        states.append(x)
-        fixes.append(x[:, 4:7] + POSITION * rng.standard_normal((runs, 3)))
-    return start, np.array(states), np.array(twists), np.array(fixes)
+    return run, run.outputs["floor_force"][..., 2] > WEIGHT
 
 
-def main(path: str | None = None, runs: int = 200) -> dict[str, dict[str, np.ndarray]]:
-    filters = {name: Filter.over(group) for name, group in GROUPS.items()}
-    start, true, twists, fixes = drive(filters["apart"], runs, np.random.default_rng(0))
-    P = np.broadcast_to(np.diag(START**2), (runs, 12, 12))
+def sensors(run, gravity, runs: int, rng):
+    """Gyroscope and accelerometer, joints (steps, runs, ...), and the true biases (steps + 1, runs, 6)."""
+    R = rotations(run.q[:, :4])
+    v = np.einsum("kij,kj->ki", R, run.v[:, 3:6])
+    turns = np.array([SO3.log(a.T @ b) for a, b in pairwise(R)])
+    # the constant specific force with the same change of velocity: v' = v + g dt + R dexp(u) f dt
+    changes = np.diff(v, axis=0) / DT - gravity
+    forces = [np.linalg.solve(SO3.dexp(u), A.T @ a) for A, u, a in zip(R, turns, changes, strict=False)]
+
+    def draw(deviation, *shape):
+        return deviation * rng.standard_normal(shape)
+
+    steps = len(turns)
+    walks = np.repeat([float(NOISE.gyroscope_bias), float(NOISE.accelerometer_bias)], 3) * np.sqrt(DT)
+    drifts = np.concatenate([draw(DEVIATION[9:], 1, runs, 6), draw(walks, steps, runs, 6)])
+    biases = np.cumsum(drifts, axis=0)
+    gyroscope = (
+        (turns / DT)[:, None] + biases[:-1, :, :3] + draw(NOISE.gyroscope / np.sqrt(DT), steps, runs, 3)
+    )
+    accelerometer = np.array(forces)[:, None] + biases[:-1, :, 3:]
+    accelerometer = accelerometer + draw(NOISE.accelerometer / np.sqrt(DT), steps, runs, 3)
+    joints = run.q[1:, None, 7:] + draw(NOISE.encoder, steps, runs, run.q.shape[1] - 7)
+    return gyroscope, accelerometer, joints, biases
+
+
+def main(path: str | None = None, runs: int = 200) -> dict[str, dict[str, Any]]:
+    warnings.simplefilter("ignore")
+    robot = lb.load("anymal_c_simple", floating=True)
+    run, touching = trot(robot)
+    rng = np.random.default_rng(0)
+    gyroscope, accelerometer, joints, biases = sensors(run, robot.gravity_vector, runs, rng)
+
+    # the start: the truth, less errors of these deviations
+    estimator = InvariantFilter(robot, FEET, noise=NOISE)
+    e = DEVIATION * rng.standard_normal((runs, 15))
+    R = np.array([SO3.exp(-theta) for theta in e[:, :3]]) @ rotations(run.q[0, :4])
+    q = np.concatenate([quaternions(R), run.q[0, 4:7] - e[:, 6:9], np.tile(run.q[0, 7:], (runs, 1))], axis=-1)
+    v = np.zeros((runs, robot.nv))
+    v[:, 3:6] = np.einsum("nji,nj->ni", R, -e[:, 3:6])
+    start = estimator.start(q, v, np.diag(DEVIATION**2))
+
     found = {}
-    for name, f in filters.items():
-        x, P_ = estimate(f, start, P, twists, fixes)
-        e = f.error(x, true)
-        square = np.einsum("kni,kni->kn", e, np.linalg.solve(P_, e[..., None])[..., 0])
-        turn = 2 * np.arccos(np.minimum(1, np.abs(np.sum(x[..., :4] * true[..., :4], axis=-1))))
-        away = np.linalg.norm(x[..., 4:7] - true[..., 4:7], axis=-1)
-        found[name] = {"square": square, "turn": turn, "away": away}
+    for name, legs in (("with its legs", touching), ("IMU alone", np.zeros_like(touching))):
+        state = start
+        rows = []
+        for k in range(len(run.t)):
+            if k:
+                state = estimator.step(
+                    state, gyroscope[k - 1], accelerometer[k - 1], joints[k - 1], legs[k], DT, threads=2
+                )
+            off = rotations(run.q[k, :4]) @ np.swapaxes(rotations(state.q[:, :4]), -1, -2)
+            theta = np.array([SO3.log(x) for x in off])
+            rows.append(
+                {
+                    "nees": state.nees(run.q[k], run.v[k, :6], biases[k]) / 15,
+                    "tilt": np.linalg.norm(theta[:, :2], axis=-1),
+                    "speed": np.linalg.norm(state.twist[:, 3:] - run.v[k, 3:6], axis=-1),
+                    "place": np.linalg.norm(state.q[:, 4:7] - run.q[k, 4:7], axis=-1),
+                    "known": np.sqrt(np.trace(state.covariance[:, 6:9, 6:9], axis1=1, axis2=2)),
+                }
+            )
+        found[name] = {key: np.array([row[key] for row in rows]) for key in rows[0]}
+        found[name]["t"] = run.t
+        tilt, speed, place, known = (
+            np.sqrt(np.mean(found[name][key][-1] ** 2)) for key in ("tilt", "speed", "place", "known")
+        )
         print(
-            f"{name:10} mean of e^T P^-1 e / 12 at 10, 20, 60 s:",
-            *(f"{np.mean(square[round(s / DT)]) / 12:8.2f}" for s in (10, 20, 60)),
-            f"  heading after 20 s: {np.degrees(np.sqrt(np.mean(turn[200] ** 2))):.2f} deg",
+            f"{name:14} after {END} s: roll and pitch {np.degrees(tilt):.2f} deg, velocity {speed:.3f} m/s, "
+            f"place {100 * place:.1f} cm ({100 * known:.1f} by P); "
+            f"e^T P^-1 e / 15: {found[name]['nees'][-1].mean():.2f}"
         )
     if path:
         draw(path, found)
     return found
 
 
-def draw(path, found):
+def draw(path: str, found: dict[str, dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
-    t = DT * np.arange(STEPS + 1)
-    for name, x in found.items():
-        left.semilogy(t, np.degrees(np.sqrt(np.mean(x["turn"] ** 2, axis=1))), label=name)
-        right.semilogy(t, np.mean(x["square"], axis=1) / 12, label=name)
-    left.set(xlabel="t [s]", ylabel="error of the attitude, rms [deg]")
-    right.axhline(1, color="0.8", zorder=0)
-    right.set(xlabel="t [s]", ylabel="$e^T P^{-1} e$ / 12, mean of all runs")
-    left.legend(frameon=False)
+    for i, (name, x) in enumerate(found.items()):
+        tilt = np.degrees(np.sqrt(np.mean(x["tilt"] ** 2, axis=1)))
+        left.semilogy(x["t"], tilt, color=f"C{i}", label=name)
+        place, known = (np.sqrt(np.mean(x[key] ** 2, axis=1)) for key in ("place", "known"))
+        right.semilogy(x["t"], place, color=f"C{i}", label=name)
+        right.semilogy(x["t"], known, "--", color=f"C{i}", label="by its covariance")
+    left.set(xlabel="t [s]", ylabel="error of roll and pitch, rms [deg]")
+    right.set(xlabel="t [s]", ylabel="error of the place, rms [m]")
+    right.legend(frameon=False)
     figure.savefig(path, dpi=120)
 
 
