@@ -146,6 +146,9 @@ def draw(path: str, found: dict[str, dict[str, Any]]) -> None:
         place, known = (np.sqrt(np.mean(x[key] ** 2, axis=1)) for key in ("place", "known"))
         right.semilogy(x["t"], place, color=f"C{i}", label=name)
         right.semilogy(x["t"], known, "--", color=f"C{i}", label="by its covariance")
+    ticks = [0.5, 1, 2, 5, 10]
+    left.set_yticks(ticks, [f"{x:g}" for x in ticks], minor=False)
+    left.minorticks_off()
     left.set(xlabel="t [s]", ylabel="error of roll and pitch, rms [deg]")
     right.set(xlabel="t [s]", ylabel="error of the place, rms [m]")
     right.legend(frameon=False)

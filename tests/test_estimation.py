@@ -526,6 +526,20 @@ def test_the_start_has_the_covariance_that_it_was_given(estimator):
     np.testing.assert_allclose(state.error(q2, v2[:6], bias + 1), [*expected, *np.ones(6)], atol=1e-12)
 
 
+def test_a_base_that_is_placed_elsewhere_keeps_its_configuration():
+    """q counts from the placement of the base, and poses from the world."""
+    robot = crab(1).placed(SE3.exp([0.4, -1.0, 0.3, 1.0, 2.0, -0.5]))
+    estimator = InvariantFilter(robot, "foot0", noise=MADE, imu="imu")
+    rng = np.random.default_rng(20)
+    q, v = robot.group.random(rng), rng.normal(size=robot.nv)
+    state = estimator.start(q, v, np.eye(15))
+    np.testing.assert_allclose(rotations(state.q[:4]), rotations(q[:4]), atol=1e-15)
+    np.testing.assert_allclose(state.q[4:], q[4:], atol=1e-14)
+    np.testing.assert_allclose(state.v(v[6:]), v, atol=1e-14)
+    np.testing.assert_allclose(state.pose, robot.pose(q, frame="trunk"), atol=1e-14)
+    np.testing.assert_allclose(state.feet[0], robot.pose(q, frame="foot0")[:3, 3], atol=1e-14)
+
+
 def test_batches_threads_and_lanes_of_noise_are_single_calls(estimator):
     lanes = 9
     w = walk(LEGS, 12, DT, np.random.default_rng(17), (lanes,), NOISE, DEVIATION)

@@ -70,13 +70,18 @@ def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys
 
 
 @pytest.mark.wide
-def test_the_invariant_filter_knows_how_wrong_it_is_and_the_other_one_does_not(capsys):
-    found = load_example("invariant_filter").main(runs=100)
-    consistent = {name: x["square"].mean(axis=1) / 12 for name, x in found.items()}
-    assert abs(consistent["invariant"][100:] - 1).max() < 6 * np.sqrt(2 / 12 / 100)  # of 100 runs
-    assert consistent["apart"][100:].min() > 3
-    turns = {name: np.sqrt(np.mean(x["turn"][200] ** 2)) for name, x in found.items()}
-    assert turns["invariant"] < np.radians(7) < turns["apart"]
+def test_legs_hold_a_filter_that_an_imu_alone_would_lose(capsys):
+    try:
+        found = load_example("invariant_filter").main(runs=50)
+    except PackageNotFoundError:
+        pytest.skip("the test extra `example-robot-data` is not installed")
+    legs, alone = found["with its legs"], found["IMU alone"]
+    ends = {name: np.sqrt(np.mean(legs[name][-1] ** 2)) for name in ("tilt", "speed", "place")}
+    assert np.degrees(ends["tilt"]) < 1 and ends["speed"] < 0.05 and ends["place"] < 0.1
+    assert np.sqrt(np.mean(alone["place"][-1] ** 2)) > 5
+    # of the IMU alone nothing is linearised but biases: chi-square, deviation sqrt(2/15/50); legs slip less
+    assert abs(alone["nees"][-1].mean() - 1) < 4 * np.sqrt(2 / 15 / 50)
+    assert 0.3 < legs["nees"][100:].mean() < 1.3
 
 
 @pytest.mark.wide

@@ -210,8 +210,8 @@ class InvariantFilter:
 
         q           configuration (..., nq)
         v           velocity (..., nv)
-        covariance  (..., 15, 15) of (theta, dv, dp, db_g, db_a), independent as people know them: theta turns
-                    the attitude about the axes of the world, dv and dp are differences in the world
+        covariance  (..., 15, 15) of (theta, dv, dp, db_g, db_a), as `FilterState.covariance` has it: theta
+                    turns the attitude about the axes of the world, dv and dp are differences in the world
         bias        of gyroscope and accelerometer (..., 6); zero if None
 
         Raises ModelError for a covariance that is not symmetric or not positive semidefinite.
