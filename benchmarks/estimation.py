@@ -3,7 +3,8 @@
     python benchmarks/estimation.py [picture.png]
 
 ANYmal trots along a curve. The attitude at the start is known to 2 degrees, or to 30. Every run has noise,
-biases and slipping feet of its own, drawn from the densities that the filters are given. Both filters are compiled from the same functions, with the same rows and the same noise:
+biases and slipping feet of its own, drawn from the densities that the filters are given. Both filters are
+compiled from the same functions, with the same rows and the same noise:
 
     invariant   the filter of the library: errors are those of SE_6(3)
     plain       as filters of quaternions have it: the rotation by R_true = R exp(theta), velocity, position
@@ -13,8 +14,9 @@ NEES is the mean over runs of e^T P^-1 e / 15, each filter's own e and P: 1 is c
 trusts itself too much. Drift is the root mean square, over the length of the way, of the error of the way
 that was walked, seen in the estimated heading: nothing measures the heading itself.
 
-GTSAM, where it is installed (`pip install gtsam`), has a filter of the same paper with biases that it knows,
-a state of 21 errors beside our 27. It is given a run without biases, and compared with ours in time and place.
+GTSAM, where it is installed (`pip install gtsam`), has a filter of the same paper with biases that it
+knows, a state of 21 errors beside our 27. It is given a run without biases, and compared with ours in time
+and place.
 """
 
 from __future__ import annotations

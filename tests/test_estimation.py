@@ -528,7 +528,7 @@ def test_the_start_has_the_covariance_that_it_was_given(estimator):
 
 def test_a_base_that_is_placed_elsewhere_keeps_its_configuration():
     """q counts from the placement of the base, and poses from the world."""
-    robot = crab(1).placed(SE3.exp([0.4, -1.0, 0.3, 1.0, 2.0, -0.5]))
+    robot = crab(1, SE3.exp([0.4, -1.0, 0.3, 1.0, 2.0, -0.5]))
     estimator = InvariantFilter(robot, "foot0", noise=MADE, imu="imu")
     rng = np.random.default_rng(20)
     q, v = robot.group.random(rng), rng.normal(size=robot.nv)

@@ -15,9 +15,10 @@ HIPS = np.array([[0.3, 0.2, -0.1], [0.3, -0.2, -0.1], [-0.3, 0.2, -0.1], [-0.3, 
 IMU = SE3.exp([0.3, -0.2, 0.5, 0.1, 0.05, -0.02])  # of the frame "imu" on the base
 
 
-def crab(legs: int) -> lb.Robot:
+def crab(legs: int, placement=None) -> lb.Robot:
     """A base with legs of three slides: the joints of a leg are the place of its foot, seen from its hip."""
-    tree = TreeBuilder("crab").add("trunk", Free(), SpatialInertia.box(8.0, [0.6, 0.4, 0.1]))
+    tree = TreeBuilder("crab")
+    tree.add("trunk", Free(), SpatialInertia.box(8.0, [0.6, 0.4, 0.1]), placement=placement)
     tree.frame("imu", "trunk", IMU)
     for leg, hip in enumerate(HIPS[:legs]):
         parent, place = "trunk", hip
