@@ -10,10 +10,11 @@ import threading
 import numpy as np
 import pytest
 from legged import legged
+from scipy.stats import chi2
 from walking import GRAVITY, HIPS, IMU, advanced, configuration, crab, gamma, skew, walk
 
 import liebody as lb
-from liebody.base.errors import ConfigurationError, LiebodyError, ModelError, ShapeError
+from liebody.base.errors import ArgumentError, ConfigurationError, LiebodyError, ModelError, ShapeError
 from liebody.compiler import jacobian, trace
 from liebody.compiler.native import build
 from liebody.control import FilterNoise, InvariantFilter
@@ -384,17 +385,18 @@ def test_a_foot_that_never_touches_is_a_foot_that_the_filter_has_not(estimator):
 
 
 def test_the_mean_of_the_normalised_errors_is_their_number(estimator):
-    """e^T P^-1 e of 128 runs from unknown starts: a sum of chi-square with 15 x 128 degrees of freedom.
+    """e^T P^-1 e of 128 runs from unknown starts: their sum is chi-square with 15 x 128 degrees of freedom.
 
-    Its mean over runs is 15 with a deviation of sqrt(2 x 15/128) = 0.48; the bounds are four of these.
+    It lies between the bounds with a probability of 1 - 2e-4.
     """
     runs = 128
+    low, high = chi2.ppf([1e-4, 1 - 1e-4], 15 * runs)
     w = walk(LEGS, 150, DT, np.random.default_rng(11), (runs,), NOISE, 0.5 * DEVIATION)
     state = started(estimator, w, np.diag((0.5 * DEVIATION) ** 2), true=False)
     states = followed(estimator, state, w)
     for k in (0, 20, 75, 150):
         nees = states[k].nees(full(w, k), w.twist[k], w.bias[k])
-        assert abs(nees.mean() - 15) < 4 * np.sqrt(30 / runs), k
+        assert low < nees.sum() < high, k
     # plain errors are those of `error`, of first order
     plain = np.diagonal(states[-1].covariance, axis1=-2, axis2=-1)
     away = np.linalg.norm(states[-1].q[:, 4:7] - w.q[-1, :, 4:], axis=-1)
@@ -694,5 +696,7 @@ def test_wrong_arrays_are_refused_by_name(estimator):
         estimator.start(q, v, np.ones(15))
     with pytest.raises(ShapeError, match=r"covariance has shape \(2, 2\)"):
         estimator.update_position(state, np.zeros(3), np.eye(2))
+    with pytest.raises(ArgumentError, match="state is None, expected FilterState"):
+        estimator.step(None, **right)
     with pytest.raises(ModelError, match="no function 'stop'"):
         estimator.kernel("stop")

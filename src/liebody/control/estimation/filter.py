@@ -231,6 +231,7 @@ class InvariantFilter:
         rest = (np.broadcast_to(y, (*lanes, y.shape[-1])) for y in (joints, rate))
         return FilterState(self, x, np.broadcast_to(bias, (*lanes, 6)).copy(), P, standing, *rest)
 
+    @checked
     def step(
         self,
         state: FilterState,
@@ -277,6 +278,7 @@ class InvariantFilter:
             gyroscope - bias[..., :3],
         )
 
+    @checked
     def update_position(
         self, state: FilterState, position: Array, covariance: Array, threads: int = 1
     ) -> FilterState:
@@ -289,6 +291,7 @@ class InvariantFilter:
         call = self.kernel("by_position")
         return _corrected(state, call(state.x, state.bias, state.P, position, covariance, threads=threads))
 
+    @checked
     def update_landmark(
         self, state: FilterState, known: Array, seen: Array, covariance: Array, threads: int = 1
     ) -> FilterState:
@@ -300,6 +303,7 @@ class InvariantFilter:
         """
         return self._by_landmark(state, known, seen, 0.0, covariance, threads)
 
+    @checked
     def update_direction(
         self, state: FilterState, known: Array, seen: Array, covariance: Array, threads: int = 1
     ) -> FilterState:
@@ -402,6 +406,8 @@ class InvariantFilter:
         functions = {name: Kernel(self.kernel(name).function, doc=doc) for name, doc in _DOCS.items()}
         lines = [f"The invariant Kalman filter of {self.robot.name}.", f"Feet: {', '.join(self.feet)}."]
         lines += [f"The IMU is the frame {self.imu}."]
+        order = [body.joint.name for body in self.robot.tree.bodies[1:] if body.joint.mimic is None]
+        lines += [f"Joints, in their order: {', '.join(order)}."]
         sizes = {"FEET": len(self.feet), "ERRORS": self.equations.size, "JOINTS": self.joints}
         about = About(lines, sizes, self._sample)
         return export_c(folder, f"{self.robot.name}_filter", functions, dtype=dtype, about=about)

@@ -50,6 +50,9 @@ class FilterNoise:
             if (value < 0).any() or not (may_vanish or (value > 0).all()):
                 words = "zero or more" if may_vanish else "a positive number"
                 raise ModelError(f"{field.name} is {value.min():.6g}, expected {words}")
+            # a filter keeps the values that it was given
+            value = value.copy()
+            value.setflags(write=False)
             object.__setattr__(self, field.name, value)
 
     def flat(self, joints: int) -> Array:
