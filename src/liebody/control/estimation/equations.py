@@ -357,7 +357,7 @@ def update(delta: Array, P: Array, H: Array, residual: Array, N: Array, held: Ar
 
         delta' = delta + Y^T D^-1 L^-T residual,    P' = P - Y^T D^-1 Y = (1 - K H) P.
 
-    Squares are subtracted in one triangle: P' is symmetric, and K is not formed. docs/decisions/0031 compares
+    Squares are subtracted in one triangle: P' is symmetric, and K is not formed. docs/decisions/0032 compares
     this with Joseph's form.
     """
     M = product(H, P)
