@@ -228,3 +228,21 @@ def test_anymal_jumps_and_lands_as_planned_in_other_simulations(tmp_path):
     assert apart[0][:600].max() < 5e-3 and apart[1][:600].max() < 0.02 and apart[1].max() < 0.08
     lifted = jump.carried.max(axis=1) == 0
     assert lifted[500:700].all() and not lifted[1:380].any() and not lifted[900:].any()
+
+
+# -- whole-body control ------------------------------------------------------------------------------------
+
+
+def test_anymal_shifts_its_body_and_lifts_a_foot(tmp_path):
+    """Forces carry the weight at rest, the lifted foot has none, and the body follows its reference."""
+    description("anymal_b_simple_description/robots/anymal.urdf")
+    example = load_example("anymal_whole_body")
+    picture = tmp_path / "foot.png"
+    t, forces, _, height, status, error = example.main(str(picture), t_end=1.5)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert not (status == 2).any() and error < 3e-3
+    assert forces[:, (t > 0.1) & (t < 0.29)].sum(axis=0) == pytest.approx(30.4754 * 9.81, rel=1e-3)
+    lifted = t >= 1.0
+    assert not forces[0, lifted].any() and (forces[1:, lifted] > 20).all()
+    up = example.LIFT * example.smooth(t[-1], 1.0, 1.6)[0]
+    assert height[-1] - height[0] == pytest.approx(up, abs=5e-3)

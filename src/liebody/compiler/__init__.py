@@ -21,6 +21,7 @@ from .printers.casadi_source import to_casadi
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
+from .programs.quadratic_program import Measures, Minimizer
 from .programs.repeats import repeated, traced
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "Graph",
     "Guard",
     "Kernel",
+    "Measures",
+    "Minimizer",
     "Named",
     "Program",
     "hessian",

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import checked, short
-from ..base.errors import ArgumentError, LiebodyError, pass_on_signals
+from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
 from ..base.public import version
 from ..base.texts import path_of
-from ..compiler import Function, Kernel, Program
+from ..compiler import Function, Kernel, Minimizer, Program
 from ..compiler.graph.graph import FUNCTIONS
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import data_type
@@ -150,6 +150,11 @@ class _Exported:
         self.real = "float" if single else "double"
         self.kernel = given if isinstance(given, Kernel) else Kernel(given)
         self.function = self.kernel.function
+        if isinstance(self.function, Minimizer):
+            raise ModelError(
+                f"{self.function.name} solves a quadratic program, which is not exported to C; export the "
+                "quantities that it is made of, and solve it there"
+            )
         self.name, *_ = c99_names(self.function, identifier(f"{prefix}_{key}"))
         self.text = callable_c99(self.function, self.name, single)
         # the prototype's names of arguments; they differ from the inputs' names where C reserves a word

@@ -28,9 +28,11 @@ from ...base.errors import (
 from ..graph.graph import Function, graph_of
 from ..printers import c as printer
 from ..printers.c import Guard
+from ..printers.minimizer import minimizer_numpy, minimizer_unit
 from ..printers.numpy_source import arrays_of, compile_numpy
 from ..printers.program import callable_c99, program_unit
 from ..programs.program import Program
+from ..programs.quadratic_program import Minimizer
 from ..programs.sparse import zeros
 from . import build, cache, entry, pool
 from .entry import Described
@@ -39,6 +41,7 @@ from .libraries import Libraries
 UNITS_ABOVE = 4 * printer.PIECE  # operations from which on a library is compiled in parallel parts
 STORED = 1 << 16  # a program with more different results than this,
 PER_RESULT = 16  # and fewer operations for each, waits for memory: results of many lanes leave the caches
+Traced = Function | Program | Minimizer
 FEW = 8  # rows from which on the loop over lanes is used: for fewer, compiling it does not pay
 
 
@@ -73,7 +76,8 @@ class Kernel:
     Symbols of a trace, (nq,) and so on without batches, give symbols: the function is inlined there, without
     the guard.
 
-    function  a traced `Function` or a `Program`, or a call without arguments that makes it when it is needed
+    function  a traced `Function`, a `Program` or a `Minimizer`, or a call without arguments that makes it
+              when it is needed
     dtype     float64, or float32
     guard     checks of the inputs in the same pass; a violation raises ConfigurationError, or ModelError for
               signs, and leaves `out` undefined
@@ -97,7 +101,7 @@ class Kernel:
 
     def __init__(
         self,
-        function: Function | Program | Callable[[], Function | Program],
+        function: Traced | Callable[[], Traced],
         dtype: Any = np.float64,
         guard: Guard | None = None,
         recipe: str | None = None,
@@ -155,16 +159,18 @@ class Kernel:
     # -- the function -------------------------------------------------------------------------------------
 
     @cached_property
-    def function(self) -> Function | Program:
-        """The traced function, or the program."""
+    def function(self) -> Any:
+        """The traced `Function`, the `Program`, or the `Minimizer`."""
         function = self._given
-        if not isinstance(function, (Function, Program)) and callable(function) and _takes_nothing(function):
+        if not isinstance(function, Traced) and callable(function) and _takes_nothing(function):
             function = function()
-        if not isinstance(function, (Function, Program)):
+        if not isinstance(function, Traced):
             raise GraphError(
                 f"a kernel is made of {short(function)}, expected a traced function, as Kernel(trace(f, "
                 "{'q': 3})), a program, or a call without arguments that makes one"
             )
+        if isinstance(function, Minimizer) and self._single:
+            raise GraphError(f"{function.name} solves a quadratic program, which needs the digits of float64")
         return function
 
     @property
@@ -175,7 +181,10 @@ class Kernel:
     @property
     def source(self) -> str:
         """C99 source of the function, for one state."""
-        return "#include <math.h>\n\n" + callable_c99(self.function)
+        function = self.function
+        if isinstance(function, Minimizer):
+            return minimizer_unit(function, 1)
+        return "#include <math.h>\n\n" + callable_c99(function)
 
     def __repr__(self) -> str:
         return f"Kernel {self.name}({', '.join(f'{k}{list(s)}' for k, s in self.inputs.items())})"
@@ -203,7 +212,9 @@ class Kernel:
         piece, flags = (
             (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
-        if isinstance(f, Program):
+        if isinstance(f, Minimizer):
+            sources = [minimizer_unit(f, lanes, self.guard, piece)]
+        elif isinstance(f, Program):
             # With very many results and little work for each, memory is the limit: lanes would only enlarge
             # the working memory.
             cells = [np.zeros(0, int), *(y.ravel() for y in f.outputs.values())]
@@ -242,7 +253,8 @@ class Kernel:
 
     @cached_property
     def _in_numpy(self) -> Callable[..., Any]:
-        return compile_numpy(self.function)
+        function = self.function
+        return minimizer_numpy(function) if isinstance(function, Minimizer) else compile_numpy(function)
 
     @cached_property
     def call(self) -> Callable[..., Any]:
@@ -354,6 +366,8 @@ class Kernel:
         Each result has one axis, in the order of its places, which are indices along the axes of the result.
         """
         function = self.function
+        if isinstance(function, Minimizer):
+            raise GraphError(f"{function.name} solves a quadratic program; its results have no fixed zeros")
         at = {key: np.nonzero(~x) for key, x in zeros(function).items()}
         outputs = {key: y[at[key]] for key, y in function.outputs.items()}
         kept = function.over(function.inputs, outputs)

@@ -7,6 +7,7 @@ schedule  the order of operations
 layout    names and places of numbers in a flat array
 sparse    Jacobians by their nonzero entries
 hoisting  what can be computed once, before a loop
+quadratic_program  a function that solves a quadratic program, and the solver in NumPy
 packing   functions over the nonzero entries of their arguments
 
 An algorithm that is written with `repeated` needs none of these: `compiler.traced` makes its program. The
