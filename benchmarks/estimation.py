@@ -31,7 +31,7 @@ from machine import describe, seconds, unless_quick
 import liebody as lb
 from liebody.compiler import Kernel, trace
 from liebody.control import FilterNoise, FilterState, InvariantFilter
-from liebody.control.estimation.equations import Equations, update
+from liebody.control.estimation.equations import FilterEquations, update
 from liebody.groups import SO3, quaternions, rotations
 from liebody.scalars.linear import dot, product, symmetric
 
@@ -178,7 +178,7 @@ def walk(estimator: InvariantFilter, runs: int, steps: int, rng: Any, biases: An
 # -- the filters --------------------------------------------------------------------------------------------
 
 
-class PlainEquations(Equations):
+class PlainEquations(FilterEquations):
     """The same step, corrected in plain errors: R exp(theta), and differences of vectors."""
 
     def to_plain(self, x: Any, inverse: bool = False) -> Any:

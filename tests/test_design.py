@@ -15,7 +15,7 @@ from liebody.base.errors import ConfigurationError, LiebodyError, ModelError, Sh
 from liebody.contact import Contact
 from liebody.gaits import Designs, GaitError, cost_of_transport, design, largest_multiplier, periodic_orbit
 from liebody.gaits.cost import integral
-from liebody.gaits.evolution import Steps, fronts, loneliness, order
+from liebody.gaits.evolution import Mutation, fronts, loneliness, order
 from liebody.groups import R
 from liebody.hybrid import Apex, Fall, HybridSystem, controller_2, robot_system
 
@@ -468,7 +468,7 @@ def test_steps_turn_into_a_valley_and_find_its_end():
     H = turn @ np.diag([1.0, 10.0, 100.0, 1000.0]) @ turn.T
 
     def least(learning):
-        x, steps = np.full(4, 0.9), Steps.round(4, 0.2)
+        x, steps = np.full(4, 0.9), Mutation.round(4, 0.2)
         middle = np.full(4, 0.5)
         value = (x - middle) @ H @ (x - middle)
         for _ in range(1200):

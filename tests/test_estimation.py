@@ -18,7 +18,7 @@ from liebody.base.errors import ArgumentError, ConfigurationError, LiebodyError,
 from liebody.compiler import jacobian, trace
 from liebody.compiler.native import build
 from liebody.control import FilterNoise, InvariantFilter
-from liebody.control.estimation.equations import Equations
+from liebody.control.estimation.equations import FilterEquations
 from liebody.groups import SE3, SO3, LieGroup, SEn3, rotations
 
 LEGS = 2
@@ -34,7 +34,7 @@ NOISE = {
 }
 DEVIATION = np.repeat([0.1, 0.2, 0.1, 0.02, 0.1], 3)
 DT = 0.01
-EQUATIONS = Equations(ROBOT.tree, "imu", FEET, tuple(GRAVITY))
+EQUATIONS = FilterEquations(ROBOT.tree, "imu", FEET, tuple(GRAVITY))
 SHAPES = {"x": 16, "bias": 6, "gyroscope": 3, "accelerometer": 3, "dt": ()}
 
 
@@ -412,7 +412,7 @@ def test_the_noise_of_hinged_legs_goes_through_their_jacobian():
     """N = R J Cov J^T R^T of a biped, from differences of its forward kinematics."""
     robot = lb.Robot(legged("biped"))
     feet = ("left_foot", "right_foot")
-    equations = Equations(robot.tree, "pelvis", feet, (0.0, 0.0, -9.81))
+    equations = FilterEquations(robot.tree, "pelvis", feet, (0.0, 0.0, -9.81))
     places = trace(lambda joints: tuple(x for y in equations.kinematics(joints) for x in y), {"joints": 6})
     rng = np.random.default_rng(12)
     joints = rng.uniform(-1, 1, 6)

@@ -48,6 +48,7 @@ WITHOUT_STATE = {
     *("LiebodyError", "errors", "scalars", "io"),
     *("boltzmann_hamel_equations", "rigid_body_equations"),  # formulas, made anew in each call
     "interop",  # lends the others to other libraries
+    *("export_fmu", "identification"),  # one call makes one file, or one fit
     *("Sample", "sample", "sweep", "view"),  # one call makes one file or page
     "TreeBuilder",  # is changed by its calls; the tree it builds is not
 }

@@ -22,7 +22,7 @@ from ..base.errors import ConfigurationError, IntegrationError, LiebodyError, Sh
 from ..base.progress import Progress
 from ..base.texts import path_of
 from .designs import Design, Designs, read_designs, write_designs
-from .evolution import Steps, order
+from .evolution import Mutation, order
 from .orbit import ENOUGH, PeriodicOrbit
 from .segments import Array, GaitError, Point
 from .shooting import Search, Shooting, Shot
@@ -263,7 +263,7 @@ class _Search:
     """The state of a search: all designs, the parents with their steps, the random numbers."""
 
     def __init__(
-        self, problem: _Problem, designs: Designs, pool: list[tuple[int, Steps]], generation: int,
+        self, problem: _Problem, designs: Designs, pool: list[tuple[int, Mutation]], generation: int,
         rng: np.random.Generator,
     ) -> None:  # fmt: skip
         self.problem = problem
@@ -299,7 +299,7 @@ class _Search:
             if tried[-1].failure:
                 raise GaitError(f"the start has no objectives: {tried[-1].failure}")
         designs = Designs(tried, problem.bounds, tuple(problem.objectives), problem.limits)
-        steps = Steps.round(int(np.count_nonzero(varied)), spread)
+        steps = Mutation.round(int(np.count_nonzero(varied)), spread)
         return cls(problem, designs, [(i, steps) for i in range(len(tried))], 0, np.random.default_rng(seed))
 
     def step(self, population: int, survivors: int) -> None:
@@ -409,7 +409,7 @@ class _Search:
                     f"{path} holds another search: {name} of its start was {x:.9g}, and is {y:.9g} now; give "
                     "another store"
                 )
-        pool = [(row.pop("design"), Steps.of_lists(row)) for row in state["pool"]]
+        pool = [(row.pop("design"), Mutation.of_lists(row)) for row in state["pool"]]
         rng = np.random.default_rng()
         rng.bit_generator.state = state["random"]
         return cls(problem, designs, pool, state["generation"], rng)

@@ -31,7 +31,7 @@ FREQUENT = 0.44  # share of better children beyond which steps only have to grow
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Mutation:
     """The distribution of steps from a design in the unit box, N(0, size^2 C).
 
     shape    C (n, n)
@@ -47,7 +47,7 @@ class Steps:
     refused: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
-    def round(cls, n: int, size: float) -> Steps:
+    def round(cls, n: int, size: float) -> Mutation:
         """Steps that are alike in all directions."""
         return cls(size, np.eye(n), np.zeros(n))
 
@@ -58,7 +58,7 @@ class Steps:
         return {"size": self.size, "success": self.success, **arrays}
 
     @classmethod
-    def of_lists(cls, fields: Mapping[str, Any]) -> Steps:
+    def of_lists(cls, fields: Mapping[str, Any]) -> Mutation:
         """The steps whose `as_lists` these are."""
         refused = {name: np.array(x) for name, x in fields["refused"].items()}
         arrays = {name: np.array(fields[name]) for name in ("shape", "path")}
@@ -68,7 +68,7 @@ class Steps:
         """A design beside x (n,), within the box."""
         return np.clip(x + self.size * _root(self.shape) @ rng.normal(size=len(x)), 0.0, 1.0)
 
-    def judged(self, share: float, children: int) -> Steps:
+    def judged(self, share: float, children: int) -> Mutation:
         """The steps after such a share of so many children was better.
 
         Their size stays where the share is p_0: 2/11 for one child, less for many.
@@ -80,7 +80,7 @@ class Steps:
         size = self.size * float(np.exp((success - wanted) / (damping * (1 - wanted))))
         return replace(self, success=success, size=size)
 
-    def learnt(self, step: Array) -> Steps:
+    def learnt(self, step: Array) -> Mutation:
         """The steps of a child to which a step (n,) of the parent's size led.
 
         Frequent success says that steps are too short, and nothing about their direction.
@@ -96,7 +96,7 @@ class Steps:
         shape = (1 - learning) * self.shape + learning * (np.outer(path, path) + missing * self.shape)
         return replace(self, path=path, shape=shape)
 
-    def narrowed(self, step: Array, limits: Collection[str]) -> Steps:
+    def narrowed(self, step: Array, limits: Collection[str]) -> Mutation:
         """The steps after one (n,), over their size, led from a feasible design beyond some limits.
 
         Steps become shorter across these limits, and not along them: A <- A - b v w^T / (w^T w) with

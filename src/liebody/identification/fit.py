@@ -13,8 +13,8 @@ from ..base.errors import SECONDS, IntegrationError, ModelError, positive
 from ..mechanisms import Force
 from ..robot import Robot
 from ..scalars import Array
-from .free import Free
-from .problem import Problem, listed
+from .free import FreeParameters
+from .problem import FitProblem, listed
 from .recordings import Recording, Signals
 from .results import Fit
 
@@ -84,16 +84,16 @@ def fit(
     """
     if loss not in LOSSES:
         raise ModelError(f"loss is {loss!r}, expected one of {', '.join(map(repr, LOSSES))}")
-    coordinates = Free(robot, names(free), dict(start or {}), names(positive_words))
+    coordinates = FreeParameters(robot, names(free), dict(start or {}), names(positive_words))
     options = {"dt": positive("dt", dt, SECONDS), "method": method, "forces": tuple(forces), "joints": joints}
-    problem = Problem(
+    problem = FitProblem(
         robot, coordinates, dict(parameters or {}), dict(prior or {}), signals, starts, loss, options
     )
     given = listed(recordings)
     return Fit(problem, given, *_search(problem, given, count("iterations", iterations)))
 
 
-def _search(problem: Problem, recordings: list[Recording], most: int) -> tuple[Array, int, bool]:
+def _search(problem: FitProblem, recordings: list[Recording], most: int) -> tuple[Array, int, bool]:
     """The coordinates of least cost, the number of simulations, and whether the search ended by itself.
 
     Steps solve (H + damping diag(H)) dx = -g, with H = J^T J. The damping follows the ratio of the decrease

@@ -45,7 +45,7 @@ class Part:
     values: Callable[[Array], tuple[Array, Array]]
 
 
-class Free:
+class FreeParameters:
     """The free parameters of a robot, as coordinates x (n,).
 
     robot     its parameters are the start, but for those in `start`

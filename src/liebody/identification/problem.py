@@ -18,7 +18,7 @@ from ..compiler import FlatLayout, Kernel, trace
 from ..robot import Robot, derivatives
 from ..scalars import Array
 from ..simulation.sensitivities import sensitivities
-from .free import Free
+from .free import FreeParameters
 from .recordings import Recording, Residual, Signals
 
 HUBER = 1.345  # noise deviations from which on a residual counts linearly: 95 % efficient for normal noise
@@ -42,7 +42,7 @@ def keys_of(recordings: Sequence[Recording]) -> list[str]:
     ]
 
 
-class Problem:
+class FitProblem:
     """The least-squares problem of a fit; see the head of this module, and `fit` for the arguments.
 
     options  of all simulations
@@ -51,7 +51,7 @@ class Problem:
     def __init__(
         self,
         robot: Robot,
-        free: Free,
+        free: FreeParameters,
         parameters: dict[str, Any],
         prior: dict[str, tuple[Any, Any]],
         signals: Signals | None,

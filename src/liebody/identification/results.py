@@ -12,7 +12,7 @@ import numpy as np
 from ..base.concurrency import cached_property
 from ..robot import Robot
 from ..scalars import Array
-from .problem import Problem, keys_of, listed
+from .problem import FitProblem, keys_of, listed
 from .recordings import Recording, Residual
 
 UNSEEN = 1.0  # deviation of a combination of coordinates, in their sizes, from which on it is not seen
@@ -50,7 +50,7 @@ class Fit:
     """
 
     def __init__(
-        self, problem: Problem, recordings: list[Recording], x: Array, iterations: int, converged: bool
+        self, problem: FitProblem, recordings: list[Recording], x: Array, iterations: int, converged: bool
     ) -> None:
         self.coordinates = np.asarray(x)
         self.iterations = iterations

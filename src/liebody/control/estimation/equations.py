@@ -30,7 +30,7 @@ _ONE = np.eye(3, dtype=int)
 
 
 @dataclass(frozen=True)
-class Equations:
+class FilterEquations:
     """The filter's functions for one robot.
 
     tree     a floating base, and joints of one coordinate for each velocity

@@ -19,7 +19,7 @@ from ...io import About
 from ...io.c_export import export_c
 from ...robot import Robot
 from ...scalars import Array
-from .equations import Equations
+from .equations import FilterEquations
 from .noise import FilterNoise
 
 ERRORS = 15  # of rotation, velocity, position and biases
@@ -189,7 +189,7 @@ class InvariantFilter:
         self.placement = np.asarray(frame.placement, float)
         self.joints = robot.nq - 7
         gravity = tuple(float(x) for x in robot.gravity_vector)
-        self.equations = Equations(tree, frame.name, self.feet, (gravity[0], gravity[1], gravity[2]))
+        self.equations = FilterEquations(tree, frame.name, self.feet, (gravity[0], gravity[1], gravity[2]))
         self.noise = noise
         self._flat_noise = noise.flat(self.joints)
 
@@ -351,7 +351,7 @@ class InvariantFilter:
     def kernel(self, name: str) -> Kernel:
         """The compiled function "start", "step", "by_position", "by_landmark" or "error".
 
-        Their arguments are those of `Equations` in liebody.control.estimation.equations.
+        Their arguments are those of `FilterEquations` in liebody.control.estimation.equations.
         """
         known = {**_DOCS, "error": ""}
         if name not in known:

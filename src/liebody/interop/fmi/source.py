@@ -11,17 +11,6 @@ from ...stepping import error_in_c, stages_in_c
 from .model import Model
 
 INCLUDES = ("float.h", "math.h", "stdbool.h", "stddef.h", "stdint.h", "stdlib.h", "string.h")
-# The names of `stages_in_c`, for one state whose memory moves along without a change.
-STAGES = """
-typedef double T;
-enum { MOVING = POINT };
-#define INLINE static inline
-#define LOCAL
-#define splat(x) (x)
-#define field model_field
-#define advance model_advance
-#define pull model_pull
-"""
 RTOL, ATOL = 1e-8, 1e-10  # of error control, where the importer gives no tolerance
 
 
@@ -67,8 +56,13 @@ def source_of(model: Model, token: str) -> str:
         *(_static(name, function) for name, function in model.functions.items()),
     ]
     if method is not None:
-        text += [STAGES, error_in_c(method), stages_in_c(method, "u")]
-    return "\n".join([*text, files(__package__).joinpath("fmi.h").read_text(encoding="utf-8")])
+        text += [_text("stages.h"), error_in_c(method), stages_in_c(method, "u")]
+    return "\n".join([*text, _text("fmi.h")])
+
+
+def _text(header: str) -> str:
+    """A header of this folder."""
+    return files(__package__).joinpath(header).read_text(encoding="utf-8")
 
 
 def _table(kind: str, name: str, values: object) -> str:
