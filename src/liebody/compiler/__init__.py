@@ -15,9 +15,11 @@ from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
 from .native.casadi_external import to_casadi_external
 from .native.foreign import Foreign, ForeignCall
+from .native.intervals import IntervalLibrary, NotProved, exactly
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
+from .printers.interval import Constants, Tape, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
@@ -27,6 +29,7 @@ from .programs.repeats import repeated, traced
 __all__ = [
     "CONDITIONS",
     "Buffer",
+    "Constants",
     "Expr",
     "FlatLayout",
     "Foreign",
@@ -34,11 +37,15 @@ __all__ = [
     "Function",
     "Graph",
     "Guard",
+    "IntervalLibrary",
     "Kernel",
     "Measures",
     "Minimizer",
     "Named",
+    "NotProved",
     "Program",
+    "Tape",
+    "exactly",
     "hessian",
     "hvp",
     "interpreted",
@@ -46,6 +53,7 @@ __all__ = [
     "jvp",
     "repeated",
     "sympy_rules",
+    "tape_of",
     "to_casadi",
     "to_casadi_external",
     "to_sympy",

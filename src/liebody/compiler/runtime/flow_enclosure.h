@@ -1,0 +1,140 @@
+/* Values of functions, and ends of motions, for all states in a box. Behind taylor.h and the
+   printed functions: `parts`, `nodes_of`, `outputs_of` and `compute(part, nodes, k, d)`, with the
+   vector field as part 0 of STATES inputs.
+
+   Arrays of Python hold (-lower, upper) of each value, followed by those of its derivatives. Bounds
+   of constants come with each call, so that other ones need no other code. */
+static void read_numbers(Series *nodes, const double *in, int n, int d) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= d; j++, in += 2) nodes[i][0].v[j] = (Interval){in[0], in[1]};
+}
+
+static void write_number(double **out, const Number *x, int d) {
+    for (int j = 0; j <= d; j++) {
+        *(*out)++ = x->v[j].minus;
+        *(*out)++ = x->v[j].upper;
+    }
+}
+
+APART void evaluate_apart(int part, const double *in, int d, double *out) {
+    Series *nodes = calloc(nodes_of[part], sizeof(Series));
+    if (!nodes) {
+        failure = NO_MEMORY;
+        return;
+    }
+    read_numbers(nodes, in, inputs_of[part], d);
+    compute(part, nodes, 0, d);
+    for (int i = 0; i < outputs_count[part]; i++)
+        write_number(&out, &nodes[outputs_of[part][i]][0], d);
+    free(nodes);
+}
+
+/* A part at a box with derivatives along d directions. */
+int evaluate(int part, const double *constants, const double *in, int d, double *out) {
+    constant = (const Interval *)constants;
+    ENTER
+    if (!failure) evaluate_apart(part, in, d, out);
+    LEAVE
+}
+
+/* Coefficients 0 to `order` of the motion that starts in nodes[.][0]; those of the state are kept
+   in the nodes 0 to STATES - 1. */
+static void motion_series(Series *nodes, int order, int d) {
+    for (int k = 0; k < order; k++) {
+        compute(0, nodes, k, d);
+        for (int i = 0; i < STATES; i++)
+            nodes[i][k + 1] = number_shared(nodes[outputs_of[0][i]][k], k + 1, d);
+    }
+}
+
+/* The sum of s_k t^k for k up to `order`, and of `rest` t^(order + 1), by Horner's rule. */
+static Number polynomial(const Series s, const Number *rest, Interval t, int order, int d) {
+    Number p = *rest;
+    for (int k = order; k >= 0; k--) p = number_plus(number_scaled(p, t, d), &s[k], d);
+    return p;
+}
+
+/* A box with the middle of x that is wider by a share of its width and of its size. */
+static Interval inflated(Interval x, double share) {
+    double more = share * (width(x) + magnitude(x) * 0x1p-20 + 0x1p-40);
+    return (Interval){x.minus + more, x.upper + more};
+}
+
+/* The time at the end of so many pieces. */
+static Interval share_of(double time, int p, int pieces) {
+    return over(times(point(p), point(time)), point(pieces));
+}
+
+/* The motion over [0, `time`] from all states of a box, with derivatives by the start along d
+   directions, at time in [from, to].
+
+   1. Taylor coefficients S_k of all starts, k <= order.
+   2. A box Z with sum S_k [0, t]^k + R [0, t]^(order + 1) inside its interior, where R is the
+      coefficient order + 1 of motions from Z. Then every motion, and its derivative, stays in Z:
+      where it left Z first, Taylor's formula with the remainder of Lagrange, a coefficient of a
+      point in Z, puts it into the interior (Nedialkov, Jackson, Pryce 2001, section 4).
+   3. The same formula at [from, to].
+
+   The derivatives are motions, too, of the linear equation along, so steps 2 and 3 are theirs. */
+APART void enclose_apart(const double *in, int d, int order, Interval time, int pieces, double *out,
+                         double *tube) {
+    int n = nodes_of[0];
+    Series *x = calloc(2 * n, sizeof(Series)), *z = x + n;
+    if (!x) {
+        failure = NO_MEMORY;
+        return;
+    }
+    read_numbers(x, in, STATES, d);
+    motion_series(x, order, d);
+    Interval whole = between(0.0, time.upper), power[LENGTH + 1];
+    power[0] = point(1.0);
+    for (int k = 1; k <= order + 1; k++) power[k] = times(power[k - 1], whole);
+    Number path[STATES];
+    for (int i = 0; i < STATES; i++) {
+        path[i] = zero_number(d);
+        for (int k = 0; k <= order; k++) {
+            Number term = number_scaled(x[i][k], power[k], d);
+            path[i] = number_plus(path[i], &term, d);
+        }
+        for (int j = 0; j <= d; j++) z[i][0].v[j] = inflated(path[i].v[j], 0.01);
+    }
+    int found = 0;
+    for (int tries = 0; tries < 8 && !found && !failure; tries++) {
+        motion_series(z, order + 1, d);
+        found = 1;
+        for (int i = 0; i < STATES; i++) {
+            Number term = number_scaled(z[i][order + 1], power[order + 1], d);
+            term = number_plus(path[i], &term, d);
+            for (int j = 0; j <= d; j++)
+                if (!inside(term.v[j], z[i][0].v[j])) found = 0;
+            if (!found)
+                for (int j = 0; j <= d; j++)
+                    z[i][0].v[j] = hull(z[i][0].v[j], inflated(term.v[j], 0.1 * (tries + 1)));
+        }
+    }
+    if (!found && !failure) failure = NO_ENCLOSURE;
+    for (int i = 0; i < STATES && !failure; i++) {
+        Number end = polynomial(x[i], &z[i][order + 1], time, order, d);
+        write_number(&out, &end, d);
+    }
+    for (int p = 0; p < pieces && !failure; p++) {
+        Interval t = hull(share_of(whole.upper, p, pieces), share_of(whole.upper, p + 1, pieces));
+        for (int i = 0; i < STATES; i++) {
+            Number at = polynomial(x[i], &z[i][order + 1], t, order, 0);
+            write_number(&tube, &at, 0);
+        }
+    }
+    free(x);
+}
+
+/* The box of the end out (STATES, 1 + d), and of the states in each of so many equal pieces of the
+   time, tube (pieces, STATES). `time` is (-from, to). */
+int enclose(const double *constants, const double *in, int d, int order, const double *time,
+            int pieces, double *out, double *tube) {
+    constant = (const Interval *)constants;
+    ENTER
+    Interval t = {time[0], time[1]};
+    if (t.minus > 0.0) undefined(); /* a time before the start */
+    if (!failure) enclose_apart(in, d, order, t, pieces, out, tube);
+    LEAVE
+}

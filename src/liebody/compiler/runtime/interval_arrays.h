@@ -1,0 +1,156 @@
+/* Arithmetic of arrays of intervals, each (-lower, upper), and bounds of matrices, for proofs.
+   Behind interval.h. A sparse matrix has its columns one after the other: `start` (columns + 1),
+   the row of each entry, and its value. */
+#define EACH for (int64_t i = 0; i < n; i++)
+
+APART void combine_apart(int op, int64_t n, const Interval *x, const Interval *y, Interval *z) {
+    switch (op) {
+    case 0:
+        EACH z[i] = plus(x[i], y[i]);
+        break;
+    case 1:
+        EACH z[i] = less(x[i], y[i]);
+        break;
+    case 2:
+        EACH z[i] = times(x[i], y[i]);
+        break;
+    case 3:
+        EACH z[i] = over(x[i], y[i]);
+        break;
+    case 4:
+        EACH z[i] = root(x[i]);
+        break;
+    case 5:
+        EACH z[i] = exponential(x[i]);
+        break;
+    case 6:
+        EACH z[i] = logarithm(x[i]);
+        break;
+    case 7:
+        EACH z[i] = arctangent(x[i]);
+        break;
+    case 8:
+        EACH z[i] = angle(x[i], y[i]);
+        break;
+    case 9:
+        EACH sine_and_cosine_of(x[i], &z[2 * i], &z[2 * i + 1]);
+        break;
+    case 10:
+        EACH z[i] = square(x[i]);
+        break;
+    default:
+        failure = UNDEFINED;
+    }
+}
+
+/* z = x op y, entry by entry. */
+int combine(int op, int64_t n, const double *x, const double *y, double *z) {
+    ENTER
+    if (!failure) combine_apart(op, n, (const Interval *)x, (const Interval *)y, (Interval *)z);
+    LEAVE
+}
+
+/* A number times an interval. */
+static inline Interval multiple(double y, Interval x) {
+    double minus = y >= 0.0 ? x.minus : x.upper, upper = y >= 0.0 ? x.upper : x.minus;
+    double size = fabs(y);
+    return (Interval){size * minus, size * upper};
+}
+
+APART void deviation_apart(int64_t n, const double *Y, const int64_t *start, const int64_t *row,
+                           const Interval *value, double *bound) {
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t i = 0; i < n; i++) {
+            Interval sum = point(i == j ? -1.0 : 0.0);
+            for (int64_t k = start[j]; k < start[j + 1]; k++)
+                sum = plus(sum, multiple(Y[i * n + row[k]], value[k]));
+            bound[i * n + j] = magnitude(sum);
+        }
+}
+
+/* Bounds (n, n) of |I - Y A| for a matrix of numbers Y (n, n) and all A in a sparse one. */
+int deviation(int64_t n, const double *Y, const int64_t *start, const int64_t *row,
+              const double *value, double *bound) {
+    ENTER
+    if (!failure) deviation_apart(n, Y, start, row, (const Interval *)value, bound);
+    LEAVE
+}
+
+APART void multiplied_apart(int64_t n, int64_t m, int64_t p, const double *Y, const Interval *x,
+                            Interval *z) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < p; j++) {
+            Interval sum = point(0.0);
+            for (int64_t k = 0; k < m; k++) sum = plus(sum, multiple(Y[i * m + k], x[k * p + j]));
+            z[i * p + j] = sum;
+        }
+}
+
+/* z (n, p) = Y x for numbers Y (n, m) and intervals x (m, p). */
+int multiplied(int64_t n, int64_t m, int64_t p, const double *Y, const double *x, double *z) {
+    ENTER
+    if (!failure) multiplied_apart(n, m, p, Y, (const Interval *)x, (Interval *)z);
+    LEAVE
+}
+
+APART void applied_apart(int64_t n, int64_t p, const int64_t *start, const int64_t *row,
+                         const Interval *value, const double *x, Interval *z) {
+    for (int64_t i = 0; i < n * p; i++) z[i] = point(0.0);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t k = start[j]; k < start[j + 1]; k++)
+            for (int64_t l = 0; l < p; l++) {
+                Interval *sum = &z[row[k] * p + l];
+                *sum = plus(*sum, multiple(x[j * p + l], value[k]));
+            }
+}
+
+/* z (n, p) = A x for a sparse A (n, n) and numbers x (n, p). */
+int applied(int64_t n, int64_t p, const int64_t *start, const int64_t *row, const double *value,
+            const double *x, double *z) {
+    ENTER
+    if (!failure) applied_apart(n, p, start, row, (const Interval *)value, x, (Interval *)z);
+    LEAVE
+}
+
+APART void spread_apart(int64_t n, const double *bound, const double *radius, double *out) {
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < n; j++) sum = bound[i * n + j] * radius[j] + sum;
+        out[i] = sum;
+    }
+}
+
+/* Upper bounds of B r for matrices B (n, n) and vectors r without negative entries. */
+int spread(int64_t n, const double *bound, const double *radius, double *out) {
+    ENTER
+    if (!failure) spread_apart(n, bound, radius, out);
+    LEAVE
+}
+
+/* -- the probe: sums, products, quotients and roots as the functions above compile them -------- */
+
+/* [|x|, 8 |x|], or with the opposite signs: each bound of a product of two of these is that of
+   another pair of bounds. */
+static Interval away_from_zero(double x, int negative) {
+    Interval wide = between(fabs(x), 8.0 * fabs(x));
+    return negative ? opposite(wide) : wide;
+}
+
+APART void probe_apart(int64_t n, const double *x, const double *y, Interval *z) {
+    EACH {
+        *z++ = plus(point(x[i]), point(y[i]));
+        *z++ = less(point(x[i]), point(y[i]));
+        *z++ = over(point(x[i]), point(y[i]));
+        *z++ = root(point(fabs(x[i])));
+        *z++ = multiple(x[i], point(y[i]));
+        for (int s = 0; s < 4; s++)
+            *z++ = times(away_from_zero(x[i], s & 1), away_from_zero(y[i], s & 2));
+    }
+}
+
+/* Nine results for each pair of numbers, y not zero. */
+int probe(int64_t n, const double *x, const double *y, double *z) {
+    ENTER
+    if (!failure) probe_apart(n, x, y, (Interval *)z);
+    LEAVE
+}

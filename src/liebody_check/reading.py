@@ -1,0 +1,180 @@
+"""The file of a certificate, read with suspicion: every index, count and number is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+FORMAT = "liebody certificate 1"
+OPERANDS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
+    **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
+    **dict.fromkeys(("arcsin", "arccos"), 1),
+}
+Bounds = tuple[Fraction, Fraction]
+
+
+class Refused(ValueError):
+    """A certificate that proves nothing: the message says why."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """Operations on numbers of earlier ones; the first `inputs` nodes are the arguments."""
+
+    inputs: int
+    nodes: tuple[tuple[Any, ...], ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Guard:
+    name: str
+    direction: int
+    function: Function
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate says, with exact numbers.
+
+    section     the function that is zero at the end of a period
+    event       name and direction of the guard that it is; or else `coordinate`, the index of a state
+    jump        the state after the event; None: it stays
+    """
+
+    name: str
+    states: tuple[str, ...]
+    constants: tuple[Bounds, ...]
+    parameters: dict[str, Bounds]
+    field: Function
+    section: Function
+    event: tuple[str, int] | None
+    coordinate: int | None
+    jump: Function | None
+    guards: tuple[Guard, ...]
+    nodes: tuple[tuple[Fraction, ...], ...]
+    durations: tuple[Fraction, ...]
+    factor: Fraction
+    radius: Fraction
+    order: int
+
+
+def read(data: Mapping[str, Any]) -> Claim:
+    """The claim of a file's content; Refused where it is none."""
+    try:
+        return _read(data)
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        if isinstance(error, Refused):
+            raise
+        raise Refused(f"the file is no certificate: {type(error).__name__}: {error}") from None
+
+
+def _read(data: Mapping[str, Any]) -> Claim:
+    _need(data["format"] == FORMAT, f"the format is {data['format']!r}, expected {FORMAT!r}")
+    states = tuple(_name(x) for x in data["states"])
+    N = len(states)
+    _need(N >= 1, "there are no states")
+    constants = tuple(_bounds(x) for x in data["constants"])
+    parameters = {_name(name): _bounds(x) for name, x in data["parameters"]}
+    _need(len(parameters) == len(data["parameters"]), "two parameters have one name")
+
+    def function(given: Mapping[str, Any], outputs: int) -> Function:
+        return _function(given, N, outputs, {"constant": len(constants), "parameter": len(parameters)})
+
+    guards = tuple(
+        Guard(_name(x["name"]), _direction(x["direction"]), function(x["function"], 1))
+        for x in data["guards"]
+    )
+    section = data["section"]
+    g = function(section["function"], 1)
+    event = coordinate = jump = None
+    if "event" in section:
+        event = _name(section["event"]), _direction(section["direction"])
+        same = [x for x in guards if x.name == event[0] and x.function == g and x.direction in (0, event[1])]
+        _need(len(same) == 1 and event[1] != 0, f"the section is not the guard {event[0]!r} in its direction")
+        jump = function(section["jump"], N)
+    else:
+        coordinate = _index(section["coordinate"], N)
+        constant = g.nodes[N]
+        form = [*(("input", k) for k in range(N)), constant, ("sub", coordinate, N)]
+        _need(list(g.nodes) == form and constant[0] == "constant", "the section is not y_j - c")
+        _need(g.outputs == (N + 1,), "the section is not y_j - c")
+    nodes = tuple(tuple(_binary(x) for x in row) for row in data["nodes"])
+    durations = tuple(_binary(x) for x in data["durations"])
+    _need(
+        len(nodes) == len(durations) + 1 and len(durations) >= 1, "the numbers of nodes and steps do not fit"
+    )
+    _need(all(len(row) == N for row in nodes), "a node has not as many states as there are")
+    _need(all(w > 0 for w in durations), "a step has no duration")
+    radius = _binary(data["radius"])
+    factor = _binary(data["factor"])
+    _need(0 < radius < factor, "the radius is not positive, or not below the factor of the durations")
+    order = data["order"]
+    _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
+    return Claim(
+        _name(data["name"]), states, constants, parameters, function(data["field"], N), g, event, coordinate,
+        jump, guards, nodes, durations, factor, radius, order,
+    )  # fmt: skip
+
+
+def _function(given: Mapping[str, Any], inputs: int, outputs: int, known: Mapping[str, int]) -> Function:
+    nodes: list[tuple[Any, ...]] = []
+    for k, (op, *operands) in enumerate(given["nodes"]):
+        if k < inputs:
+            _need(op == "input" and operands == [k], f"node {k} is not the input {k}")
+        elif op in known:
+            _need(len(operands) == 1, f"node {k} is no {op}")
+            _index(operands[0], known[op])
+        else:
+            _need(OPERANDS.get(op) == len(operands), f"node {k} is no operation: {op!r} of {operands!r}")
+            for x in operands:
+                _index(x, k)
+        nodes.append((op, *operands))
+    _need(len(nodes) >= inputs, "inputs are missing")
+    results = tuple(_index(x, len(nodes)) for x in given["outputs"])
+    _need(len(results) == outputs, f"a function has {len(results)} results, expected {outputs}")
+    return Function(inputs, tuple(nodes), results)
+
+
+def _need(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Refused(otherwise)
+
+
+def _name(x: Any) -> str:
+    """A name that is printed in the theorem: words in one line, which cannot look like a part of it."""
+    _need(isinstance(x, str) and re.fullmatch(r"[\w \[\],'-]{1,60}", x) is not None, f"{x!r} is no name")
+    return str(x)
+
+
+def _index(x: Any, size: int) -> int:
+    _need(type(x) is int and 0 <= x < size, f"the index {x!r} is not one of 0 to {size - 1}")
+    return int(x)
+
+
+def _direction(x: Any) -> int:
+    _need(type(x) is int and x in (-1, 0, 1), f"the direction {x!r} is not -1, 0 or 1")
+    return int(x)
+
+
+def _number(x: Any) -> Fraction:
+    """An exact number: "0x1.8p+1" or "3/7"."""
+    _need(isinstance(x, str), f"the number {x!r} is not exact: it is no text")
+    return Fraction(float.fromhex(x)) if "0x" in x else Fraction(x)
+
+
+def _binary(x: Any) -> Fraction:
+    """A double in hexadecimal digits."""
+    _need(isinstance(x, str) and "0x" in x, f"the number {x!r} is no double in hexadecimal digits")
+    return Fraction(float.fromhex(x))
+
+
+def _bounds(x: Any) -> Bounds:
+    low, high = (x, x) if isinstance(x, str) else x
+    bounds = _number(low), _number(high)
+    _need(bounds[0] <= bounds[1], f"the bounds {x!r} of a constant are in the wrong order")
+    return bounds

@@ -1,0 +1,132 @@
+"""The theorem in words, with bounds that are rounded outwards in decimal digits."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+PLENTY = Context(prec=400)
+FINEST = Fraction(1, 10**18)  # no more digits are shown
+
+
+def theorem_of(proof: Any) -> str:
+    """The theorem that a proof proves."""
+    claim = proof.claim
+    names = ", ".join(claim.states)
+    fixed, free = _parameters(claim)
+    lines = [
+        f"Theorem ({claim.name}). Let y = ({names}) obey dy/dt = f(y), with the function f of the "
+        f"certificate{fixed}."
+    ]
+    if claim.event:
+        name, direction = claim.event
+        way = "from negative to positive" if direction > 0 else "from positive to negative"
+        lines.append(
+            f"Where the guard {name} changes {way}, the state jumps to J(y), with the function J of the "
+            "certificate."
+        )
+    wide = (
+        "any numbers within their bounds in the certificate"
+        if _is_wide(claim)
+        else ("exactly the numbers of the certificate")
+    )
+    lines.append(f"The constants of these functions are {wide}.")
+    kind = f" with one jump at {claim.event[0]} in each period" if claim.event else ""
+    least = "least period" if proof.least else "period (perhaps not the least one)"
+    there = f"For {free} there" if free else "There"
+    lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
+    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(claim.states, proof.nodes[0]))
+    lines.append(f"It starts {'after the jump ' if claim.event else ''}at {state}.")
+    r = _up(claim.radius, 2)
+    lines.append(
+        f"No other orbit has its {len(claim.nodes)} nodes within {r} (each state) of those of the "
+        f"certificate, at their durations times one factor within {r} of {float(claim.factor):.17g}."
+    )
+    lines += [_crossings(claim), _stability(proof)]
+    return "\n".join(x for x in lines if x)
+
+
+def _parameters(claim: Any) -> tuple[str, str]:
+    """Parameters with one value, and those for which the theorem holds at each value between two."""
+    fixed = [f"{name} = {_exact(low)}" for name, (low, high) in claim.parameters.items() if low == high]
+    free = [
+        f"each {name} from {_exact(low)} to {_exact(high)}"
+        for name, (low, high) in claim.parameters.items()
+        if low != high
+    ]
+    return f" and {', '.join(fixed)}" if fixed else "", " and ".join(free)
+
+
+def _exact(x: Fraction) -> str:
+    """An exact number: decimal where it is short, else a fraction or the double that it is."""
+    if x.denominator == 1 or Fraction(str(float(x))) == x:
+        return str(float(x)) if x.denominator > 1 else str(x.numerator)
+    return f"fl({float(x)!r})" if Fraction(float(x)) == x else str(x)
+
+
+def _is_wide(claim: Any) -> bool:
+    return any(low != high for low, high in claim.constants)
+
+
+def _crossings(claim: Any) -> str:
+    guards = [x.name for x in claim.guards]
+    if not guards:
+        return ""
+    if claim.event and guards == [claim.event[0]]:
+        return f"Between its jumps the guard {guards[0]} has no event."
+    return f"On the way there is no{' other' if claim.event else ''} event of: {', '.join(guards)}."
+
+
+def _stability(proof: Any) -> str:
+    largest = proof.largest
+    if largest is None:
+        return "Its multipliers are not separated: nothing is said about its stability."
+    if proof.multipliers == []:
+        return "There is no multiplier beside the one along the orbit."
+    shown = "; ".join(_complex(x) for x in proof.multipliers)
+    what = "of its return map" if proof.claim.event else "beside the 1 along the orbit"
+    said = f"The multipliers {what} are: {shown}."
+    if proof.stable:
+        size = _up(_fraction(largest.upper()), 6)
+        return f"{said}\nAll have a modulus below {size}: the orbit is exponentially stable."
+    if proof.stable is False:
+        return f"{said}\nOne has a modulus above 1: the orbit is unstable."
+    return f"{said}\nWhether all moduli are below 1 is not decided."
+
+
+def _complex(x: Any) -> str:
+    return bounds(x.real) if x.imag.is_zero() else f"{bounds(x.real)} + ({bounds(x.imag)}) i"
+
+
+def bounds(x: Any) -> str:
+    """A ball as a decimal number and a distance that contain it, "0.7343 +- 1.2e-14"; or as a number."""
+    low, high = _fraction(x.lower()), _fraction(x.upper())
+    return _exact(low) if low == high else between(low, high)
+
+
+def between(low: Fraction, high: Fraction) -> str:
+    """A decimal number and a distance of two digits that contain [low, high]."""
+    middle, radius = (low + high) / 2, max((high - low) / 2, FINEST)
+    digits = 1 - math.floor(math.log10(float(radius)))
+    shown = Fraction(round(middle * Fraction(10) ** digits)) / Fraction(10) ** digits
+    away = max(high - shown, shown - low)
+    number = _decimal(shown).quantize(Decimal(1).scaleb(-max(digits, 0)), context=PLENTY)
+    return f"{number:f} +- {_up(away, 2)}"
+
+
+def _up(x: Fraction, digits: int) -> str:
+    """The number rounded upwards to so many digits."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(context.divide(Decimal(x.numerator), Decimal(x.denominator))):.{digits}g}"
+
+
+def _decimal(x: Fraction) -> Decimal:
+    return Context(prec=400, rounding=ROUND_HALF_EVEN).divide(Decimal(x.numerator), Decimal(x.denominator))
+
+
+def _fraction(x: Any) -> Fraction:
+    """The exact value of a ball without a radius."""
+    mantissa, exponent = x.mid().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)

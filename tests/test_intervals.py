@@ -1,0 +1,430 @@
+"""Intervals contain what Arb computes: arithmetic, functions, Taylor steps; and compilers are probed."""
+
+from __future__ import annotations
+
+import math
+import operator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from liebody import scalars
+from liebody.base.errors import CompilerError, GraphError
+from liebody.compiler import Constants, IntervalLibrary, NotProved, exactly, tape_of, trace
+from liebody.compiler.native import build
+from liebody.compiler.native import intervals as native
+from liebody.compiler.printers.interval import KNOWN, outward
+from liebody.compiler.runtime import runtime
+
+flint = pytest.importorskip("flint", reason="Arb is what intervals are compared with")
+arb = flint.arb
+MOST = 1.7976931348623157e308
+SUBNORMAL = 5e-324
+
+
+def library(field, states, constants=None):
+    constants = Constants() if constants is None else constants
+    tape = tape_of(trace(field, {"y": states}, "field"), {}, constants)
+    return IntervalLibrary([tape], constants, states)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return library(lambda y: y, 1)
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    before = flint.ctx.prec
+    flint.ctx.prec = 200
+    yield
+    flint.ctx.prec = before
+
+
+def decades(random, n, low, high):
+    """Numbers of both signs, over decades."""
+    return random.choice([-1.0, 1.0], n) * 10.0 ** random.uniform(low, high, n)
+
+
+def near(points):
+    """Numbers, and their neighbours."""
+    return np.concatenate([[math.nextafter(x, -math.inf), x, math.nextafter(x, math.inf)] for x in points])
+
+
+TURNS = near([k * math.pi / 2 for k in (*range(-9, 10), 1000, 123456, 166886)])
+EDGES = {
+    "exp": near([-745.1, -708.4, -693.1, 0.0, 1.0, 692.0, math.log(2) / 2, -math.log(2) / 2, 1e-300]),
+    "log": near([1.0, 2.0, math.e, 0.5, 1e-290, 1e290, 2.0**-900, 2.0**900]),
+    "arctan": np.append(near([0.0, 1.0, -1.0, 1e-300, 1e300, 2.0**-10]), [1e307, -1e307, 0.0, -0.0]),
+    "sqrt": np.array([0.0, SUBNORMAL, 2.2e-308, 1.0, 2.0, 4.0, MOST]),
+    "sincos": np.append(TURNS, [0.0, -0.0, SUBNORMAL, 1e-300, 2.0**18 - 1, 1e5]),
+    "square": np.array([0.0, 1.0, -3.0, 1e-170, 1.3e154]),
+}
+DRAWN = {
+    "exp": lambda r, n: np.concatenate([r.uniform(-640, 690, n // 2), decades(r, n - n // 2, -12, 2)]),
+    "log": lambda r, n: np.concatenate(
+        [abs(decades(r, n // 2, -290, 290)), 1 + decades(r, n - n // 2, -12, -1)]
+    ),
+    "arctan": lambda r, n: decades(r, n, -300, 300),
+    "sqrt": lambda r, n: abs(decades(r, n, -300, 300)),
+    "sincos": lambda r, n: decades(r, n, -12, 5),
+    "square": lambda r, n: decades(r, n, -150, 150),
+}
+EXACT = {
+    "exp": lambda x: [x.exp()],
+    "log": lambda x: [x.log()],
+    "arctan": lambda x: [x.atan()],
+    "sqrt": lambda x: [x.sqrt()],
+    "sincos": lambda x: list(x.sin_cos()),
+    "square": lambda x: [x * x],
+}
+WIDEST = {"arctan": 3e-15, "sincos": 3e-15}
+
+
+def misses(bounds, exact):
+    """Whether a number, known as a narrow ball, is surely not within (-lower, upper)."""
+    return bool(exact < arb(-bounds[0]) or exact > arb(bounds[1])) or not exact.is_finite()
+
+
+def assert_contain(plain, name, x):
+    z = plain.combine(name, exactly(x)).reshape(len(x), -1, 2)
+    exact = [EXACT[name](arb(a)) for a in x.tolist()]
+    wrong = [a for a, row, values in zip(x, z, exact) if any(map(misses, row, values))]
+    assert wrong == []
+    # as narrow as a few last digits, for all numbers of a usual size
+    size = np.maximum(np.abs(z).max(axis=-1), {"log": 1.0, "sincos": 1e-3}.get(name, 1e-290))
+    assert (z.sum(axis=-1) / size).max() < WIDEST.get(name, 2e-15)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_elementary_functions_contain_arbs_at_100000_points_and_at_the_edges(plain, name):
+    random = np.random.default_rng(5)
+    assert_contain(plain, name, DRAWN[name](random, 100_000 // len(EXACT)))
+    edges = EDGES[name]
+    z = plain.combine(name, exactly(edges)).reshape(len(edges), -1, 2)
+    exact = [EXACT[name](arb(a)) for a in edges.tolist()]
+    assert [a for a, row, values in zip(edges, z, exact) if any(map(misses, row, values))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXACT)
+def test_elementary_functions_contain_arbs_at_10000000_points(plain, name):
+    random = np.random.default_rng(6)
+    for _ in range(17):
+        assert_contain(plain, name, DRAWN[name](random, 100_000))
+
+
+def test_operations_of_two_numbers_are_rounded_to_the_neighbours_of_the_exact_result(plain):
+    random = np.random.default_rng(7)
+    x = decades(random, 2000, -20, 20)
+    y = decades(random, 2000, -20, 20)
+    exact = {
+        "add": operator.add,
+        "sub": operator.sub,
+        "mul": operator.mul,
+        "div": operator.truediv,
+    }
+    for name, operation in exact.items():
+        z = plain.combine(name, exactly(x), exactly(y)).tolist()
+        for a, b, (minus, upper) in zip(x.tolist(), y.tolist(), z):
+            assert (-minus, upper) == outward((operation(Fraction(a), Fraction(b)),) * 2)
+
+
+def test_operations_of_wide_intervals_contain_the_results_of_their_bounds_and_no_more(plain):
+    """Of all signs: sums and products are as narrow as can be, quotients but for one more rounding."""
+    random = np.random.default_rng(10)
+    ends = [np.sort(decades(random, 8000, -9, 9).reshape(-1, 2), axis=1) for _ in range(2)]
+    x, y = (np.stack([-low, high], axis=-1) for low, high in (e.T for e in ends))
+    for name in ("add", "sub", "mul", "div"):
+        operation = getattr(operator, {"div": "truediv"}.get(name, name))
+        kept = np.ones(len(x), bool) if name != "div" else ends[1].prod(axis=1) > 0
+        z = plain.combine(name, x[kept], y[kept])
+        for a, b, (minus, upper) in zip(ends[0][kept].tolist(), ends[1][kept].tolist(), z.tolist()):
+            corners = [operation(Fraction(p), Fraction(q)) for p in a for q in b]
+            low, high = outward((min(corners), max(corners)))
+            assert -minus <= low and high <= upper
+            slack = 2 if name == "div" else 0
+            assert low + minus <= slack * math.ulp(low) and upper - high <= slack * math.ulp(high)
+
+
+@pytest.mark.parametrize("name", ["sincos", "exp", "log", "arctan", "sqrt", "square"])
+def test_functions_of_wide_intervals_contain_the_values_within_and_no_more(plain, name):
+    """Of functions with turning points the bounds are compared with those of a thousand points."""
+    random = np.random.default_rng(8)
+    middle = (
+        decades(random, 300, -2, 1)
+        if name in ("sincos", "arctan", "square", "exp")
+        else random.uniform(1, 9, 300)
+    )
+    half = 10.0 ** random.uniform(-3, 0.6, 300)
+    low = np.maximum(middle - half, 0.1) if name in ("log", "sqrt") else middle - half
+    high = np.maximum(middle + half, low)
+    z = plain.combine(name, np.stack([-low, high], axis=-1)).reshape(300, -1, 2)
+    function = {"sincos": lambda x: np.stack([np.sin(x), np.cos(x)]), "arctan": np.arctan}.get(name)
+    grid = low + (high - low) * np.linspace(0, 1, 1001)[:, None]
+    values = (
+        (function or getattr(np, name))(grid).reshape(-1, 1001, 300) if name != "sincos" else function(grid)
+    )
+    for k, y in enumerate(values):
+        least, most = y.min(axis=0), y.max(axis=0)
+        scale = 1 + np.abs(most)
+        assert (-z[:, k, 0] <= least + 1e-14 * scale).all() and (z[:, k, 1] >= most - 1e-14 * scale).all()
+        step = (high - low) / 1000
+        slack = (
+            1 + np.abs(most)
+        ) * step**2 * 40 + 1e-14 * scale  # a turning point between points of the grid
+        assert (-z[:, k, 0] >= least - slack).all() and (z[:, k, 1] <= most + slack).all()
+
+
+def test_angles_contain_arbs_in_all_quarters(plain):
+    random = np.random.default_rng(9)
+    y = decades(random, 3000, -9, 9)
+    x = decades(random, 3000, -9, 9)
+    z = plain.combine("arctan2", exactly(y), exactly(x))
+    exact = [arb.atan2(arb(a), arb(b)) for a, b in zip(y.tolist(), x.tolist())]
+    assert not any(map(misses, z, exact))
+    assert (z.sum(axis=-1) < 4e-15 * np.abs(z).max(axis=-1)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "y", "why"),
+    [
+        ("div", (-1.0, 1.0), (-1.0, 1.0), "denominator"),
+        ("div", (1.0, 1.0), (-1e-9, 1e-9), "denominator"),
+        ("div", (1.0, 1.0), (0.0, 1e-300), "denominator"),
+        ("div", (1.0, 1.0), (-1e-300, 0.0), "denominator"),
+        ("sqrt", (-1.0, 1.0), None, "root"),
+        ("sqrt", (-1e-300, 1.0), None, "root"),
+        ("log", (0.0, 1.0), None, "root"),
+        ("arctan2", (-1.0, 1.0), (-1.0, 1.0), "angle"),
+        ("arctan2", (-1.0, 1.0), (-2.0, -1.0), "angle"),
+        ("arctan2", (-1e-9, 1e-9), (-1e-9, 1e-9), "angle"),
+        ("exp", (1.0, 800.0), None, "root"),
+        ("mul", (1e200, 1e300), (1e200, 1e300), "range"),
+        ("add", (1e308, MOST), (1e308, MOST), "range"),
+        ("mul", (-math.inf, 1.0), (0.0, 1.0), "range"),
+        ("add", (math.nan, 1.0), (0.0, 1.0), "range"),
+    ],
+)
+def test_what_has_no_bounds_is_refused(plain, name, x, y, why):
+    boxes = [np.array([[-low, high]]) for low, high in (x, y or x)]
+    with pytest.raises(NotProved, match=why):
+        plain.combine(name, boxes[0], None if y is None else boxes[1])
+
+
+def test_calls_leave_the_rounding_of_the_thread_as_it_was(plain):
+    third = 1.0 / 3.0
+    plain.combine("div", exactly([1.0]), exactly([3.0]))
+    with pytest.raises(NotProved):
+        plain.combine("div", exactly([1.0]), exactly([0.0]))
+    assert np.array([1.0])[0] / np.array([3.0])[0] == third and 0.1 + 0.2 == 0.30000000000000004
+
+
+# -- the probe ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "mode", "words"),
+    [
+        (("-ffast-math",), "FE_UPWARD", "IEEE 754"),
+        ((), "FE_TONEAREST", "the processor does not round upwards"),
+        ((), "FE_DOWNWARD", "the processor does not round upwards"),
+    ],
+)
+def test_a_compiler_or_processor_that_rounds_otherwise_is_refused(monkeypatch, flags, mode, words):
+    """Algebra of real numbers, other modes: each is found before anything is proved."""
+    text = native.interval_source
+    monkeypatch.setattr(native, "interval_source", lambda *a: text(*a).replace("FE_UPWARD", mode))
+    monkeypatch.setattr(native, "FLAGS", [*native.FLAGS, *flags])
+    with pytest.raises((CompilerError, NotProved), match=words):
+        library(lambda y: y, 1)
+
+
+@pytest.mark.many(2)
+@pytest.mark.parametrize(
+    ("right", "wrong", "name"),
+    [
+        ("x.minus + y.minus", "-(-x.minus - y.minus)", "sums"),
+        ("x.minus + y.upper", "-(-x.minus - y.upper)", "differences"),
+        (
+            "larger(x.minus * y.minus, x.upper * y.upper)",
+            "larger(x.minus * y.minus, -(x.upper * -y.upper))",
+            "products",
+        ),
+        (
+            "larger(x.minus * y.upper, x.upper * y.minus)",
+            "larger(-(x.minus * -y.upper), x.upper * y.minus)",
+            "products",
+        ),
+        ("negative / y.upper", "-(x.upper / y.upper)", "quotients"),
+        ("x.minus / s", "-s", "roots"),
+        ("size * minus", "-(size * -minus)", "multiples"),
+    ],
+)
+def test_the_probe_finds_one_operation_that_rounds_down(monkeypatch, right, wrong, name):
+    """As a compiler would make it that moves a sign out of an operation."""
+    text = native.interval_source
+    assert right in runtime("interval.h") + runtime("interval_arrays.h")
+    monkeypatch.setattr(native, "interval_source", lambda *a: text(*a).replace(right, wrong))
+    with pytest.raises(CompilerError, match=f"does not round {name} upwards"):
+        library(lambda y: y, 1)
+
+
+def test_without_a_compiler_nothing_is_proved(monkeypatch):
+    monkeypatch.setattr(build, "find_compiler", lambda: None)
+    with pytest.raises(CompilerError, match="NumPy cannot round upwards"):
+        library(lambda y: y, 1)
+
+
+# -- functions and motions ----------------------------------------------------------------------------------
+
+ONE = {
+    "sqrt": lambda x: scalars.sqrt(x + 2),
+    "exp": scalars.exp,
+    "log": lambda x: scalars.log(x + 2),
+    "tan": scalars.tan,
+    "sinh": scalars.sinh,
+    "cosh": scalars.cosh,
+    "tanh": scalars.tanh,
+    "arcsin": lambda x: scalars.arcsin(x / 2),
+    "arccos": lambda x: scalars.arccos(x / 2),
+    "neg": lambda x: -(x * x),
+    "sin": scalars.sin,
+    "cos": scalars.cos,
+}
+TWO = {
+    "arctan2": lambda x, y: scalars.arctan2(x, y + 2),
+    "hypot": lambda x, y: scalars.hypot(x + 2, y),
+    "add": lambda x, y: x + y + 0.3,
+    "sub": lambda x, y: 0.7 - x - y,
+    "mul": lambda x, y: x * y * 0.9,
+    "div": lambda x, y: 3.0 / (x + 2) - y / (y + 3),
+}
+
+
+def test_every_operation_that_proofs_know_is_tested():
+    assert {*ONE, *TWO} == KNOWN
+
+
+def all_operations(y):
+    x, z = y
+    return np.array([sum(f(x) for f in ONE.values()) / 8, sum(f(z, x) for f in TWO.values()) / 4 - z])
+
+
+def test_values_and_slopes_contain_those_of_arb(plain):
+    """Each operation in a sum of all; slopes by a difference of 60 digits."""
+    from liebody_check.numbers import Jet, value_of
+    from liebody_check.reading import Function
+
+    constants = Constants()
+    tape = tape_of(trace(all_operations, {"y": 2}, "field"), {}, constants)
+    arithmetic = IntervalLibrary([tape], constants, 2)
+    function = Function(2, tape.nodes, tape.outputs)
+    flint.ctx.prec = 400
+    known = {
+        "constant": [arb(flint.fmpq(a.numerator, a.denominator)) for a, _ in constants.bounds],
+        "parameter": [],
+    }
+
+    def exact(y):
+        jets = [Jet(flint.arb_series([a], prec=1), [], 1) for a in y]
+        return [z.x[0] for z in value_of(function, jets, known)]
+
+    random = np.random.default_rng(3)
+    h = arb(2) ** -120
+    for _ in range(300):
+        y = random.uniform(-0.9, 0.9, 2)
+        at = [arb(a) for a in y.tolist()]
+        values, slopes = arithmetic.evaluate(0, exactly(y), exactly(np.eye(2)))
+        assert not any(map(misses, values, exact(at))) and values.sum(axis=-1).max() < 1e-13
+        for k in range(2):
+            sides = [exact([a + s * h * (j == k) for j, a in enumerate(at)]) for s in (1, -1)]
+            difference = [(a - b) / (2 * h) for a, b in zip(*sides)]
+            for bounds, slope in zip(slopes[:, k], difference):
+                assert -bounds[0] - 1e-30 <= float(slope) <= bounds[1] + 1e-30 or not misses(bounds, slope)
+            assert slopes[:, k].sum(axis=-1).max() < 1e-12
+
+
+def test_steps_contain_those_of_arb_with_their_derivatives():
+    """From random starts, by all operations: the checker's steps, in 113 bits, lie within the prover's."""
+    from liebody_check.motions import step
+    from liebody_check.numbers import ball, precisely
+    from liebody_check.proof import with_unit
+    from liebody_check.reading import Function
+
+    constants = Constants()
+    tape = tape_of(trace(all_operations, {"y": 2}, "field"), {}, constants)
+    arithmetic = IntervalLibrary([tape], constants, 2)
+    function = Function(2, tape.nodes, tape.outputs)
+    random = np.random.default_rng(4)
+    precisely()
+    known = {"constant": [ball(a) for a, _ in constants.bounds], "parameter": []}
+    for _ in range(12):
+        y = random.uniform(-0.5, 0.5, 2)
+        time = float(random.uniform(0.005, 0.03))
+        end, D, tube = arithmetic.move(exactly(y), exactly(time), 16, True, pieces=3)
+        exact = step(function, known, with_unit([arb(a) for a in y.tolist()]), arb(time), 26)
+        for k, (value, *slopes) in enumerate(exact.at(arb(time))):
+            assert not misses(end[k], value)
+            assert not any(map(misses, D[k], slopes))
+        for p in range(3):
+            for part in (0.1, 0.5, 0.9):
+                inside = exact.at(arb(time) * arb((p + part) / 3))
+                assert not any(misses(box, x[0]) for box, x in zip(tube[p], inside))
+        assert end.sum(axis=-1).max() < 1e-13 and D.sum(axis=-1).max() < 1e-11
+
+
+def test_boxes_of_motions_contain_motions_from_points_of_a_box(plain):
+    """y' = -y^2 has the closed form y0 / (1 + y0 t)."""
+    arithmetic = library(lambda y: -y * y, 1)
+    box = np.array([[-0.9, 1.1]])
+    end, D, _ = arithmetic.move(box, np.array([-0.2, 0.3]), 12, True)
+    random = np.random.default_rng(2)
+    for y0, t in zip(random.uniform(0.9, 1.1, 200), random.uniform(0.2, 0.3, 200)):
+        exact = Fraction(y0) / (1 + Fraction(y0) * Fraction(t))
+        slope = 1 / (1 + Fraction(y0) * Fraction(t)) ** 2
+        assert -end[0, 0] <= exact <= end[0, 1] and -D[0, 0, 0] <= slope <= D[0, 0, 1]
+    with pytest.raises(NotProved, match=r"no box|denominator|range"):
+        arithmetic.move(np.array([[1.0, -1.0]]), exactly(1.5), 12)  # beyond the pole at t = 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_long_steps_of_low_order_are_refused_or_contain_the_motion(sign):
+    """y' = +-y^2 up to its pole: a box for the remainder that the motion leaves would give wrong bounds."""
+    arithmetic = library(lambda y: sign * y * y, 1)
+    random = np.random.default_rng(11)
+    found = 0
+    for y0, part in zip(decades(random, 600, -1, 1), random.uniform(0.02, 0.98, 600)):
+        time = float(part / abs(y0))
+        try:
+            end, D, _ = arithmetic.move(exactly([y0]), exactly(time), 4, True)
+        except NotProved:
+            continue
+        found += 1
+        factor = 1 - sign * Fraction(y0) * Fraction(time)
+        assert -end[0, 0] <= Fraction(y0) / factor <= end[0, 1]
+        assert -D[0, 0, 0] <= 1 / factor**2 <= D[0, 0, 1]
+    assert 50 < found < 550
+    # beyond the pole there is no motion, in whichever direction it leaves
+    for y0, part in zip(sign * 10.0 ** random.uniform(-1, 1, 60), random.uniform(1.0, 1.6, 60)):
+        for derivatives in (False, True):
+            with pytest.raises(NotProved):
+                arithmetic.move(exactly([y0]), exactly(part / abs(y0)), 4, derivatives)
+
+
+def test_constants_are_enclosed_by_the_nearest_doubles():
+    third = Fraction(1, 3)
+    low, high = outward((third, third))
+    assert Fraction(low) < third < Fraction(high) and high == math.nextafter(low, 1)
+    assert outward((Fraction(1, 4), Fraction(1, 4))) == (0.25, 0.25)
+    constants = Constants(spread=Fraction(1, 2**50))
+    short, long = constants.of(0.75), constants.of(9.81)
+    assert constants.bounds[short] == (Fraction(3, 4),) * 2
+    low, high = constants.bounds[long]
+    assert low < Fraction(981, 100) < high
+
+
+def test_operations_without_a_rule_are_named():
+    with pytest.raises(GraphError, match="'absolute', for which proofs have no rule"):
+        library(lambda y: abs(y), 1)
