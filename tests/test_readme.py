@@ -34,6 +34,7 @@ NEEDS = {
     "mujoco.md": ("mujoco",),
     "pinocchio.md": ("pinocchio",),
     "learn-to-walk.md": ("mujoco",),
+    "proofs.md": ("flint",),
 }  # packages of the test extra
 OTHER_COMMANDS = {"pip", "pytest", "python", "make", "source"}
 

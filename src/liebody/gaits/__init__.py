@@ -13,6 +13,7 @@ evolution     an evolution strategy for one objective or several, within limits
 designs       designs that were tried, with their gaits; files of them
 design        parameters of a robot and its controller with which gaits are better
 cost          what a gait costs: work of its drives over weight and distance
+proofs/       theorems: that an orbit exists, is alone, and is stable, with certificates
 """
 
 from .basin import Attractor, Basin, basin
@@ -29,6 +30,7 @@ from .design import design
 from .designs import Design, Designs
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
+from .proofs import Certificate, ProofError, prove, prove_field
 from .search import improve, search
 from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
@@ -38,11 +40,13 @@ __all__ = [
     "Basin",
     "Bifurcation",
     "Branch",
+    "Certificate",
     "Design",
     "Designs",
     "Floquet",
     "GaitError",
     "PeriodicOrbit",
+    "ProofError",
     "StabilizedOrbit",
     "UnreachedPrecision",
     "basin",
@@ -54,6 +58,8 @@ __all__ = [
     "improve",
     "largest_multiplier",
     "periodic_orbit",
+    "prove",
+    "prove_field",
     "regulator",
     "search",
     "stabilize",

@@ -1,0 +1,76 @@
+"""How long proofs of orbits take, and their checks: processor time of each, and the width of the period.
+
+    python benchmarks/proofs.py
+
+The checker needs the extra `prove` (python-flint).
+"""
+
+import runpy
+import time
+from pathlib import Path
+
+import numpy as np
+from machine import absent, describe, unless_quick
+
+import liebody as lb
+from liebody.gaits import periodic_orbit, prove, prove_field
+
+try:
+    import flint  # noqa: F401  # the checker's arithmetic
+except ModuleNotFoundError as error:
+    absent(error)
+
+
+def roessler(y):
+    return [-y[1] - y[2], y[0] + 0.2 * y[1], 0.2 + y[2] * (y[0] - 5.7)]
+
+
+def van_der_pol(mu, period):
+    oscillator = lb.HybridSystem(
+        lb.groups.R(1),
+        lambda t, q, v, z, p: np.array([p.mu * (1 - q[0] ** 2) * v[0] - q[0]]),
+        parameters={"mu": 1.0},
+        name="van der Pol",
+    )
+    options = {"dt": 0.01 / mu, "method": "rkmk8", "parameters": {"mu": mu}}
+    return periodic_orbit(oscillator, [2.0], [0.0], period=period, **options)
+
+
+def compass():
+    example = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "compass_walker.py"))
+    return periodic_orbit(example["walker"], **example["GUESS"], section="strike", **example["STEPS"])
+
+
+def orbits():
+    """Name and call of each proof; the first of a kind compiles."""
+    first = van_der_pol(1.0, 6.66)
+    gait = compass()
+    yield "van der Pol, mu = 1", lambda: prove(first)
+    yield "compass walker, 3 degrees", lambda: prove(gait)
+    yield "Roessler, period 1", lambda: prove_field(roessler, [0, -8.38094, 0.02959], 5.8811)
+    if unless_quick(True, False):
+        relaxation = van_der_pol(10.0, 19.078)
+        yield "Roessler, period 2", lambda: prove_field(roessler, [0, -5.42407, 0.0310812], 11.7586)
+        yield "Roessler, period 3", lambda: prove_field(roessler, [0, -6.2334, 0.03055], 17.5158)
+        yield "van der Pol, mu = 10", lambda: prove(relaxation)
+
+
+def timed(call):
+    before = time.process_time()
+    result = call()
+    return result, time.process_time() - before
+
+
+def main():
+    print(describe("numpy", "python-flint"))
+    print(f"{'orbit':27} {'steps':>5} {'prove':>8} {'check':>8}  period")
+    for name, call in orbits():
+        call()
+        certificate, proving = timed(call)
+        proof, checking = timed(certificate.check)
+        period = f"{float(proof.period.mid()):.15g} +- {float(proof.period.rad()):.1e}"
+        print(f"{name:27} {len(certificate.nodes) - 1:5} {proving:6.2f} s {checking:6.2f} s  {period}")
+
+
+if __name__ == "__main__":
+    main()

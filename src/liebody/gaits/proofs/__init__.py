@@ -1,0 +1,17 @@
+"""Proofs about periodic orbits: that they exist, where, alone, and how stable they are.
+
+equations     what a proof is about: vector field, guards, jump of an orbit's system, with exact constants
+system        the equations of a closed orbit over many short steps, and Krawczyk's operator for them
+events        that no other event happens on the way
+multipliers   enclosures of the multipliers of the return map
+certificate   what a proof has found, and the file that another program checks
+prove         the calls that do all of this
+
+The arithmetic is in compiler/runtime/interval.h; the program that checks is src/liebody_check.
+"""
+
+from .certificate import Certificate
+from .equations import ProofError
+from .prove import prove, prove_field
+
+__all__ = ["Certificate", "ProofError", "prove", "prove_field"]

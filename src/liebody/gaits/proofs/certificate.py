@@ -1,0 +1,136 @@
+"""What a proof has found, and the file that another program checks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...base.arguments import checked
+from ...compiler import Tape
+from .equations import ExactEquations, ProofError
+from .system import SteppedOrbit
+
+Array = Any
+FORMAT = "liebody certificate 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
+
+    period       (lower, upper) [s]
+    nodes        bounds (m + 1, 2 n, 2) of its states (q, v) at the ends of m steps: (lower, upper)
+    times        of the nodes over the period, (m + 1,)
+    radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
+    multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
+                 around them which contain the exact ones
+    stable       True: all discs lie inside the unit circle. False: one lies outside. None: not decided
+    data         the equations, constants, nodes and radius, as `save` writes them: no bounds
+
+    The prover's own bounds are not a theorem yet. `check` and `theorem` run the checker (liebody_check, which
+    needs the extra `prove`): a program of its own, which reads `data` alone and computes everything again.
+    """
+
+    period: tuple[float, float]
+    nodes: Array
+    times: Array
+    radius: float
+    multipliers: Array
+    multipliers_radius: float
+    data: Mapping[str, Any]
+    _checked: list[Any] = field(default_factory=list, repr=False)
+
+    @property
+    def stable(self) -> bool | None:
+        sizes = abs(self.multipliers)
+        if not len(sizes) or sizes.max() + self.multipliers_radius < 1:
+            return True
+        return False if sizes.max() - self.multipliers_radius > 1 else None
+
+    @property
+    def largest_multiplier(self) -> float:
+        """An upper bound of the moduli of all multipliers."""
+        return float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
+
+    @checked
+    def save(self, path: str | Path) -> None:
+        """Write the certificate as JSON, for `python -m liebody_check path`."""
+        Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
+
+    def check(self) -> Any:
+        """What the checker finds: its own bounds, and the theorem in words.
+
+        Errors: ProofError where it refuses the certificate, and where python-flint is missing.
+        """
+        if not self._checked:
+            if importlib.util.find_spec("flint") is None:
+                raise ProofError(
+                    "the checker needs python-flint: pip install 'liebody[prove]'. A certificate can also be "
+                    "saved, and checked elsewhere: python -m liebody_check orbit.json"
+                )
+            import liebody_check
+
+            try:
+                self._checked.append(liebody_check.check(self.data))
+            except liebody_check.Refused as error:
+                raise ProofError(f"the checker refuses the certificate: {error}") from None
+        return self._checked[0]
+
+    def theorem(self) -> str:
+        """The theorem in words, with the bounds of the checker, after it has confirmed it."""
+        return str(self.check().theorem)
+
+    def __repr__(self) -> str:
+        low, high = self.period
+        state = {True: "stable", False: "unstable", None: "stability not decided"}[self.stable]
+        return (
+            f"Certificate({self.data['name']!r}, period in [{low!r}, {high!r}], {state}, "
+            f"largest multiplier below {self.largest_multiplier:.6g}, alone within {self.radius:.1e}; "
+            f"{'checked' if self._checked else 'not checked yet'})"
+        )
+
+
+def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
+    """The content of a certificate's file: exact numbers, and no bounds of the prover."""
+    section: dict[str, Any] = {"function": _tape(equations.section)}
+    if equations.event is not None and equations.jump is not None:
+        section |= {
+            "event": equations.event[0],
+            "direction": equations.event[1],
+            "jump": _tape(equations.jump),
+        }
+    else:
+        section |= {"coordinate": equations.coordinate}
+    return {
+        "format": FORMAT,
+        "name": equations.name,
+        "states": equations.names,
+        "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
+        "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
+        "field": _tape(equations.field),
+        "section": section,
+        "guards": [
+            {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
+            for guard in equations.guards
+        ],
+        "nodes": [[x.hex() for x in row] for row in orbit.x.tolist()],
+        "durations": [x.hex() for x in orbit.w.tolist()],
+        "radius": radius.hex(),
+        "order": order,
+    }
+
+
+def _tape(tape: Tape) -> dict[str, Any]:
+    return {"nodes": [list(node) for node in tape.nodes], "outputs": list(tape.outputs)}
+
+
+def _constant(low: Any, high: Any) -> Any:
+    """An exact number, in hexadecimal digits or as a fraction; a pair for all numbers between two."""
+    if low != high:
+        return [_constant(low, low), _constant(high, high)]
+    binary = low.denominator & (low.denominator - 1) == 0 and abs(low.numerator).bit_length() <= 53
+    return float(low).hex() if binary else str(low)

@@ -1,0 +1,100 @@
+"""That no other event happens on the way: the signs of guards, or of their rates, along tubes.
+
+An event is a change of the sign of a guard g in its direction. On a piece of the motion there is none, if
+
+    g has one sign there, or its rate dg/dt has one sign there, against the direction of the guard;
+
+and for the guard of the section, which is zero at both ends of a period,
+
+    dg/dt has one sign from the start on: g leaves zero and does not come back on these pieces, or
+    dg/dt has one sign up to the end: g comes to zero, and was not there before on these pieces.
+
+Pieces become shorter until one of these holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compiler import NotProved
+from .equations import ProofError, WatchedGuard
+from .system import Enclosed, StepEquations
+
+Array = Any
+MOST_PIECES = 256  # of a step
+
+
+def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
+    """ProofError where an event other than the one of the section cannot be excluded."""
+    equations = problem.equations
+    last = found.box[:-1].reshape(-1, equations.size, 2)[-1]
+    for k, guard in enumerate(equations.guards):
+        part = equations.first_guard + k
+        ends = 0  # the sign of the rate with which the guard comes to zero at the end
+        if equations.event is not None and guard.name == equations.event[0]:
+            ends = equations.event[1]
+            if _sign(_value_and_rate(problem, part, last)[1]) != ends:
+                raise ProofError(
+                    f"the guard {guard.name} may graze zero at the end of the period: its rate may be zero"
+                )
+        _along(problem, found, guard, part, ends)
+
+
+def _along(problem: StepEquations, found: Enclosed, guard: WatchedGuard, part: int, ends: int) -> None:
+    """One guard along all steps."""
+    steps = len(found.orbit.w)
+    # the sign of the rate while the guard has been leaving zero from the start on; None: at the start; 0: not
+    leaving: int | None = None if ends and problem.equations.returns else 0
+    for i in range(steps):
+        decided = False
+        pieces = 1
+        while not decided and pieces <= MOST_PIECES:
+            signs = _signs(problem, found, part, i, pieces)
+            decided = bool(signs) and _decided(signs, guard.direction, leaving, ends if i == steps - 1 else 0)
+            pieces *= 4
+        if not decided:
+            raise ProofError(
+                f"whether {guard.name} has another event in step {i + 1} of {steps} is not decided: "
+                "its sign and that of its rate both change in all boxes; it may graze zero there"
+            )
+        for _, rate in signs:
+            leaving = rate if leaving in (None, rate) else 0
+
+
+def _signs(problem: StepEquations, found: Enclosed, part: int, i: int, pieces: int) -> list[tuple[int, int]]:
+    """Signs of the guard and of its rate on pieces of a step; none where they cannot be bounded."""
+    N = problem.equations.size
+    X = found.box[:-1].reshape(-1, N, 2)[i]
+    time = problem.time(found.orbit.w[i], found.box[-1])
+    try:
+        _, _, tube = problem.library.move(X, time, problem.order, pieces=pieces)
+        bounds = [_value_and_rate(problem, part, y) for y in tube]
+    except NotProved:
+        return []
+    return [(_sign(value), _sign(rate)) for value, rate in bounds]
+
+
+def _decided(signs: list[tuple[int, int]], direction: int, leaving: int | None, ends: int) -> bool:
+    """Whether none of the pieces of a step has an event."""
+    # the last pieces, on which the guard comes to zero
+    coming = len(signs)
+    while ends and coming > 0 and signs[coming - 1][1] == ends:
+        coming -= 1
+    for k, (value, rate) in enumerate(signs):
+        leaving = rate if leaving in (None, rate) else 0
+        against = direction != 0 and rate == -direction
+        if not (value or against or leaving or k >= coming):
+            return False
+    return True
+
+
+def _value_and_rate(problem: StepEquations, part: int, y: Array) -> tuple[Array, Array]:
+    """Intervals of a guard and of its rate in a box of states."""
+    rate, _ = problem.library.evaluate(0, y)
+    value, along = problem.library.evaluate(part, y, rate[:, None])
+    return value[0], along[0, 0]
+
+
+def _sign(x: Array) -> int:
+    """The sign of all numbers in an interval; 0 if there are several."""
+    return 1 if x[0] < 0 else -1 if x[1] < 0 else 0

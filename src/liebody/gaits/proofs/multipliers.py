@@ -1,0 +1,146 @@
+"""Enclosures of the multipliers of an orbit: eigenvalues of the derivative P of its return map.
+
+P is not a product of derivatives of steps, whose bounds would grow. The derivatives of all states by the
+start are one solution of the linear system of `system`, with x_0 = e in place of the closing equation, and
+the preconditioned system bounds its error in all steps at once.
+
+With approximate eigenvectors V, P V = V L + R, so P has the eigenvalues of L + V^-1 R. They lie in discs
+around the diagonal of L with the radius |V^-1 R| <= |W R| / (1 - |I - W V|), W about V^-1, in the maximum
+norm (Gershgorin). This part is exact arithmetic of fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ...compiler import exactly
+from .equations import ProofError
+from .system import Enclosed, StepEquations, dense_middle, middle, upwards
+
+Array = Any
+Complex = tuple[Fraction, Fraction]
+Matrix = list[list[Complex]]
+
+
+def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
+    """The derivative of the return map, (N, N, 2), in the section y_j = c (N - 1, N - 1, 2)."""
+    equations = problem.equations
+    N = equations.size
+    n = len(found.radius)
+    start, rows, values = found.A
+    # in place of the last N rows, which close the orbit: x_0 = e
+    kept = rows < n - N
+    columns = np.repeat(np.arange(n), np.diff(start))
+    rows = np.concatenate([rows[kept], np.arange(n - N, n)])
+    columns = np.concatenate([columns[kept], np.arange(N)])
+    values = np.concatenate([values[kept], exactly(np.ones(N))])
+    order = np.argsort(columns, kind="stable")
+    counts = np.bincount(columns, minlength=n)
+    A = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), rows[order].astype(np.int64), values[order]
+    library = problem.library
+    Y = np.linalg.inv(dense_middle(A, n))
+    X = Y[:, n - N :]
+    # the error of X is (Y A)^-1 Y (B - A X)
+    B = np.zeros((n, N))
+    B[n - N :] = np.eye(N)
+    rest = library.multiplied(Y, library.combine("sub", exactly(B), library.applied(A, X)))
+    away = library.spread(library.deviation(Y, A), np.ones(n)).max()
+    if not away < 0.5:
+        raise ProofError(
+            "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
+        )
+    error = upwards(rest.max() / np.nextafter(1.0 - away, 0.0))
+    last = X[n - 1 - N : n - 1]
+    ends = upwards(np.stack([error - last, error + last], axis=-1))
+    box = found.box[:-1].reshape(-1, N, 2)[-1]
+    slope = problem.jump_slope(box)
+    P = exactly(np.zeros((N, N)))
+    for k in range(N):
+        product = library.combine("mul", slope[:, k, None], ends[k][None])
+        P = library.combine("add", P, product)
+    j = equations.coordinate
+    if j is None:
+        return P
+    return np.delete(np.delete(P, j, axis=0), j, axis=1)
+
+
+def discs(P: Array) -> tuple[Array, float]:
+    """Centres of discs, the largest first, and the radius of all.
+
+    They contain the eigenvalues of all matrices in P. As many eigenvalues as discs lie in a union of discs
+    that meets no other one.
+    """
+    centre = middle(P)
+    values, V = np.linalg.eig(centre)
+    try:
+        W = np.linalg.inv(V)
+    except np.linalg.LinAlgError:
+        W = np.linalg.pinv(V)
+    eigenvectors = _exact(V)
+    inverse = _exact(W)
+    n = len(values)
+    # R = P V - V L: its middle, and the radii of its entries
+    lower = [[-Fraction(float(x[0])) for x in row] for row in P]
+    upper = [[Fraction(float(x[1])) for x in row] for row in P]
+    half = Fraction(1, 2)
+    middles = [[((a + b) * half, Fraction(0)) for a, b in zip(*rows)] for rows in zip(lower, upper)]
+    radii = [[(b - a) * half for a, b in zip(*rows)] for rows in zip(lower, upper)]
+    R = _minus(_product(middles, eigenvectors), _product(eigenvectors, _exact(np.diag(values))))
+    around = [
+        [sum(r * _size(x) for r, x in zip(row, column)) for column in zip(*eigenvectors)] for row in radii
+    ]
+    # |W R| with all its errors, and |I - W V|
+    rest = _product(inverse, R)
+    norm = max(
+        sum(map(_size, rest[i])) + sum(_size(x) * sum(row) for x, row in zip(inverse[i], around))
+        for i in range(n)
+    )
+    unit = _exact(np.eye(n))
+    off = max(sum(map(_size, row)) for row in _minus(unit, _product(inverse, eigenvectors)))
+    radius = _above(Fraction(norm / (1 - off))) if off < 1 else math.inf
+    order = np.argsort(-np.abs(values), kind="stable")
+    return np.asarray(values, complex)[order], radius
+
+
+def _exact(M: Array) -> Matrix:
+    return [
+        [(Fraction(float(x.real)), Fraction(float(x.imag))) for x in row] for row in np.asarray(M, complex)
+    ]
+
+
+def _product(A: Matrix, B: Matrix) -> Matrix:
+    return [[_inner(row, column) for column in zip(*B)] for row in A]
+
+
+def _inner(x: Sequence[Complex], y: Sequence[Complex]) -> Complex:
+    real = sum((a * c - b * d for (a, b), (c, d) in zip(x, y)), Fraction(0))
+    imaginary = sum((a * d + b * c for (a, b), (c, d) in zip(x, y)), Fraction(0))
+    return real, imaginary
+
+
+def _minus(A: Matrix, B: Matrix) -> Matrix:
+    return [[(a - c, b - d) for (a, b), (c, d) in zip(*rows)] for rows in zip(A, B)]
+
+
+def _size(x: Complex) -> Fraction:
+    """An upper bound of |x|, exact if x is real."""
+    a, b = abs(x[0]), abs(x[1])
+    return a if b == 0 else b if a == 0 else min(a + b, Fraction(_hypotenuse(a, b)))
+
+
+def _hypotenuse(a: Fraction, b: Fraction) -> float:
+    """A double above sqrt(a^2 + b^2): the nearest one is tried, and then larger ones."""
+    size = math.hypot(float(a), float(b))
+    while Fraction(size) ** 2 < a * a + b * b:
+        size = math.nextafter(size, math.inf)
+    return size
+
+
+def _above(x: Fraction) -> float:
+    near = float(x)
+    return near if Fraction(near) >= x else math.nextafter(near, math.inf)

@@ -1,0 +1,187 @@
+"""The call that proves an orbit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...base.arguments import checked, count, floats, wrong_shape
+from ...base.errors import positive
+from ...compiler import NotProved
+from ..orbit import PeriodicOrbit
+from .certificate import Certificate, data_of
+from .equations import ExactEquations, ProofError, equations_of, equations_of_field
+from .events import refuse_other_events
+from .multipliers import discs, return_map_slope
+from .system import Enclosed, StepEquations, SteppedOrbit
+
+Array = Any
+RADII = 10.0 ** -np.arange(1.5, 10.1, 0.5)  # of boxes that are tried for uniqueness
+ORDERS = 4, 30
+
+
+@checked
+def prove(
+    orbit: PeriodicOrbit,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> Certificate:
+    """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
+
+    orbit       of a hybrid system on R(n), whose only event is the one of its section, or without a section
+    parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
+                holds for every value between them. Others are the binary numbers of the orbit
+    rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
+                share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
+                roundings while tracing. 0: the theorem is about the binary numbers
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works
+    order       of Taylor's formula in each step, from 4 to 30
+
+    returns     Certificate; its `theorem` and `save` are for others
+
+    The proof is Krawczyk's (1969) for the equations of all steps at once (`proofs/system.py`), in intervals
+    that C rounds outwards. It needs a C compiler; NumPy cannot round upwards, so there is no substitute.
+
+    Errors: ProofError where the theorem is not proved, with the step that failed and what would help.
+
+        certificate = gaits.prove(orbit)
+        print(certificate.theorem())
+        certificate.save("orbit.json")   # python -m liebody_check orbit.json
+    """
+    options = _Options(rounding, radius, order)
+    # the equations and their arithmetic
+    equations = equations_of(orbit, parameters or {}, options.rounding, orbit.shot.arcs[-1].rate)
+    return _proved(equations, np.concatenate([orbit.q, orbit.v]), orbit.period, options)
+
+
+@checked
+def prove_field(
+    field: Callable[..., Any],
+    y0: Array,
+    period: float,
+    *,
+    names: Sequence[str] | None = None,
+    name: str = "field",
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> Certificate:
+    """Prove a periodic orbit of y' = f(y) in R^N, for any smooth vector field of NumPy operators.
+
+    field   y (N,) -> dy/dt (N,)
+    y0      a point next to the orbit, from which Newton's method converges, (N,)
+    period  about its period; a multiple of it for orbits that close later
+    names   of the states; default: y[0], y[1], ...
+    name    of the system, in the theorem
+    others  as in `prove`
+
+        prove_field(lambda y: [y[1], (1 - y[0] ** 2) * y[1] - y[0]], [2.0, 0.1], 6.66).theorem()
+    """
+    options = _Options(rounding, radius, order)
+    start = floats("y0", y0)
+    if start.ndim != 1 or not len(start):
+        raise wrong_shape("y0", start.shape, "a state (N,)")
+    names = [f"y[{k}]" for k in range(len(start))] if names is None else names
+    if len(names) != len(start):
+        raise ProofError(f"names has {len(names)} entries, expected {len(start)}, one for each state")
+    equations = equations_of_field(field, start, names, name, options.rounding)
+    return _proved(equations, start, positive("period", period, " of seconds"), options)
+
+
+class _Options:
+    """The options of proofs, checked."""
+
+    def __init__(self, rounding: float, radius: float | None, order: int) -> None:
+        self.order = count("order", order)
+        self.rounding = rounding
+        self.radii = RADII if radius is None else np.array([positive("radius", radius)])
+        if not ORDERS[0] <= self.order <= ORDERS[1]:
+            raise ProofError(f"order is {order}, expected {ORDERS[0]} to {ORDERS[1]}")
+        if not 0 <= rounding < 1e-6:
+            raise ProofError(f"rounding is {rounding!r}, expected a small share such as 2**-50, or 0")
+        if self.radii[0] >= 0.5:
+            raise ProofError(f"radius is {radius!r}, expected a number below 0.5")
+
+
+def _proved(equations: ExactEquations, start: Array, period: float, options: _Options) -> Certificate:
+    try:
+        return _steps_of_the_proof(equations, start, period, options)
+    except NotProved as error:
+        raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
+
+
+def _steps_of_the_proof(
+    equations: ExactEquations, start: Array, period: float, options: _Options
+) -> Certificate:
+    # an orbit in short steps, to round-off, for one value of each constant
+    middle = StepEquations(equations, options.order, exact=False)
+    refined, Y = middle.refined(middle.divided(start, period, min(options.radii[0], 1e-3)))
+    # boxes around it, for all values
+    problem = StepEquations(equations, options.order)
+    wide, Y = _largest(problem, refined, Y, options.radii)
+    tight = _tightest(problem, wide, Y)
+    # what happens on the way, and the multipliers
+    refuse_other_events(problem, tight)
+    centres, distance = discs(return_map_slope(problem, tight))
+    return _certificate(problem, wide, tight, centres, distance)
+
+
+def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array) -> tuple[Enclosed, Array]:
+    """The orbit in the largest box for which the proof succeeds."""
+    F = problem.residual(orbit)
+    for radius in radii:
+        found = problem.krawczyk(orbit, Y, np.full(len(Y), radius), F)
+        if found is not None:
+            return found, Y
+    size = np.abs(Y @ F.max(axis=-1)).max()
+    raise ProofError(
+        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
+        "smaller radius, may help; an orbit at a bifurcation has none"
+    )
+
+
+def _tightest(problem: StepEquations, wide: Enclosed, Y: Array) -> Enclosed:
+    """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
+    flat = wide.orbit.flat
+    F = problem.residual(wide.orbit)
+    step = problem.library.multiplied(Y, F[:, None])[:, 0].max(axis=-1)
+    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    for factor in 10.0 ** np.arange(6):
+        if not (factor * least < wide.radius).all():
+            break
+        found = problem.krawczyk(wide.orbit, Y, factor * least, F)
+        if found is not None:
+            return found
+    return wide
+
+
+def _certificate(
+    problem: StepEquations, wide: Enclosed, tight: Enclosed, centres: Array, distance: float
+) -> Certificate:
+    N = problem.equations.size
+    bounds = tight.box * [-1, 1]  # (lower, upper)
+    library = problem.library
+    w = tight.orbit.w
+    # s sum w_i in intervals
+    total = np.zeros(2)
+    for x in w:
+        total = library.combine("add", total, np.array([-x, x]))
+    low, high = library.combine("mul", total, tight.box[-1]) * [-1, 1]
+    radius = float(wide.radius[0])
+    data = data_of(problem.equations, wide.orbit, radius, problem.order)
+    data["factor"] = wide.orbit.s.hex()
+    return Certificate(
+        (float(low), float(high)),
+        bounds[:-1].reshape(-1, N, 2),
+        np.append(0.0, np.cumsum(w) / w.sum()),
+        radius,
+        centres,
+        distance,
+        data,
+    )
