@@ -246,3 +246,19 @@ def test_anymal_shifts_its_body_and_lifts_a_foot(tmp_path):
     assert not forces[0, lifted].any() and (forces[1:, lifted] > 20).all()
     up = example.LIFT * example.smooth(t[-1], 1.0, 1.6)[0]
     assert height[-1] - height[0] == pytest.approx(up, abs=5e-3)
+
+
+# -- a Panda beside a wall ----------------------------------------------------------------------------------
+
+
+def test_the_hand_stays_before_the_wall_while_its_goal_goes_behind_it(capsys):
+    description("panda")
+    example = load_example("panda_beside_a_wall")
+    found = example.main(t_end=4.0)
+    beyond = found["hand"][:, 0] - example.WALL
+    assert example.goal(found["t"])[:, 0].max() - example.WALL > 0.09
+    assert beyond.max() < 5e-4  # m
+    along = (found["t"] > 1.5) & (found["t"] < 3.0)
+    assert np.abs(beyond[along]).max() < 1e-3  # it touches the wall
+    assert found["speed"].max() < example.SPEED + 0.05 and found["effort"].max() <= 1 + 1e-9
+    assert "behind the wall" in capsys.readouterr().out
