@@ -69,7 +69,7 @@ class Certificate:
         if not self._checked:
             if importlib.util.find_spec("flint") is None:
                 raise ProofError(
-                    "the checker needs python-flint: pip install 'liebody[prove]'. A certificate can also be "
+                    "the checker needs python-flint: pip install python-flint. A certificate can also be "
                     "saved, and checked elsewhere: python -m liebody_check orbit.json"
                 )
             import liebody_check
