@@ -137,7 +137,7 @@ def test_an_so_101_has_half_of_its_operations():
     page = (Path(__file__).parents[1] / "docs/reading.md").read_text(encoding="utf-8")
     stated = re.search(r"SO-101 .* has some (\d+) operations; with `snap=1e-4` it has (\d+)", page)
     assert int(stated[2]) == operations(snapped)
-    # which products of near-zeros are exactly zero depends on the last bits of sines: some operations more or less
+    # which products of near-zeros are exactly zero depends on the last bits of sines
     assert abs(int(stated[1]) - operations(literal)) < 10
     q = literal.random(0)
     M = literal.mass_matrix(q)
