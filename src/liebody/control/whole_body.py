@@ -16,13 +16,12 @@ from ..groups import Free
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, sqrt, where
 from ..scalars.linear import product, solve
-from .whole_body_tasks import MotionTask, SizedTask, Support
+from .whole_body_tasks import NONE, MotionTask, SizedTask, Support, merged, packed
 
 SOLVED, SLACK, UNFINISHED = range(3)  # of `WholeBodyCommand.status`
 HARD = 1e6  # weight of a hard task in units of the largest weight of the others
 TOLERANCE = 1e-9  # of the quadratic program
 SPARE = 1e-3  # a hard task that misses by more has the status SLACK                            [rad/s2, m/s2]
-NONE = 1e30  # a limit that is none
 LIMITS = ("effort", "velocity", "position")
 
 
@@ -169,10 +168,7 @@ class WholeBody:
         self._infinite |= {f"{support.name}.largest" for support in self.supports}
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
-        for name, own in parts:
-            if defaults.keys() & own.keys():
-                raise ModelError(f"there are two tasks or supports {name!r}; give one of them another name")
-            defaults |= own
+        defaults |= merged(parts, "tasks or supports")
         return FlatLayout("parameter", defaults, needed=self._infinite)
 
     @property
@@ -345,14 +341,7 @@ class WholeBody:
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """The parameters as one array (..., size): defaults, and the values that are given by name."""
-        given = dict(parameters or {})
-        self.layout.check(given)
-        batch = np.broadcast_shapes(*self.layout.batches(given).values())
-        flat = self.layout.values(given, batch)
-        for name in self.layout.defaults:
-            if np.isnan(flat[..., self.layout.places[name]]).any():
-                raise ModelError(f"parameter {name} is nan, expected numbers")
-        return np.clip(flat, -NONE, NONE)
+        return packed(self.layout, parameters)
 
     def __call__(
         self, q: Array, v: Array, parameters: Mapping[str, Any] | Array | None = None, *, threads: int = 1

@@ -1,10 +1,10 @@
-"""What whole-body controllers are asked for: tasks, functions that shall vanish, and supports."""
+"""What whole-body controllers and differential inverse kinematics are asked for: tasks and supports."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,11 @@ from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import product
 
-NAMES = ("kp", "kd", "weight", "rate", "acceleration")  # parameters that each task has
+# Parameters that each task has, beside its own: in whole-body control, and in differential kinematics.
+ACCELERATION = ("kp", "kd", "weight", "rate", "acceleration")
+VELOCITY = ("gain", "weight", "rate", "levenberg")
+LEVENBERG = 1e-3  # damping of velocities in units of weight times squared error, unless a call says otherwise
+NONE = 1e30  # a limit that is none
 
 
 class MotionTask:
@@ -28,6 +32,8 @@ class MotionTask:
 
         d2y/dt2 = acceleration - kd (dy/dt - rate) - kp y      or      dy/dt = rate - kp y
 
+    `DifferentialIK` looks for velocities with dy/dt = rate - gain y, and y = 0 for a function of v.
+
         MotionTask.pose(robot, "base", kp=100.0, weight=10.0)
         MotionTask("height", lambda q, v, p: robot.center_of_mass(q)[2:] - p.z, {"z": 0.5}, kp=50.0)
 
@@ -37,6 +43,8 @@ class MotionTask:
     parameters  {name: value by default}, numbers or arrays of any shape; they become name.word
     kp          stiffness of the error, a number or (k,)                                         [1/s2 or 1/s]
     kd          damping of its rate, a number or (k,); None: 2 sqrt(kp), without overshoot               [1/s]
+    gain        of the error in `DifferentialIK`, a number or (k,); None: sqrt(kp), by which errors vanish as
+                fast as with kp and without overshoot, or 1 where kp is zero                             [1/s]
     weight      of the squared error of accelerations, a number or (k,); 0 switches the task off
     hard        whether the task comes before all that are not hard. Its weight counts among hard tasks
 
@@ -52,6 +60,7 @@ class MotionTask:
         *,
         kp: Any = 0.0,
         kd: Any = None,
+        gain: Any = None,
         weight: Any = 1.0,
         hard: bool = False,
     ) -> None:
@@ -60,16 +69,19 @@ class MotionTask:
         self.own = dict(parameters or {})
         self.hard = hard
         for word in self.own:
-            if word in NAMES:
+            if word in (*ACCELERATION, *VELOCITY):
                 raise ModelError(f"task {name!r} has a parameter {word!r}, which each task has; rename it")
         kp = floats("kp", kp)
         if (kp < 0).any():
             raise ModelError(f"kp of task {name!r} is {kp.min():g}, expected zero or more")
         kd = 2 * np.sqrt(kp) if kd is None else floats("kd", kd)
+        gain = np.where(kp > 0, np.sqrt(kp), 1.0) if gain is None else floats("gain", gain)
+        if (gain < 0).any():
+            raise ModelError(f"gain of task {name!r} is {gain.min():g}, expected zero or more")
         weight = floats("weight", weight)
         if (weight < 0).any():
             raise ModelError(f"weight of task {name!r} is {weight.min():g}, expected zero or more")
-        self.gains = {"kp": kp, "kd": kd, "weight": weight}
+        self.gains = {"kp": kp, "kd": kd, "gain": gain, "weight": weight}
 
     def __repr__(self) -> str:
         return f"MotionTask({self.name!r}{', hard' if self.hard else ''})"
@@ -166,8 +178,14 @@ class SizedTask:
             if gain.shape not in ((), (self.size,)):
                 raise wrong_shape(f"{name} of task {task.name!r}", gain.shape, f"a number or ({self.size},)")
         zeros = np.zeros(self.size)
-        gains = {**task.gains, "rate": zeros, "acceleration": zeros}
-        self.defaults = {f"{task.name}.{word}": x for word, x in {**gains, **task.own}.items()}
+        gains = {**task.gains, "rate": zeros, "acceleration": zeros, "levenberg": LEVENBERG}
+        self.defaults = self._named({**{word: gains[word] for word in ACCELERATION}, **task.own})
+        # an equation of velocities is met at once: it has neither gain nor rate
+        words = VELOCITY if self.second else ("weight",)
+        self.velocity_defaults = self._named({**{word: gains[word] for word in words}, **task.own})
+
+    def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {f"{self.task.name}.{word}": x for word, x in values.items()}
 
     def _value(self, q: Array, v: Array, p: Array) -> Array:
         return np.atleast_1d(np.asarray(self.task.function(q, v, self.layout.read(p))))
@@ -177,7 +195,7 @@ class SizedTask:
 
         named  all parameters by their names
         """
-        own = {word: named[f"{self.task.name}.{word}"] for word in (*NAMES, *self.task.own)}
+        own = {word: named[f"{self.task.name}.{word}"] for word in (*ACCELERATION, *self.task.own)}
         p = self.layout.write([own[word] for word in self.task.own])
         group = self.robot.group
         y = self._value(q, v, p)
@@ -195,9 +213,68 @@ class SizedTask:
             b = own["rate"] - own["kp"] * y - bias
         return J, b, own["weight"] * np.ones(self.size)
 
+    def velocity_equation(self, q: Array, named: Mapping[str, Any]) -> tuple[Array, Array, Array, Array]:
+        """y (k,) at rest, J (k, nv), b (k,) and weights (k,) of the task's J v = b, on symbols.
+
+        named  all parameters by their names
+        """
+        name = self.task.name
+        p = self.layout.write([named[f"{name}.{word}"] for word in self.task.own])
+        rest = np.zeros(self.robot.nv, int)
+        y = self._value(q, rest, p)
+        if self.second:
+            moved = along_group(self._value, self.shapes, {"q": self.robot.group}, name="task")
+            J = moved.jacobian()(q, rest, p)
+            b = named[f"{name}.rate"] - named[f"{name}.gain"] * y
+        else:
+            J = along_group(self._value, self.shapes, {"v": None}, name="task").jacobian()(q, rest, p)
+            b = -y
+        return y, J, b, named[f"{name}.weight"] * np.ones(self.size)
+
+    def check_linear(self) -> None:
+        """Raises ModelError if the function is not linear in v."""
+        if self.second:
+            return
+        by_v = along_group(self._value, self.shapes, {"v": None}, name="task").jacobian()
+        slopes = trace(lambda q, v, p: by_v(q, v, p), self.shapes, "slopes")
+        moving = set(slopes.inputs["v"].flat)
+        if any(x in moving for node in slopes.nodes for x in (node, *node.args) if _is_input(x)):
+            raise ModelError(
+                f"task {self.task.name!r} is not linear in v; differential kinematics takes functions of q, "
+                "and functions that are linear in v, such as a momentum"
+            )
+
 
 def _is_input(x: Any) -> bool:
     return type(x) is Expr and x.op == "input"
+
+
+def merged(parts: Iterable[tuple[str, Mapping[str, Any]]], kinds: str) -> dict[str, Any]:
+    """The defaults of all parts (name, defaults); `kinds` says what the parts are.
+
+    Raises ModelError for two parts of one name.
+    """
+    defaults: dict[str, Any] = {}
+    for name, own in parts:
+        if defaults.keys() & own.keys():
+            raise ModelError(f"there are two {kinds} {name!r}; give one of them another name")
+        defaults |= own
+    return defaults
+
+
+def packed(layout: FlatLayout, parameters: Mapping[str, Any] | None) -> np.ndarray:
+    """The parameters as one array (..., size): defaults, and the values that are given by name.
+
+    Infinite limits become large numbers. Raises ModelError for unknown names and NaN.
+    """
+    given = dict(parameters or {})
+    layout.check(given)
+    batch = np.broadcast_shapes(*layout.batches(given).values())
+    flat = layout.values(given, batch)
+    for name in layout.defaults:
+        if np.isnan(flat[..., layout.places[name]]).any():
+            raise ModelError(f"parameter {name} is nan, expected numbers")
+    return np.clip(flat, -NONE, NONE)
 
 
 class Support:

@@ -1,0 +1,261 @@
+"""Distances that differential inverse kinematics keeps above a margin: between bodies, and to planes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.arguments import checked, floats, number, wrong_shape
+from ..base.errors import ModelError
+from ..bodies import Frame
+from ..compiler import FlatLayout, trace
+from ..contact import SphereContact
+from ..contact.spheres import closest
+from ..groups import along_group
+from ..robot import Robot
+from ..scalars import Array, sqrt, where
+from ..scalars.linear import product, skew
+
+PARAMETERS = ("margin", "gain", "rate", "active")  # that each clearance has
+MEET = 1e-12  # axes that are closer than this have no normal between them                              [m]
+
+
+class Clearance:
+    """Distances d(q, p) that stay above a margin: each is a half space of the velocities.
+
+        dd/dt >= -gain (d - margin) / dt
+
+    in each step dt. A distance that is above the margin stays so, up to the curvature of d within a step; a
+    smaller one grows to it. The step covers at most the part `gain` of what is left.
+
+        Clearance.of_collisions(robot, ("forearm", "torso"), margin=0.02)
+        Clearance.spheres(robot, ("tool", Frame("ball", 0, T)), radius=(0.05, 0.2))
+        Clearance.plane(robot, "elbow", radius=0.06)
+        Clearance("reach", lambda q, p: p.far - norm(robot.pose(q, "tool")[:3, 3]), {"far": 0.8})
+
+    name        of the clearance: its parameters are name.margin, name.gain, name.rate, name.active
+    function    (q, p) -> d (k,) or a number, made of NumPy operators, `liebody.scalars` and methods of robots;
+                p has the parameters of the clearance as attributes                                        [m]
+    parameters  {name: value by default}, numbers or arrays of any shape; they become name.word
+    margin      the least distance                                                                         [m]
+    gain        the part of what is left that a step may cover, above 0 and at most 1
+
+    `rate` (k,), zero by default, is how fast the distances change while the robot is at rest: of obstacles
+    that move [m/s]. `active`, 1 or 0, switches the clearance in a call.
+
+    Faverjon and Tournassoud (1987), "A local based approach for path planning of manipulators with a high
+    number of degrees of freedom", ICRA; Kanoun (2011), "Real-time prioritized kinematic control under
+    inequality constraints for redundant manipulators", Robotics: Science and Systems VII.
+    """
+
+    @checked
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        margin: float = 0.0,
+        gain: float = 0.5,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.own = dict(parameters or {})
+        for word in self.own:
+            if word in PARAMETERS:
+                raise ModelError(
+                    f"clearance {name!r} has a parameter {word!r}, which each clearance has; rename it"
+                )
+        self.margin = number("margin", margin)
+        self.gain = number("gain", gain)
+        if not 0 < self.gain <= 1:
+            raise ModelError(f"gain of clearance {name!r} is {gain:g}, expected above 0 and at most 1")
+
+    def __repr__(self) -> str:
+        return f"Clearance({self.name!r})"
+
+    def sized(self, robot: Robot) -> SizedClearance:
+        """The clearance of one robot, with its function traced."""
+        return SizedClearance(self, robot)
+
+    def gradient(self, robot: Robot, layout: FlatLayout) -> Callable[..., Any]:
+        """(q, flat parameters) -> the derivatives of d along the group, (k, nv)."""
+        shapes = {"q": robot.nq, "p": layout.size}
+
+        def distances(q: Array, p: Array) -> Array:
+            return np.atleast_1d(np.asarray(self.function(q, layout.read(p))))
+
+        moved = along_group(distances, shapes, {"q": robot.group}, name="distances")
+        derivative: Callable[..., Any] = moved.jacobian()
+        return derivative
+
+    @classmethod
+    def spheres(
+        cls,
+        robot: Robot,
+        *pairs: tuple[str | Frame, str | Frame],
+        radius: Any,
+        length: Any = 0.0,
+        name: str = "spheres",
+        **options: Any,
+    ) -> Clearance:
+        """Distances between the surfaces of spheres and capsules about frames, one for each pair.
+
+        pairs     (a, b): frames, or their names. A `Frame` of body 0 stands in the world. The origin of a
+                  frame is the centre of its sphere; its z axis is the axis of its capsule
+        radius    one for all, (2,) for all a and all b, or (n, 2)                                         [m]
+        length    of capsules between the centres of their ends, likewise; zero: a sphere                  [m]
+        options   margin and gain
+
+        Distances and their derivatives are exact: the nearest points of the axes have them.
+        """
+        contact = SphereContact(*pairs, radius=radius, length=length, name=name)
+        return RoundClearance(name, robot, contact, **options)
+
+    @classmethod
+    def of_collisions(
+        cls, robot: Robot, *pairs: tuple[str, str], name: str = "collisions", **options: Any
+    ) -> Clearance:
+        """Distances of all spheres and capsules of one link from all of another link, for pairs of links.
+
+        Raises ModelError for links without such shapes.
+        """
+        contact = SphereContact.of_collisions(robot, *pairs, name=name)
+        return RoundClearance(name, robot, contact, **options)
+
+    @classmethod
+    def plane(
+        cls,
+        robot: Robot,
+        frame: str,
+        points: Any = ((0.0, 0.0, 0.0),),
+        *,
+        radius: float = 0.0,
+        normal: Sequence[float] = (0.0, 0.0, 1.0),
+        offset: float = 0.0,
+        name: str | None = None,
+        **options: Any,
+    ) -> Clearance:
+        """Distances normal . x - offset - radius of points of a frame from a plane, on the side of `normal`.
+
+        points    (k, 3) in the frame's axes                                                               [m]
+        normal    a unit vector in the world, parameter `normal`
+        offset    of the plane along it, parameter `offset`                                                [m]
+        name      of the clearance; None: frame_plane
+        options   margin and gain
+        """
+        at = floats("points", points)
+        if at.ndim != 2 or at.shape[1] != 3 or not len(at):
+            raise wrong_shape("points", at.shape, "(k, 3)")
+        direction = floats("normal", normal)
+        if direction.shape != (3,):
+            raise wrong_shape("normal", direction.shape, "(3,)")
+        if abs(np.linalg.norm(direction) - 1) > 1e-6:
+            raise ModelError(
+                f"normal has the length {np.linalg.norm(direction):g}, expected a unit vector; divide by it"
+            )
+
+        def distances(q: Array, p: Any) -> Array:
+            T = robot.pose(q, frame)
+            places = product(at, T[:3, :3].T) + T[:3, 3]
+            return product(places, p.normal) - p.offset - radius
+
+        own = {"normal": direction, "offset": float(offset)}
+        return cls(f"{frame}_plane" if name is None else name, distances, own, **options)
+
+
+class RoundClearance(Clearance):
+    """Distances of pairs of spheres and capsules; made by `Clearance.spheres`.
+
+    The nearest points of two axes stay nearest to first order: the distance changes as if they were fixed to
+    their bodies.
+    """
+
+    def __init__(self, name: str, robot: Robot, contact: SphereContact, **options: Any) -> None:
+        self.robot = robot
+        self.contact = contact
+        frames = [[robot.tree.frame(x) if isinstance(x, str) else x for x in pair] for pair in contact.pairs]
+        self.frames = frames
+        for a, b in frames:
+            if a.body == b.body:
+                raise ModelError(
+                    f"{name}: {a.name!r} and {b.name!r} belong to one body, so that their distance is constant; "
+                    "leave the pair out"
+                )
+        super().__init__(name, lambda q, p: np.array([d for d, _ in self._pairs(q, False)]), **options)
+
+    def gradient(self, robot: Robot, layout: FlatLayout) -> Callable[..., Any]:
+        return lambda q, p: np.array([row for _, row in self._pairs(q, True)])
+
+    def _pairs(self, q: Array, with_rows: bool) -> list[tuple[Any, Any]]:
+        """The distance of each pair, and its derivative (nv,)."""
+        pairs = []
+        for (a, b), radii, lengths in zip(
+            self.frames, self.contact.radii, self.contact.lengths, strict=True
+        ):
+            T, U = self.robot.pose(q, a), self.robot.pose(q, b)
+            u, w = T[:3, 2], U[:3, 2]
+            x, y = closest(T[:3, 3] - U[:3, 3], u, w, *(0.5 * lengths).tolist())
+            nearest = T[:3, 3] + x * u, U[:3, 3] + y * w
+            between = nearest[0] - nearest[1]
+            square = between @ between
+            apart = square > MEET * MEET
+            length = sqrt(where(apart, square, 1.0))
+            d = where(apart, length, 0.0) - radii.sum()
+            row = None
+            if with_rows:
+                # axes that meet get the normal z, so that nothing divides by zero
+                n = np.array(
+                    [where(apart, e / length, z) for e, z in zip(between, (0.0, 0.0, 1.0), strict=True)]
+                )
+                row = self._speed(q, a, n, nearest[0] - T[:3, 3])
+                row = row - self._speed(q, b, n, nearest[1] - U[:3, 3])
+            pairs.append((d, row))
+        return pairs
+
+    def _speed(self, q: Array, frame: Frame, n: Array, r: Array) -> Array:
+        """(nv,): the velocity along n of the body's point at r from the origin of a frame."""
+        if not frame.body:
+            return np.zeros(self.robot.nv, int)
+        J = self.robot.jacobian(q, frame, "mixed")
+        return product((J[3:] - product(skew(r), J[:3])).T, n)
+
+
+class SizedClearance:
+    """A clearance of one robot: its number of distances, and its half spaces on symbols."""
+
+    def __init__(self, clearance: Clearance, robot: Robot) -> None:
+        self.clearance = clearance
+        self.robot = robot
+        self.layout = FlatLayout("parameter", clearance.own)
+        if len(inspect.signature(clearance.function).parameters) != 2:
+            raise ModelError(
+                f"clearance {clearance.name!r} takes {inspect.signature(clearance.function)}, expected (q, p)"
+            )
+        shapes = {"q": robot.nq, "p": self.layout.size}
+        (d,) = trace(self._value, shapes, "distances").outputs.values()
+        if d.ndim != 1 or not d.size:
+            raise wrong_shape(f"clearance {clearance.name!r}", d.shape, "one axis, (k,)")
+        self.size = d.size
+        own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size), "active": 1.0}
+        self.defaults = {f"{clearance.name}.{word}": x for word, x in {**own, **clearance.own}.items()}
+        self._gradient = clearance.gradient(robot, self.layout)
+
+    def _value(self, q: Array, p: Array) -> Array:
+        return np.atleast_1d(np.asarray(self.clearance.function(q, self.layout.read(p))))
+
+    def half_spaces(self, q: Array, named: Mapping[str, Any]) -> tuple[Array, Array, Array, Any]:
+        """d (k,), J (k, nv) and low (k,) of J v >= low, and whether they are active, on symbols.
+
+        named  all parameters by their names, dt among them
+        """
+        own = {
+            word: named[f"{self.clearance.name}.{word}"] for word in (*PARAMETERS, *self.clearance.own)
+        }
+        p = self.layout.write([own[word] for word in self.clearance.own])
+        d = self._value(q, p)
+        low = -own["gain"] / named["dt"] * (d - own["margin"]) - own["rate"]
+        return d, self._gradient(q, p), low, own["active"]
