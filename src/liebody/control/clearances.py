@@ -193,9 +193,7 @@ class RoundClearance(Clearance):
     def _pairs(self, q: Array, with_rows: bool) -> list[tuple[Any, Any]]:
         """The distance of each pair, and its derivative (nv,)."""
         pairs = []
-        for (a, b), radii, lengths in zip(
-            self.frames, self.contact.radii, self.contact.lengths, strict=True
-        ):
+        for (a, b), radii, lengths in zip(self.frames, self.contact.radii, self.contact.lengths, strict=True):
             T, U = self.robot.pose(q, a), self.robot.pose(q, b)
             u, w = T[:3, 2], U[:3, 2]
             x, y = closest(T[:3, 3] - U[:3, 3], u, w, *(0.5 * lengths).tolist())
@@ -252,9 +250,7 @@ class SizedClearance:
 
         named  all parameters by their names, dt among them
         """
-        own = {
-            word: named[f"{self.clearance.name}.{word}"] for word in (*PARAMETERS, *self.clearance.own)
-        }
+        own = {word: named[f"{self.clearance.name}.{word}"] for word in (*PARAMETERS, *self.clearance.own)}
         p = self.layout.write([own[word] for word in self.clearance.own])
         d = self._value(q, p)
         low = -own["gain"] / named["dt"] * (d - own["margin"]) - own["rate"]

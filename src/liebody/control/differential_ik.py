@@ -26,7 +26,7 @@ SPARE = 1e-4  # a row that misses by more has the status SLACK                  
 LIMITS = ("velocity", "position")
 MET, STALLED, GOING = "met", "stalled", "not finished"
 # `reach` has stalled if in so many steps the error has not fallen by this part.
-STEPS, PROGRESS = 30, 1e-3
+STEPS, PROGRESS = 30, 1e-4
 
 
 class VelocityCommand(NamedTuple):
@@ -327,9 +327,7 @@ class DifferentialIK:
         """
         return self(q, self._packed(parameters, dt), threads=threads)
 
-    def _packed(
-        self, parameters: Mapping[str, Any] | Array | None, dt: float | None = None
-    ) -> np.ndarray:
+    def _packed(self, parameters: Mapping[str, Any] | Array | None, dt: float | None = None) -> np.ndarray:
         if parameters is None or isinstance(parameters, Mapping):
             p = self.pack(parameters)
         else:
@@ -357,7 +355,7 @@ class DifferentialIK:
         tolerance  of the largest |y| of these tasks                                             [rad and m]
         steps      at most so many
 
-        "stalled": in 30 steps, the length of y of these tasks has not fallen by one in a thousand.
+        "stalled": in 30 steps, the length of y of these tasks has not fallen by 1e-4 of it.
         """
         named = {x.task.name: x for x in self.tasks}
         for name in tasks or ():
