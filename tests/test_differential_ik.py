@@ -91,7 +91,7 @@ def test_two_links_have_the_velocities_of_their_closed_form():
 
 
 def test_singular_and_unreachable_targets_have_finite_velocities(arm, reaching):
-    """A stretched arm that is to go inwards and outwards, and a target far away; damped velocities are small."""
+    """A stretched arm that is to go inwards and outwards, and a target far away."""
     robot = planar(3)
     ik = DifferentialIK(robot, [MotionTask.position(robot, "tip", gain=5.0)], limits=())
     for x in (0.5, 1.2, 3.0, 1e3):
@@ -320,7 +320,7 @@ def test_derivatives_of_distances_are_those_of_the_distances():
     for _ in range(5):
         q = puma.random(rng)
         v = rng.normal(size=6)
-        rows = problem(q, p)[5][len(ik.bounded) :]
+        rows = problem(q, p)[5][-len(ik.distances) :]
         s = 1e-3
         d = [ik(puma.integrate(q, s * k * v), p).distances for k in (-2, -1, 1, 2)]
         np.testing.assert_allclose(rows @ v, (d[0] - 8 * d[1] + 8 * d[2] - d[3]) / (12 * s), atol=1e-7)
@@ -368,6 +368,35 @@ def test_a_start_within_an_obstacle_comes_out():
     assert (np.diff(distances) > -1e-4).all() and distances[-1] > -1e-4
 
 
+def test_limits_and_exact_margins_hold_from_any_start():
+    """Random configurations, within each other and beyond limits; hard tasks that cannot be met.
+
+    Velocities are within their limits; distances above the margin have the rate that they may have.
+    """
+    robot, clearance = two_arms()
+    tasks = [
+        MotionTask.pose(robot, "tip0", gain=4.0),
+        MotionTask.position(robot, "tip1", gain=4.0, hard=True),
+    ]
+    ik = DifferentialIK(robot, [*tasks, MotionTask.posture(robot, weight=1e-3)], [clearance])
+    rng = np.random.default_rng(12)
+    count = 1000
+    q = rng.uniform(-3.3, 3.3, (count, 6))
+    goals = {
+        "tip0.target": robot.pose(rng.uniform(-3, 3, (count, 6)), "tip0"),
+        "tip1.target": rng.uniform(-1, 1, (count, 3)) * [1, 1, 0],
+    }
+    u = ik(q, {**goals, "tip1.weight": rng.integers(0, 2, count).astype(float)})
+    assert all(np.isfinite(x).all() for x in u) and (np.abs(u.v) <= 2.0).all()
+    solved = u.status < 2
+    assert solved.mean() > 0.98
+    above = (u.distances >= 0.02) & solved[:, None]
+    margins = u.slack[:, ik.rows.index("arms[0]") :]
+    assert (u.distances < 0).any() and np.abs(margins[above]).max() < 1e-6
+    within = (np.abs(q) <= 3.0) & solved[:, None]
+    assert (np.abs(u.q[within]) <= 3.0 + 1e-9).all()
+
+
 def test_a_hard_task_wins_over_a_soft_one_and_margins_over_both():
     robot = planar(3)
     tip = MotionTask.position(robot, "tip", gain=2.0, hard=True)
@@ -376,7 +405,8 @@ def test_a_hard_task_wins_over_a_soft_one_and_margins_over_both():
     )
     wall = Clearance.plane(robot, "tip", normal=[-1, 0, 0], offset=-0.9, name="wall")
     ik = DifferentialIK(robot, [against, tip], [wall])
-    assert ik.rows == ["tip[0]", "tip[1]", "tip[2]", "limit[0]", "limit[1]", "limit[2]", "wall[0]"]
+    limits = [f"{word}[{i}]" for word in ("limit", "back") for i in range(3)]
+    assert ik.rows == ["tip[0]", "tip[1]", "tip[2]", *limits, "wall[0]"]
     q = np.array([1.2, -0.9, 0.6])
     x = robot.pose(q, "tip")[:3, 3]
     u = ik(q, {"tip.target": x + [-0.1, 0.1, 0]})

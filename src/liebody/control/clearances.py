@@ -16,10 +16,11 @@ from ..contact import SphereContact
 from ..contact.spheres import closest
 from ..groups import along_group
 from ..robot import Robot
-from ..scalars import Array, sqrt, where
+from ..scalars import Array, minimum, sqrt, where
 from ..scalars.linear import product, skew
 
-PARAMETERS = ("margin", "gain", "rate", "active")  # that each clearance has
+PARAMETERS = ("margin", "gain", "rate", "retreat", "active")  # that each clearance has
+RETREAT = 0.1  # speed at which a margin that is passed is won back, unless a call says otherwise      [m/s]
 MEET = 1e-12  # axes that are closer than this have no normal between them                              [m]
 
 
@@ -36,15 +37,17 @@ class Clearance:
         Clearance.plane(robot, "elbow", radius=0.06)
         Clearance("reach", lambda q, p: p.far - norm(robot.pose(q, "tool")[:3, 3]), {"far": 0.8})
 
-    name        of the clearance: its parameters are name.margin, name.gain, name.rate, name.active
-    function    (q, p) -> d (k,) or a number, made of NumPy operators, `liebody.scalars` and methods of robots;
-                p has the parameters of the clearance as attributes                                        [m]
+    name        of the clearance: its parameters are name.margin, name.gain, name.rate, name.retreat,
+                name.active
+    function    (q, p) -> d (k,) or a number, of NumPy operators, `liebody.scalars` and methods of robots; p
+                has the parameters of the clearance as attributes                                        [m]
     parameters  {name: value by default}, numbers or arrays of any shape; they become name.word
     margin      the least distance                                                                         [m]
     gain        the part of what is left that a step may cover, above 0 and at most 1
 
     `rate` (k,), zero by default, is how fast the distances change while the robot is at rest: of obstacles
-    that move [m/s]. `active`, 1 or 0, switches the clearance in a call.
+    that move [m/s]. `retreat` (0.1) is the speed at most by which a distance below the margin grows [m/s].
+    `active`, 1 or 0, switches the clearance in a call.
 
     Faverjon and Tournassoud (1987), "A local based approach for path planning of manipulators with a high
     number of degrees of freedom", ICRA; Kanoun (2011), "Real-time prioritized kinematic control under
@@ -110,16 +113,24 @@ class Clearance:
         length    of capsules between the centres of their ends, likewise; zero: a sphere                  [m]
         options   margin and gain
 
-        Distances and their derivatives are exact: the nearest points of the axes have them.
+        Distances and their derivatives are exact: the nearest points of the axes have them. Where two
+        capsules become parallel, their nearest points jump from end to end: a step misses the margin by up to
+        its relative rotation times their length.
         """
         contact = SphereContact(*pairs, radius=radius, length=length, name=name)
         return RoundClearance(name, robot, contact, **options)
 
     @classmethod
     def of_collisions(
-        cls, robot: Robot, *pairs: tuple[str, str], name: str = "collisions", **options: Any
+        cls,
+        robot: Robot,
+        *pairs: tuple[str, str],
+        name: str = "collisions",
+        **options: Any,
     ) -> Clearance:
         """Distances of all spheres and capsules of one link from all of another link, for pairs of links.
+
+        options  margin and gain
 
         Raises ModelError for links without such shapes.
         """
@@ -176,33 +187,34 @@ class RoundClearance(Clearance):
 
     def __init__(self, name: str, robot: Robot, contact: SphereContact, **options: Any) -> None:
         self.robot = robot
-        self.contact = contact
-        frames = [[robot.tree.frame(x) if isinstance(x, str) else x for x in pair] for pair in contact.pairs]
-        self.frames = frames
-        for a, b in frames:
+        # (frame, frame, half lengths, sum of radii) of each pair
+        self.pairs: list[tuple[Frame, Frame, list[float], float]] = []
+        for pair, radii, lengths in zip(contact.pairs, contact.radii, contact.lengths, strict=True):
+            a, b = (robot.tree.frame(x) if isinstance(x, str) else x for x in pair)
             if a.body == b.body:
                 raise ModelError(
-                    f"{name}: {a.name!r} and {b.name!r} belong to one body, so that their distance is constant; "
-                    "leave the pair out"
+                    f"{name}: {a.name!r} and {b.name!r} belong to one body, so that their distance is "
+                    "constant; leave the pair out"
                 )
-        super().__init__(name, lambda q, p: np.array([d for d, _ in self._pairs(q, False)]), **options)
+            self.pairs.append((a, b, (0.5 * lengths).tolist(), float(radii.sum())))
+        super().__init__(name, lambda q, p: np.array([d for d, _ in self._distances(q, False)]), **options)
 
     def gradient(self, robot: Robot, layout: FlatLayout) -> Callable[..., Any]:
-        return lambda q, p: np.array([row for _, row in self._pairs(q, True)])
+        return lambda q, p: np.array([row for _, row in self._distances(q, True)])
 
-    def _pairs(self, q: Array, with_rows: bool) -> list[tuple[Any, Any]]:
+    def _distances(self, q: Array, with_rows: bool) -> list[tuple[Any, Any]]:
         """The distance of each pair, and its derivative (nv,)."""
-        pairs = []
-        for (a, b), radii, lengths in zip(self.frames, self.contact.radii, self.contact.lengths, strict=True):
+        distances = []
+        for a, b, halves, size in self.pairs:
             T, U = self.robot.pose(q, a), self.robot.pose(q, b)
             u, w = T[:3, 2], U[:3, 2]
-            x, y = closest(T[:3, 3] - U[:3, 3], u, w, *(0.5 * lengths).tolist())
+            x, y = closest(T[:3, 3] - U[:3, 3], u, w, *halves)
             nearest = T[:3, 3] + x * u, U[:3, 3] + y * w
             between = nearest[0] - nearest[1]
             square = between @ between
             apart = square > MEET * MEET
             length = sqrt(where(apart, square, 1.0))
-            d = where(apart, length, 0.0) - radii.sum()
+            d = where(apart, length, 0.0) - size
             row = None
             if with_rows:
                 # axes that meet get the normal z, so that nothing divides by zero
@@ -211,8 +223,8 @@ class RoundClearance(Clearance):
                 )
                 row = self._speed(q, a, n, nearest[0] - T[:3, 3])
                 row = row - self._speed(q, b, n, nearest[1] - U[:3, 3])
-            pairs.append((d, row))
-        return pairs
+            distances.append((d, row))
+        return distances
 
     def _speed(self, q: Array, frame: Frame, n: Array, r: Array) -> Array:
         """(nv,): the velocity along n of the body's point at r from the origin of a frame."""
@@ -238,7 +250,8 @@ class SizedClearance:
         if d.ndim != 1 or not d.size:
             raise wrong_shape(f"clearance {clearance.name!r}", d.shape, "one axis, (k,)")
         self.size = d.size
-        own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size), "active": 1.0}
+        own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size)}
+        own |= {"retreat": RETREAT, "active": 1.0}
         self.defaults = {f"{clearance.name}.{word}": x for word, x in {**own, **clearance.own}.items()}
         self._gradient = clearance.gradient(robot, self.layout)
 
@@ -253,5 +266,5 @@ class SizedClearance:
         own = {word: named[f"{self.clearance.name}.{word}"] for word in (*PARAMETERS, *self.clearance.own)}
         p = self.layout.write([own[word] for word in self.clearance.own])
         d = self._value(q, p)
-        low = -own["gain"] / named["dt"] * (d - own["margin"]) - own["rate"]
+        low = minimum(-own["gain"] / named["dt"] * (d - own["margin"]), own["retreat"]) - own["rate"]
         return d, self._gradient(q, p), low, own["active"]

@@ -12,17 +12,18 @@ from ..base.concurrency import cached_property
 from ..base.errors import ModelError, known, positive
 from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
 from ..robot import Robot
-from ..scalars import Array, maximum, minimum, where
+from ..scalars import Array, clip, maximum, minimum, where
 from .clearances import Clearance, SizedClearance
 from .whole_body_tasks import NONE, MotionTask, SizedTask, merged, packed
 
 SOLVED, SLACK, UNFINISHED = range(3)  # of `VelocityCommand.status`
-HARD = 1e6  # weight of a hard task in units of the largest weight
+HARD = 1e5  # weight of a hard task in units of the largest weight
 LEAST_DAMPING = 1e-12  # likewise
-RETURN = 1e9  # likewise, of limits and margins that are passed already
+RETURN = 1e7  # likewise, of limits and margins that are passed already
 EXACT = 1e100  # a weight without slack
 TOLERANCE = 1e-9  # of the quadratic program
 SPARE = 1e-4  # a row that misses by more has the status SLACK                                  [rad/s, m/s]
+FAINT = 1e-6  # a limit needs no way back that is slower                                        [rad/s, m/s]
 LIMITS = ("velocity", "position")
 MET, STALLED, GOING = "met", "stalled", "not finished"
 # `reach` has stalled if in so many steps the error has not fallen by this part.
@@ -36,8 +37,8 @@ class VelocityCommand(NamedTuple):
     q           configurations after the step, q exp(dt v) (..., nq)
     errors      y(q) of all tasks before the step (..., k), in the order of `DifferentialIK.entries`
     distances   of all clearances before the step (..., m), in the order of `DifferentialIK.distances`    [m]
-    slack       by how much the rows of hard tasks, limits and clearances are missed (..., rows), in the
-                order of `DifferentialIK.rows`                                                [rad/s, m/s]
+    slack       by how much the rows of hard tasks, limits, ways back from limits that are passed, and
+                clearances are missed (..., rows), in the order of `DifferentialIK.rows`      [rad/s, m/s]
     gap         products of multipliers and distances from limits, relative to the cost (...)
     status      0 solved; 1 solved, with slack above 1e-4; 2 not converged: the best point found (...)
     iterations  of the interior point method (...)
@@ -73,8 +74,8 @@ class DifferentialIK:
 
         minimize    sum of weight |dy/dt - (rate - gain y)|^2 over all tasks, and damping |v|^2
         subject to  |v| <= velocity_limit                                    exact
-                    low <= q + dt v / limit_gain <= high                     exact
-                    dd/dt >= -gain (d - margin) / dt of clearances           exact
+                    low <= q + dt v / limit_gain <= high                     exact within the limits
+                    dd/dt >= -gain (d - margin) / dt of clearances           exact above the margin
                     dy/dt = rate - gain y of hard tasks                      before all tasks that are not
 
         tasks = [MotionTask.pose(robot, "tool", gain=5.0), MotionTask.posture(robot, weight=1e-3)]
@@ -104,7 +105,7 @@ class DifferentialIK:
     Hard tasks have none.
 
     A row that v = 0 fulfils is exact; all of these agree with each other. Others, of limits and margins that
-    are passed already, weigh 1e9 times the largest weight, hard tasks 1e6 times. So there is a solution for
+    are passed already, weigh 1e7 times the largest weight, hard tasks 1e5 times. So there is a solution for
     all numbers, and `slack` and `status` tell what gives way. Steps are short: this finds no way around an
     obstacle that stands between two postures, and a robot may rest in front of it. For whole poses from
     anywhere there is `inverse_kinematics`.
@@ -153,6 +154,8 @@ class DifferentialIK:
         self.rows = [f"{x.task.name}[{i}]" for x in self.tasks if x.task.hard for i in range(x.size)]
         if self.limits:
             self.rows += [f"limit[{i}]" for i in self.bounded.tolist()]
+        if "position" in self.limits:
+            self.rows += [f"back[{i}]" for i in self.bounded.tolist()]
         self.rows += self.distances
 
     def _layout(self) -> FlatLayout:
@@ -179,17 +182,26 @@ class DifferentialIK:
 
     # -- the equations, on symbols ------------------------------------------------------------------------
 
-    def _velocities_within(self, q: Array, named: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Least and largest velocities of joints by their limits."""
+    def _limits(self, q: Array, named: Mapping[str, Any], back: Any) -> list[tuple[Any, Any, Any]]:
+        """(low, high, weight) of the velocities of all bounded joints: exact ones, then ways back.
+
+        A limit of position that is kept tightens the exact interval of velocities, in which 0 is; one that is
+        passed asks for the way back, not faster than the joint may move, by a row of the weight `back`.
+        Where it is passed by round-off, the joint does not go further.
+        """
         x = q[self.coordinates]
         most = named["velocity_limit"] if "velocity" in self.limits else np.full(len(x), NONE)
-        low, high = -most, most
-        if "position" in self.limits:
-            # a coordinate that is beyond a limit comes back, not faster than it may be
-            share = named["limit_gain"] / named["dt"]
-            high = minimum(most, maximum(-most, share * (named["high"] - x)))
-            low = maximum(-most, minimum(most, share * (named["low"] - x)))
-        return low, high
+        if "position" not in self.limits:
+            return [(-end, end, EXACT) for end in most]
+        share = named["limit_gain"] / named["dt"]
+        exact, ways = [], []
+        for end, low, high in zip(most, share * (named["low"] - x), share * (named["high"] - x), strict=True):
+            least = where(low > FAINT, -end, minimum(maximum(low, -end), 0.0))
+            largest = where(high < -FAINT, end, maximum(minimum(high, end), 0.0))
+            exact.append((least, largest, EXACT))
+            passed = maximum(low, -high) > FAINT
+            ways.append((minimum(low, end), maximum(high, -end), where(passed, back, 0.0)))
+        return exact + ways
 
     def _problem(self, q: Array, p: Array) -> dict[str, Array]:
         """The quadratic program at a configuration; then errors and distances."""
@@ -220,18 +232,19 @@ class DifferentialIK:
         low: list[Any] = []
         high: list[Any] = []
         weight_c: list[Any] = []
-        if self.limits and len(self.bounded):
-            C += [*np.eye(n, dtype=int)[self.bounded]]
-            ends = self._velocities_within(q, named)
-            low += [*ends[0]]
-            high += [*ends[1]]
-            weight_c += [where(maximum(x, -y) > 0, back, EXACT) for x, y in zip(*ends, strict=True)]
+        if self.limits:
+            of_limits = self._limits(q, named, back)
+            units = np.eye(n, dtype=int)[self.bounded]
+            C += [*units] * (len(of_limits) // max(len(units), 1))
+            for bounds, x in zip((low, high, weight_c), zip(*of_limits, strict=True), strict=False):
+                bounds += x
         distances: list[Any] = []
         for clearance in self.clearances:
             d, J, least, active = clearance.half_spaces(q, named)
             distances += [*d]
             C += [*J]
-            low += [*least]
+            least = [where(x > FAINT, x, minimum(x, 0.0)) for x in least]
+            low += least
             high += [NONE] * clearance.size
             weight_c += [where(active > 0, where(x > 0, back, EXACT), 0.0) for x in least]
         errors = [y for y, *_ in equations]
@@ -253,7 +266,12 @@ class DifferentialIK:
     def _command(self, *arrays: Array) -> dict[str, Array]:
         """The command, from inputs, what was kept, and the minimum."""
         q, p, errors, distances, v, _, _, slack, slack_c, measures = arrays
-        dt = self.layout.named(p)["dt"]
+        named = self.layout.named(p)
+        if "velocity" in self.limits:
+            # also where the method has not converged
+            most = named["velocity_limit"]
+            v = v.copy()
+            v[self.bounded] = clip(v[self.bounded], -most, most)
         measures = Measures(*measures)
         rows = np.concatenate([slack[: len(self.rows) - len(slack_c)], slack_c])
         worst: Any = 0.0
@@ -262,7 +280,7 @@ class DifferentialIK:
         status = where(worst > SPARE, float(SLACK), float(SOLVED)) if len(rows) else float(SOLVED)
         return {
             "v": v,
-            "q": self.robot.integrate(q, dt * v),
+            "q": self.robot.integrate(q, named["dt"] * v),
             "errors": errors,
             "distances": distances,
             "slack": rows,
