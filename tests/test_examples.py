@@ -61,6 +61,18 @@ def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     assert capsys.readouterr().out.count("out of reach by") == np.count_nonzero(~reached)
 
 
+@pytest.mark.wide
+def test_an_arm_reaches_between_two_columns_and_touches_none(tmp_path):
+    example = load_example("reach_around")
+    picture = tmp_path / "reach.png"
+    free, clear = example.main(str(picture))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    (_, _, without, *_), (_, q, distance, error, status) = free, clear
+    assert without.min() < -0.05 and distance.min() > example.MARGIN - 1e-5
+    assert (status == 0).all() and error.max() < 5e-3 and error[-1] < 5e-4
+    assert (np.abs(q) <= 2.2).all() and (np.abs(np.diff(q, axis=0)) <= 2.0 * example.DT + 1e-9).all()
+
+
 def test_an_acrobot_swings_up_and_a_simulation_ends_where_the_solver_says(capsys):
     pytest.importorskip("casadi", reason="the test extra `casadi` is not installed")
     found = load_example("casadi_swing_up").main()
