@@ -15,7 +15,7 @@ cones          the laws of impulses, and their solution
 from .feet import PointFeet
 from .grounds import Boxes, Ground, HeightField
 from .points import Contact
-from .spheres import SphereContact
+from .spheres import SphereContact, closest
 from .time_stepping import TimeStepping, UnsolvedSteps
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "SphereContact",
     "TimeStepping",
     "UnsolvedSteps",
+    "closest",
 ]

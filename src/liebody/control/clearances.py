@@ -12,8 +12,7 @@ from ..base.arguments import checked, floats, number, wrong_shape
 from ..base.errors import ModelError
 from ..bodies import Frame
 from ..compiler import FlatLayout, trace
-from ..contact import SphereContact
-from ..contact.spheres import closest
+from ..contact import SphereContact, closest
 from ..groups import along_group
 from ..robot import Robot
 from ..scalars import Array, minimum, sqrt, where
