@@ -8,7 +8,7 @@ import liebody as lb
 from liebody.base.errors import ConfigurationError, ModelError, ShapeError
 from liebody.bodies import Frame, Joint
 from liebody.control import Clearance, DifferentialIK, MotionTask
-from liebody.groups import SE3, SO3, Revolute
+from liebody.groups import SE3, SO3, Free, Revolute
 
 BARE = {"damping": 0.0, "tip.levenberg": 0.0}
 Q = np.array([0.3, -0.4, 0.3, 0.4, 0.9, -0.5])  # far from singular positions, within limits
@@ -568,6 +568,27 @@ def test_reaching_ends_met_stalled_or_unfinished(arm):
         Q, {"posture.target": near[0], "tip.weight": 0.0, "posture.weight": 1.0}, tasks=["posture"]
     )
     np.testing.assert_allclose(end.q, near[0], atol=1e-5)
+
+
+def test_each_limit_acts_alone_and_a_body_without_limits_has_none():
+    """An arm that is sent to zero: with one limit the other is passed; a free body goes straight."""
+    robot = planar(3)
+    q = np.array([0.1, 2.9, -0.2])
+    far = {"posture.target": [0.1, 9.9, -0.2], "dt": 0.1}
+    for limit, speed in (("velocity", 2.0), ("position", 0.5 * 0.1 / 0.1)):
+        ik = DifferentialIK(robot, [MotionTask.posture(robot)], limits=[limit])
+        u = ik(q, far)
+        np.testing.assert_allclose(u.v, [0, speed, 0], atol=1e-6)
+        assert (u.q[1] > 3) == (limit == "velocity")
+    still = DifferentialIK(robot, [])(q)
+    np.testing.assert_allclose(still.v, 0, atol=1e-9)
+    tree = lb.TreeBuilder("body").add("body", Free(), lb.SpatialInertia(1.0, rotational=np.eye(3)))
+    body = lb.Robot(tree.build())
+    ik = DifferentialIK(body, [MotionTask.pose(body, "body", gain=2.0)])
+    assert ik.rows == []
+    u = ik(body.neutral(), {"body.target": posed(1.0, 0.5), **{"body.levenberg": 0.0}})
+    np.testing.assert_allclose(u.v, [0, 0, 0, 2.0, 1.0, 0], rtol=1e-5, atol=1e-12)
+    assert ik.reach(np.tile(body.neutral(), (0, 1))).q.shape == (0, 7)
 
 
 def test_shapes_of_a_description_are_read():

@@ -96,6 +96,8 @@ def inverse_kinematics(
                 closer (three, where it is farther away than the links are long)
     rng         where these are drawn from
 
+    For motions that lead there step by step, clear of obstacles, there is `control.DifferentialIK`.
+
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
     the closest configuration that was found.
 
