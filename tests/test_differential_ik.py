@@ -586,7 +586,7 @@ def test_each_limit_acts_alone_and_a_body_without_limits_has_none():
     body = lb.Robot(tree.build())
     ik = DifferentialIK(body, [MotionTask.pose(body, "body", gain=2.0)])
     assert ik.rows == []
-    u = ik(body.neutral(), {"body.target": posed(1.0, 0.5), **{"body.levenberg": 0.0}})
+    u = ik(body.neutral(), {"body.target": posed(1.0, 0.5), "body.levenberg": 0.0})
     np.testing.assert_allclose(u.v, [0, 0, 0, 2.0, 1.0, 0], rtol=1e-5, atol=1e-12)
     assert ik.reach(np.tile(body.neutral(), (0, 1))).q.shape == (0, 7)
 
