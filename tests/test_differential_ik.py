@@ -356,7 +356,7 @@ def test_a_start_within_an_obstacle_comes_out():
         [MotionTask.posture(robot)],
         [Clearance.spheres(robot, ("tip", ball), radius=(0.05, 0.2), name="ball")],
     )
-    q = np.array([0.7, -1.0, -0.5])
+    q = start = np.array([0.7, -1.0, -0.5])
     u = ik(q)
     assert u.distances[0] < -0.05
     distances = []
@@ -366,6 +366,15 @@ def test_a_start_within_an_obstacle_comes_out():
         assert u.status < 2 and (np.abs(u.v) <= 2.0 + 1e-6).all()
         q = u.q
     assert (np.diff(distances) > -1e-4).all() and distances[-1] > -1e-4
+    # a posture that would stay comes out at the speed `retreat`; near the margin, half of the way in a step
+    q = start
+    for retreat in (0.1, 0.3):
+        u = ik.step(q, {"posture.target": q, "ball.retreat": retreat}, 1e-3)
+        assert (ik(u.q).distances[0] - u.distances[0]) / 1e-3 == pytest.approx(retreat, rel=1e-2)
+        u = ik.step(
+            q, {"posture.target": q, "ball.retreat": retreat, "ball.margin": u.distances[0] + 1e-4}, 1e-2
+        )
+        assert (ik(u.q).distances[0] - u.distances[0]) == pytest.approx(0.5e-4, rel=1e-2)
 
 
 def test_limits_and_exact_margins_hold_from_any_start():
