@@ -114,6 +114,7 @@ def commands(text: str) -> list[str]:
 def test_code_of_documents_runs_and_prints_what_they_state(document, tmp_path, monkeypatch):
     for package in NEEDS.get(document.name, ()):
         pytest.importorskip(package, reason=f"the test extra `{package}` is not installed")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # pages are read in a checkout
     monkeypatch.chdir(tmp_path)
     assert run_blocks(document.read_text(), document.name) == []
 
