@@ -41,6 +41,7 @@ FREE_OF_THIRD_PARTIES = range(4)
 
 # Imports inside a function, or for types alone, that the floors would forbid, and why each is right.
 LAZY = {
+    ("base.deprecation", "a-computed-name"): "an old name may stand for one of another module",
     ("base.progress", "tqdm"): "a bar is shown where the work takes long",
     ("runs.run", "matplotlib.figure"): "run.plot() returns one",
     ("runs.run", "xarray"): "run.to_xarray() returns one of its objects",

@@ -2,7 +2,8 @@
 
 A docstring has paragraphs, tables of arguments (name, meaning, unit), indented formulas and indented code.
 They become paragraphs, tables, displayed formulas and listings; formulas within sentences are found by
-`formulas.pieces`, and names of the library in backticks become links to their pages.
+`formulas.pieces`, and names of the library in backticks become links to their pages. `tiers` says how long a
+name may be relied on; pages of names that are not stable begin with that.
 """
 
 from __future__ import annotations
@@ -17,20 +18,16 @@ from typing import Any
 
 import click
 from formulas import formula, pieces
+from tiers import PACKAGES, tier
 
 from liebody.cli import main
 
-PACKAGES = (
-    "liebody",
-    *(
-        f"liebody.{name}"
-        for name in (
-            "robot bodies groups dynamics integrators mechanisms mechanisms.constrained runs hybrid contact "
-            "control.optimal gaits identification symbolic sweep models io view compiler stepping scalars "
-            "base.errors"
-        ).split()
-    ),
-)
+# What is promised of the names of each tier. Stable is the rule, of which pages do not speak.
+PROMISES = {
+    "stable": "*Stable*: it changes only after one minor version in which the old form works, and warns.",
+    "provisional": "*Provisional*: it is new, and may change in a minor version. The changelog says so then.",
+    "internal": "*Internal*: for programs that extend liebody; it may change in any version.",
+}
 ROW = re.compile(r"(\S(?:.*?\S)??)  +(\S.*)")
 UNIT = re.compile(r" {2,}(\[[^\]]*\](?:, \[[^\]]*\])*)$")
 
@@ -53,6 +50,12 @@ class Name:
         described = inspect.isclass(self.value) or inspect.isroutine(self.value)
         ours = type(self.value).__module__.startswith("liebody")
         return (inspect.getdoc(self.value) or "") if described or ours else ""
+
+    @property
+    def promise(self) -> list[str]:
+        """The paragraph about its tier; nothing if it is stable."""
+        name = tier(self.path)
+        return [] if name == "stable" else [PROMISES[name], ""]
 
 
 def names_of(module: Any) -> list[str]:
@@ -167,7 +170,7 @@ class Reference:
         if inspect.isclass(value):
             kind = "exception" if issubclass(value, BaseException) else "class"
             shown = "" if kind == "exception" or getattr(value, "_is_protocol", False) else signature(value)
-            lines += [f".. py:{kind}:: {short}{shown}", ""]
+            lines += [f".. py:{kind}:: {short}{shown}", "", *_indented(name.promise)]
             lines += _indented(self.convert(name.doc, name.path))
             found = list(members(value))
             if len(found) > 8:
@@ -185,20 +188,21 @@ class Reference:
                 lines.append("")
                 lines += _indented(self.convert(inspect.getdoc(what) or "", name.path), 6)
         elif callable(value) and inspect.isroutine(inspect.unwrap(value)):
-            lines += [f".. py:function:: {short}{signature(value)}", "", *_indented(self.convert(name.doc))]
+            lines += [f".. py:function:: {short}{signature(value)}", "", *_indented(name.promise)]
+            lines += _indented(self.convert(name.doc))
         else:
             shown = repr(value)
             lines += [f".. py:data:: {short}"]
             if len(shown) < 80 and " at 0x" not in shown:
                 lines.append(f"   :value: {shown}")
-            lines += ["", *_indented(self.convert(name.doc))]
+            lines += ["", *_indented(name.promise), *_indented(self.convert(name.doc))]
         return "\n".join(lines) + "\n"
 
     def package(self, package: str) -> str:
         module = importlib.import_module(package)
         lines = [package, "=" * len(package), "", f".. py:module:: {package}", "   :no-index:", ""]
         lines += self.convert(inspect.getdoc(module) or "")
-        lines += [".. list-table::", "   :widths: 30 70", "   :class: members", ""]
+        lines += [".. list-table::", "   :widths: 26 60 14", "   :class: members", ""]
         own = []
         for short in names_of(module):
             value = getattr(module, short)
@@ -207,6 +211,8 @@ class Reference:
             name = next(n for n in self.names if n.value is value)
             lines.append(f"   * - :py:obj:`{short} <{name.path}>`")
             lines.append(f"     - {self.summary(name.doc)}")
+            promised = tier(name.path)
+            lines.append(f"     - {'' if promised == 'stable' else f'*{promised}*'}")
             own += [name] if name.package == package and name not in own else []
         lines += ["", ".. toctree::", "   :hidden:", ""] + [f"   {name.path}" for name in own]
         return "\n".join(lines) + "\n"
@@ -299,6 +305,8 @@ def pages() -> Mapping[str, str]:
     # Names of files differ by more than the case of their letters: some systems ignore case.
     found |= {f"package-{package}.rst": reference.package(package) for package in PACKAGES}
     index = ["Reference", "=========", "", "Every public name has a page; ``help()`` shows its text.", ""]
+    index += ["Pages say how long a name may be relied on; where nothing is said, it is stable.", ""]
+    index += [*(f"* {text}" for text in PROMISES.values()), ""]
     index += [".. toctree::", "   :maxdepth: 1", ""]
     index += [f"   {page}" for page in (*(f"package-{package}" for package in PACKAGES), "commands")]
     return found | {"index.rst": "\n".join(index) + "\n", "commands.rst": commands()}

@@ -4,6 +4,7 @@ arguments    checks of the arguments of users' calls
 errors       the errors and warnings of liebody, and how optional packages are asked for
 texts        names, paths and texts that come from elsewhere
 digests      digests of files and of texts, by which damage is found
+deprecation  old names of public things, which warn for one minor version
 concurrency  what threads and forked processes share: locks, cached properties, spare buffers
 interrupts   signals and their handlers while C code runs
 progress     progress bars
