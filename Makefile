@@ -1,6 +1,6 @@
 PYTHON ?= python
 
-.PHONY: check coverage dist docs format quick test slow browser processors sanitize bench three wide
+.PHONY: check coverage dist docs format quick release test slow browser processors sanitize bench three wide
 
 check:
 	$(PYTHON) -m ruff check .
@@ -12,12 +12,23 @@ check:
 docs:  # the site, in build/site; pages of the reference are written to docs/reference
 	$(PYTHON) -m sphinx -W --keep-going -q -c docs/site docs build/site
 
-dist:  # sdist and wheel, twice, to the last byte the same; needs the packages build and twine
+dist:  # sdist and wheel, twice, to the last byte the same, of what git tracks; needs the packages build and twine
 	rm -rf build/dist build/again
 	$(PYTHON) -m build -o build/dist > /dev/null
 	$(PYTHON) -m build -o build/again > /dev/null
 	diff -r build/dist build/again
 	$(PYTHON) -m twine check --strict build/dist/*
+	$(PYTHON) tests/release.py contents build/dist
+
+CHECKS = check slow processors
+
+release:  # all that is done before a tag; CHECKS= leaves out the tests, where they passed on this commit
+	$(PYTHON) tests/release.py version
+	@set -e; for target in $(CHECKS); do $(MAKE) $$target; done
+	$(MAKE) dist
+	$(PYTHON) tests/release.py try build/dist
+	@version=$$($(PYTHON) tests/release.py version | cut -d ' ' -f 2); \
+	echo "publish it by its tag: git tag -a v$$version -m \"liebody $$version\" && git push origin v$$version"
 
 format:
 	$(PYTHON) -m ruff check --fix .
