@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,10 @@ from click.shell_completion import CompletionItem
 from . import models
 from .base.arguments import free_base
 from .base.errors import LiebodyError, counted, pass_on_signals, require
+from .base.extensions import PRINTERS, extension, extensions
 from .bodies import JOINT_KINDS
 from .bodies.labels import Labels, labels
+from .compiler import Program
 from .compiler.native import cache
 from .interop.fmi import export_fmu
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
@@ -419,6 +421,16 @@ def _fitting(robot: Robot, run: Run, path: Path) -> Robot:
     return robot
 
 
+class Language(click.Choice[str]):
+    """Our languages, and those that other packages add; these are looked up when one is asked for."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value in self.choices:
+            return value
+        added = extensions(PRINTERS)
+        return value if value in added else click.Choice([*self.choices, *added]).convert(value, param, ctx)
+
+
 def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> list[str]:
     """Names of functions that need no options, after those that are typed."""
     # a shell completes the last word; the words before it and their commas are kept
@@ -437,8 +449,8 @@ liebody export ur5.urdf --to fmu --out out/
 @SOURCE
 @FLOATING
 @click.option(
-    "--to", "language", type=click.Choice(["c", "fmu"]), default="c",
-    help="c is C99; fmu is a model for simulators, by FMI 3.0.",
+    "--to", "language", type=Language(["c", "fmu"]), default="c",
+    help="c is C99; fmu is a model for simulators, by FMI 3.0. Other packages may add languages.",
 )  # fmt: skip
 @click.option("--out", type=FOLDER, default="out", help="Folder to write to.")
 @click.option(
@@ -459,6 +471,12 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
         click.echo(f"wrote {export_fmu(out / f'{robot.name}.fmu', robot)}")
         return
     calls = [_call(text) for text in _listed(functions)]
+    if language != "c":
+        if single:
+            raise click.UsageError(f"--single is for C; {language} has numbers of its own")
+        for path in _printed(load(source, floating=floating), language, out, calls):
+            click.echo(f"wrote {path}")
+        return
     dtype = np.float32 if single else np.float64
     paths = load(source, floating=floating).export_c(out, calls, dtype=dtype)
     for path in paths:
@@ -467,6 +485,21 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     # a command that can be copied, with a compiler that this machine has
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), "cc")
     click.echo(f"\ntest it:\n  {compiler} -std=c99 -O2 {sources} -lm -o {out / 'test'} && {out / 'test'}")
+
+
+def _printed(
+    robot: Robot, language: str, out: Path, calls: list[tuple[str, dict[str, str]]]
+) -> Iterable[Path]:
+    """Functions of a robot, written by the printer of another package."""
+    functions = {}
+    for call, options in calls:
+        function = robot.kernel(call, **options).function
+        # a program has loops and functions of its own; a printer gets one straight line
+        straight = function.unroll() if isinstance(function, Program) else function
+        functions["_".join([call, *options.values()])] = straight
+    out.mkdir(parents=True, exist_ok=True)
+    paths: Iterable[Path] = extension(PRINTERS, language)(out, robot.name, functions)
+    return paths
 
 
 def _listed(text: str) -> list[str]:

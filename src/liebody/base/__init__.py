@@ -1,6 +1,7 @@
 """Modules that every room uses:
 
 arguments    checks of the arguments of users' calls
+extensions   what other packages add: readers of descriptions, printers of languages
 errors       the errors and warnings of liebody, and how optional packages are asked for
 texts        names, paths and texts that come from elsewhere
 digests      digests of files and of texts, by which damage is found

@@ -4,6 +4,7 @@ document     XML, read safely
 urdf         URDF into a tree
 mjcf         MJCF into a tree, by MuJoCo
 mjcf_sizes   limits of an MJCF, before MuJoCo reads it
+readers      other formats, by readers of other packages
 near_zeros   numbers of CAD that nearly are zeros and right angles, rounded
 meshes       surfaces from STL files
 writing      trees as URDF and MJCF
@@ -15,11 +16,13 @@ c_export     C99 source of kernels
 import os
 from typing import Any
 
+from ..bodies import Tree
 from .c_export import About
 from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .mjcf import Actuator, MjcfTree, load_mjcf
 from .near_zeros import NearZeros, RoundedNumbers
+from .readers import read_by_others
 from .urdf import (
     AssumedDynamics,
     DescribedTree,
@@ -59,7 +62,13 @@ __all__ = [
 ]
 
 
-def load_description(source: str | bytes | os.PathLike[str], **options: Any) -> DescribedTree:
-    """The tree of a URDF (`load_urdf`) or of an MJCF (`load_mjcf`), told apart by the root element."""
+def load_description(source: str | bytes | os.PathLike[str], **options: Any) -> Tree:
+    """The tree of a URDF (`load_urdf`) or of an MJCF (`load_mjcf`), told apart by the root element.
+
+    Files with another suffix are read by the package that adds a reader of it (docs/architecture.md).
+    """
+    tree = read_by_others(source, options)
+    if tree is not None:
+        return tree
     read = load_mjcf if read_document(source)[0].tag == "mujoco" else load_urdf
     return read(source, **options)

@@ -28,7 +28,7 @@ def load(
     floating  whether the root moves freely, with a joint of group SE(3) to the world
     gravity   acceleration of free fall, (3,); None: the model's own, (0, 0, -9.81) where it has none   [m/s2]
     options   of `liebody.io.load_urdf` or `load_mjcf`, e.g. merge_fixed=False, or snap=1e-4 to round the
-              near-zeros that CAD writes
+              near-zeros that CAD writes; of files with another suffix, options of the package that reads them
 
     Raises DescriptionError for an unknown name and a file that is missing or cannot be read, MissingPackage
     without robot_descriptions, ModelError for an impossible mechanism. Warns (OpenLoops) of loops in the
