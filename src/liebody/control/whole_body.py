@@ -245,7 +245,7 @@ class WholeBody:
             np.concatenate([np.zeros((0, *empty), int), *part])
             for empty, part in zip(((n,), (), ()), zip(*rows, strict=True) if rows else ((), (), ()))
         )
-        # inequalities: foreseen limits (hard), then efforts and cones (exact)
+        # inequalities: foreseen limits (hard), then efforts and cones (exact), one-sided rows last
         C: list[Array] = []
         low: list[Any] = []
         high: list[Any] = []
@@ -260,17 +260,19 @@ class WholeBody:
             C += [*T]
             low += [*(-named["effort_limit"] - t)]
             high += [*(named["effort_limit"] - t)]
+        pyramids = []
         k = m
         for support in self.supports:
             largest = named[f"{support.name}.largest"] / float(robot.mass)
             for _ in support.points:
-                C += [row @ unit[k : k + 3] for row in support.cone()]
-                low += [-NONE] * support.facets
-                high += [0.0] * support.facets
                 C.append(unit[k + 2])
                 low.append(0.0)
                 high.append(largest)
+                pyramids += [row @ unit[k : k + 3] for row in support.cone()]
                 k += 3
+        C += pyramids
+        low += [-NONE] * len(pyramids)
+        high += [0.0] * len(pyramids)
         weight_c = np.array([HARD * scale] * foreseen + [np.inf] * (len(C) - foreseen), dtype=object)
         costs = [named["acceleration_weight"]] * m + [named["force_weight"]] * (n - m)
         return {
@@ -328,7 +330,9 @@ class WholeBody:
         kept = {key: before.outputs[key].shape for key in ("passive", "efforts")}
         behind = {**shapes, **kept, **solution, "measures": len(Measures._fields)}
         after = trace(self._command, behind, "whole_body_command")
-        return Minimizer("whole_body", before, after, self.iterations, TOLERANCE)
+        # Rows of supports and hard tasks stay rows; the others, with moderate weights, belong to the cost.
+        hard = len(self.rows) - (len(self.bounded) if self._is_foreseen else 0)
+        return Minimizer("whole_body", before, after, self.iterations, TOLERANCE, sizes[1] - hard)
 
     # -- calls --------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from .c import (
 from .numpy_source import compile_numpy
 
 WIDEST = 8  # numbers in a vector of one lane, or rows in a block
-LONG = 6  # columns of a row from which on it counts as dense
+LONG = 6  # a row of more columns counts as dense
 
 
 def minimizer_unit(minimizer: Minimizer, lanes: int, guard: Guard | None = None, piece: int = PIECE) -> str:
@@ -73,7 +73,11 @@ def _solver(minimizer: Minimizer) -> str:
     sizes = {
         "N": minimizer.unknowns,
         "EQUALITIES": minimizer.equalities,
+        "HELD": minimizer.equalities - minimizer.folded,
         "INEQUALITIES": minimizer.inequalities,
+        "LOWER": minimizer.lower,
+        "UPPER": minimizer.upper,
+        "LONG": LONG,
         "ITERATIONS": minimizer.iterations,
     }
     text = [enumeration(sizes)]
@@ -81,7 +85,10 @@ def _solver(minimizer: Minimizer) -> str:
     for name, ranges in (("a", minimizer.ranges_a), ("c", minimizer.ranges_c)):
         for end, values in zip(("first", "stop"), zip(*ranges or [(0, 0)], strict=True), strict=True):
             text.append(constant_table("int", f"{end}_{name}", map(str, values)))
-        # Rows with long ranges are multiplied in blocks.
+    # Rows with long ranges are multiplied in blocks.
+    held = minimizer.equalities - minimizer.folded
+    groups = {"held": minimizer.ranges_a[:held], "folded": minimizer.ranges_a[held:], "c": minimizer.ranges_c}
+    for name, ranges in groups.items():
         dense = [i for i, (first, stop) in enumerate(ranges) if stop - first > LONG]
         text.append(f"#define DENSE_{name.upper()} {len(dense)}")
         text.append(constant_table("int", f"dense_{name}", map(str, dense or [0])))
@@ -92,7 +99,7 @@ def _memory(minimizer: Minimizer) -> int:
     """At least QP_MEMORY of the header, for vectors of up to WIDEST entries."""
     n = -(-minimizer.unknowns // WIDEST) * WIDEST
     m, k = max(minimizer.equalities, 1), max(minimizer.inequalities, 1)
-    return (3 * n + 7 + m + k) * n + 8 * m + 32 * k
+    return (3 * n + 10 + m + k) * n + 9 * m + 36 * -(-k // WIDEST) * WIDEST
 
 
 def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:

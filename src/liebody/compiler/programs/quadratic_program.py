@@ -98,6 +98,8 @@ class Minimizer:
             of A and C, slack_a = b - A x, slack_c = what has to be added to C x to be within bounds, and the
             `Measures`
     iterations, tolerance  the largest number, and the largest error
+    folded  how many of the last rows of A are counted into H and g before iterations. Their weights have to
+            be finite, and at most some powers of ten beyond those of the scale
 
     With t_l = C x + s_c - l > 0, t_u = u - C x - s_c > 0, z = z_l - z_u and slacks y/w, z/w, the
     conditions of a minimum
@@ -119,12 +121,14 @@ class Minimizer:
         after: Function,
         iterations: int = ITERATIONS,
         tolerance: float = TOLERANCE,
+        folded: int = 0,
     ) -> None:
         self.name = name
         self.before = before
         self.after = after
         self.iterations = iterations
         self.tolerance = tolerance
+        self.folded = folded
         self.inputs = before.inputs
         self.outputs = after.outputs
         count = len(Data._fields)
@@ -135,7 +139,7 @@ class Minimizer:
                 f"{', '.join(Data._fields)}, and what is kept"
             )
         self.kept = dict([*before.outputs.items()][count:])
-        H, _, A, _, _, C, *_ = data
+        H, _, A, _, _, C, l, u, *_ = data
         self.unknowns = len(H)
         self.equalities = len(A)
         self.inequalities = len(C)
@@ -155,6 +159,9 @@ class Minimizer:
         self.sizes = {key: math.prod(shape) for key, shape in zip(Minimum._fields, solution, strict=True)}
         self.ranges_a = _ranges(A)
         self.ranges_c = _ranges(C)
+        # Rows from these numbers on have no lower, and no upper bounds, whatever the inputs are.
+        self.lower = _count([not _is_constant(x) or x > -SETTINGS["UNBOUNDED"] for x in l])
+        self.upper = _count([not _is_constant(x) or x < SETTINGS["UNBOUNDED"] for x in u])
 
     @property
     def settings(self) -> dict[str, float]:
@@ -193,7 +200,8 @@ class Minimizer:
     def minimum(self, data: Sequence[Any]) -> Minimum:
         """The solution for these numbers, in NumPy."""
         with np.errstate(all="ignore"):
-            return minimum(Data(*(np.array(x, float) for x in data)), self.iterations, self.settings)
+            numbers = Data(*(np.array(x, float) for x in data))
+            return minimum(numbers, self.iterations, self.settings, self.folded)
 
     def __repr__(self) -> str:
         return (
@@ -206,26 +214,39 @@ def _ranges(rows: Any) -> list[tuple[int, int]]:
     """The columns first <= j < stop of each row in which entries may differ from zero."""
     ranges = []
     for row in rows:
-        places = [j for j, x in enumerate(row) if not (isinstance(x, (int, float)) and x == 0)]
+        places = [j for j, x in enumerate(row) if not (_is_constant(x) and x == 0)]
         ranges.append((places[0], places[-1] + 1) if places else (0, 0))
     return ranges
 
 
-def minimum(data: Data, iterations: int, settings: Mapping[str, float]) -> Minimum:
+def _is_constant(x: Any) -> bool:
+    return isinstance(x, (int, float))
+
+
+def _count(needed: Sequence[bool]) -> int:
+    """The number of rows up to the last that is needed."""
+    return max((i + 1 for i, x in enumerate(needed) if x), default=0)
+
+
+def minimum(data: Data, iterations: int, settings: Mapping[str, float], folded: int = 0) -> Minimum:
     """The solution; `Minimizer` has the equations, runtime/quadratic_program.h is the same in C.
 
     The function is long because its five stages share nearly all of their variables.
     """
     c = settings
-    H, g = data.H, data.g
     scale = float(data.scale[0])
+    # 0. The last rows become a part of the cost: H + A' w A, g - A' w b.
+    held = len(data.A) - folded
+    F, w, aim = data.A[held:], data.weight_a[held:], data.b[held:]
+    H = data.H + (F.T * w) @ F
+    g = data.g - F.T @ (w * aim)
     # 1. Scale rows; rows that are off, and bounds that are infinite, are masked. Bounds that meet are moved
     # apart, because the method needs an interior.
-    A, size_a, weight_a = _scaled(data.A, data.weight_a)
+    A, size_a, weight_a = _scaled(data.A[:held], data.weight_a[:held])
     C, size_c, weight_c = _scaled(data.C, data.weight_c)
     soft_a, used_a = _softness(weight_a, scale, c)
     soft_c, used_c = _softness(weight_c, scale, c)
-    b = data.b / size_a
+    b = data.b[:held] / size_a
     W = np.where(weight_a > 0, 1 / used_a, 0.0)
     is_l = (weight_c > 0) & (data.l > -c["UNBOUNDED"])
     is_u = (weight_c > 0) & (data.u < c["UNBOUNDED"])
@@ -240,7 +261,7 @@ def minimum(data: Data, iterations: int, settings: Mapping[str, float]) -> Minim
     middle = is_l * np.maximum(l, 0) + is_u * np.minimum(u, 0)
     middle = np.where(is_l & is_u, (l + u) / 2, middle)
     D = np.where(is_l | is_u, c["WEAK"] * scale, 0.0)
-    factor = _cholesky(K0 + (C.T * D) @ C, c["SMALLEST_PIVOT"])
+    factor = _factorised(K0 + (C.T * D) @ C, c["SMALLEST_PIVOT"])
     x = _solve_with(factor, A.T @ (W * b) + C.T @ (D * middle) - g)
     y = np.where((soft_a > 0) & (soft_a >= used_a), W * (b - A @ x), 0.0)
     R = C @ x
@@ -283,7 +304,7 @@ def minimum(data: Data, iterations: int, settings: Mapping[str, float]) -> Minim
         # the matrix of this iteration, and its factors
         D = z_l / t_l + z_u / t_u
         V = D / (1 + used_c * D)
-        factor = _cholesky(K0 + (C.T * V) @ C, c["SMALLEST_PIVOT"])
+        factor = _factorised(K0 + (C.T * V) @ C, c["SMALLEST_PIVOT"])
 
         point = _Point(A, C, W, used_c, rd, rp, r_l, r_u, is_l, is_u, t_l, t_u, z_l, z_u, D, V, factor)
 
@@ -312,8 +333,14 @@ def minimum(data: Data, iterations: int, settings: Mapping[str, float]) -> Minim
     above = np.maximum(is_u * (R - u), 0)
     slack = np.where(W > 0, b - A @ best_x, 0.0)
     measures = np.array([k, *best[1:], best[0] <= c["TOLERANCE"]], float)
+    missed = np.where(w > 0, aim - F @ best_x, 0.0)
     return Minimum(
-        best_x, best_y / size_a, best_z / size_c, slack * size_a, (below - above) * size_c, measures
+        best_x,
+        np.concatenate([best_y / size_a, w * missed]),
+        best_z / size_c,
+        np.concatenate([slack * size_a, missed]),
+        (below - above) * size_c,
+        measures,
     )
 
 
@@ -370,8 +397,8 @@ def _softness(weight: Any, scale: float, c: Mapping[str, float]) -> tuple[Any, A
     return soft, np.maximum(soft, 1 / (scale * np.where(hard, c["HARD"], c["SOFT"])))
 
 
-def _cholesky(K: Any, smallest: float) -> tuple[Any, Any]:
-    """U with U' U = K, upper triangular, and the reciprocals of its diagonal.
+def _factorised(K: Any, smallest: float) -> tuple[Any, Any]:
+    """U with U' D^-1 U = K, upper triangular, and D^-1, where D is the diagonal of U.
 
     A pivot that is round-off of its diagonal entry is raised to that; an unknown that nothing asks for stays.
     """
@@ -381,9 +408,8 @@ def _cholesky(K: Any, smallest: float) -> tuple[Any, Any]:
     inverse = np.zeros(n)
     for k in range(n):
         pivot = max(U[k, k], least[k])
-        inverse[k] = 1 / np.sqrt(pivot) if pivot > 0 else 0.0
-        U[k, k:] *= inverse[k]
-        U[k + 1 :, k + 1 :] -= np.outer(U[k, k + 1 :], U[k, k + 1 :])
+        inverse[k] = 1 / pivot if pivot > 0 else 0.0
+        U[k + 1 :, k + 1 :] -= np.outer(inverse[k] * U[k, k + 1 :], U[k, k + 1 :])
     return U, inverse
 
 
@@ -396,5 +422,5 @@ def _solve_with(factor: tuple[Any, Any], r: Any) -> Any:
         x[i] *= inverse[i]
         x[i + 1 :] -= U[i, i + 1 :] * x[i]
     for i in reversed(range(n)):
-        x[i] = (x[i] - U[i, i + 1 :] @ x[i + 1 :]) * inverse[i]
+        x[i] -= U[i, i + 1 :] @ x[i + 1 :] * inverse[i]
     return x

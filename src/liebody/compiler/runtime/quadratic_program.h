@@ -6,11 +6,18 @@
    A row with an infinite weight w has no slack s; one with the weight 0 is switched off.
    compiler/programs/quadratic_program.py has the same algorithm in NumPy, with its derivation.
 
-   Before this text: the text of lanes.h; N unknowns, EQUALITIES, INEQUALITIES, ITERATIONS at most,
-   TOLERANCE, the settings of the Python module, and first_a, stop_a, first_c, stop_c, the ranges of
-   columns in which rows of A and C are not zero, and dense_a, dense_c, the numbers of rows with
-   DENSE_A, DENSE_C long ranges. */
+   Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept as
+   rows and the others belong to the cost, INEQUALITIES, of which the first LOWER may have lower and
+   the first UPPER upper bounds, ITERATIONS at most, TOLERANCE, the settings of the Python module, and
+   first_a, stop_a, first_c, stop_c, the ranges of columns in which rows of A and C are not zero, and
+   dense_held, dense_folded, dense_c, the numbers of rows with ranges longer than LONG: DENSE_HELD,
+   DENSE_FOLDED (counted from the first row of the cost) and DENSE_C of them. */
 
+/* All of -O2, also where the functions before and behind are too long for it. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")
+#endif
 typedef struct {
     T *H, *g, *A, *b, *weight_a, *C, *l, *u, *weight_c, *scale;
 } Problem;
@@ -20,22 +27,53 @@ typedef struct {
     T *measures;          /* iterations, errors of stationarity and of rows, gap, solved */
 } Solution;
 
-/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, so that loops
-   over chunks V of PER entries need no rest: one lane takes the entries as lanes. Products of
-   matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers. */
+/* Arithmetic on chunks V of PER entries of a vector: over one lane as wide as the processor has
+   them, over many lanes an entry at a time, because a number T is a vector already. */
 #if LANES == 1
 typedef W V;
+typedef whole M __attribute__((vector_size(sizeof(W))));
 enum { PER = WIDE };
 INLINE V all(T x) { return wide(x); }
+INLINE V pick(M mask, V a, V b) { return (V)(((M)a & mask) | ((M)b & ~mask)); }
+INLINE V size_of(V a) { return (V)((M)a & ~(M)wide((real)-0.0)); }
+INLINE V largest(V a, V b) { return pick((M)(a > b) | (M)(a != a), a, b); } /* NaN if a or b is */
+/* In pairs, and pairs of pairs: additions need not wait for each other. */
+INLINE T sum_of(V v) {
+    T part[WIDE];
+    memcpy(part, &v, sizeof v);
+    UNROLL for (int half = WIDE / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) part[l] += part[l + half];
+    return part[0];
+}
+INLINE T largest_in(V v) {
+    T part[WIDE];
+    memcpy(part, &v, sizeof v);
+    UNROLL for (int half = WIDE / 2; half; half /= 2)
+        for (int l = 0; l < half; l++) part[l] = maximum(part[l], part[l + half]);
+    return part[0];
+}
 #else
 typedef T V;
+typedef I M;
 enum { PER = 1 };
 INLINE V all(T x) { return x; }
+INLINE V pick(M mask, V a, V b) { return where(mask, a, b); }
+INLINE V size_of(V a) { return absolute(a); }
+INLINE V largest(V a, V b) { return maximum(a, b); }
+INLINE T sum_of(V v) { return v; }
+INLINE T largest_in(V v) { return v; }
 #endif
+INLINE V larger(V a, V b) { return pick((M)(a > b), a, b); } /* b if a is NaN */
+
+/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, and vectors over
+   rows of C have PADDED, so that loops over chunks need no rest. Products of matrices are made in
+   blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of equations are solved for
+   GROUP unknowns at a time. */
+#define ROUNDED(n, unit) (((n) + (unit)-1) / (unit) * (unit))
 enum {
     BLOCK = 4,
-    UNIT = PER > BLOCK ? PER : BLOCK,
-    STRIDE = (N + UNIT - 1) / UNIT * UNIT,
+    GROUP = PER > BLOCK ? PER : BLOCK,
+    STRIDE = ROUNDED(N, GROUP),
     CHUNKS = STRIDE / PER,
     SIDE = CHUNKS % 4 == 0 ? 4
     : CHUNKS % 3 == 0      ? 3
@@ -43,7 +81,8 @@ enum {
                            : 1,
     ROWS_A = EQUALITIES ? EQUALITIES : 1,
     ROWS_C = INEQUALITIES ? INEQUALITIES : 1,
-    QP_MEMORY = (3 * STRIDE + 7 + ROWS_A + ROWS_C) * STRIDE + 8 * ROWS_A + 32 * ROWS_C
+    PADDED = ROUNDED(ROWS_C, PER),
+    QP_MEMORY = (3 * STRIDE + 10 + ROWS_A + ROWS_C) * STRIDE + 9 * ROWS_A + 36 * PADDED
 };
 INLINE V chunk(const T *x) {
     V v;
@@ -52,33 +91,39 @@ INLINE V chunk(const T *x) {
 }
 INLINE void put(T *x, V v) { memcpy(x, &v, sizeof v); }
 INLINE int down(int j) { return j / PER * PER; }
+/* Whether a row is worth chunks. */
+INLINE int is_long(int first, int stop) { return PER > 1 && stop - first > LONG; }
 
-/* y += m x, and the product of x and y, over the chunks that hold entries first <= j < stop. */
+/* y += m x, and the product of x and y, over the entries first <= j < stop; long rows are zero in the
+   rest of their chunks. */
 INLINE void add_multiple(T *y, const T *x, T m, int first, int stop) {
     const V factor = all(m);
-    for (int j = down(first); j < stop; j += PER) put(y + j, chunk(y + j) + factor * chunk(x + j));
+    if (is_long(first, stop))
+        for (int j = down(first); j < stop; j += PER) put(y + j, chunk(y + j) + factor * chunk(x + j));
+    else
+        for (int j = first; j < stop; j++) y[j] += m * x[j];
 }
 INLINE T dot(const T *x, const T *y, int first, int stop) {
-    V even = all(splat(0)), odd = even;
-    int j = down(first);
-    for (; j + PER < stop; j += 2 * PER) {
-        even += chunk(x + j) * chunk(y + j);
-        odd += chunk(x + j + PER) * chunk(y + j + PER);
+    if (is_long(first, stop)) {
+        V sum = all(splat(0));
+        for (int j = down(first); j < stop; j += PER) sum += chunk(x + j) * chunk(y + j);
+        return sum_of(sum);
     }
-    if (j < stop) even += chunk(x + j) * chunk(y + j);
-    even += odd;
-#if LANES == 1
-    T total = 0;
-    for (int l = 0; l < WIDE; l++) total += even[l];
-    return total;
-#else
-    return even;
-#endif
+    T even = splat(0), odd = even;
+    int j = first;
+    for (; j + 1 < stop; j += 2) {
+        even += x[j] * y[j];
+        odd += x[j + 1] * y[j + 1];
+    }
+    if (j < stop) even += x[j] * y[j];
+    return even + odd;
 }
 
-INLINE T largest_of(const T *x, int n, T largest) {
-    for (int i = 0; i < n; i++) largest = maximum(absolute(x[i]), largest);
-    return largest;
+/* The largest |x|, or `least`. */
+INLINE T largest_of(const T *x, int n, T least) {
+    V value = all(least);
+    for (int j = 0; j < n; j += PER) value = largest(size_of(chunk(x + j)), value);
+    return largest_in(value);
 }
 
 /* The block of K at row p and column c += sum of weight_i rows_i[p ...] rows_i[c ...], over the
@@ -91,12 +136,11 @@ INLINE void add_block(T *K, const T *rows, const T *weight, const int *list, int
     for (int k = 0; k < count; k++) {
         const int number = list ? list[k] : k;
         const T *row = rows + number * STRIDE;
-        const T factor = weight ? weight[number] : splat(-1);
         V side[SIDE];
         UNROLL for (int j = 0; j < SIDE; j++)
             side[j] = chunk(row + c + j * PER);
         UNROLL for (int i = 0; i < BLOCK; i++) {
-            const V m = all(factor * row[p + i]);
+            const V m = all(weight[number] * row[p + i]);
             UNROLL for (int j = 0; j < SIDE; j++)
                 sums[i][j] += m * side[j];
         }
@@ -113,79 +157,139 @@ static void add_squares(T *restrict K, const T *rows, const T *weight, int count
         for (int p = 0; p < STRIDE; p += BLOCK)
             for (int c = p / (SIDE * PER) * (SIDE * PER); c < STRIDE; c += SIDE * PER)
                 add_block(K, rows, weight, dense, many, p, c);
-    for (int i = 0, k = 0; i < count; i++) {
+    for (int i = 0; i < count; i++) {
         const T *row = rows + i * STRIDE;
-        if (k < many && dense[k] == i) k++;
-        else
-            for (int p = first[i]; p < stop[i]; p++)
-                add_multiple(K + p * STRIDE, row, weight[i] * row[p], p, stop[i]);
+        if (stop[i] - first[i] <= LONG)
+            for (int p = first[i]; p < stop[i]; p++) {
+                const T m = weight[i] * row[p];
+                for (int j = p; j < stop[i]; j++) K[p * STRIDE + j] += m * row[j];
+            }
     }
 }
 
-/* U' U = K, in the upper triangle of K, with zeros below and on the diagonal, whose reciprocals are
-   in `inverse`. A pivot that is round-off of its diagonal entry is raised to that; an unknown that
-   nothing asks for stays. */
-static void cholesky(T *restrict K, T *restrict inverse, T *restrict least) {
+/* U' D^-1 U = K with D the diagonal of U: U is in the upper triangle of K, what is below it means
+   nothing, and `inverse` is D^-1. A pivot that is round-off of its diagonal entry is raised to that; an
+   unknown that nothing asks for stays. */
+static void factorise(T *restrict K, T *restrict inverse, T *restrict minus, T *restrict least) {
     for (int k = 0; k < N; k++) least[k] = SMALLEST_PIVOT * K[k * STRIDE + k];
     for (int p = 0; p < N; p += BLOCK) {
         /* less the products of the rows above, then one row after the other */
         for (int c = p / (SIDE * PER) * (SIDE * PER); p && c < STRIDE; c += SIDE * PER)
-            add_block(K, K, 0, 0, p, p, c);
+            add_block(K, K, minus, 0, p, p, c);
         for (int k = p; k < p + BLOCK && k < N; k++) {
             T *row = K + k * STRIDE;
             const T pivot = maximum(row[k], least[k]);
             const I used = MASK(pivot > 0);
-            inverse[k] = where(used, 1 / square_root(where(used, pivot, splat(1))), splat(0));
-            for (int j = 0; j <= k; j++) row[j] = splat(0);
-            for (int j = down(k); j < STRIDE; j += PER)
-                put(row + j, chunk(row + j) * all(inverse[k]));
-            for (int i = k + 1; i < p + BLOCK && i < N; i++)
-                add_multiple(K + i * STRIDE, row, -row[i], i, STRIDE);
+            inverse[k] = where(used, 1 / where(used, pivot, splat(1)), splat(0));
+            minus[k] = -inverse[k];
+            for (int i = k + 1; i < p + BLOCK && i < N; i++) {
+                const V factor = all(minus[k] * row[i]);
+                T *next = K + i * STRIDE;
+                for (int j = down(i); j < STRIDE; j += PER)
+                    put(next + j, chunk(next + j) + factor * chunk(row + j));
+            }
         }
     }
 }
 
-/* b becomes K^-1 b. */
+/* b becomes K^-1 b. In a group the unknowns follow one from the other as numbers; what they give to the
+   others, forward, and what they get from them, backward, are products without such waiting. */
 static void solve_with(const T *restrict K, const T *restrict inverse, T *restrict b) {
-    for (int i = 0; i < N; i++) {
-        b[i] *= inverse[i];
-        add_multiple(b, K + i * STRIDE, -b[i], i, STRIDE);
+    for (int p = 0; p < STRIDE; p += GROUP) {
+        T y[GROUP];
+        UNROLL for (int i = 0; i < GROUP; i++)
+            y[i] = b[p + i];
+        UNROLL for (int i = 0; i < GROUP; i++) {
+            const T *row = K + (p + i) * STRIDE + p;
+            y[i] *= inverse[p + i];
+            UNROLL for (int j = i + 1; j < GROUP; j++)
+                y[j] -= row[j] * y[i];
+        }
+        for (int c = p + GROUP; c < STRIDE; c += PER) {
+            V rest = chunk(b + c);
+            UNROLL for (int i = 0; i < GROUP; i++)
+                rest -= all(y[i]) * chunk(K + (p + i) * STRIDE + c);
+            put(b + c, rest);
+        }
+        memcpy(b + p, y, sizeof y);
     }
-    for (int i = N - 1; i >= 0; i--) b[i] = (b[i] - dot(K + i * STRIDE, b, i, STRIDE)) * inverse[i];
+    for (int p = STRIDE - GROUP; p >= 0; p -= GROUP) {
+        V known[GROUP];
+        UNROLL for (int i = 0; i < GROUP; i++)
+            known[i] = all(splat(0));
+        for (int c = p + GROUP; c < STRIDE; c += PER) {
+            const V x = chunk(b + c);
+            UNROLL for (int i = 0; i < GROUP; i++)
+                known[i] += x * chunk(K + (p + i) * STRIDE + c);
+        }
+        T x[GROUP];
+        UNROLL for (int i = 0; i < GROUP; i++)
+            x[i] = b[p + i] - sum_of(known[i]) * inverse[p + i];
+        UNROLL for (int i = GROUP - 1; i > 0; i--) UNROLL
+            for (int j = 0; j < i; j++)
+                x[j] -= K[(p + j) * STRIDE + p + i] * inverse[p + j] * x[i];
+        memcpy(b + p, x, sizeof x);
+    }
+}
+
+/* y = H x, with H symmetric. */
+static void multiply_symmetric(T *restrict y, const T *restrict H, const T *restrict x) {
+    for (int c = 0; c < STRIDE; c += SIDE * PER) {
+        V sums[SIDE];
+        UNROLL for (int j = 0; j < SIDE; j++)
+            sums[j] = all(splat(0));
+        for (int i = 0; i < N; i++) {
+            const V m = all(x[i]);
+            UNROLL for (int j = 0; j < SIDE; j++)
+                sums[j] += m * chunk(H + i * STRIDE + c + j * PER);
+        }
+        UNROLL for (int j = 0; j < SIDE; j++)
+            put(y + c + j * PER, sums[j]);
+    }
 }
 
 /* y += rows' m; y -= rows' m, with the sizes of its terms; and y = rows x. */
-INLINE void add_transposed(T *y, const T *rows, const T *m, int count, const int *first,
+INLINE void add_transposed(T *restrict y, const T *rows, const T *m, int count, const int *first,
                            const int *stop) {
     for (int i = 0; i < count; i++) add_multiple(y, rows + i * STRIDE, m[i], first[i], stop[i]);
 }
-INLINE void pull(T *y, T *terms, const T *rows, const T *m, int count, const int *first,
-                 const int *stop) {
-    for (int i = 0; i < count; i++)
-        for (int j = first[i]; j < stop[i]; j++) {
-            const T part = rows[i * STRIDE + j] * m[i];
-            y[j] -= part;
-            terms[j] += absolute(part);
-        }
+INLINE void pull(T *restrict y, T *restrict terms, const T *rows, const T *m, int count,
+                 const int *first, const int *stop) {
+    for (int i = 0; i < count; i++) {
+        const T *row = rows + i * STRIDE;
+        const V factor = all(m[i]);
+        if (is_long(first[i], stop[i]))
+            for (int j = down(first[i]); j < stop[i]; j += PER) {
+                const V part = factor * chunk(row + j);
+                put(y + j, chunk(y + j) - part);
+                put(terms + j, chunk(terms + j) + size_of(part));
+            }
+        else
+            for (int j = first[i]; j < stop[i]; j++) {
+                const T part = m[i] * row[j];
+                y[j] -= part;
+                terms[j] += absolute(part);
+            }
+    }
 }
-INLINE void multiply(T *y, const T *rows, const T *x, int count, const int *first,
+INLINE void multiply(T *restrict y, const T *rows, const T *x, int count, const int *first,
                      const int *stop) {
     for (int i = 0; i < count; i++) y[i] = dot(rows + i * STRIDE, x, first[i], stop[i]);
 }
 
-INLINE T larger(T a, T b) { return where(MASK(a > b), a, b); }
-
-/* Rows are copied, and scaled to largest entries of 1; `size` is what they are divided by. */
+/* Rows are copied; scaled ones to largest entries of 1: `size` is what they are divided by. */
+INLINE void copy_row(T *restrict row, const T *from, int first, int stop, T inverse) {
+    for (int j = 0; j < STRIDE; j++) row[j] = splat(0);
+    for (int j = first; j < stop; j++) row[j] = from[j] * inverse;
+}
 INLINE void scale_rows(T *restrict rows, const T *given, T *size, T *weight, int count,
                        const int *first, const int *stop) {
     for (int i = 0; i < count; i++) {
         const T *from = given + i * N;
-        T *row = rows + i * STRIDE;
-        const T largest = largest_of(from + first[i], stop[i] - first[i], splat(0));
-        size[i] = where(MASK(largest > 0), largest, splat(1));
-        const T inverse = 1 / size[i];
-        for (int j = 0; j < STRIDE; j++) row[j] = splat(0);
-        for (int j = first[i]; j < stop[i]; j++) row[j] = from[j] * inverse;
+        T most = splat(0);
+        for (int j = first[i]; j < stop[i]; j++) most = maximum(absolute(from[j]), most);
+        size[i] = where(MASK(most > 0), most, splat(1));
+        copy_row(rows + i * STRIDE, from, first[i], stop[i], 1 / size[i]);
         weight[i] *= size[i] * size[i];
     }
 }
@@ -200,11 +304,84 @@ INLINE void softness(const T *weight, T *soft, T *used, int count, T scale) {
     }
 }
 
-/* Over one lane, loops over rows are worth vectors of their own. */
-#if LANES == 1 && defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("tree-loop-vectorize", "vect-cost-model=dynamic")
+/* The lower bounds of C x, with the sign 1, or the upper ones, with the sign -1: distances t from them
+   are sign (C x - bound), and z are their multipliers. */
+typedef struct {
+    int count; /* of rows that may have such a bound */
+    real sign;
+    T *on;             /* 1 where there is one, otherwise 0 */
+    T *bound, *t, *z;  /* where there is none, z is 0 and t is 1 */
+    T *r, *c;          /* residuals of t, and by how much products z t should change */
+    T *per_t, *per_z;  /* reciprocals */
+    T *dt, *dz;
+} Side;
+#define EACH_CHUNK(count) for (int i = 0; i < (count); i += PER)
+
+/* Residuals of distances; the largest is `primal`. Sums of products z t, and of |bound z|. */
+INLINE void residuals(const Side *s, const T *R, V *primal, V *products, V *sizes) {
+    EACH_CHUNK(s->count) {
+        const V z = chunk(s->z + i), t = chunk(s->t + i), bound = chunk(s->bound + i);
+        const V r = chunk(s->on + i) * (s->sign * (bound - chunk(R + i)) + t);
+        put(s->r + i, r);
+        *primal = largest(size_of(r), *primal);
+        *products += z * t;
+        *sizes += size_of(bound * z);
+    }
+}
+/* Reciprocals; curvature += z/t; products z t should become 0. */
+INLINE void prepare(const Side *s, T *restrict curvature) {
+    EACH_CHUNK(s->count) {
+        const V z = chunk(s->z + i), t = chunk(s->t + i), on = chunk(s->on + i);
+        const V per_t = on / t;
+        put(s->per_t + i, per_t);
+        put(s->per_z + i, on / pick((M)(z > 0), z, all(splat(1))));
+        put(s->c + i, -z * t);
+        put(curvature + i, chunk(curvature + i) + z * per_t);
+    }
+}
+/* What bounds ask of multipliers. */
+INLINE void add_forces(const Side *s, T *restrict rho) {
+    EACH_CHUNK(s->count) {
+        const V force = (chunk(s->c + i) + chunk(s->z + i) * chunk(s->r + i)) * chunk(s->per_t + i);
+        put(rho + i, chunk(rho + i) + s->sign * force);
+    }
+}
+/* Steps of t and z while rows move by dR; `most` is the reciprocal of the longest step. */
+INLINE void step(const Side *s, const T *dR, V *most) {
+    EACH_CHUNK(s->count) {
+        const V per_t = chunk(s->per_t + i);
+        const V dt = chunk(s->on + i) * (s->sign * chunk(dR + i) - chunk(s->r + i));
+        const V dz = (chunk(s->c + i) - chunk(s->z + i) * dt) * per_t;
+        put(s->dt + i, dt), put(s->dz + i, dz);
+        *most = larger(larger(-dt * per_t, -dz * chunk(s->per_z + i)), *most);
+    }
+}
+/* The sum of products after a step. */
+INLINE void add_products(const Side *s, T length, V *sum) {
+    const V by = all(length);
+    EACH_CHUNK(s->count) {
+        const V z = chunk(s->z + i) + by * chunk(s->dz + i);
+        *sum += z * (chunk(s->t + i) + by * chunk(s->dt + i)) * chunk(s->on + i);
+    }
+}
+/* Products should become `centre`, with Mehrotra's term of second order. */
+INLINE void correct(const Side *s, T centre) {
+    const V aim = all(centre);
+    EACH_CHUNK(s->count)
+    put(s->c + i, chunk(s->on + i) *
+                      (chunk(s->c + i) + aim - chunk(s->dz + i) * chunk(s->dt + i)));
+}
+INLINE void advance(T *x, const T *dx, V by, int count) {
+    EACH_CHUNK(count) put(x + i, chunk(x + i) + by * chunk(dx + i));
+}
+INLINE void keep(T *best, const T *x, I better, int count) {
+#if LANES == 1
+    if (better) memcpy(best, x, (size_t)count * sizeof(T));
+#else
+    for (int i = 0; i < count; i++) best[i] = where(better, x[i], best[i]);
 #endif
+}
+
 static void quadratic_program(const Problem *p, const Solution *s, T *restrict memory) {
     T *next = memory;
 #define TAKE(name, size) \
@@ -215,13 +392,17 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     TAKE(K, STRIDE * STRIDE)
     TAKE(A, ROWS_A * STRIDE)
     TAKE(C, ROWS_C * STRIDE)
+    T *const vectors = next; /* zeros from here on */
+    TAKE(g, STRIDE)
     TAKE(rd, STRIDE)
     TAKE(hx, STRIDE)
     TAKE(dx, STRIDE)
     TAKE(inverse, STRIDE)
+    TAKE(minus, STRIDE)
     TAKE(least, STRIDE)
     TAKE(x, STRIDE)
     TAKE(terms, STRIDE)
+    TAKE(best_x, STRIDE)
     TAKE(size_a, ROWS_A)
     TAKE(soft_a, ROWS_A)
     TAKE(used_a, ROWS_A)
@@ -230,101 +411,118 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     TAKE(rp, ROWS_A)
     TAKE(ax, ROWS_A)
     TAKE(dy, ROWS_A)
-    TAKE(size_c, ROWS_C)
-    TAKE(soft_c, ROWS_C)
-    TAKE(used_c, ROWS_C)
-    TAKE(weight, ROWS_C)
-    TAKE(shrink, ROWS_C)
-    TAKE(z, ROWS_C)
-    TAKE(R, ROWS_C)
-    TAKE(cx, ROWS_C)
-    TAKE(rho, ROWS_C)
-    TAKE(l, ROWS_C)
-    TAKE(u, ROWS_C)
-    TAKE(is_l, ROWS_C)
-    TAKE(is_u, ROWS_C)
-    TAKE(t_l, ROWS_C)
-    TAKE(t_u, ROWS_C)
-    TAKE(z_l, ROWS_C)
-    TAKE(z_u, ROWS_C)
-    TAKE(r_l, ROWS_C)
-    TAKE(r_u, ROWS_C)
-    TAKE(dt_l, ROWS_C)
-    TAKE(dt_u, ROWS_C)
-    TAKE(dz_l, ROWS_C)
-    TAKE(dz_u, ROWS_C)
-    TAKE(c_l, ROWS_C)
-    TAKE(c_u, ROWS_C)
-    TAKE(o_l, ROWS_C)
-    TAKE(o_u, ROWS_C)
-    TAKE(q_l, ROWS_C)
-    TAKE(q_u, ROWS_C)
+    TAKE(best_y, ROWS_A)
+    TAKE(size_c, PADDED)
+    TAKE(soft_c, PADDED)
+    TAKE(used_c, PADDED)
+    TAKE(weight, PADDED)
+    TAKE(shrink, PADDED)
+    TAKE(z, PADDED)
+    TAKE(R, PADDED)
+    TAKE(cx, PADDED)
+    TAKE(dR, PADDED)
+    TAKE(rho, PADDED)
+    TAKE(best_z, PADDED)
+#define SIDE_OF(name, count, sign) \
+    TAKE(name##_arrays, 10 * PADDED) \
+    const Side name = {count, \
+                       sign, \
+                       name##_arrays, \
+                       name##_arrays + PADDED, \
+                       name##_arrays + 2 * PADDED, \
+                       name##_arrays + 3 * PADDED, \
+                       name##_arrays + 4 * PADDED, \
+                       name##_arrays + 5 * PADDED, \
+                       name##_arrays + 6 * PADDED, \
+                       name##_arrays + 7 * PADDED, \
+                       name##_arrays + 8 * PADDED, \
+                       name##_arrays + 9 * PADDED};
+    SIDE_OF(lower, LOWER, 1)
+    SIDE_OF(upper, UPPER, -1)
+#undef SIDE_OF
 #undef TAKE
+    memset(vectors, 0, (size_t)((char *)next - (char *)vectors));
     const T scale = p->scale[0];
     /* 1. Scale rows; rows that are off, and bounds that are infinite, are masked. Bounds that meet
        are moved apart, because the method needs an interior. */
-    scale_rows(A, p->A, size_a, p->weight_a, EQUALITIES, first_a, stop_a);
+    scale_rows(A, p->A, size_a, p->weight_a, HELD, first_a, stop_a);
     scale_rows(C, p->C, size_c, p->weight_c, INEQUALITIES, first_c, stop_c);
-    softness(p->weight_a, soft_a, used_a, EQUALITIES, scale);
+    softness(p->weight_a, soft_a, used_a, HELD, scale);
     softness(p->weight_c, soft_c, used_c, INEQUALITIES, scale);
-    for (int i = 0; i < EQUALITIES; i++) {
+    for (int i = 0; i < HELD; i++) {
         p->b[i] /= size_a[i];
         W[i] = where(MASK(p->weight_a[i] > 0), 1 / used_a[i], splat(0));
     }
     T count = splat(0);
+    for (int i = 0; i < PADDED; i++) lower.t[i] = upper.t[i] = splat(1);
     for (int i = 0; i < INEQUALITIES; i++) {
         const I on = MASK(p->weight_c[i] > 0);
-        const I lower = on & MASK(p->l[i] > -UNBOUNDED), upper = on & MASK(p->u[i] < UNBOUNDED);
-        is_l[i] = where(lower, splat(1), splat(0)), is_u[i] = where(upper, splat(1), splat(0));
-        l[i] = where(lower, p->l[i] / size_c[i], splat(0));
-        u[i] = where(upper, p->u[i] / size_c[i], splat(0));
-        const T width = APART * (1 + absolute(l[i]) + absolute(u[i]));
-        const T gap = maximum(width - (u[i] - l[i]), splat(0)) * is_l[i] * is_u[i] * (real)0.5;
-        l[i] -= gap, u[i] += gap;
-        count += is_l[i] + is_u[i];
+        const I below = on & MASK(p->l[i] > -UNBOUNDED), above = on & MASK(p->u[i] < UNBOUNDED);
+        const T is_l = where(below, splat(1), splat(0)), is_u = where(above, splat(1), splat(0));
+        const T l = where(below, p->l[i] / size_c[i], splat(0));
+        const T u = where(above, p->u[i] / size_c[i], splat(0));
+        const T width = APART * (1 + absolute(l) + absolute(u));
+        const T gap = maximum(width - (u - l), splat(0)) * is_l * is_u * (real)0.5;
+        lower.on[i] = is_l, lower.bound[i] = l - gap;
+        upper.on[i] = is_u, upper.bound[i] = u + gap;
+        count += is_l + is_u;
     }
     count = maximum(count, splat(1));
-    /* K0 = H + A' W A is the part of the matrix that stays. */
+    /* The rows behind HELD become a part of the cost: H += A' w A, g -= A' w b. */
+    for (int j = 0; j < N; j++) g[j] = p->g[j];
     for (int i = 0; i < STRIDE; i++)
         for (int j = 0; j < STRIDE; j++)
             H[i * STRIDE + j] = i < N && j < N ? p->H[i * N + j] : splat(0);
+    for (int i = HELD; i < EQUALITIES; i++) {
+        copy_row(A + i * STRIDE, p->A + i * N, first_a[i], stop_a[i], splat(1));
+        add_multiple(g, A + i * STRIDE, -p->weight_a[i] * p->b[i], first_a[i], stop_a[i]);
+    }
+    if (HELD < EQUALITIES) {
+        add_squares(H, A + HELD * STRIDE, p->weight_a + HELD, EQUALITIES - HELD, first_a + HELD,
+                    stop_a + HELD, dense_folded, DENSE_FOLDED);
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < i; j++) H[i * STRIDE + j] = H[j * STRIDE + i];
+    }
+    /* K0 = H + A' W A is the part of the matrix that stays. */
     memcpy(K0, H, STRIDE * STRIDE * sizeof(T));
-    add_squares(K0, A, W, EQUALITIES, first_a, stop_a, dense_a, DENSE_A);
+    add_squares(K0, A, W, HELD, first_a, stop_a, dense_held, DENSE_HELD);
     /* 2. Start: the minimum with weak springs in the place of inequalities. */
     for (int i = 0; i < INEQUALITIES; i++) {
-        const T both = is_l[i] * is_u[i];
-        T middle = is_l[i] * maximum(l[i], splat(0)) + is_u[i] * minimum(u[i], splat(0));
-        middle = where(MASK(both > 0), (l[i] + u[i]) * (real)0.5, middle);
-        weight[i] = where(MASK(is_l[i] + is_u[i] > 0), WEAK * scale, splat(0));
+        const T is_l = lower.on[i], is_u = upper.on[i], l = lower.bound[i], u = upper.bound[i];
+        T middle = is_l * maximum(l, splat(0)) + is_u * minimum(u, splat(0));
+        middle = where(MASK(is_l * is_u > 0), (l + u) * (real)0.5, middle);
+        weight[i] = where(MASK(is_l + is_u > 0), WEAK * scale, splat(0));
         rho[i] = weight[i] * middle;
     }
-    for (int i = 0; i < EQUALITIES; i++) dy[i] = W[i] * p->b[i];
+    for (int i = 0; i < HELD; i++) dy[i] = W[i] * p->b[i];
     memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
     add_squares(K, C, weight, INEQUALITIES, first_c, stop_c, dense_c, DENSE_C);
-    cholesky(K, inverse, least);
-    for (int j = 0; j < STRIDE; j++) x[j] = j < N ? -p->g[j] : splat(0);
-    add_transposed(x, A, dy, EQUALITIES, first_a, stop_a);
+    factorise(K, inverse, minus, least);
+    for (int j = 0; j < N; j++) x[j] = -g[j];
+    add_transposed(x, A, dy, HELD, first_a, stop_a);
     add_transposed(x, C, rho, INEQUALITIES, first_c, stop_c);
     solve_with(K, inverse, x);
-    multiply(ax, A, x, EQUALITIES, first_a, stop_a);
+    multiply(ax, A, x, HELD, first_a, stop_a);
     multiply(cx, C, x, INEQUALITIES, first_c, stop_c);
     T violation = splat(0);
-    for (int i = 0; i < EQUALITIES; i++)
+    for (int i = 0; i < HELD; i++)
         y[i] = where(MASK(soft_a[i] > 0) & MASK(soft_a[i] >= used_a[i]), W[i] * (p->b[i] - ax[i]),
                      splat(0));
     for (int i = 0; i < INEQUALITIES; i++) {
-        violation = maximum(violation, is_l[i] * (l[i] - cx[i]));
-        violation = maximum(violation, is_u[i] * (cx[i] - u[i]));
+        violation = maximum(violation, lower.on[i] * (lower.bound[i] - cx[i]));
+        violation = maximum(violation, upper.on[i] * (cx[i] - upper.bound[i]));
     }
-    for (int j = 0; j < N; j++) rd[j] = p->g[j] + dot(H + j * STRIDE, x, 0, N);
-    for (int i = 0; i < EQUALITIES; i++) dy[i] = -y[i];
-    add_transposed(rd, A, dy, EQUALITIES, first_a, stop_a);
+    multiply_symmetric(hx, H, x);
+    for (int j = 0; j < N; j++) rd[j] = g[j] + hx[j];
+    for (int i = 0; i < HELD; i++) dy[i] = -y[i];
+    add_transposed(rd, A, dy, HELD, first_a, stop_a);
     const T far = maximum(violation, NEAR * largest_of(x, N, splat(1)));
     const T start = far * largest_of(rd, N, NEAR * scale * far);
     for (int i = 0; i < INEQUALITIES; i++) {
-        t_l[i] = where(MASK(is_l[i] > 0), maximum(cx[i] - l[i], far), splat(1));
-        t_u[i] = where(MASK(is_u[i] > 0), maximum(u[i] - cx[i], far), splat(1));
-        z_l[i] = is_l[i] * start / t_l[i], z_u[i] = is_u[i] * start / t_u[i];
+        const T is_l = lower.on[i], is_u = upper.on[i];
+        lower.t[i] = where(MASK(is_l > 0), maximum(cx[i] - lower.bound[i], far), splat(1));
+        upper.t[i] = where(MASK(is_u > 0), maximum(upper.bound[i] - cx[i], far), splat(1));
+        lower.z[i] = is_l * start / lower.t[i], upper.z[i] = is_u * start / upper.t[i];
     }
     /* 3. Iterations. Lanes that have converged keep still; each lane keeps its best point. */
     T best = splat(INFINITY), iterations = splat(0);
@@ -332,38 +530,37 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     I active = MASK(splat(0) == 0);
     for (int k = 0;; k++) {
         /* Residuals of stationarity, of rows, and of products z t. */
-        for (int i = 0; i < INEQUALITIES; i++) z[i] = z_l[i] - z_u[i];
-        multiply(ax, A, x, EQUALITIES, first_a, stop_a);
+        EACH_CHUNK(INEQUALITIES) put(z + i, chunk(lower.z + i) - chunk(upper.z + i));
+        multiply(ax, A, x, HELD, first_a, stop_a);
         multiply(cx, C, x, INEQUALITIES, first_c, stop_c);
+        multiply_symmetric(hx, H, x);
         /* Each component of the gradient is measured by the sizes of its own terms: next to hard
            rows that contradict each other it may be much smaller than others. */
-        for (int j = 0; j < N; j++) {
-            hx[j] = dot(H + j * STRIDE, x, 0, N);
-            rd[j] = hx[j] + p->g[j];
-            terms[j] = absolute(hx[j]) + absolute(p->g[j]);
+        V curved = all(splat(0)), sloped = curved, most_dual = curved, most_primal = curved;
+        V sum_products = curved, sizes = curved;
+        EACH_CHUNK(STRIDE) {
+            const V bent = chunk(hx + i), slope = chunk(g + i), at = chunk(x + i);
+            put(rd + i, bent + slope);
+            put(terms + i, size_of(bent) + size_of(slope));
+            curved += bent * at, sloped += slope * at;
         }
-        pull(rd, terms, A, y, EQUALITIES, first_a, stop_a);
+        pull(rd, terms, A, y, HELD, first_a, stop_a);
         pull(rd, terms, C, z, INEQUALITIES, first_c, stop_c);
-        const T least_size = maximum(FAINT * largest_of(terms, N, splat(0)), splat(SMALLEST));
-        T dual = splat(0);
-        for (int j = 0; j < N; j++)
-            dual = maximum(dual, absolute(rd[j]) / maximum(terms[j], least_size));
-        T primal = splat(0), products = splat(0), curved = splat(0), sloped = splat(0);
-        for (int j = 0; j < N; j++) curved += hx[j] * x[j], sloped += p->g[j] * x[j];
-        T size_gap = absolute(curved) + absolute(sloped);
-        for (int i = 0; i < EQUALITIES; i++) {
+        const V faint = all(maximum(FAINT * largest_of(terms, N, splat(0)), splat(SMALLEST)));
+        EACH_CHUNK(STRIDE)
+        most_dual = largest(size_of(chunk(rd + i)) / largest(chunk(terms + i), faint), most_dual);
+        T primal = splat(0), size_gap = absolute(sum_of(curved)) + absolute(sum_of(sloped));
+        for (int i = 0; i < HELD; i++) {
             rp[i] = where(MASK(W[i] > 0), p->b[i] - ax[i] - soft_a[i] * y[i], splat(0));
             primal = maximum(primal, absolute(rp[i]));
             size_gap += absolute(p->b[i] * y[i]);
         }
-        for (int i = 0; i < INEQUALITIES; i++) {
-            R[i] = cx[i] + soft_c[i] * z[i];
-            r_l[i] = is_l[i] * (l[i] - R[i] + t_l[i]), r_u[i] = is_u[i] * (R[i] - u[i] + t_u[i]);
-            primal = maximum(primal, maximum(absolute(r_l[i]), absolute(r_u[i])));
-            products += z_l[i] * t_l[i] + z_u[i] * t_u[i];
-            size_gap += absolute(l[i] * z_l[i]) + absolute(u[i] * z_u[i]);
-        }
-        size_gap = maximum(size_gap, scale);
+        EACH_CHUNK(INEQUALITIES) put(R + i, chunk(cx + i) + chunk(soft_c + i) * chunk(z + i));
+        residuals(&lower, R, &most_primal, &sum_products, &sizes);
+        residuals(&upper, R, &most_primal, &sum_products, &sizes);
+        primal = maximum(primal, largest_in(most_primal));
+        const T products = sum_of(sum_products), dual = largest_in(most_dual);
+        size_gap = maximum(size_gap + sum_of(sizes), scale);
         const T rows = primal / largest_of(x, N, splat(1)), gap = products / size_gap;
         const T error = maximum(maximum(dual, rows), gap);
         /* Keep the best point; stop lanes that are done, or not finite. */
@@ -372,91 +569,87 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         best_dual = where(better, dual, best_dual), best_primal = where(better, rows, best_primal);
         best_gap = where(better, gap, best_gap);
         iterations = where(active, splat((real)k), iterations);
-        for (int j = 0; j < N; j++) s->x[j] = where(better, x[j], k ? s->x[j] : splat(0));
-        for (int i = 0; i < EQUALITIES; i++) s->y[i] = where(better, y[i], k ? s->y[i] : splat(0));
-        for (int i = 0; i < INEQUALITIES; i++)
-            s->z[i] = where(better, z[i], k ? s->z[i] : splat(0));
+        keep(best_x, x, better, N);
+        keep(best_y, y, better, HELD);
+        keep(best_z, z, better, INEQUALITIES);
         active &= MASK(error > TOLERANCE) & MASK(error < INFINITY);
         active &= MASK(error <= WORSE * maximum(best, splat(TOLERANCE)));
         if (k == ITERATIONS || !any(active)) break;
         /* The matrix of this iteration, and its factors. */
-        for (int i = 0; i < INEQUALITIES; i++) {
-            o_l[i] = is_l[i] / t_l[i], o_u[i] = is_u[i] / t_u[i];
-            q_l[i] = is_l[i] / where(MASK(z_l[i] > 0), z_l[i], splat(1));
-            q_u[i] = is_u[i] / where(MASK(z_u[i] > 0), z_u[i], splat(1));
-            const T D = z_l[i] * o_l[i] + z_u[i] * o_u[i];
-            shrink[i] = 1 / (1 + used_c[i] * D);
-            weight[i] = D * shrink[i];
-            c_l[i] = -z_l[i] * t_l[i], c_u[i] = -z_u[i] * t_u[i];
+        memset(weight, 0, PADDED * sizeof(T));
+        prepare(&lower, weight);
+        prepare(&upper, weight);
+        EACH_CHUNK(INEQUALITIES) {
+            const V per = 1 / (1 + chunk(used_c + i) * chunk(weight + i));
+            put(shrink + i, per);
+            put(weight + i, chunk(weight + i) * per);
         }
         memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
         add_squares(K, C, weight, INEQUALITIES, first_c, stop_c, dense_c, DENSE_C);
-        cholesky(K, inverse, least);
+        factorise(K, inverse, minus, least);
         /* Predictor, then with the centering that it suggests the corrector (Mehrotra, 1992). */
+        for (int i = 0; i < HELD; i++) dy[i] = W[i] * rp[i];
         T length = splat(1);
         for (int corrector = 0; corrector < 2; corrector++) {
-            for (int i = 0; i < EQUALITIES; i++) dy[i] = W[i] * rp[i];
-            for (int i = 0; i < INEQUALITIES; i++) {
-                rho[i] = (c_l[i] + z_l[i] * r_l[i]) * o_l[i];
-                rho[i] = (rho[i] - (c_u[i] + z_u[i] * r_u[i]) * o_u[i]) * shrink[i];
-            }
-            for (int j = 0; j < STRIDE; j++) dx[j] = j < N ? -rd[j] : splat(0);
-            add_transposed(dx, A, dy, EQUALITIES, first_a, stop_a);
+            memset(rho, 0, PADDED * sizeof(T));
+            add_forces(&lower, rho);
+            add_forces(&upper, rho);
+            EACH_CHUNK(INEQUALITIES) put(rho + i, chunk(rho + i) * chunk(shrink + i));
+            EACH_CHUNK(STRIDE) put(dx + i, -chunk(rd + i));
+            add_transposed(dx, A, dy, HELD, first_a, stop_a);
             add_transposed(dx, C, rho, INEQUALITIES, first_c, stop_c);
             solve_with(K, inverse, dx);
             multiply(cx, C, dx, INEQUALITIES, first_c, stop_c);
-            T most = splat(0); /* the reciprocal of the longest step */
-            for (int i = 0; i < INEQUALITIES; i++) {
-                const T dz = rho[i] - weight[i] * cx[i], dR = cx[i] + used_c[i] * dz;
-                dt_l[i] = is_l[i] * (dR - r_l[i]), dt_u[i] = is_u[i] * (-dR - r_u[i]);
-                dz_l[i] = (c_l[i] - z_l[i] * dt_l[i]) * o_l[i];
-                dz_u[i] = (c_u[i] - z_u[i] * dt_u[i]) * o_u[i];
-                most = larger(most, larger(-dt_l[i] * o_l[i], -dt_u[i] * o_u[i]));
-                most = larger(most, larger(-dz_l[i] * q_l[i], -dz_u[i] * q_u[i]));
+            EACH_CHUNK(INEQUALITIES) {
+                const V by = chunk(cx + i), dz = chunk(rho + i) - chunk(weight + i) * by;
+                put(dR + i, by + chunk(used_c + i) * dz);
             }
-            length = minimum(splat(1), (corrector ? SHORTER : 1) / maximum(most, splat(SMALLEST)));
+            V most = all(splat(0));
+            step(&lower, dR, &most);
+            step(&upper, dR, &most);
+            length = maximum(largest_in(most), splat(SMALLEST));
+            length = minimum(splat(1), (corrector ? SHORTER : 1) / length);
             if (corrector) break;
-            T after = splat(0);
-            for (int i = 0; i < INEQUALITIES; i++) {
-                after += (z_l[i] + length * dz_l[i]) * (t_l[i] + length * dt_l[i]) * is_l[i];
-                after += (z_u[i] + length * dz_u[i]) * (t_u[i] + length * dt_u[i]) * is_u[i];
-            }
-            const T ratio = after / maximum(products, splat(SMALLEST));
+            V sum_after = all(splat(0));
+            add_products(&lower, length, &sum_after);
+            add_products(&upper, length, &sum_after);
+            const T ratio = sum_of(sum_after) / maximum(products, splat(SMALLEST));
             const T centre = maximum(ratio * ratio * ratio * products, FLOOR * size_gap) / count;
-            for (int i = 0; i < INEQUALITIES; i++) {
-                c_l[i] = is_l[i] * (c_l[i] + centre - dz_l[i] * dt_l[i]);
-                c_u[i] = is_u[i] * (c_u[i] + centre - dz_u[i] * dt_u[i]);
-            }
+            correct(&lower, centre);
+            correct(&upper, centre);
         }
-        multiply(ax, A, dx, EQUALITIES, first_a, stop_a);
-        for (int j = 0; j < N; j++) x[j] = where(active, x[j] + length * dx[j], x[j]);
-        for (int i = 0; i < EQUALITIES; i++)
-            y[i] = where(active, y[i] + length * W[i] * (rp[i] - ax[i]), y[i]);
-        for (int i = 0; i < INEQUALITIES; i++) {
-            t_l[i] = where(active, t_l[i] + length * dt_l[i], t_l[i]);
-            t_u[i] = where(active, t_u[i] + length * dt_u[i], t_u[i]);
-            z_l[i] = where(active, z_l[i] + length * dz_l[i], z_l[i]);
-            z_u[i] = where(active, z_u[i] + length * dz_u[i], z_u[i]);
-        }
+        multiply(ax, A, dx, HELD, first_a, stop_a);
+        length = where(active, length, splat(0));
+        const V by = all(length);
+        advance(x, dx, by, STRIDE);
+        for (int i = 0; i < HELD; i++) y[i] += length * W[i] * (rp[i] - ax[i]);
+        advance(lower.t, lower.dt, by, LOWER);
+        advance(lower.z, lower.dz, by, LOWER);
+        advance(upper.t, upper.dt, by, UPPER);
+        advance(upper.z, upper.dz, by, UPPER);
     }
     /* 4. Results in the units of the rows that came in. */
-    memcpy(x, s->x, N * sizeof(T));
-    multiply(ax, A, x, EQUALITIES, first_a, stop_a);
-    multiply(cx, C, x, INEQUALITIES, first_c, stop_c);
-    for (int i = 0; i < EQUALITIES; i++) {
+    memcpy(s->x, best_x, N * sizeof(T));
+    multiply(ax, A, best_x, EQUALITIES, first_a, stop_a);
+    multiply(cx, C, best_x, INEQUALITIES, first_c, stop_c);
+    for (int i = 0; i < HELD; i++) {
         s->slack_a[i] = where(MASK(W[i] > 0), (p->b[i] - ax[i]) * size_a[i], splat(0));
-        s->y[i] /= size_a[i];
+        s->y[i] = best_y[i] / size_a[i];
+    }
+    for (int i = HELD; i < EQUALITIES; i++) {
+        s->slack_a[i] = where(MASK(p->weight_a[i] > 0), p->b[i] - ax[i], splat(0));
+        s->y[i] = p->weight_a[i] * s->slack_a[i];
     }
     for (int i = 0; i < INEQUALITIES; i++) {
-        const T below = maximum(is_l[i] * (l[i] - cx[i]), splat(0));
-        const T above = maximum(is_u[i] * (cx[i] - u[i]), splat(0));
+        const T below = maximum(lower.on[i] * (lower.bound[i] - cx[i]), splat(0));
+        const T above = maximum(upper.on[i] * (cx[i] - upper.bound[i]), splat(0));
         s->slack_c[i] = (below - above) * size_c[i];
-        s->z[i] /= size_c[i];
+        s->z[i] = best_z[i] / size_c[i];
     }
     const T measures[] = {iterations, best_dual, best_primal, best_gap,
                           where(MASK(best <= TOLERANCE), splat(1), splat(0))};
     memcpy(s->measures, measures, sizeof measures);
 }
-#if LANES == 1 && defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif
