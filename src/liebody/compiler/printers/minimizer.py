@@ -82,24 +82,44 @@ def _solver(minimizer: Minimizer) -> str:
     }
     text = [enumeration(sizes)]
     text += [f"#define {name} {DOUBLE.literal(x)}" for name, x in minimizer.settings.items()]
-    for name, ranges in (("a", minimizer.ranges_a), ("c", minimizer.ranges_c)):
-        for end, values in zip(("first", "stop"), zip(*ranges or [(0, 0)], strict=True), strict=True):
-            text.append(constant_table("int", f"{end}_{name}", map(str, values)))
-    # Rows with long ranges are multiplied in blocks.
-    held = minimizer.equalities - minimizer.folded
-    groups = {"held": minimizer.ranges_a[:held], "folded": minimizer.ranges_a[held:], "c": minimizer.ranges_c}
-    for name, ranges in groups.items():
-        dense = [i for i, (first, stop) in enumerate(ranges) if stop - first > LONG]
-        text.append(f"#define DENSE_{name.upper()} {len(dense)}")
-        text.append(constant_table("int", f"dense_{name}", map(str, dense or [0])))
+
+    def table(name: str, values: list[int]) -> None:
+        text.append(constant_table("int", name, map(str, values or [0])))
+
+    # Rows of many entries are multiplied in blocks, others entry by entry.
+    rows = minimizer.entries_c
+    for kind, chosen in (
+        ("dense_c", [i for i, row in enumerate(rows) if len(row) > LONG]),
+        ("sparse_c", [i for i, row in enumerate(rows) if len(row) <= LONG]),
+        ("dense_f", [i for i, row in enumerate(minimizer.entries_f) if _width(row) > LONG]),
+    ):
+        text.append(f"#define {kind.upper()} {len(chosen)}")
+        table(kind, chosen)
+    sparse = [row for row in rows if len(row) <= LONG]
+    table("sparse_start", [sum(map(len, sparse[:k])) for k in range(len(sparse) + 1)])
+    table("sparse_column", [j for row in sparse for j in row])
+    table("first_f", [row[0] if row else 0 for row in minimizer.entries_f])
+    table("stop_f", [row[-1] + 1 if row else 0 for row in minimizer.entries_f])
     return "\n".join([*text, runtime("quadratic_program.h")])
+
+
+def _width(row: list[int]) -> int:
+    """From the first column that may differ from zero to the last."""
+    return row[-1] + 1 - row[0] if row else 0
 
 
 def _memory(minimizer: Minimizer) -> int:
     """At least QP_MEMORY of the header, for vectors of up to WIDEST entries."""
-    n = -(-minimizer.unknowns // WIDEST) * WIDEST
-    m, k = max(minimizer.equalities, 1), max(minimizer.inequalities, 1)
-    return (3 * n + 10 + m + k) * n + 9 * m + 36 * -(-k // WIDEST) * WIDEST
+
+
+    def rounded(n: int) -> int:
+        return -(-max(n, 1) // WIDEST) * WIDEST
+
+    n = rounded(minimizer.unknowns)
+    m, k = max(minimizer.equalities, 1), minimizer.inequalities
+    rows = rounded(minimizer.equalities - minimizer.folded + k)
+    matrices = (3 * n + 10 + 2 * rows + max(minimizer.folded, 1)) * n
+    return matrices + 3 * rows + 9 * m + 36 * rounded(k) + k * LONG + 1
 
 
 def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:

@@ -157,8 +157,8 @@ class Minimizer:
                 "what is kept, x, y, z, slack_a, slack_c, measures"
             )
         self.sizes = {key: math.prod(shape) for key, shape in zip(Minimum._fields, solution, strict=True)}
-        self.ranges_a = _ranges(A)
-        self.ranges_c = _ranges(C)
+        self.entries_c = _entries(C)
+        self.entries_f = _entries(A[self.equalities - folded :])
         # Rows from these numbers on have no lower, and no upper bounds, whatever the inputs are.
         self.lower = _count([not _is_constant(x) or x > -SETTINGS["UNBOUNDED"] for x in l])
         self.upper = _count([not _is_constant(x) or x < SETTINGS["UNBOUNDED"] for x in u])
@@ -210,13 +210,9 @@ class Minimizer:
         )
 
 
-def _ranges(rows: Any) -> list[tuple[int, int]]:
-    """The columns first <= j < stop of each row in which entries may differ from zero."""
-    ranges = []
-    for row in rows:
-        places = [j for j, x in enumerate(row) if not (_is_constant(x) and x == 0)]
-        ranges.append((places[0], places[-1] + 1) if places else (0, 0))
-    return ranges
+def _entries(rows: Any) -> list[list[int]]:
+    """The columns of each row in which entries may differ from zero."""
+    return [[j for j, x in enumerate(row) if not (_is_constant(x) and x == 0)] for row in rows]
 
 
 def _is_constant(x: Any) -> bool:

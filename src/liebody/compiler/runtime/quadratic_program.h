@@ -9,9 +9,10 @@
    Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept as
    rows and the others belong to the cost, INEQUALITIES, of which the first LOWER may have lower and
    the first UPPER upper bounds, ITERATIONS at most, TOLERANCE, the settings of the Python module, and
-   first_a, stop_a, first_c, stop_c, the ranges of columns in which rows of A and C are not zero, and
-   dense_held, dense_folded, dense_c, the numbers of rows with ranges longer than LONG: DENSE_HELD,
-   DENSE_FOLDED (counted from the first row of the cost) and DENSE_C of them. */
+   tables. dense_c has the numbers of DENSE_C rows of C with many entries, sparse_c those of SPARSE_C
+   others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the columns
+   sparse_column. dense_f has the numbers of DENSE_F rows of the cost with many entries, counted from
+   its first row; the others are zero but for columns first_f ... stop_f - 1. */
 
 /* All of -O2, also where the functions before and behind are too long for it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -65,24 +66,27 @@ INLINE T largest_in(V v) { return v; }
 #endif
 INLINE V larger(V a, V b) { return pick((M)(a > b), a, b); } /* b if a is NaN */
 
-/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, and vectors over
-   rows of C have PADDED, so that loops over chunks need no rest. Products of matrices are made in
-   blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of equations are solved for
-   GROUP unknowns at a time. */
+/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, vectors over rows
+   of C have PADDED, and over dense rows ROWS, so that loops over chunks need no rest. Products of
+   matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of
+   equations are solved for GROUP unknowns at a time. */
 #define ROUNDED(n, unit) (((n) + (unit)-1) / (unit) * (unit))
+#define CHUNKS_AT_ONCE(n) ((n) / PER % 4 == 0 ? 4 : (n) / PER % 3 == 0 ? 3 : (n) / PER % 2 == 0 ? 2 : 1)
 enum {
     BLOCK = 4,
     GROUP = PER > BLOCK ? PER : BLOCK,
     STRIDE = ROUNDED(N, GROUP),
-    CHUNKS = STRIDE / PER,
-    SIDE = CHUNKS % 4 == 0 ? 4
-    : CHUNKS % 3 == 0      ? 3
-    : CHUNKS % 2 == 0      ? 2
-                           : 1,
+    SIDE = CHUNKS_AT_ONCE(STRIDE),
+    DENSE = HELD + DENSE_C,
+    ROWS = ROUNDED(DENSE ? DENSE : 1, GROUP),
+    ROWS_SIDE = CHUNKS_AT_ONCE(ROWS),
     ROWS_A = EQUALITIES ? EQUALITIES : 1,
     ROWS_C = INEQUALITIES ? INEQUALITIES : 1,
+    FOLDED = EQUALITIES - HELD ? EQUALITIES - HELD : 1,
     PADDED = ROUNDED(ROWS_C, PER),
-    QP_MEMORY = (3 * STRIDE + 10 + ROWS_A + ROWS_C) * STRIDE + 9 * ROWS_A + 36 * PADDED
+    ENTRIES = SPARSE_C * LONG + 1,
+    QP_MEMORY = (3 * STRIDE + 10 + 2 * ROWS + FOLDED) * STRIDE + 3 * ROWS + 9 * ROWS_A + 36 * PADDED +
+                ENTRIES
 };
 INLINE V chunk(const T *x) {
     V v;
@@ -91,32 +95,22 @@ INLINE V chunk(const T *x) {
 }
 INLINE void put(T *x, V v) { memcpy(x, &v, sizeof v); }
 INLINE int down(int j) { return j / PER * PER; }
-/* Whether a row is worth chunks. */
-INLINE int is_long(int first, int stop) { return PER > 1 && stop - first > LONG; }
 
-/* y += m x, and the product of x and y, over the entries first <= j < stop; long rows are zero in the
-   rest of their chunks. */
-INLINE void add_multiple(T *y, const T *x, T m, int first, int stop) {
-    const V factor = all(m);
-    if (is_long(first, stop))
-        for (int j = down(first); j < stop; j += PER) put(y + j, chunk(y + j) + factor * chunk(x + j));
-    else
-        for (int j = first; j < stop; j++) y[j] += m * x[j];
-}
-INLINE T dot(const T *x, const T *y, int first, int stop) {
-    if (is_long(first, stop)) {
-        V sum = all(splat(0));
-        for (int j = down(first); j < stop; j += PER) sum += chunk(x + j) * chunk(y + j);
-        return sum_of(sum);
+/* y += sum of m_i rows_i over `count` rows of `width` entries, `side` chunks at once. */
+INLINE void combine(T *restrict y, const T *restrict rows, const T *restrict m, int count, int width,
+                    int side) {
+    for (int c = 0; c < width; c += side * PER) {
+        V sums[4];
+        UNROLL for (int j = 0; j < side; j++)
+            sums[j] = chunk(y + c + j * PER);
+        for (int i = 0; i < count; i++) {
+            const V factor = all(m[i]);
+            UNROLL for (int j = 0; j < side; j++)
+                sums[j] += factor * chunk(rows + i * width + c + j * PER);
+        }
+        UNROLL for (int j = 0; j < side; j++)
+            put(y + c + j * PER, sums[j]);
     }
-    T even = splat(0), odd = even;
-    int j = first;
-    for (; j + 1 < stop; j += 2) {
-        even += x[j] * y[j];
-        odd += x[j + 1] * y[j + 1];
-    }
-    if (j < stop) even += x[j] * y[j];
-    return even + odd;
 }
 
 /* The largest |x|, or `least`. */
@@ -149,22 +143,11 @@ INLINE void add_block(T *K, const T *rows, const T *weight, const int *list, int
         for (int j = 0; j < SIDE; j++) put(K + (p + i) * STRIDE + c + j * PER, sums[i][j]);
 }
 
-/* The upper triangle of K += rows' diag(weight) rows: by blocks for the `many` rows in `dense`, and
-   for the others, which have few entries, row by row. */
-static void add_squares(T *restrict K, const T *rows, const T *weight, int count, const int *first,
-                        const int *stop, const int *dense, int many) {
-    if (many)
-        for (int p = 0; p < STRIDE; p += BLOCK)
-            for (int c = p / (SIDE * PER) * (SIDE * PER); c < STRIDE; c += SIDE * PER)
-                add_block(K, rows, weight, dense, many, p, c);
-    for (int i = 0; i < count; i++) {
-        const T *row = rows + i * STRIDE;
-        if (stop[i] - first[i] <= LONG)
-            for (int p = first[i]; p < stop[i]; p++) {
-                const T m = weight[i] * row[p];
-                for (int j = p; j < stop[i]; j++) K[p * STRIDE + j] += m * row[j];
-            }
-    }
+/* The upper triangle of K += rows' diag(weight) rows, for rows of the numbers in `list`, or the first. */
+static void add_squares(T *restrict K, const T *rows, const T *weight, const int *list, int count) {
+    for (int p = 0; p < STRIDE && count; p += BLOCK)
+        for (int c = p / (SIDE * PER) * (SIDE * PER); c < STRIDE; c += SIDE * PER)
+            add_block(K, rows, weight, list, count, p, c);
 }
 
 /* U' D^-1 U = K with D the diagonal of U: U is in the upper triangle of K, what is below it means
@@ -232,66 +215,96 @@ static void solve_with(const T *restrict K, const T *restrict inverse, T *restri
     }
 }
 
-/* y = H x, with H symmetric. */
-static void multiply_symmetric(T *restrict y, const T *restrict H, const T *restrict x) {
-    for (int c = 0; c < STRIDE; c += SIDE * PER) {
-        V sums[SIDE];
+/* Rows of A and C: the dense ones, those of A first, are rows of E; over one lane its columns are kept,
+   too. Others have their entries, and products of these two by two. */
+typedef struct {
+    T *E, *columns, *entries;
+    T *m; /* numbers for the dense rows */
+} Rows;
+
+/* a = A x and c = C x. */
+static void multiply(const Rows *rows, const T *restrict x, T *restrict a, T *restrict c) {
+#if LANES == 1
+    memset(rows->m, 0, ROWS * sizeof(T));
+    if (DENSE) combine(rows->m, rows->columns, x, N, ROWS, ROWS_SIDE);
+#else
+    for (int r = 0; r < DENSE; r += BLOCK) {
+        T sums[BLOCK];
+        UNROLL for (int i = 0; i < BLOCK; i++)
+            sums[i] = splat(0);
+        for (int j = 0; j < N; j++) UNROLL
+            for (int i = 0; i < BLOCK; i++) sums[i] += rows->E[(r + i) * STRIDE + j] * x[j];
+        memcpy(rows->m + r, sums, sizeof sums);
+    }
+#endif
+    memcpy(a, rows->m, HELD * sizeof(T));
+    for (int i = 0; i < DENSE_C; i++) c[dense_c[i]] = rows->m[HELD + i];
+    for (int i = 0; i < SPARSE_C; i++) {
+        T sum = splat(0);
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
+            sum += rows->entries[e] * x[sparse_column[e]];
+        c[sparse_c[i]] = sum;
+    }
+}
+
+/* y += A' a + C' c. */
+static void add_transposed(const Rows *rows, T *restrict y, const T *restrict a, const T *restrict c) {
+    memcpy(rows->m, a, HELD * sizeof(T));
+    for (int i = 0; i < DENSE_C; i++) rows->m[HELD + i] = c[dense_c[i]];
+    combine(y, rows->E, rows->m, DENSE, STRIDE, SIDE);
+    for (int i = 0; i < SPARSE_C; i++)
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
+            y[sparse_column[e]] += rows->entries[e] * c[sparse_c[i]];
+}
+
+/* y -= A' a + C' c, and terms += the sizes of its terms. */
+static void pull(const Rows *rows, T *restrict y, T *restrict terms, const T *restrict a,
+                 const T *restrict c) {
+    memcpy(rows->m, a, HELD * sizeof(T));
+    for (int i = 0; i < DENSE_C; i++) rows->m[HELD + i] = c[dense_c[i]];
+    for (int first = 0; first < STRIDE; first += SIDE * PER) {
+        V sums[SIDE], sizes[SIDE];
         UNROLL for (int j = 0; j < SIDE; j++)
-            sums[j] = all(splat(0));
-        for (int i = 0; i < N; i++) {
-            const V m = all(x[i]);
-            UNROLL for (int j = 0; j < SIDE; j++)
-                sums[j] += m * chunk(H + i * STRIDE + c + j * PER);
+            sums[j] = chunk(y + first + j * PER), sizes[j] = chunk(terms + first + j * PER);
+        for (int i = 0; i < DENSE; i++) {
+            const V factor = all(rows->m[i]);
+            UNROLL for (int j = 0; j < SIDE; j++) {
+                const V part = factor * chunk(rows->E + i * STRIDE + first + j * PER);
+                sums[j] -= part, sizes[j] += size_of(part);
+            }
         }
         UNROLL for (int j = 0; j < SIDE; j++)
-            put(y + c + j * PER, sums[j]);
+            put(y + first + j * PER, sums[j]), put(terms + first + j * PER, sizes[j]);
     }
+    for (int i = 0; i < SPARSE_C; i++)
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++) {
+            const T part = rows->entries[e] * c[sparse_c[i]];
+            y[sparse_column[e]] -= part;
+            terms[sparse_column[e]] += absolute(part);
+        }
 }
 
-/* y += rows' m; y -= rows' m, with the sizes of its terms; and y = rows x. */
-INLINE void add_transposed(T *restrict y, const T *rows, const T *m, int count, const int *first,
-                           const int *stop) {
-    for (int i = 0; i < count; i++) add_multiple(y, rows + i * STRIDE, m[i], first[i], stop[i]);
-}
-INLINE void pull(T *restrict y, T *restrict terms, const T *rows, const T *m, int count,
-                 const int *first, const int *stop) {
-    for (int i = 0; i < count; i++) {
-        const T *row = rows + i * STRIDE;
-        const V factor = all(m[i]);
-        if (is_long(first[i], stop[i]))
-            for (int j = down(first[i]); j < stop[i]; j += PER) {
-                const V part = factor * chunk(row + j);
-                put(y + j, chunk(y + j) - part);
-                put(terms + j, chunk(terms + j) + size_of(part));
-            }
-        else
-            for (int j = first[i]; j < stop[i]; j++) {
-                const T part = m[i] * row[j];
-                y[j] -= part;
-                terms[j] += absolute(part);
-            }
-    }
-}
-INLINE void multiply(T *restrict y, const T *rows, const T *x, int count, const int *first,
-                     const int *stop) {
-    for (int i = 0; i < count; i++) y[i] = dot(rows + i * STRIDE, x, first[i], stop[i]);
+/* The upper triangle of K += C' diag(weight) C. */
+static void add_curvature(const Rows *rows, T *restrict K, const T *restrict weight) {
+    for (int i = 0; i < DENSE_C; i++) rows->m[i] = weight[dense_c[i]];
+    add_squares(K, rows->E + HELD * STRIDE, rows->m, 0, DENSE_C);
+    for (int i = 0; i < SPARSE_C; i++)
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++) {
+            const T m = rows->entries[e] * weight[sparse_c[i]];
+            T *row = K + sparse_column[e] * STRIDE;
+            for (int d = e; d < sparse_start[i + 1]; d++)
+                row[sparse_column[d]] += m * rows->entries[d];
+        }
 }
 
-/* Rows are copied; scaled ones to largest entries of 1: `size` is what they are divided by. */
-INLINE void copy_row(T *restrict row, const T *from, int first, int stop, T inverse) {
-    for (int j = 0; j < STRIDE; j++) row[j] = splat(0);
-    for (int j = first; j < stop; j++) row[j] = from[j] * inverse;
-}
-INLINE void scale_rows(T *restrict rows, const T *given, T *size, T *weight, int count,
-                       const int *first, const int *stop) {
-    for (int i = 0; i < count; i++) {
-        const T *from = given + i * N;
-        T most = splat(0);
-        for (int j = first[i]; j < stop[i]; j++) most = maximum(absolute(from[j]), most);
-        size[i] = where(MASK(most > 0), most, splat(1));
-        copy_row(rows + i * STRIDE, from, first[i], stop[i], 1 / size[i]);
-        weight[i] *= size[i] * size[i];
-    }
+/* A row is copied, scaled to a largest entry of 1; returns what it is divided by. */
+INLINE T scale_row(T *restrict row, const T *from) {
+    memcpy(row, from, N * sizeof(T));
+    const T most = largest_of(row, N, splat(0));
+    const T size = where(MASK(most > 0), most, splat(1));
+    const V by = all(1 / size);
+    for (int j = 0; j < STRIDE; j += PER) put(row + j, chunk(row + j) * by);
+    return size;
 }
 
 /* The softness 1/w of a row, 0 without slack; and what the factors use in its place, so that the
@@ -390,9 +403,12 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     TAKE(H, STRIDE * STRIDE)
     TAKE(K0, STRIDE * STRIDE)
     TAKE(K, STRIDE * STRIDE)
-    TAKE(A, ROWS_A * STRIDE)
-    TAKE(C, ROWS_C * STRIDE)
-    T *const vectors = next; /* zeros from here on */
+    T *const zeros = next; /* from here on */
+    TAKE(E, ROWS * STRIDE)
+    TAKE(F, FOLDED * STRIDE)
+    TAKE(columns, LANES == 1 ? ROWS * STRIDE : 0)
+    TAKE(entries, ENTRIES)
+    TAKE(m, ROWS)
     TAKE(g, STRIDE)
     TAKE(rd, STRIDE)
     TAKE(hx, STRIDE)
@@ -441,12 +457,29 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     SIDE_OF(upper, UPPER, -1)
 #undef SIDE_OF
 #undef TAKE
-    memset(vectors, 0, (size_t)((char *)next - (char *)vectors));
+    memset(zeros, 0, (size_t)((char *)next - (char *)zeros));
+    const Rows rows = {E, columns, entries, m};
     const T scale = p->scale[0];
     /* 1. Scale rows; rows that are off, and bounds that are infinite, are masked. Bounds that meet
        are moved apart, because the method needs an interior. */
-    scale_rows(A, p->A, size_a, p->weight_a, HELD, first_a, stop_a);
-    scale_rows(C, p->C, size_c, p->weight_c, INEQUALITIES, first_c, stop_c);
+    for (int i = 0; i < HELD; i++) size_a[i] = scale_row(E + i * STRIDE, p->A + i * N);
+    for (int i = 0; i < DENSE_C; i++)
+        size_c[dense_c[i]] = scale_row(E + (HELD + i) * STRIDE, p->C + dense_c[i] * N);
+    if (LANES == 1)
+        for (int i = 0; i < DENSE; i++)
+            for (int j = 0; j < N; j++) columns[j * ROWS + i] = E[i * STRIDE + j];
+    for (int i = 0; i < SPARSE_C; i++) {
+        const T *row = p->C + sparse_c[i] * N;
+        T most = splat(0);
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
+            most = maximum(absolute(row[sparse_column[e]]), most);
+        const T size = where(MASK(most > 0), most, splat(1)), by = 1 / size;
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
+            entries[e] = row[sparse_column[e]] * by;
+        size_c[sparse_c[i]] = size;
+    }
+    for (int i = 0; i < HELD; i++) p->weight_a[i] *= size_a[i] * size_a[i];
+    for (int i = 0; i < INEQUALITIES; i++) p->weight_c[i] *= size_c[i] * size_c[i];
     softness(p->weight_a, soft_a, used_a, HELD, scale);
     softness(p->weight_c, soft_c, used_c, INEQUALITIES, scale);
     for (int i = 0; i < HELD; i++) {
@@ -469,23 +502,33 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     }
     count = maximum(count, splat(1));
     /* The rows behind HELD become a part of the cost: H += A' w A, g -= A' w b. */
-    for (int j = 0; j < N; j++) g[j] = p->g[j];
-    for (int i = 0; i < STRIDE; i++)
-        for (int j = 0; j < STRIDE; j++)
-            H[i * STRIDE + j] = i < N && j < N ? p->H[i * N + j] : splat(0);
-    for (int i = HELD; i < EQUALITIES; i++) {
-        copy_row(A + i * STRIDE, p->A + i * N, first_a[i], stop_a[i], splat(1));
-        add_multiple(g, A + i * STRIDE, -p->weight_a[i] * p->b[i], first_a[i], stop_a[i]);
+    for (int i = 0; i < N; i++) {
+        memcpy(H + i * STRIDE, p->H + i * N, N * sizeof(T));
+        for (int j = N; j < STRIDE; j++) H[i * STRIDE + j] = splat(0);
     }
+    for (int i = N * STRIDE; i < STRIDE * STRIDE; i++) H[i] = splat(0);
+    memcpy(g, p->g, N * sizeof(T));
     if (HELD < EQUALITIES) {
-        add_squares(H, A + HELD * STRIDE, p->weight_a + HELD, EQUALITIES - HELD, first_a + HELD,
-                    stop_a + HELD, dense_folded, DENSE_FOLDED);
+        for (int i = 0; i < EQUALITIES - HELD; i++) {
+            memcpy(F + i * STRIDE, p->A + (HELD + i) * N, N * sizeof(T));
+            dy[i] = -p->weight_a[HELD + i] * p->b[HELD + i];
+        }
+        combine(g, F, dy, EQUALITIES - HELD, STRIDE, SIDE);
+        add_squares(H, F, p->weight_a + HELD, dense_f, DENSE_F);
+        for (int i = 0; i < EQUALITIES - HELD; i++) {
+            const T *row = F + i * STRIDE;
+            if (stop_f[i] - first_f[i] > LONG) continue;
+            for (int j = first_f[i]; j < stop_f[i]; j++) {
+                const T by = p->weight_a[HELD + i] * row[j];
+                for (int l = j; l < stop_f[i]; l++) H[j * STRIDE + l] += by * row[l];
+            }
+        }
         for (int i = 0; i < N; i++)
             for (int j = 0; j < i; j++) H[i * STRIDE + j] = H[j * STRIDE + i];
     }
     /* K0 = H + A' W A is the part of the matrix that stays. */
     memcpy(K0, H, STRIDE * STRIDE * sizeof(T));
-    add_squares(K0, A, W, HELD, first_a, stop_a, dense_held, DENSE_HELD);
+    add_squares(K0, E, W, 0, HELD);
     /* 2. Start: the minimum with weak springs in the place of inequalities. */
     for (int i = 0; i < INEQUALITIES; i++) {
         const T is_l = lower.on[i], is_u = upper.on[i], l = lower.bound[i], u = upper.bound[i];
@@ -496,14 +539,12 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     }
     for (int i = 0; i < HELD; i++) dy[i] = W[i] * p->b[i];
     memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
-    add_squares(K, C, weight, INEQUALITIES, first_c, stop_c, dense_c, DENSE_C);
+    add_curvature(&rows, K, weight);
     factorise(K, inverse, minus, least);
     for (int j = 0; j < N; j++) x[j] = -g[j];
-    add_transposed(x, A, dy, HELD, first_a, stop_a);
-    add_transposed(x, C, rho, INEQUALITIES, first_c, stop_c);
+    add_transposed(&rows, x, dy, rho);
     solve_with(K, inverse, x);
-    multiply(ax, A, x, HELD, first_a, stop_a);
-    multiply(cx, C, x, INEQUALITIES, first_c, stop_c);
+    multiply(&rows, x, ax, cx);
     T violation = splat(0);
     for (int i = 0; i < HELD; i++)
         y[i] = where(MASK(soft_a[i] > 0) & MASK(soft_a[i] >= used_a[i]), W[i] * (p->b[i] - ax[i]),
@@ -512,10 +553,10 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         violation = maximum(violation, lower.on[i] * (lower.bound[i] - cx[i]));
         violation = maximum(violation, upper.on[i] * (cx[i] - upper.bound[i]));
     }
-    multiply_symmetric(hx, H, x);
-    for (int j = 0; j < N; j++) rd[j] = g[j] + hx[j];
+    memcpy(rd, g, STRIDE * sizeof(T));
+    combine(rd, H, x, N, STRIDE, SIDE);
     for (int i = 0; i < HELD; i++) dy[i] = -y[i];
-    add_transposed(rd, A, dy, HELD, first_a, stop_a);
+    combine(rd, E, dy, HELD, STRIDE, SIDE);
     const T far = maximum(violation, NEAR * largest_of(x, N, splat(1)));
     const T start = far * largest_of(rd, N, NEAR * scale * far);
     for (int i = 0; i < INEQUALITIES; i++) {
@@ -531,9 +572,9 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     for (int k = 0;; k++) {
         /* Residuals of stationarity, of rows, and of products z t. */
         EACH_CHUNK(INEQUALITIES) put(z + i, chunk(lower.z + i) - chunk(upper.z + i));
-        multiply(ax, A, x, HELD, first_a, stop_a);
-        multiply(cx, C, x, INEQUALITIES, first_c, stop_c);
-        multiply_symmetric(hx, H, x);
+        multiply(&rows, x, ax, cx);
+        memset(hx, 0, STRIDE * sizeof(T));
+        combine(hx, H, x, N, STRIDE, SIDE);
         /* Each component of the gradient is measured by the sizes of its own terms: next to hard
            rows that contradict each other it may be much smaller than others. */
         V curved = all(splat(0)), sloped = curved, most_dual = curved, most_primal = curved;
@@ -544,8 +585,7 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             put(terms + i, size_of(bent) + size_of(slope));
             curved += bent * at, sloped += slope * at;
         }
-        pull(rd, terms, A, y, HELD, first_a, stop_a);
-        pull(rd, terms, C, z, INEQUALITIES, first_c, stop_c);
+        pull(&rows, rd, terms, y, z);
         const V faint = all(maximum(FAINT * largest_of(terms, N, splat(0)), splat(SMALLEST)));
         EACH_CHUNK(STRIDE)
         most_dual = largest(size_of(chunk(rd + i)) / largest(chunk(terms + i), faint), most_dual);
@@ -561,12 +601,13 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         primal = maximum(primal, largest_in(most_primal));
         const T products = sum_of(sum_products), dual = largest_in(most_dual);
         size_gap = maximum(size_gap + sum_of(sizes), scale);
-        const T rows = primal / largest_of(x, N, splat(1)), gap = products / size_gap;
-        const T error = maximum(maximum(dual, rows), gap);
+        const T gap = products / size_gap;
+        primal /= largest_of(x, N, splat(1));
+        const T error = maximum(maximum(dual, primal), gap);
         /* Keep the best point; stop lanes that are done, or not finite. */
         const I better = active & MASK(error < best);
         best = where(better, error, best);
-        best_dual = where(better, dual, best_dual), best_primal = where(better, rows, best_primal);
+        best_dual = where(better, dual, best_dual), best_primal = where(better, primal, best_primal);
         best_gap = where(better, gap, best_gap);
         iterations = where(active, splat((real)k), iterations);
         keep(best_x, x, better, N);
@@ -585,7 +626,7 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             put(weight + i, chunk(weight + i) * per);
         }
         memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
-        add_squares(K, C, weight, INEQUALITIES, first_c, stop_c, dense_c, DENSE_C);
+        add_curvature(&rows, K, weight);
         factorise(K, inverse, minus, least);
         /* Predictor, then with the centering that it suggests the corrector (Mehrotra, 1992). */
         for (int i = 0; i < HELD; i++) dy[i] = W[i] * rp[i];
@@ -596,10 +637,9 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             add_forces(&upper, rho);
             EACH_CHUNK(INEQUALITIES) put(rho + i, chunk(rho + i) * chunk(shrink + i));
             EACH_CHUNK(STRIDE) put(dx + i, -chunk(rd + i));
-            add_transposed(dx, A, dy, HELD, first_a, stop_a);
-            add_transposed(dx, C, rho, INEQUALITIES, first_c, stop_c);
+            add_transposed(&rows, dx, dy, rho);
             solve_with(K, inverse, dx);
-            multiply(cx, C, dx, INEQUALITIES, first_c, stop_c);
+            multiply(&rows, dx, ax, cx);
             EACH_CHUNK(INEQUALITIES) {
                 const V by = chunk(cx + i), dz = chunk(rho + i) - chunk(weight + i) * by;
                 put(dR + i, by + chunk(used_c + i) * dz);
@@ -618,7 +658,6 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             correct(&lower, centre);
             correct(&upper, centre);
         }
-        multiply(ax, A, dx, HELD, first_a, stop_a);
         length = where(active, length, splat(0));
         const V by = all(length);
         advance(x, dx, by, STRIDE);
@@ -630,14 +669,15 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     }
     /* 4. Results in the units of the rows that came in. */
     memcpy(s->x, best_x, N * sizeof(T));
-    multiply(ax, A, best_x, EQUALITIES, first_a, stop_a);
-    multiply(cx, C, best_x, INEQUALITIES, first_c, stop_c);
+    multiply(&rows, best_x, ax, cx);
     for (int i = 0; i < HELD; i++) {
         s->slack_a[i] = where(MASK(W[i] > 0), (p->b[i] - ax[i]) * size_a[i], splat(0));
         s->y[i] = best_y[i] / size_a[i];
     }
     for (int i = HELD; i < EQUALITIES; i++) {
-        s->slack_a[i] = where(MASK(p->weight_a[i] > 0), p->b[i] - ax[i], splat(0));
+        T sum = splat(0);
+        for (int j = 0; j < N; j++) sum += F[(i - HELD) * STRIDE + j] * best_x[j];
+        s->slack_a[i] = where(MASK(p->weight_a[i] > 0), p->b[i] - sum, splat(0));
         s->y[i] = p->weight_a[i] * s->slack_a[i];
     }
     for (int i = 0; i < INEQUALITIES; i++) {
