@@ -92,14 +92,16 @@ def _solver(minimizer: Minimizer) -> str:
         ("dense_c", [i for i, row in enumerate(rows) if len(row) > LONG]),
         ("sparse_c", [i for i, row in enumerate(rows) if len(row) <= LONG]),
         ("dense_f", [i for i, row in enumerate(minimizer.entries_f) if _width(row) > LONG]),
+        ("sparse_f", [i for i, row in enumerate(minimizer.entries_f) if _width(row) <= LONG]),
     ):
         text.append(f"#define {kind.upper()} {len(chosen)}")
         table(kind, chosen)
     sparse = [row for row in rows if len(row) <= LONG]
     table("sparse_start", [sum(map(len, sparse[:k])) for k in range(len(sparse) + 1)])
     table("sparse_column", [j for row in sparse for j in row])
-    table("first_f", [row[0] if row else 0 for row in minimizer.entries_f])
-    table("stop_f", [row[-1] + 1 if row else 0 for row in minimizer.entries_f])
+    narrow = [row for row in minimizer.entries_f if _width(row) <= LONG]
+    table("first_f", [row[0] if row else 0 for row in narrow])
+    table("stop_f", [row[-1] + 1 if row else 0 for row in narrow])
     return "\n".join([*text, runtime("quadratic_program.h")])
 
 
@@ -111,15 +113,15 @@ def _width(row: list[int]) -> int:
 def _memory(minimizer: Minimizer) -> int:
     """At least QP_MEMORY of the header, for vectors of up to WIDEST entries."""
 
-
     def rounded(n: int) -> int:
         return -(-max(n, 1) // WIDEST) * WIDEST
 
     n = rounded(minimizer.unknowns)
     m, k = max(minimizer.equalities, 1), minimizer.inequalities
     rows = rounded(minimizer.equalities - minimizer.folded + k)
-    matrices = (3 * n + 10 + 2 * rows + max(minimizer.folded, 1)) * n
-    return matrices + 3 * rows + 9 * m + 36 * rounded(k) + k * LONG + 1
+    folded = rounded(minimizer.folded)
+    matrices = (3 * n + 11 + 2 * rows + folded) * n
+    return matrices + rows + folded + 9 * m + 36 * rounded(k) + k * LONG + 1
 
 
 def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:

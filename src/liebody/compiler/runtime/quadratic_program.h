@@ -12,7 +12,8 @@
    tables. dense_c has the numbers of DENSE_C rows of C with many entries, sparse_c those of SPARSE_C
    others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the columns
    sparse_column. dense_f has the numbers of DENSE_F rows of the cost with many entries, counted from
-   its first row; the others are zero but for columns first_f ... stop_f - 1. */
+   its first row, sparse_f those of SPARSE_F others, which are zero but for columns first_f[k] ...
+   stop_f[k] - 1. */
 
 /* All of -O2, also where the functions before and behind are too long for it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -70,8 +71,11 @@ INLINE V larger(V a, V b) { return pick((M)(a > b), a, b); } /* b if a is NaN */
    of C have PADDED, and over dense rows ROWS, so that loops over chunks need no rest. Products of
    matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of
    equations are solved for GROUP unknowns at a time. */
-#define ROUNDED(n, unit) (((n) + (unit)-1) / (unit) * (unit))
-#define CHUNKS_AT_ONCE(n) ((n) / PER % 4 == 0 ? 4 : (n) / PER % 3 == 0 ? 3 : (n) / PER % 2 == 0 ? 2 : 1)
+#define UNROLL_2 _Pragma("GCC unroll 2")
+#define UNROLL_4 _Pragma("GCC unroll 4")
+#define ROUNDED(n, unit) (((n) + (unit) - 1) / (unit) * (unit))
+#define CHUNKS_AT_ONCE(n) \
+    ((n) / PER % 4 == 0 ? 4 : (n) / PER % 3 == 0 ? 3 : (n) / PER % 2 == 0 ? 2 : 1)
 enum {
     BLOCK = 4,
     GROUP = PER > BLOCK ? PER : BLOCK,
@@ -82,11 +86,11 @@ enum {
     ROWS_SIDE = CHUNKS_AT_ONCE(ROWS),
     ROWS_A = EQUALITIES ? EQUALITIES : 1,
     ROWS_C = INEQUALITIES ? INEQUALITIES : 1,
-    FOLDED = EQUALITIES - HELD ? EQUALITIES - HELD : 1,
+    ROWS_F = ROUNDED(DENSE_F ? DENSE_F : 1, GROUP),
     PADDED = ROUNDED(ROWS_C, PER),
     ENTRIES = SPARSE_C * LONG + 1,
-    QP_MEMORY = (3 * STRIDE + 10 + 2 * ROWS + FOLDED) * STRIDE + 3 * ROWS + 9 * ROWS_A + 36 * PADDED +
-                ENTRIES
+    QP_MEMORY = (3 * STRIDE + 11 + 2 * ROWS + ROWS_F) * STRIDE + ROWS + ROWS_F + 9 * ROWS_A +
+        36 * PADDED + ENTRIES
 };
 INLINE V chunk(const T *x) {
     V v;
@@ -97,13 +101,13 @@ INLINE void put(T *x, V v) { memcpy(x, &v, sizeof v); }
 INLINE int down(int j) { return j / PER * PER; }
 
 /* y += sum of m_i rows_i over `count` rows of `width` entries, `side` chunks at once. */
-INLINE void combine(T *restrict y, const T *restrict rows, const T *restrict m, int count, int width,
-                    int side) {
+INLINE void combine(T *restrict y, const T *restrict rows, const T *restrict m, int count,
+                    int width, int side) {
     for (int c = 0; c < width; c += side * PER) {
         V sums[4];
         UNROLL for (int j = 0; j < side; j++)
             sums[j] = chunk(y + c + j * PER);
-        for (int i = 0; i < count; i++) {
+        UNROLL_4 for (int i = 0; i < count; i++) {
             const V factor = all(m[i]);
             UNROLL for (int j = 0; j < side; j++)
                 sums[j] += factor * chunk(rows + i * width + c + j * PER);
@@ -120,21 +124,20 @@ INLINE T largest_of(const T *x, int n, T least) {
     return largest_in(value);
 }
 
-/* The block of K at row p and column c += sum of weight_i rows_i[p ...] rows_i[c ...], over the
-   rows with the numbers in `list`, or over the first `count` rows. */
-INLINE void add_block(T *K, const T *rows, const T *weight, const int *list, int count, int p,
+/* The block of K at row p and column c is that of `from` + sum of weight_i rows_i[p ...] rows_i[c ...],
+   over the first `count` rows. */
+INLINE void add_block(T *K, const T *from, const T *rows, const T *weight, int count, int p,
                       int c) {
     V sums[BLOCK][SIDE];
     UNROLL for (int i = 0; i < BLOCK; i++) UNROLL
-        for (int j = 0; j < SIDE; j++) sums[i][j] = chunk(K + (p + i) * STRIDE + c + j * PER);
-    for (int k = 0; k < count; k++) {
-        const int number = list ? list[k] : k;
-        const T *row = rows + number * STRIDE;
+        for (int j = 0; j < SIDE; j++) sums[i][j] = chunk(from + (p + i) * STRIDE + c + j * PER);
+    UNROLL_2 for (int k = 0; k < count; k++) {
+        const T *row = rows + k * STRIDE;
         V side[SIDE];
         UNROLL for (int j = 0; j < SIDE; j++)
             side[j] = chunk(row + c + j * PER);
         UNROLL for (int i = 0; i < BLOCK; i++) {
-            const V m = all(weight[number] * row[p + i]);
+            const V m = all(weight[k] * row[p + i]);
             UNROLL for (int j = 0; j < SIDE; j++)
                 sums[i][j] += m * side[j];
         }
@@ -143,11 +146,11 @@ INLINE void add_block(T *K, const T *rows, const T *weight, const int *list, int
         for (int j = 0; j < SIDE; j++) put(K + (p + i) * STRIDE + c + j * PER, sums[i][j]);
 }
 
-/* The upper triangle of K += rows' diag(weight) rows, for rows of the numbers in `list`, or the first. */
-static void add_squares(T *restrict K, const T *rows, const T *weight, const int *list, int count) {
-    for (int p = 0; p < STRIDE && count; p += BLOCK)
+/* The upper triangle of K is that of `from` + rows' diag(weight) rows. */
+static void add_squares(T *K, const T *from, const T *rows, const T *weight, int count) {
+    for (int p = 0; p < STRIDE; p += BLOCK)
         for (int c = p / (SIDE * PER) * (SIDE * PER); c < STRIDE; c += SIDE * PER)
-            add_block(K, rows, weight, list, count, p, c);
+            add_block(K, from, rows, weight, count, p, c);
 }
 
 /* U' D^-1 U = K with D the diagonal of U: U is in the upper triangle of K, what is below it means
@@ -158,7 +161,7 @@ static void factorise(T *restrict K, T *restrict inverse, T *restrict minus, T *
     for (int p = 0; p < N; p += BLOCK) {
         /* less the products of the rows above, then one row after the other */
         for (int c = p / (SIDE * PER) * (SIDE * PER); p && c < STRIDE; c += SIDE * PER)
-            add_block(K, K, minus, 0, p, p, c);
+            add_block(K, K, K, minus, p, p, c);
         for (int k = p; k < p + BLOCK && k < N; k++) {
             T *row = K + k * STRIDE;
             const T pivot = maximum(row[k], least[k]);
@@ -209,8 +212,7 @@ static void solve_with(const T *restrict K, const T *restrict inverse, T *restri
         UNROLL for (int i = 0; i < GROUP; i++)
             x[i] = b[p + i] - sum_of(known[i]) * inverse[p + i];
         UNROLL for (int i = GROUP - 1; i > 0; i--) UNROLL
-            for (int j = 0; j < i; j++)
-                x[j] -= K[(p + j) * STRIDE + p + i] * inverse[p + j] * x[i];
+            for (int j = 0; j < i; j++) x[j] -= K[(p + j) * STRIDE + p + i] * inverse[p + j] * x[i];
         memcpy(b + p, x, sizeof x);
     }
 }
@@ -247,11 +249,10 @@ static void multiply(const Rows *rows, const T *restrict x, T *restrict a, T *re
     }
 }
 
-/* y += A' a + C' c. */
-static void add_transposed(const Rows *rows, T *restrict y, const T *restrict a, const T *restrict c) {
-    memcpy(rows->m, a, HELD * sizeof(T));
-    for (int i = 0; i < DENSE_C; i++) rows->m[HELD + i] = c[dense_c[i]];
-    combine(y, rows->E, rows->m, DENSE, STRIDE, SIDE);
+/* y += C' c. */
+static void add_transposed(const Rows *rows, T *restrict y, const T *restrict c) {
+    for (int i = 0; i < DENSE_C; i++) rows->m[i] = c[dense_c[i]];
+    combine(y, rows->E + HELD * STRIDE, rows->m, DENSE_C, STRIDE, SIDE);
     for (int i = 0; i < SPARSE_C; i++)
         for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
             y[sparse_column[e]] += rows->entries[e] * c[sparse_c[i]];
@@ -284,10 +285,11 @@ static void pull(const Rows *rows, T *restrict y, T *restrict terms, const T *re
         }
 }
 
-/* The upper triangle of K += C' diag(weight) C. */
-static void add_curvature(const Rows *rows, T *restrict K, const T *restrict weight) {
+/* The upper triangle of K is that of K0 + C' diag(weight) C. */
+static void add_curvature(const Rows *rows, T *restrict K, const T *restrict K0,
+                          const T *restrict weight) {
     for (int i = 0; i < DENSE_C; i++) rows->m[i] = weight[dense_c[i]];
-    add_squares(K, rows->E + HELD * STRIDE, rows->m, 0, DENSE_C);
+    add_squares(K, K0, rows->E + HELD * STRIDE, rows->m, DENSE_C);
     for (int i = 0; i < SPARSE_C; i++)
         for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++) {
             const T m = rows->entries[e] * weight[sparse_c[i]];
@@ -322,10 +324,10 @@ INLINE void softness(const T *weight, T *soft, T *used, int count, T scale) {
 typedef struct {
     int count; /* of rows that may have such a bound */
     real sign;
-    T *on;             /* 1 where there is one, otherwise 0 */
-    T *bound, *t, *z;  /* where there is none, z is 0 and t is 1 */
-    T *r, *c;          /* residuals of t, and by how much products z t should change */
-    T *per_t, *per_z;  /* reciprocals */
+    T *on;            /* 1 where there is one, otherwise 0 */
+    T *bound, *t, *z; /* where there is none, z is 0 and t is 1 */
+    T *r, *c;         /* residuals of t, and by how much products z t should change */
+    T *per_t, *per_z; /* reciprocals */
     T *dt, *dz;
 } Side;
 #define EACH_CHUNK(count) for (int i = 0; i < (count); i += PER)
@@ -381,8 +383,7 @@ INLINE void add_products(const Side *s, T length, V *sum) {
 INLINE void correct(const Side *s, T centre) {
     const V aim = all(centre);
     EACH_CHUNK(s->count)
-    put(s->c + i, chunk(s->on + i) *
-                      (chunk(s->c + i) + aim - chunk(s->dz + i) * chunk(s->dt + i)));
+    put(s->c + i, chunk(s->on + i) * (chunk(s->c + i) + aim - chunk(s->dz + i) * chunk(s->dt + i)));
 }
 INLINE void advance(T *x, const T *dx, V by, int count) {
     EACH_CHUNK(count) put(x + i, chunk(x + i) + by * chunk(dx + i));
@@ -405,14 +406,15 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     TAKE(K, STRIDE * STRIDE)
     T *const zeros = next; /* from here on */
     TAKE(E, ROWS * STRIDE)
-    TAKE(F, FOLDED * STRIDE)
+    TAKE(F, ROWS_F * STRIDE)
     TAKE(columns, LANES == 1 ? ROWS * STRIDE : 0)
     TAKE(entries, ENTRIES)
-    TAKE(m, ROWS)
+    TAKE(m, ROWS + ROWS_F)
     TAKE(g, STRIDE)
     TAKE(rd, STRIDE)
     TAKE(hx, STRIDE)
     TAKE(dx, STRIDE)
+    TAKE(rest, STRIDE)
     TAKE(inverse, STRIDE)
     TAKE(minus, STRIDE)
     TAKE(least, STRIDE)
@@ -508,27 +510,28 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     }
     for (int i = N * STRIDE; i < STRIDE * STRIDE; i++) H[i] = splat(0);
     memcpy(g, p->g, N * sizeof(T));
-    if (HELD < EQUALITIES) {
-        for (int i = 0; i < EQUALITIES - HELD; i++) {
-            memcpy(F + i * STRIDE, p->A + (HELD + i) * N, N * sizeof(T));
-            dy[i] = -p->weight_a[HELD + i] * p->b[HELD + i];
+    for (int k = 0; k < DENSE_F; k++) {
+        const int i = HELD + dense_f[k];
+        memcpy(F + k * STRIDE, p->A + i * N, N * sizeof(T));
+        m[k] = p->weight_a[i];
+        dy[k] = -m[k] * p->b[i];
+    }
+    combine(g, F, dy, DENSE_F, STRIDE, SIDE);
+    add_squares(H, H, F, m, DENSE_F);
+    for (int k = 0; k < SPARSE_F; k++) {
+        const int i = HELD + sparse_f[k];
+        const T *row = p->A + i * N;
+        for (int j = first_f[k]; j < stop_f[k]; j++) {
+            const T by = p->weight_a[i] * row[j];
+            g[j] -= by * p->b[i];
+            for (int l = j; l < stop_f[k]; l++) H[j * STRIDE + l] += by * row[l];
         }
-        combine(g, F, dy, EQUALITIES - HELD, STRIDE, SIDE);
-        add_squares(H, F, p->weight_a + HELD, dense_f, DENSE_F);
-        for (int i = 0; i < EQUALITIES - HELD; i++) {
-            const T *row = F + i * STRIDE;
-            if (stop_f[i] - first_f[i] > LONG) continue;
-            for (int j = first_f[i]; j < stop_f[i]; j++) {
-                const T by = p->weight_a[HELD + i] * row[j];
-                for (int l = j; l < stop_f[i]; l++) H[j * STRIDE + l] += by * row[l];
-            }
-        }
+    }
+    if (HELD < EQUALITIES)
         for (int i = 0; i < N; i++)
             for (int j = 0; j < i; j++) H[i * STRIDE + j] = H[j * STRIDE + i];
-    }
     /* K0 = H + A' W A is the part of the matrix that stays. */
-    memcpy(K0, H, STRIDE * STRIDE * sizeof(T));
-    add_squares(K0, E, W, 0, HELD);
+    add_squares(K0, H, E, W, HELD);
     /* 2. Start: the minimum with weak springs in the place of inequalities. */
     for (int i = 0; i < INEQUALITIES; i++) {
         const T is_l = lower.on[i], is_u = upper.on[i], l = lower.bound[i], u = upper.bound[i];
@@ -538,11 +541,11 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         rho[i] = weight[i] * middle;
     }
     for (int i = 0; i < HELD; i++) dy[i] = W[i] * p->b[i];
-    memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
-    add_curvature(&rows, K, weight);
+    add_curvature(&rows, K, K0, weight);
     factorise(K, inverse, minus, least);
     for (int j = 0; j < N; j++) x[j] = -g[j];
-    add_transposed(&rows, x, dy, rho);
+    combine(x, E, dy, HELD, STRIDE, SIDE);
+    add_transposed(&rows, x, rho);
     solve_with(K, inverse, x);
     multiply(&rows, x, ax, cx);
     T violation = splat(0);
@@ -607,7 +610,8 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         /* Keep the best point; stop lanes that are done, or not finite. */
         const I better = active & MASK(error < best);
         best = where(better, error, best);
-        best_dual = where(better, dual, best_dual), best_primal = where(better, primal, best_primal);
+        best_dual = where(better, dual, best_dual),
+        best_primal = where(better, primal, best_primal);
         best_gap = where(better, gap, best_gap);
         iterations = where(active, splat((real)k), iterations);
         keep(best_x, x, better, N);
@@ -625,19 +629,20 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             put(shrink + i, per);
             put(weight + i, chunk(weight + i) * per);
         }
-        memcpy(K, K0, STRIDE * STRIDE * sizeof(T));
-        add_curvature(&rows, K, weight);
+        add_curvature(&rows, K, K0, weight);
         factorise(K, inverse, minus, least);
         /* Predictor, then with the centering that it suggests the corrector (Mehrotra, 1992). */
         for (int i = 0; i < HELD; i++) dy[i] = W[i] * rp[i];
+        EACH_CHUNK(STRIDE) put(rest + i, -chunk(rd + i));
+        combine(rest, E, dy, HELD, STRIDE, SIDE);
         T length = splat(1);
         for (int corrector = 0; corrector < 2; corrector++) {
             memset(rho, 0, PADDED * sizeof(T));
             add_forces(&lower, rho);
             add_forces(&upper, rho);
             EACH_CHUNK(INEQUALITIES) put(rho + i, chunk(rho + i) * chunk(shrink + i));
-            EACH_CHUNK(STRIDE) put(dx + i, -chunk(rd + i));
-            add_transposed(&rows, dx, dy, rho);
+            memcpy(dx, rest, STRIDE * sizeof(T));
+            add_transposed(&rows, dx, rho);
             solve_with(K, inverse, dx);
             multiply(&rows, dx, ax, cx);
             EACH_CHUNK(INEQUALITIES) {
@@ -674,10 +679,19 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         s->slack_a[i] = where(MASK(W[i] > 0), (p->b[i] - ax[i]) * size_a[i], splat(0));
         s->y[i] = best_y[i] / size_a[i];
     }
+    for (int k = 0; k < DENSE_F; k++) {
+        V sum = all(splat(0));
+        EACH_CHUNK(STRIDE) sum += chunk(F + k * STRIDE + i) * chunk(best_x + i);
+        s->slack_a[HELD + dense_f[k]] = sum_of(sum);
+    }
+    for (int k = 0; k < SPARSE_F; k++) {
+        const int i = HELD + sparse_f[k];
+        s->slack_a[i] = splat(0);
+        for (int j = first_f[k]; j < stop_f[k]; j++) s->slack_a[i] += p->A[i * N + j] * best_x[j];
+    }
     for (int i = HELD; i < EQUALITIES; i++) {
-        T sum = splat(0);
-        for (int j = 0; j < N; j++) sum += F[(i - HELD) * STRIDE + j] * best_x[j];
-        s->slack_a[i] = where(MASK(p->weight_a[i] > 0), p->b[i] - sum, splat(0));
+        const I on = MASK(p->weight_a[i] > 0);
+        s->slack_a[i] = where(on, p->b[i] - s->slack_a[i], splat(0));
         s->y[i] = p->weight_a[i] * s->slack_a[i];
     }
     for (int i = 0; i < INEQUALITIES; i++) {
