@@ -6,14 +6,14 @@
    A row with an infinite weight w has no slack s; one with the weight 0 is switched off.
    compiler/programs/quadratic_program.py has the same algorithm in NumPy, with its derivation.
 
-   Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept as
-   rows and the others belong to the cost, INEQUALITIES, of which the first LOWER may have lower and
-   the first UPPER upper bounds, ITERATIONS at most, TOLERANCE, the settings of the Python module, and
-   tables. dense_c has the numbers of DENSE_C rows of C with many entries, sparse_c those of SPARSE_C
-   others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the columns
-   sparse_column. dense_f has the numbers of DENSE_F rows of the cost with many entries, counted from
-   its first row, sparse_f those of SPARSE_F others, which are zero but for columns first_f[k] ...
-   stop_f[k] - 1. */
+   Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept
+   as rows and the others belong to the cost, INEQUALITIES, of which the first LOWER may have lower
+   and the first UPPER upper bounds, ITERATIONS at most, TOLERANCE, the settings of the Python
+   module, and tables. dense_c has the numbers of DENSE_C rows of C with many entries, sparse_c
+   those of SPARSE_C others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row
+   sparse_c[i] are in the columns sparse_column. dense_f has the numbers of DENSE_F rows of the cost
+   with many entries, counted from its first row, sparse_f those of SPARSE_F others, which are zero
+   but for columns first_f[k] ... stop_f[k] - 1. */
 
 /* All of -O2, also where the functions before and behind are too long for it. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -67,9 +67,9 @@ INLINE T largest_in(V v) { return v; }
 #endif
 INLINE V larger(V a, V b) { return pick((M)(a > b), a, b); } /* b if a is NaN */
 
-/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, vectors over rows
-   of C have PADDED, and over dense rows ROWS, so that loops over chunks need no rest. Products of
-   matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of
+/* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, vectors over
+   rows of C have PADDED, and over dense rows ROWS, so that loops over chunks need no rest. Products
+   of matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of
    equations are solved for GROUP unknowns at a time. */
 #define UNROLL_2 _Pragma("GCC unroll 2")
 #define UNROLL_4 _Pragma("GCC unroll 4")
@@ -124,8 +124,8 @@ INLINE T largest_of(const T *x, int n, T least) {
     return largest_in(value);
 }
 
-/* The block of K at row p and column c is that of `from` + sum of weight_i rows_i[p ...] rows_i[c ...],
-   over the first `count` rows. */
+/* The block of K at row p and column c is that of `from` + sum of weight_i rows_i[p ...]
+   rows_i[c ...], over the first `count` rows. */
 INLINE void add_block(T *K, const T *from, const T *rows, const T *weight, int count, int p,
                       int c) {
     V sums[BLOCK][SIDE];
@@ -154,8 +154,8 @@ static void add_squares(T *K, const T *from, const T *rows, const T *weight, int
 }
 
 /* U' D^-1 U = K with D the diagonal of U: U is in the upper triangle of K, what is below it means
-   nothing, and `inverse` is D^-1. A pivot that is round-off of its diagonal entry is raised to that; an
-   unknown that nothing asks for stays. */
+   nothing, and `inverse` is D^-1. A pivot that is round-off of its diagonal entry is raised to
+   that; an unknown that nothing asks for stays. */
 static void factorise(T *restrict K, T *restrict inverse, T *restrict minus, T *restrict least) {
     for (int k = 0; k < N; k++) least[k] = SMALLEST_PIVOT * K[k * STRIDE + k];
     for (int p = 0; p < N; p += BLOCK) {
@@ -178,8 +178,8 @@ static void factorise(T *restrict K, T *restrict inverse, T *restrict minus, T *
     }
 }
 
-/* b becomes K^-1 b. In a group the unknowns follow one from the other as numbers; what they give to the
-   others, forward, and what they get from them, backward, are products without such waiting. */
+/* b becomes K^-1 b. In a group the unknowns follow one from the other as numbers; what they give to
+   the others, forward, and what they get from them, backward, are products without such waiting. */
 static void solve_with(const T *restrict K, const T *restrict inverse, T *restrict b) {
     for (int p = 0; p < STRIDE; p += GROUP) {
         T y[GROUP];
@@ -217,8 +217,8 @@ static void solve_with(const T *restrict K, const T *restrict inverse, T *restri
     }
 }
 
-/* Rows of A and C: the dense ones, those of A first, are rows of E; over one lane its columns are kept,
-   too. Others have their entries, and products of these two by two. */
+/* Rows of A and C: the dense ones, those of A first, are rows of E; over one lane its columns are
+   kept, too. Others have their entries. */
 typedef struct {
     T *E, *columns, *entries;
     T *m; /* numbers for the dense rows */
@@ -319,8 +319,8 @@ INLINE void softness(const T *weight, T *soft, T *used, int count, T scale) {
     }
 }
 
-/* The lower bounds of C x, with the sign 1, or the upper ones, with the sign -1: distances t from them
-   are sign (C x - bound), and z are their multipliers. */
+/* The lower bounds of C x, with the sign 1, or the upper ones, with the sign -1: distances t from
+   them are sign (C x - bound), and z are their multipliers. */
 typedef struct {
     int count; /* of rows that may have such a bound */
     real sign;
