@@ -290,9 +290,10 @@ def test_hard_tasks_come_before_others_and_efforts_before_both():
     np.testing.assert_allclose(u.tau, [2.0, -6.0], atol=1e-5)  # gravity is along z
     assert u.status == 0 and wb.rows == ["first[0]"]
     u = wb(q, np.zeros(2), {**EXACT, "effort_limit": [0.5, 100.0]})
-    # The hard task weighs 1e6 times 100 and misses 3/4, so that its multiplier is y = 7.5e7. The gap is relative
-    # to |b y| + |limit y| = (1 + 1/4) y and what is small beside it. At worst all of it is the product z t at
-    # the other joint, whose distance from its limit is t = (100 - 6)/2 in units of a; z moves a by as much.
+    # The hard task weighs 1e6 times 100 and misses 3/4, so that its multiplier is y = 7.5e7. The gap is
+    # relative to |b y| + |limit y| = (1 + 1/4) y and what is small beside it. At worst all of it is the
+    # product z t at the other joint, whose distance from its limit is t = (100 - 6)/2 in units of a; z moves
+    # a by as much.
     y = 1e6 * 100 * 0.75
     z = u.gap * 1.25 * y / ((100 - 6) / 2)
     assert u.gap <= 1e-9
@@ -326,9 +327,9 @@ def test_a_joint_driven_against_its_limits_stops_before_them():
         v = v + h * u.a
         positions.append(q[0])
         speeds.append(v[0])
-    # The limit gives way by s = y / 1e6, with y the pull of the task, of weight 1, and of the cost of a; and by
-    # 1e-9 of |a| <= 25, the tolerance of rows. After a horizon the speed is beyond by s h. The position is
-    # beyond by s h^2/2, and by w s h/d until rest, where w <= d h is the speed in the last period before it.
+    # The limit gives way by s = y / 1e6, with y the pull of the task, of weight 1, and of the cost of a; and
+    # by 1e-9 of |a| <= 25, the tolerance of rows. After a horizon the speed is beyond by s h. The position
+    # is beyond by s h^2/2, and by w s h/d until rest, where w <= d h is the speed in the last period.
     s = most / 1e6 + 25e-9
     assert max(speeds) <= 3.0 + s * h and max(speeds) > 2.9
     assert max(positions) <= 1.0 + 1.5 * s * h * h and positions[-1] > 0.99
