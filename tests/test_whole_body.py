@@ -1,11 +1,16 @@
 """Whole-body control: laws of mechanics in every command, exact tasks, optimality, and what gives way."""
 
+import ctypes
+import re
+import subprocess
+
 import numpy as np
 import pytest
 from legged import legged
 
 import liebody as lb
 from liebody.base.errors import ConfigurationError, ModelError, ShapeError
+from liebody.compiler.native import build
 from liebody.control import MotionTask, Support, WholeBody
 from liebody.groups import SE3, SO3, Free, Prismatic
 
@@ -366,6 +371,41 @@ def test_straight_legs_and_four_coplanar_points_have_an_answer(biped, walking):
         laws(walking, q, v, u)
         assert u.status == 0
         assert np.abs(u.tau).max() < 30 and np.abs(u.f).max() < 3 * 9.81 * biped.mass
+
+
+def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_numbers(biped, walking, tmp_path):
+    """Its self-test compares it with NumPy; here it is compared with the call from Python."""
+    if (compiler := build.find_compiler()) is None:
+        pytest.skip("there is no C compiler")
+    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    assert [x.name for x in paths] == ["biped.c", "biped.h", "biped_test.c", "CMakeLists.txt"]
+    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wfloat-equal".split()
+    program = tmp_path / "selftest"
+    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout
+    library = tmp_path / "controller.so"
+    subprocess.run(
+        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
+    )
+    function = ctypes.CDLL(str(library)).biped_whole_body
+    size = int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", paths[1].read_text())[1])
+    rng = np.random.default_rng(5)
+    p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
+    for _ in range(3):
+        q, v = state_of(biped, rng)
+        expected = walking(q, v, p)
+        # memory of any contents, behind whose end nothing is written
+        work = np.r_[np.full(size, np.nan), 7.0]
+        results = [np.full(x.shape, np.nan) for x in expected]
+        function(*(ctypes.c_void_p(x.ctypes.data) for x in (q, v, p, *results, work)))
+        assert work[-1] == 7.0
+        for x, y in zip(results, expected, strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
+    with pytest.raises(ModelError, match="needs the digits of float64"):
+        lb.export_c(tmp_path, "single", [walking.kernel], dtype=np.float32)
+    with pytest.raises(ModelError, match="two of the functions solve quadratic programs"):
+        lb.export_c(tmp_path, "two", {"one": walking.kernel, "two": walking.kernel})
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

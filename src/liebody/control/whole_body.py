@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from ..base.errors import ModelError, known, positive
 from ..bodies import Body
 from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
 from ..groups import Free
+from ..io import About
+from ..io.c_export import export_c
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, sqrt, where
 from ..scalars.linear import product, solve
@@ -363,3 +366,33 @@ class WholeBody:
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
         return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+
+    def export_c(self, folder: str | Path, parameters: Mapping[str, Any] | None = None) -> list[Path]:
+        """Write the controller as C99 source, with a header, a self-test and a file for CMake.
+
+            wb.export_c("out", {"base.target": T})
+
+        parameters  {name: value} of the states in the self-test; None: defaults
+
+        The function `<robot>_whole_body(q, v, p, tau, a, f, slack, gap, status, iterations, work)` takes the
+        array of `wb.pack` as p, and `work`, memory of the caller: nothing is allocated. It needs math.h and
+        string.h. Iterations end as they do here, after `iterations` at most. States and parameters are not
+        checked. The self-test compares it with the NumPy version in states near the neutral one, to 1e-9.
+        Returns the paths.
+
+        Forces that only the small costs decide, as those of a foot with more than three points, have as many
+        digits as these costs let them have: some 1e-5 of the weight may differ between processors.
+        """
+        # With the small costs at 1 all results are determined to as many digits as accelerations always are.
+        p = self.pack({**(parameters or {}), "acceleration_weight": 1.0, "force_weight": 1.0})
+
+        def sample(argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+            if argument == "p":
+                return p
+            if argument == "q":
+                return self.robot.integrate(self.robot.neutral(), 0.3 * rng.standard_normal(self.robot.nv))
+            return 0.3 * rng.standard_normal(shape)
+
+        places = [f"{name}: from {place.start}" for name, place in self.layout.places.items()]
+        about = About(["Parameters in p:", *places], sample=sample)
+        return export_c(folder, self.robot.name, [self.kernel], about=about)

@@ -21,6 +21,7 @@ from ..compiler.native.build import digest
 from ..compiler.native.kernel import data_type
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal, number_type
 from ..compiler.printers.costs import BYTES_PER_STATEMENT, memory_of
+from ..compiler.printers.minimizer import minimizer_c99, minimizer_numpy
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_c99
 from ..compiler.runtime import runtime
@@ -89,6 +90,10 @@ def export_c(
     if not single and data_type(dtype) != np.float64:
         raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
     exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
+    if sum(x.work > 0 for x in exported) > 1:
+        raise ModelError("two of the functions solve quadratic programs; export each to a folder of its own")
+    # the solver has macros of its own: nothing stands behind it
+    exported.sort(key=lambda x: x.work)
     if not exported:
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
     # all texts exist before the first file is written: an error leaves no half of an export
@@ -150,15 +155,18 @@ class _Exported:
         self.real = "float" if single else "double"
         self.kernel = given if isinstance(given, Kernel) else Kernel(given)
         self.function = self.kernel.function
+        self.name = identifier(f"{prefix}_{key}")
+        self.work = 0  # how many numbers of working memory it takes
         if isinstance(self.function, Minimizer):
-            raise ModelError(
-                f"{self.function.name} solves a quadratic program, which is not exported to C; export the "
-                "quantities that it is made of, and solve it there"
-            )
-        self.name, *_ = c99_names(self.function, identifier(f"{prefix}_{key}"))
-        self.text = callable_c99(self.function, self.name, single)
+            if single:
+                raise ModelError(f"{key} solves a quadratic program, which needs the digits of float64")
+            self.text, self.work = minimizer_c99(self.function, self.name)
+        else:
+            self.name, *_ = c99_names(self.function, self.name)
+            self.text = callable_c99(self.function, self.name, single)
         # the prototype's names of arguments; they differ from the inputs' names where C reserves a word
         shapes = [*self.kernel.inputs.values(), *self.kernel.outputs.values()]
+        shapes += [(self.work,)] * (self.work > 0)
         head = next(x for x in self.text.splitlines() if x.startswith(f"void {self.name}("))
         declared = head[head.index("(") + 1 : -1].split(", ") if shapes else []
         self.arguments = list(zip(declared, shapes, strict=True))
@@ -173,7 +181,15 @@ class _Exported:
     def declaration(self, macros: Sequence[str]) -> str:
         """The prototype with its documentation; `macros` are names of the arguments' sizes."""
         text = [_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
-        text += [_counted(self.function.operations), self._memory()]
+        text.append(_counted(self.function.operations))
+        if isinstance(self.function, Minimizer):
+            text.append(
+                f"before and behind a quadratic program, which takes {self.function.iterations} iterations"
+            )
+            text.append("at most, and memcpy and memset of string.h; work is memory of the caller, with any")
+            text.append("contents, and nothing is kept in it")
+        else:
+            text.append(self._memory())
         lines = [f"/* {self.key}", *(f"   {line}".rstrip() for line in text)]
         lines[-1] += " */"
         sizes = [math.prod(shape) for _, shape in self.arguments]
@@ -202,6 +218,9 @@ class _Exported:
                 lines.append(self._table(f"expected{state}_{k}", y))
                 lines.append(f"    {self.real} out{state}_{k}[{max(1, y.size)}];")
                 names.append(f"out{state}_{k}")
+            if self.work:
+                lines.append(f"    static {self.real} work{state}[{self.work}];")
+                names.append(f"work{state}")
             lines.append(f"    {self.name}({', '.join(names)});")
             for k, (y, tolerance) in enumerate(zip(results, self._tolerances(values, results), strict=True)):
                 words = f'"{self.key}", out{state}_{k}, expected{state}_{k}, {y.size}, {literal(tolerance)}'
@@ -210,7 +229,11 @@ class _Exported:
 
     def _state(self, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
         """Arguments that `real` holds, and the results in double; finite ones, if DRAWS find any."""
-        reference = self.function if isinstance(self.function, Function) else compile_numpy(self.function)
+        reference: Callable[..., Any] = compile_numpy(self.function)
+        if isinstance(self.function, Function):
+            reference = self.function
+        elif isinstance(self.function, Minimizer):
+            reference = minimizer_numpy(self.function)
         for _ in range(DRAWS):
             values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
             # rounded to floats first, so that the C compiler and the reference have the same arguments

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..graph.graph import Function
 from ..programs.quadratic_program import Data, Minimizer, Minimum
 from ..runtime import runtime
 from .c import (
@@ -15,6 +16,8 @@ from .c import (
     Code,
     Guard,
     Plan,
+    c99,
+    c99_names,
     c_function,
     constant_table,
     enumeration,
@@ -66,6 +69,48 @@ def minimizer_unit(minimizer: Minimizer, lanes: int, guard: Guard | None = None,
     head = f"static void piece0({', '.join([*takes, 'T *restrict w'])})"
     loop = plan.loop(Code([[]], size + _memory(minimizer)), guard or Guard())
     return "\n".join([*text, c_function(head, lines), loop])
+
+
+def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
+    """C99 functions of plain doubles, of which the last computes the function, and the size of its memory.
+
+    The last argument is working memory: `work`, so many doubles, of any contents.
+    """
+    _, arguments, results = c99_names(minimizer.interface(), name, r"work|next|data_\w+|kept\d+|best_\w+")
+    before = c99_function(minimizer.before, f"{name}_before")
+    behind = c99_function(minimizer.after, f"{name}_behind")
+    lines = ["T *next = work;"]
+    size = 0
+
+    def array(key: str, entries: int) -> str:
+        nonlocal size
+        lines.append(f"T *const {key} = next;")
+        lines.append(f"next += {max(entries, 1)};")
+        size += max(entries, 1)
+        return key
+
+    sizes = [x.size for x in minimizer.before.outputs.values()]
+    data = [array(f"data_{key}", n) for key, n in zip(Data._fields, sizes, strict=False)]
+    kept = [array(f"kept{k}", n) for k, n in enumerate(sizes[len(data) :])]
+    solution = [array(f"best_{key}", minimizer.sizes[key]) for key in Minimum._fields]
+    lines += [
+        f"{name}_before({', '.join([*arguments, *data, *kept])});",
+        f"const Problem problem = {{{', '.join(data)}}};",
+        f"const Solution solution = {{{', '.join(solution)}}};",
+        "quadratic_program(&problem, &solution, next);",
+        f"{name}_behind({', '.join([*arguments, *kept, *solution, *results])});",
+    ]
+    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results), "double *work"]
+    text = [before, behind, runtime("plain.h"), _solver(minimizer)]
+    text.append(c_function(f"void {name}({', '.join(takes)})", lines))
+    return "\n".join(text), size + _memory(minimizer)
+
+
+def c99_function(function: Function, name: str) -> str:
+    """A function of C99 that only this file calls."""
+    text = c99(function, name)
+    head = f"void {name}("
+    return text.replace(f"\n{head}", f"\nstatic {head}") if not text.startswith(head) else f"static {text}"
 
 
 def _solver(minimizer: Minimizer) -> str:

@@ -15,8 +15,12 @@
    with many entries, counted from its first row, sparse_f those of SPARSE_F others, which are zero
    but for columns first_f[k] ... stop_f[k] - 1. */
 
+#ifndef PLAIN
+#define UNROLL_2 _Pragma("GCC unroll 2")
+#define UNROLL_4 _Pragma("GCC unroll 4")
+#endif
 /* All of -O2, also where the functions before and behind are too long for it. */
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(PLAIN)
 #pragma GCC push_options
 #pragma GCC optimize("O2")
 #endif
@@ -31,10 +35,11 @@ typedef struct {
 
 /* Arithmetic on chunks V of PER entries of a vector: over one lane as wide as the processor has
    them, over many lanes an entry at a time, because a number T is a vector already. */
-#if LANES == 1
+#if LANES == 1 && !defined(PLAIN)
 typedef W V;
 typedef whole M __attribute__((vector_size(sizeof(W))));
 enum { PER = WIDE };
+#define ABOVE(a, b) ((M)((a) > (b)))
 INLINE V all(T x) { return wide(x); }
 INLINE V pick(M mask, V a, V b) { return (V)(((M)a & mask) | ((M)b & ~mask)); }
 INLINE V size_of(V a) { return (V)((M)a & ~(M)wide((real)-0.0)); }
@@ -58,6 +63,7 @@ INLINE T largest_in(V v) {
 typedef T V;
 typedef I M;
 enum { PER = 1 };
+#define ABOVE(a, b) MASK((a) > (b))
 INLINE V all(T x) { return x; }
 INLINE V pick(M mask, V a, V b) { return where(mask, a, b); }
 INLINE V size_of(V a) { return absolute(a); }
@@ -65,14 +71,12 @@ INLINE V largest(V a, V b) { return maximum(a, b); }
 INLINE T sum_of(V v) { return v; }
 INLINE T largest_in(V v) { return v; }
 #endif
-INLINE V larger(V a, V b) { return pick((M)(a > b), a, b); } /* b if a is NaN */
+INLINE V larger(V a, V b) { return pick(ABOVE(a, b), a, b); } /* b if a is NaN */
 
 /* Vectors and rows of matrices have STRIDE entries, with zeros behind the N unknowns, vectors over
    rows of C have PADDED, and over dense rows ROWS, so that loops over chunks need no rest. Products
    of matrices are made in blocks of BLOCK rows and SIDE chunks, which stay in registers; systems of
    equations are solved for GROUP unknowns at a time. */
-#define UNROLL_2 _Pragma("GCC unroll 2")
-#define UNROLL_4 _Pragma("GCC unroll 4")
 #define ROUNDED(n, unit) (((n) + (unit) - 1) / (unit) * (unit))
 #define CHUNKS_AT_ONCE(n) \
     ((n) / PER % 4 == 0 ? 4 : (n) / PER % 3 == 0 ? 3 : (n) / PER % 2 == 0 ? 2 : 1)
@@ -226,7 +230,7 @@ typedef struct {
 
 /* a = A x and c = C x. */
 static void multiply(const Rows *rows, const T *restrict x, T *restrict a, T *restrict c) {
-#if LANES == 1
+#if LANES == 1 && !defined(PLAIN)
     memset(rows->m, 0, ROWS * sizeof(T));
     if (DENSE) combine(rows->m, rows->columns, x, N, ROWS, ROWS_SIDE);
 #else
@@ -349,7 +353,7 @@ INLINE void prepare(const Side *s, T *restrict curvature) {
         const V z = chunk(s->z + i), t = chunk(s->t + i), on = chunk(s->on + i);
         const V per_t = on / t;
         put(s->per_t + i, per_t);
-        put(s->per_z + i, on / pick((M)(z > 0), z, all(splat(1))));
+        put(s->per_z + i, on / pick(ABOVE(z, all(splat(0))), z, all(splat(1))));
         put(s->c + i, -z * t);
         put(curvature + i, chunk(curvature + i) + z * per_t);
     }
@@ -571,7 +575,7 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     /* 3. Iterations. Lanes that have converged keep still; each lane keeps its best point. */
     T best = splat(INFINITY), iterations = splat(0);
     T best_dual = best, best_primal = best, best_gap = best;
-    I active = MASK(splat(0) == 0);
+    I active = MASK(splat(0) >= 0);
     for (int k = 0;; k++) {
         /* Residuals of stationarity, of rows, and of products z t. */
         EACH_CHUNK(INEQUALITIES) put(z + i, chunk(lower.z + i) - chunk(upper.z + i));
@@ -617,7 +621,7 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         keep(best_x, x, better, N);
         keep(best_y, y, better, HELD);
         keep(best_z, z, better, INEQUALITIES);
-        active &= MASK(error > TOLERANCE) & MASK(error < INFINITY);
+        active &= MASK(error > TOLERANCE) & MASK(error < splat(INFINITY));
         active &= MASK(error <= WORSE * maximum(best, splat(TOLERANCE)));
         if (k == ITERATIONS || !any(active)) break;
         /* The matrix of this iteration, and its factors. */
@@ -704,6 +708,6 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
                           where(MASK(best <= TOLERANCE), splat(1), splat(0))};
     memcpy(s->measures, measures, sizeof measures);
 }
-#if defined(__GNUC__) && !defined(__clang__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(PLAIN)
 #pragma GCC pop_options
 #endif
