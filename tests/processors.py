@@ -1,10 +1,11 @@
 """Run the numerical tests as on other x86-64 processors: of 2003, with AVX2 and FMA, and with AVX-512.
 
-    python tests/processors.py [--lower]
+    python tests/processors.py [--shares]
 
 For each level C is compiled with its -march, and NumPy, OpenBLAS and the C library are kept from code for
 newer processors, which they choose at run time. A level that this machine lacks is skipped with a word. With
---lower so is the highest level that the machine has: all other tests run on it anyway.
+--shares the lowest level runs the tests that compile little, the highest one of this machine those that
+compile much, and levels between none: that takes as long as one level.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,14 +122,15 @@ def environment(level: Level) -> dict[str, str]:
     return {**os.environ, **changed}
 
 
-def run(level: Level) -> int:
-    """The exit status of the tests."""
+def run(level: Level, names: Sequence[Sequence[str]] = (SELECTED, UNMARKED)) -> int:
+    """The exit status of the tests of these lists."""
     chosen = environment(level)
     subprocess.run([sys.executable, "-c", REPORT], env=chosen, check=True)
     left_out = [x for name in LEFT_OUT for x in ("--deselect", f"tests/{name}")]
     command, status = [sys.executable, "-m", "pytest", "-q", "-n", "logical", *left_out], 0
-    for marks, names in ((MARKS, SELECTED), (f"{MARKS} and not wide", UNMARKED)):
-        tests = [f"tests/{name}" for name in names]
+    for chosen_names in names:
+        marks = MARKS if chosen_names is SELECTED else f"{MARKS} and not wide"
+        tests = [f"tests/{name}" for name in chosen_names]
         done = subprocess.run([*command, "-m", marks, *tests], env=chosen, cwd=TESTS.parent, check=False)
         status = status or done.returncode
     return status
@@ -137,22 +140,29 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--lower", action="store_true", help="only levels below the highest of this machine")
-    lower = parser.parse_args(arguments).lower
+    parser.add_argument(
+        "--shares",
+        action="store_true",
+        help="a part of the tests on the lowest level, others on the highest",
+    )
+    shares = parser.parse_args(arguments).shares
     if platform.machine() not in ("x86_64", "AMD64"):
         print(f"this processor is {platform.machine()}, not x86-64: nothing is run")
         return 0
     found = features()
-    highest = [level for level in LEVELS if all(found.get(name) for name in level.needs)][-1]
+    lowest, *_, highest = LEVELS[:1] + [x for x in LEVELS if all(found.get(name) for name in x.needs)]
+    lists = (
+        {lowest: [SELECTED], highest: [UNMARKED]} if lowest is not highest else {lowest: [SELECTED, UNMARKED]}
+    )
     failed = []
     for level in LEVELS:
         print(f"\n== {level.name}", flush=True)
         missing = [name for name in level.needs if not found.get(name)]
         if missing:
             print(f"skipped: this machine has no {', '.join(missing)}")
-        elif lower and level is highest:
-            print("skipped: the other tests run on this level")
-        elif run(level):
+        elif shares and level not in lists:
+            print("skipped: the levels above and below share the tests")
+        elif run(level, lists[level]) if shares else run(level):
             failed.append(level.name)
     if failed:
         print(f"\nfailed as on {', '.join(failed)}")

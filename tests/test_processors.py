@@ -34,13 +34,28 @@ def test_levels_that_the_machine_lacks_are_skipped_with_a_word(monkeypatch, caps
     assert "== x86-64-v4\nskipped: this machine has no AVX512_SKX" in capsys.readouterr().out
 
 
-def test_the_level_of_the_machine_itself_may_be_left_out(monkeypatch, capsys):
-    ran = []
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ({"AVX2": True, "FMA3": True}, {"x86-64": "SELECTED", "x86-64-v3": "UNMARKED"}),
+        ({"AVX2": True, "FMA3": True, "AVX512_SKX": True}, {"x86-64": "SELECTED", "x86-64-v4": "UNMARKED"}),
+        ({}, {"x86-64": "SELECTED UNMARKED"}),
+    ],
+)
+def test_the_lowest_and_the_highest_level_may_share_the_tests(monkeypatch, capsys, features, expected):
+    names = {id(processors.SELECTED): "SELECTED", id(processors.UNMARKED): "UNMARKED"}
+    ran = {}
+
+    def run(level, lists):
+        ran[level.name] = " ".join(names[id(x)] for x in lists)
+        return 0
+
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(processors, "features", lambda: {"AVX2": True, "FMA3": True})
-    monkeypatch.setattr(processors, "run", lambda level: ran.append(level.name) or 0)
-    assert processors.main(["--lower"]) == 0 and ran == ["x86-64"]
-    assert "== x86-64-v3\nskipped: the other tests run on this level" in capsys.readouterr().out
+    monkeypatch.setattr(processors, "features", lambda: features)
+    monkeypatch.setattr(processors, "run", run)
+    assert processors.main(["--shares"]) == 0 and ran == expected
+    skipped = "skipped: the levels above and below share the tests" in capsys.readouterr().out
+    assert skipped == ("AVX512_SKX" in features)
 
 
 def test_other_processors_are_left_with_a_word(monkeypatch, capsys):
