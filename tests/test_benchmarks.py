@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "if __name__ ==" in path.read_text())
-PEERS = ("pinocchio", "mujoco", "exudyn", "jax")
+PEERS = ("pinocchio", "mujoco", "exudyn", "jax", "flint")
 IN_ENVIRONMENTS = {
     "auto.py": "bifpy",
     "optimal_control.py": "crocoddyl",
