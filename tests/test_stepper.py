@@ -233,6 +233,9 @@ def test_without_a_compiler_steps_are_the_same(robot, monkeypatch):
     sim = lb.stepper(robot, dt=DT)
     expected = sim.step(sim.start(), u, steps=3)
     monkeypatch.setattr(build, "find_compiler", lambda: None)
+    monkeypatch.setattr(
+        "liebody.compiler.native.libraries._warned", False
+    )  # another test may have been warned
     other = lb.Robot(robot.tree)
     with pytest.warns(UserWarning, match="compiler"):
         sim = lb.stepper(other, dt=DT)
