@@ -9,6 +9,7 @@ quadratic_program   convex quadratic programs with slack
 whole_body_tasks    tasks and supports of whole-body control
 clearances          distances that stay above a margin
 differential_ik     velocities that do tasks, by a quadratic program in each call
+task_programs       the quadratic programs that tasks make
 whole_body          efforts and contact forces by a quadratic program in each call
 estimation/         pose and velocity of a robot on legs from its IMU and its encoders
 """

@@ -7,16 +7,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, count, floats, vectors
+from ..base.arguments import checked, count, floats
 from ..base.concurrency import cached_property
 from ..base.errors import ModelError, known, positive
 from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, where
 from .clearances import Clearance, SizedClearance
-from .whole_body_tasks import NONE, MotionTask, SizedTask, merged, packed
+from .task_programs import (
+    bounded,
+    check_plain,
+    checked_limits,
+    merged,
+    packed,
+    read_parameters,
+    shapes_behind,
+    stacked,
+    verdict,
+)
+from .whole_body_tasks import NONE, MotionTask, SizedTask
 
-SOLVED, SLACK, UNFINISHED = range(3)  # of `VelocityCommand.status`
 HARD = 1e5  # weight of a hard task in units of the largest weight
 LEAST_DAMPING = 1e-12  # likewise
 RETURN = 1e7  # likewise, of limits and margins that are passed already
@@ -129,15 +139,8 @@ class DifferentialIK:
         iterations: int = 40,
     ) -> None:
         self.robot = robot
-        if robot.layout.size:
-            raise ModelError(
-                f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; differential "
-                "kinematics needs a robot without: make one for each"
-            )
-        for name in limits:
-            if name not in LIMITS:
-                raise ModelError(f"there is no limit {name!r}; {known(LIMITS, name)}")
-        self.limits = tuple(limits)
+        check_plain(robot, "differential kinematics needs")
+        self.limits = checked_limits(limits, LIMITS)
         self.iterations = count("iterations", iterations)
         self.tasks: list[SizedTask] = [task.sized(robot) for task in tasks]
         for task in self.tasks:
@@ -145,9 +148,7 @@ class DifferentialIK:
         self.clearances: list[SizedClearance] = [clearance.sized(robot) for clearance in clearances]
         # Joints whose coordinate is their angle or length have limits.
         moving = [body for body in robot.tree.bodies if body.joint.mimic is None and body.joint.dim]
-        straight = [body for body in moving if body.joint.dim == body.joint.nq]
-        self.bounded = np.array([i for body in straight for i in body.places], int)
-        self.coordinates = np.array([i for body in straight for i in range(robot.nq)[body.coordinates]], int)
+        _, self.bounded, self.coordinates = bounded(robot, moving)
         self.layout = self._layout()
         self.entries = [f"{x.task.name}[{i}]" for x in self.tasks for i in range(x.size)]
         self.distances = [f"{x.clearance.name}[{i}]" for x in self.clearances for i in range(x.size)]
@@ -222,10 +223,7 @@ class DifferentialIK:
             for task, (_, J, b, weight) in zip(self.tasks, equations, strict=True):
                 if task.task.hard == hard:
                     rows.append((J, b, HARD * scale * weight if hard else weight))
-        A, b, weights = (
-            np.concatenate([np.zeros((0, *empty), int), *part])
-            for empty, part in zip(((n,), (), ()), zip(*rows, strict=True) if rows else ((), (), ()))
-        )
+        A, b, weights = stacked(rows, n)
         # limits and half spaces are exact where v = 0 fulfils them
         back = RETURN * scale
         C: list[Array] = []
@@ -274,28 +272,18 @@ class DifferentialIK:
             v[self.bounded] = clip(v[self.bounded], -most, most)
         measures = Measures(*measures)
         rows = np.concatenate([slack[: len(self.rows) - len(slack_c)], slack_c])
-        worst: Any = 0.0
-        for x in rows:
-            worst = maximum(worst, abs(x))
-        status = where(worst > SPARE, float(SLACK), float(SOLVED)) if len(rows) else float(SOLVED)
         return {
             "v": v,
             "q": self.robot.integrate(q, named["dt"] * v),
             "errors": errors,
             "distances": distances,
-            "slack": rows,
-            "gap": np.asarray(measures.gap, dtype=object),
-            "status": np.asarray(where(measures.solved > 0, status, float(UNFINISHED)), dtype=object),
-            "iterations": np.asarray(measures.iterations, dtype=object),
+            **verdict(rows, measures, SPARE),
         }
 
     def _minimizer(self) -> Minimizer:
         shapes = {"q": self.robot.nq, "p": self.layout.size}
         before = trace(self._problem, shapes, "differential_ik_problem")
-        sizes = [len(before.outputs[x]) for x in ("g", "b", "l", "b", "l")]
-        solution = dict(zip(("x", "y", "z", "slack_a", "slack_c"), sizes, strict=True))
-        kept = {key: before.outputs[key].shape for key in ("errors", "distances")}
-        behind = {**shapes, **kept, **solution, "measures": len(Measures._fields)}
+        behind = shapes_behind(before, shapes, ("errors", "distances"))
         after = trace(self._command, behind, "differential_ik_command")
         return Minimizer("differential_ik", before, after, self.iterations, TOLERANCE)
 
@@ -346,10 +334,7 @@ class DifferentialIK:
         return self(q, self._packed(parameters, dt), threads=threads)
 
     def _packed(self, parameters: Mapping[str, Any] | Array | None, dt: float | None = None) -> np.ndarray:
-        if parameters is None or isinstance(parameters, Mapping):
-            p = self.pack(parameters)
-        else:
-            p = vectors("parameters", parameters, self.layout.size)
+        p = read_parameters(self.layout, parameters, self.pack)
         if dt is not None:
             p = p.copy()
             p[..., self.layout.places["dt"]] = positive("dt", dt)

@@ -17,11 +17,21 @@ from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
 from ..robot import Robot
-from ..scalars import Array, clip, maximum, minimum, sqrt, where
+from ..scalars import Array, clip, maximum, minimum, sqrt
 from ..scalars.linear import product, solve
-from .whole_body_tasks import NONE, MotionTask, SizedTask, Support, merged, packed
+from .task_programs import (
+    bounded,
+    check_plain,
+    checked_limits,
+    merged,
+    packed,
+    read_parameters,
+    shapes_behind,
+    stacked,
+    verdict,
+)
+from .whole_body_tasks import NONE, MotionTask, SizedTask, Support
 
-SOLVED, SLACK, UNFINISHED = range(3)  # of `WholeBodyCommand.status`
 HARD = 1e6  # weight of a hard task in units of the largest weight of the others
 TOLERANCE = 1e-9  # of the quadratic program
 SPARE = 1e-3  # a hard task that misses by more has the status SLACK                            [rad/s2, m/s2]
@@ -109,16 +119,9 @@ class WholeBody:
         iterations: int = 40,
     ) -> None:
         self.robot = robot
-        if robot.layout.size:
-            raise ModelError(
-                f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; a controller needs a "
-                "robot without: make one for each"
-            )
+        check_plain(robot, "a controller needs")
         self.horizon = positive("horizon", horizon)
-        for name in limits:
-            if name not in LIMITS:
-                raise ModelError(f"there is no limit {name!r}; {known(LIMITS, name)}")
-        self.limits = tuple(limits)
+        self.limits = checked_limits(limits, LIMITS)
         self.iterations = iterations
         joints = self._driven(actuated)
         self.actuated = [body.joint.name for body in joints]
@@ -130,10 +133,8 @@ class WholeBody:
             robot.tree.frame(support.frame)
         self.points = sum(len(support.points) for support in self.supports)
         # Joints whose coordinate is their angle or length have limits of velocity and position.
-        straight = [body for body in joints if body.joint.dim == body.joint.nq]
-        self.bounded = np.array([i for body in straight for i in body.places], int)
-        self.coordinates = np.array([i for body in straight for i in range(robot.nq)[body.coordinates]], int)
-        self.layout = self._layout(joints)
+        straight, self.bounded, self.coordinates = bounded(robot, joints)
+        self.layout = self._layout(joints, straight)
         self.rows = [f"{support.name}[{i}]" for support in self.supports for i in range(support.rows)]
         self.rows += [f"{x.task.name}[{i}]" for x in self.tasks if x.task.hard for i in range(x.size)]
         if self._is_foreseen:
@@ -150,14 +151,13 @@ class WholeBody:
                 raise ModelError(f"there is no joint {name!r} that can be driven; {known(own, name)}")
         return [body for name, body in own.items() if name in actuated]
 
-    def _layout(self, joints: list[Body]) -> FlatLayout:
+    def _layout(self, joints: list[Body], straight: list[Body]) -> FlatLayout:
         """Names and defaults of all parameters."""
 
         def of_joints(bodies: list[Body], word: str) -> np.ndarray:
             values = [np.broadcast_to(getattr(b.joint, word), (b.joint.dim,)) for b in bodies]
             return np.concatenate([np.zeros(0), *values])
 
-        straight = [body for body in joints if body.joint.dim == body.joint.nq]
         defaults: dict[str, Any] = {
             "effort_limit": of_joints(joints, "effort_limit"),
             "velocity_limit": of_joints(straight, "velocity_limit"),
@@ -244,10 +244,7 @@ class WholeBody:
             for task, (J, b, weight) in zip(self.tasks, equations, strict=True):
                 if task.task.hard == hard:
                     rows.append((*in_unknowns(J, b), HARD * scale * weight if hard else weight))
-        E, b, weights = (
-            np.concatenate([np.zeros((0, *empty), int), *part])
-            for empty, part in zip(((n,), (), ()), zip(*rows, strict=True) if rows else ((), (), ()))
-        )
+        E, b, weights = stacked(rows, n)
         # inequalities: foreseen limits (hard), then efforts and cones (exact), one-sided rows last
         C: list[Array] = []
         low: list[Any] = []
@@ -311,31 +308,21 @@ class WholeBody:
             m += n
         foreseen = len(self.bounded) if self._is_foreseen else 0
         rows = np.concatenate([slack[: len(self.rows) - foreseen], slack_limits[:foreseen]])
-        worst: Any = 0.0
-        for x in rows:
-            worst = maximum(worst, abs(x))
-        status = where(worst > SPARE, float(SLACK), float(SOLVED)) if len(rows) else float(SOLVED)
         return {
             "tau": tau,
             "a": a,
             "f": np.concatenate(f).reshape(self.points, 3),
-            "slack": rows,
-            "gap": np.asarray(measures.gap, dtype=object),
-            "status": np.asarray(where(measures.solved > 0, status, float(UNFINISHED)), dtype=object),
-            "iterations": np.asarray(measures.iterations, dtype=object),
+            **verdict(rows, measures, SPARE),
         }
 
     def _minimizer(self) -> Minimizer:
         shapes = {"q": self.robot.nq, "v": self.robot.nv, "p": self.layout.size}
         before = trace(self._problem, shapes, "whole_body_problem")
-        sizes = [len(before.outputs[x]) for x in ("g", "b", "l", "b", "l")]
-        solution = dict(zip(("x", "y", "z", "slack_a", "slack_c"), sizes, strict=True))
-        kept = {key: before.outputs[key].shape for key in ("passive", "efforts")}
-        behind = {**shapes, **kept, **solution, "measures": len(Measures._fields)}
+        behind = shapes_behind(before, shapes, ("passive", "efforts"))
         after = trace(self._command, behind, "whole_body_command")
         # Rows of supports and hard tasks stay rows; the others, with moderate weights, belong to the cost.
         hard = len(self.rows) - (len(self.bounded) if self._is_foreseen else 0)
-        return Minimizer("whole_body", before, after, self.iterations, TOLERANCE, sizes[1] - hard)
+        return Minimizer("whole_body", before, after, self.iterations, TOLERANCE, behind["y"] - hard)
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -359,10 +346,7 @@ class WholeBody:
         parameters  {name: value}, or an array of `pack`; None: defaults
         threads     that share a batch
         """
-        if parameters is None or isinstance(parameters, Mapping):
-            p = self.pack(parameters)
-        else:
-            p = vectors("parameters", parameters, self.layout.size)
+        p = read_parameters(self.layout, parameters, self.pack)
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
         return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))

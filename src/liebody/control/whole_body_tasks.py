@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -247,34 +247,6 @@ class SizedTask:
 
 def _is_input(x: Any) -> bool:
     return type(x) is Expr and x.op == "input"
-
-
-def merged(parts: Iterable[tuple[str, Mapping[str, Any]]], kinds: str) -> dict[str, Any]:
-    """The defaults of all parts (name, defaults); `kinds` says what the parts are.
-
-    Raises ModelError for two parts of one name.
-    """
-    defaults: dict[str, Any] = {}
-    for name, own in parts:
-        if defaults.keys() & own.keys():
-            raise ModelError(f"there are two {kinds} {name!r}; give one of them another name")
-        defaults |= own
-    return defaults
-
-
-def packed(layout: FlatLayout, parameters: Mapping[str, Any] | None) -> np.ndarray:
-    """The parameters as one array (..., size): defaults, and the values that are given by name.
-
-    Infinite limits become large numbers. Raises ModelError for unknown names and NaN.
-    """
-    given = dict(parameters or {})
-    layout.check(given)
-    batch = np.broadcast_shapes(*layout.batches(given).values())
-    flat = layout.values(given, batch)
-    for name in layout.defaults:
-        if np.isnan(flat[..., layout.places[name]]).any():
-            raise ModelError(f"parameter {name} is nan, expected numbers")
-    return np.clip(flat, -NONE, NONE)
 
 
 class Support:

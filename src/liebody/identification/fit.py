@@ -102,26 +102,26 @@ def _search(problem: FitProblem, recordings: list[Recording], most: int) -> tupl
     x = problem.start(recordings)
     scales = problem.scales(recordings)
     try:
-        cost, r, J = problem.cost(recordings, x)
+        best = problem.evaluated(recordings, x)
     except IntegrationError as error:
         raise FailedFit(f"the start cannot be simulated: {error}") from None
     damping, growth = DAMPING, 2.0
     for done in range(1, most):
-        H, g = J.T @ J, J.T @ r
+        H, g = best.J.T @ best.J, best.J.T @ best.r
         diagonal = np.diag(H)
         diagonal = np.maximum(diagonal, LEAST_DIAGONAL * diagonal.max(initial=0.0) + np.finfo(float).tiny)
         step = -np.linalg.solve(H + damping * np.diag(diagonal), g)
         if (np.abs(step) <= STEP * scales).all():
             return x, done, True
         try:
-            trial = problem.cost(recordings, x + step)
+            trial = problem.evaluated(recordings, x + step)
         except (IntegrationError, ModelError):  # too far: a motion without an end, or a body that cannot be
-            trial = math.inf, r, J
+            trial = best._replace(cost=math.inf)
         predicted = -float(step @ g) - 0.5 * float(step @ H @ step)
-        gain = (cost - trial[0]) / predicted if predicted > 0 else -1.0
+        gain = (best.cost - trial.cost) / predicted if predicted > 0 else -1.0
         if gain > 0:
-            settled = cost - trial[0] <= DECREASE * cost
-            x, (cost, r, J) = x + step, trial
+            settled = best.cost - trial.cost <= DECREASE * best.cost
+            x, best = x + step, trial
             damping, growth = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 2.0
             if settled:
                 return x, done + 1, True

@@ -7,7 +7,7 @@ of each recording stand behind them: q0 exp(dq), v0 + dv.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,15 @@ def keys_of(recordings: Sequence[Recording]) -> list[str]:
         f"{name} {names[: i + 1].count(name)}" if names.count(name) > 1 else name
         for i, name in enumerate(names)
     ]
+
+
+class Evaluation(NamedTuple):
+    """A fit at some coordinates: the cost, rows r with their Jacobian J, so that its gradient is J^T r."""
+
+    cost: float
+    r: np.ndarray
+    J: np.ndarray
+    residuals: list[dict[str, Residual]]
 
 
 class FitProblem:
@@ -267,14 +276,15 @@ class FitProblem:
 
     # -- the cost -----------------------------------------------------------------------------------------
 
-    def cost(self, recordings: Sequence[Recording], x: Array) -> tuple[float, Array, Array]:
-        """The cost, and rows r with their Jacobian J by x, so that its gradient is J^T r.
+    def evaluated(self, recordings: Sequence[Recording], x: Array) -> Evaluation:
+        """Residuals and cost at coordinates x.
 
         Rows of signals that were not measured (NaN) are left out; priors add theirs. With Huber's loss the
         rows have weights.
         """
         rows, blocks = [], []
-        for one in self.residuals(recordings, x):
+        residuals = self.residuals(recordings, x)
+        for one in residuals:
             for residual in one.values():
                 measured = np.isfinite(residual.values)
                 rows.append(residual.values[measured])
@@ -293,8 +303,8 @@ class FitProblem:
             first = last
         r, J = np.concatenate(rows), np.concatenate(blocks)
         if self.loss == "squares":
-            return 0.5 * float(r @ r), r, J
+            return Evaluation(0.5 * float(r @ r), r, J, residuals)
         size = np.abs(r)
         costs = np.where(size <= HUBER, 0.5 * r * r, HUBER * (size - 0.5 * HUBER))
         weights = np.sqrt(np.minimum(1, HUBER / np.maximum(size, np.finfo(float).tiny)))
-        return float(costs.sum()), weights * r, weights[:, None] * J
+        return Evaluation(float(costs.sum()), weights * r, weights[:, None] * J, residuals)

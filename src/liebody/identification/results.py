@@ -61,9 +61,10 @@ class Fit:
         self._scales = problem.scales(recordings)
         found = problem.free.values(x[: self._free])
         self.values = {name: y if y.ndim else float(y) for name, y in found.items()}
-        self.cost, _, J = problem.cost(recordings, x)
-        self.information = J.T @ J
-        self._residuals = _by_key(recordings, problem.residuals(recordings, x))
+        evaluation = problem.evaluated(recordings, x)
+        self.cost = evaluation.cost
+        self.information = evaluation.J.T @ evaluation.J
+        self._residuals = _by_key(recordings, evaluation.residuals)
 
     # -- what the estimates are worth -----------------------------------------------------------------------
 

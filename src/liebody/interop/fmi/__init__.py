@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import uuid
 import zipfile
@@ -179,7 +180,7 @@ def _model(
 def _commands() -> dict[str, Sequence[str]]:
     """This platform, and the command of the compiler that liebody uses; empty without a compiler."""
     compiler = find_compiler()
-    system = {"linux": "linux", "win32": "windows", "darwin": "darwin"}.get(os.sys.platform)  # type: ignore[attr-defined]
+    system = {"linux": "linux", "win32": "windows", "darwin": "darwin"}.get(sys.platform)
     machine = os.uname().machine if hasattr(os, "uname") else "x86_64"
     machine = {"arm64": "aarch64", "AMD64": "x86_64"}.get(machine, machine)
     return {f"{machine}-{system}": list(compiler.command)} if compiler and system else {}

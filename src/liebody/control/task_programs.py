@@ -1,0 +1,116 @@
+"""Quadratic programs of tasks: the parts that whole-body control and differential kinematics share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..base.arguments import vectors
+from ..base.errors import ModelError, known
+from ..bodies import Body
+from ..compiler import FlatLayout, Function, Measures
+from ..robot import Robot
+from ..scalars import Array, maximum, where
+from .whole_body_tasks import NONE
+
+SOLVED, SLACK, UNFINISHED = range(3)  # the status of a command
+Rows = Iterable[tuple[Array, Array, Array]]
+
+
+def check_plain(robot: Robot, what: str) -> None:
+    """Raise ModelError for a robot with free parameters; `what` is the caller, in words."""
+    if robot.layout.size:
+        raise ModelError(
+            f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; {what} "
+            "a robot without: make one for each"
+        )
+
+
+def checked_limits(limits: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The limits to keep; raises ModelError for others than `names`."""
+    for name in limits:
+        if name not in names:
+            raise ModelError(f"there is no limit {name!r}; {known(names, name)}")
+    return tuple(limits)
+
+
+def bounded(robot: Robot, bodies: Iterable[Body]) -> tuple[list[Body], np.ndarray, np.ndarray]:
+    """Bodies whose joints have angles or lengths as coordinates, and so limits; their places in v, in q."""
+    straight = [body for body in bodies if body.joint.dim == body.joint.nq]
+    places = np.array([i for body in straight for i in body.places], int)
+    coordinates = np.array([i for body in straight for i in range(robot.nq)[body.coordinates]], int)
+    return straight, places, coordinates
+
+
+def merged(parts: Iterable[tuple[str, Mapping[str, Any]]], kinds: str) -> dict[str, Any]:
+    """The defaults of all parts (name, defaults); `kinds` says what the parts are.
+
+    Raises ModelError for two parts of one name.
+    """
+    defaults: dict[str, Any] = {}
+    for name, own in parts:
+        if defaults.keys() & own.keys():
+            raise ModelError(f"there are two {kinds} {name!r}; give one of them another name")
+        defaults |= own
+    return defaults
+
+
+def packed(layout: FlatLayout, parameters: Mapping[str, Any] | None) -> np.ndarray:
+    """The parameters as one array (..., size): defaults, and the values that are given by name.
+
+    Infinite limits become large numbers. Raises ModelError for unknown names and NaN.
+    """
+    given = dict(parameters or {})
+    layout.check(given)
+    batch = np.broadcast_shapes(*layout.batches(given).values())
+    flat = layout.values(given, batch)
+    for name in layout.defaults:
+        if np.isnan(flat[..., layout.places[name]]).any():
+            raise ModelError(f"parameter {name} is nan, expected numbers")
+    return np.clip(flat, -NONE, NONE)
+
+
+def read_parameters(
+    layout: FlatLayout,
+    parameters: Mapping[str, Any] | Array | None,
+    pack: Callable[[Mapping[str, Any] | None], np.ndarray],
+) -> np.ndarray:
+    """The parameters of a call as one array: packed from names, or checked if they are an array."""
+    if parameters is None or isinstance(parameters, Mapping):
+        return pack(parameters)
+    flat: np.ndarray = vectors("parameters", parameters, layout.size)
+    return flat
+
+
+def stacked(rows: Rows, unknowns: int) -> tuple[Array, Array, Array]:
+    """Equalities (J, b, weight) one below the other, of `unknowns` columns; there may be none."""
+    parts = list(zip(*rows, strict=True)) or [(), (), ()]
+    J, b, weight = (
+        np.concatenate([np.zeros((0, *empty), int), *part])
+        for empty, part in zip(((unknowns,), (), ()), parts, strict=True)
+    )
+    return J, b, weight
+
+
+def verdict(rows: Array, measures: Measures, spare: float) -> dict[str, Array]:
+    """Slack, gap, status and iterations of a command: SLACK if a row misses by more than `spare`."""
+    worst: Any = 0.0
+    for x in rows:
+        worst = maximum(worst, abs(x))
+    status = where(worst > spare, float(SLACK), float(SOLVED)) if len(rows) else float(SOLVED)
+    return {
+        "slack": rows,
+        "gap": np.asarray(measures.gap, dtype=object),
+        "status": np.asarray(where(measures.solved > 0, status, float(UNFINISHED)), dtype=object),
+        "iterations": np.asarray(measures.iterations, dtype=object),
+    }
+
+
+def shapes_behind(problem: Function, shapes: Mapping[str, Any], kept: Iterable[str]) -> dict[str, Any]:
+    """Shapes of what a command is computed from: inputs, results of `problem` that are kept, the minimum."""
+    sizes = [len(problem.outputs[x]) for x in ("g", "b", "l", "b", "l")]
+    solution = dict(zip(("x", "y", "z", "slack_a", "slack_c"), sizes, strict=True))
+    own = {key: problem.outputs[key].shape for key in kept}
+    return {**shapes, **own, **solution, "measures": len(Measures._fields)}
