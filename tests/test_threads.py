@@ -20,6 +20,7 @@ import liebody as lb
 from liebody import contact
 from liebody.base.concurrency import cached_property
 from liebody.base.errors import ArgumentError
+from liebody.bodies.labels import labels
 from liebody.compiler.native import libraries
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
@@ -52,6 +53,52 @@ WITHOUT_STATE = {
     *("Sample", "sample", "sweep", "view"),  # one call makes one file or page
     "TreeBuilder",  # is changed by its calls; the tree it builds is not
 }
+
+
+def test_late_fields_of_a_run_are_computed_once_in_whatever_order_threads_ask():
+    """While efforts are computed, a thread asks for one energy; another asks for the other energy later."""
+    robot = lb.models.double_pendulum()
+    computes, goes_on = threading.Event(), threading.Event()
+    calls = []
+
+    class Energies:
+        def kinetic_energy(self, q, v):
+            calls.append("kinetic")
+            computes.set()
+            assert goes_on.wait(20)
+            return robot.kinetic_energy(q, v)
+
+        potential_energy = staticmethod(robot.potential_energy)
+
+    asked, ends = threading.Event(), threading.Event()
+
+    def tau():
+        asked.set()
+        assert ends.wait(20)
+        return np.ones((1, 2))
+
+    q, v = np.zeros((2, 1, 2))
+    run = lb.Run([0.0], q, v, None, None, *labels(robot.tree), mechanism=Energies(), later={"tau": tau})
+    found = {}
+
+    def ask(name):
+        thread = threading.Thread(target=lambda: found.update({name: getattr(run, name)}))
+        thread.start()
+        return thread
+
+    begun = [ask("tau")]
+    assert asked.wait(20)
+    begun.append(ask("kinetic"))
+    ends.set()
+    begun[0].join(20)
+    assert computes.wait(20)
+    begun.append(ask("potential"))
+    begun[-1].join(0.1)  # it waits for the thread that computes both energies
+    goes_on.set()
+    for thread in begun:
+        thread.join(20)
+    assert found.keys() == {"tau", "kinetic", "potential"} and calls == ["kinetic"]
+    assert run.mechanism is None and not run.later
 
 
 def test_every_public_name_is_called_in_threads():

@@ -143,25 +143,28 @@ class Run:
 
         def __getattr__(self, name: str) -> Any:
             """A field that was given as LATER, computed now; threads that ask meanwhile wait for it."""
-            with lock_of(self, LATER):
-                try:
-                    if name not in vars(self):
-                        vars(self).update(self._computed(name))
-                finally:
-                    unlock(self, LATER)
-            return vars(self)[name]
+            fields = vars(self)
+            if name not in ENERGIES and name not in fields.get("later", ()):
+                if name in fields:  # another thread has computed it since Python did not find it
+                    return fields[name]
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            # Both energies are computed at once. A lock is forgotten only after its value is there: one who
+            # waited for it finds the value, and so does one who comes with a new lock.
+            lock = ENERGIES if name in ENERGIES else name
+            with lock_of(self, lock):
+                if name not in fields:
+                    fields.update(self._computed(name))
+                    fields["later"].pop(name, None)  # and what it holds
+                unlock(self, lock)
+            return fields[name]
 
     def _computed(self, name: str) -> dict[str, Any]:
         """The field of this name, which was given as LATER, and other fields that change with it."""
-        fields = vars(self)
-        if name in fields.get("later", ()):
-            value = fields["later"][name]()
-            return {name: value, "later": {k: x for k, x in self.later.items() if k != name}}
-        if name not in ENERGIES or fields.get("mechanism") is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name in self.later:
+            return {name: self.later[name]()}
         # Both energies at once, for the mechanism is released afterwards; NaN where a state is not finite.
         finite = self._finite
-        mechanism = fields["mechanism"]
+        mechanism = self.mechanism
         q = self.q[finite]
         v = self.v[finite]
         more: dict[str, Any] = {}
@@ -247,9 +250,14 @@ class Run:
         if not is_index(index, self.batch):
             raise ShapeError(f"member{index} is not in a batch of shape {self.batch}")
         index = tuple(map(int, index))
+        # What is late first, its values afterwards: another thread may compute some of them meanwhile.
+        later = tuple(self.later)
+        shared = {
+            name: getattr(self, name)
+            for name in ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
+        }
         # Through the dictionary, so that nothing late is computed for all members.
         parts = {name: vars(self).get(name) for name in ("q", "v", *ENERGIES, "tau", "work_done")}
-        shared = ("t", "coordinates", "dofs", "metadata", "mechanism", "drives")
 
         # A late field of a member asks the run of all members, which computes it once.
         def of_member(name: str) -> Any:
@@ -259,11 +267,11 @@ class Run:
         parameters = self.parameters and {k: x[index] for k, x in self.parameters.items()}
         return {
             **{name: None if values is None else values[index] for name, values in parts.items()},
-            **{name: getattr(self, name) for name in shared},
+            **shared,
             "parameters": parameters,
             "tree": with_values(self.tree, parameters) if self.tree and parameters else self.tree,
-            **({} if "forces" in self.later else {"forces": of_member("forces")}),
-            "later": {name: partial(of_member, name) for name in self.later},
+            **({} if "forces" in later else {"forces": of_member("forces")}),
+            "later": {name: partial(of_member, name) for name in later},
             "events": self.events and self.events[int(np.ravel_multi_index(index, self.batch, "wrap"))],
         }
 
