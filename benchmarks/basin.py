@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, spent, unless_quick
+from machine import absent, describe, keep, spent, unless_quick
 
 import liebody as lb
 from liebody.compiler.native.build import find_compiler
@@ -399,8 +399,9 @@ def race(rounds: int, members: int) -> None:
         ("liebody, coarse", "MuJoCo, RK4, coarse"),
         ("liebody, coarse", "MuJoCo, Euler"),
     ):
-        ratio = statistics.median(x / y for x, y in zip(rates[one], rates[other], strict=True))
-        print(f"    {one} / {other}: {ratio:.1f}")
+        ratios = [x / y for x, y in zip(rates[one], rates[other], strict=True)]
+        keep(f"{one} / {other}", ratio=ratios)
+        print(f"    {one} / {other}: {statistics.median(ratios):.1f}")
 
 
 def make_map(n: int, store: str | None, workers: int, picture: str | None) -> None:

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import absent, describe, keep, unless_quick
 
 import liebody as lb
 from liebody.groups import Spherical
@@ -217,6 +217,7 @@ def to_accuracy(
         for name, seconds in times.items():
             h, error = steps[name.removesuffix(", 1024")][bound]
             rate = case.end / h / seconds
+            keep(f"{case.name}, {bound:g} {unit}, {name}", seconds=seconds)
             print(f"    {name:38s} h = {1e3 * h:8.4g} ms, error {error:8.1e}: {1e3 * seconds:9.3f} ms, "
                   f"{rate:12,.0f} steps/s")  # fmt: skip
         peer = min((times[k], k) for k in EXUDYN if k in times)
@@ -251,6 +252,7 @@ def chains(rounds: int) -> None:
             k = short(n)
             step = (best[n, name, 5 * k] - best[n, name, k]) / (4 * k)
             steps.append(step)
+            keep(f"chain of {n}, {name}", rate=1 / step)
             line += f"{1 / step:11,.0f} ({1e6 * step / n:5.2f}; {1e3 * (best[n, name, k] - k * step):4.0f})"
         slope = np.polyfit(np.log(CHAINS), np.log(steps), 1)[0]
         print(f"    {name:34s}{line}   slope {slope:.3f}")

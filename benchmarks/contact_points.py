@@ -17,7 +17,7 @@ from functools import partial
 os.environ["LIEBODY_CACHE"] = tempfile.mkdtemp()  # every kernel is compiled
 
 import numpy as np
-from machine import describe, seconds, spent, unless_quick
+from machine import describe, keep, seconds, spent, unless_quick
 
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.contact import Contact, TimeStepping, time_stepping
@@ -36,7 +36,7 @@ def plate(points: int) -> TimeStepping:
     return TimeStepping(builder.build(), Contact(*names, stiffness=1e5, damping=1e3, friction=0.5))
 
 
-def measured(system: TimeStepping) -> str:
+def measured(label: str, system: TimeStepping) -> str:
     field = system.flow(time_stepping.EULER).functions.field
     line = f"{sum(field.operations.values()):9} {field.length:9}"
     least = []
@@ -46,7 +46,11 @@ def measured(system: TimeStepping) -> str:
         states = np.tile(Q, (members, 1)), np.tile(V, (members, 1))
         compiled = seconds(run := partial(system.simulate, *states, **given), clock=spent)
         line += f" {compiled:7.1f} s" if members > 1 else ""
-        least.append(1e6 * min(seconds(run) for _ in range(ROUNDS)) / members / steps)
+        if members > 1:
+            keep(f"{label}, compiled", seconds=compiled)
+        each = [seconds(run) / members / steps for _ in range(ROUNDS)]
+        keep(f"{label}, {members}", seconds=each)
+        least.append(1e6 * min(each))
     return f"{line} {least[1]:8.2f} us {least[0]:8.3f} us"
 
 
@@ -57,4 +61,4 @@ if __name__ == "__main__":
         for name, many in (("straight", points), ("loops", 0)):
             if many <= LONGEST:
                 time_stepping.MANY = many
-                print(f"{points:6} {name:8} {measured(plate(points))}", flush=True)
+                print(f"{points:6} {name:8} {measured(f'{points} {name}', plate(points))}", flush=True)

@@ -18,7 +18,7 @@ import tempfile
 from functools import partial
 
 import numpy as np
-from machine import absent, seconds, spent, unless_quick
+from machine import absent, keep, seconds, spent, unless_quick
 from paired import compare, main
 from robots import beside_pinocchio
 
@@ -45,6 +45,7 @@ def robot(name: str, states: int) -> None:
         label = f"{name} d {method.split('_')[0]} dynamics"
         one = q[0].copy(), v[0].copy(), x[0].copy()
         compiling = seconds(partial(getattr(ours, method), *one), clock=spent)
+        keep(f"{label}, compiled", seconds=compiling)
         print(f"{label}: compile {compiling:.1f} s", flush=True)
         call = getattr(ours, method)
         values, _ = ours.kernel(method).nonzeros()

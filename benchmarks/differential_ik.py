@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import absent, describe, keep, unless_quick
 from robots import CHOSEN, beside_pinocchio
 
 from liebody.control import DifferentialIK, MotionTask
@@ -63,7 +63,7 @@ def compare(name: str, rounds: int) -> None:
 
     # gain and damping of pink are those of displacements v dt
     theirs = [FrameTask(frame, 1.0, 1.0, gain=GAIN * DT) for frame in frames]
-    keep = PostureTask(cost=np.sqrt(POSTURE), gain=GAIN * DT)
+    posture = PostureTask(cost=np.sqrt(POSTURE), gain=GAIN * DT)
     states = [layout.to_q(q) for q in start[:STATES]]
     targets = [[pose(model, data, layout.to_q(q), frame) for frame in frames] for q in near[:STATES]]
     configuration = pink.Configuration(model, data, states[0])
@@ -72,8 +72,8 @@ def compare(name: str, rounds: int) -> None:
         configuration.update(states[k])
         for task, target in zip(theirs, targets[k], strict=True):
             task.set_target(target)
-        keep.set_target(states[k])
-        return pink.solve_ik(configuration, [*theirs, keep], DT, solver, damping=DAMPING)
+        posture.set_target(states[k])
+        return pink.solve_ik(configuration, [*theirs, posture], DT, solver, damping=DAMPING)
 
     for solver in SOLVERS:
         for k in range(STATES):
@@ -106,6 +106,10 @@ def compare(name: str, rounds: int) -> None:
     row = [1e6 * statistics.median(times["liebody"]), 1e6 * statistics.median(batch)]
     row += [1e6 * statistics.median(times[solver]) for solver in SOLVERS]
     row += [statistics.median(ratios[solver]) for solver in SOLVERS]
+    keep(f"{name}, a call", seconds=times["liebody"])
+    keep(f"{name}, of {MANY}", seconds=batch)
+    for solver in SOLVERS:
+        keep(f"{name} / {solver}", ratio=ratios[solver])
     words = "".join(f"{x:13.1f}" for x in row)
     print(f"{name:8s}{ours.nv:4d}{100 * limited:13.0f}{commands.iterations.mean():13.1f}{words}")
 

@@ -26,7 +26,7 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine import describe, seconds, unless_quick
+from machine import describe, keep, seconds, unless_quick
 
 import liebody as lb
 from liebody.compiler import Kernel, trace
@@ -382,6 +382,7 @@ def beside_gtsam(robot: lb.Robot) -> None:
         times.append((a, b))
         ratios.append(b / a)
     a, b = (statistics.median(x) for x in zip(*times, strict=True))
+    keep("a run beside GTSAM, a step", seconds=[1e-6 * ours for ours, _ in times], ratio=ratios)
     print(
         f"GTSAM's LeggedInvariantEKF, a run of {STEPS} steps without biases: a step "
         f"takes {a:.1f} us ours, {b:.1f} us theirs, median of ratios {statistics.median(ratios):.1f}"
@@ -417,6 +418,8 @@ def timed(estimator: InvariantFilter, state: FilterState, data: Data) -> None:
     together()
     per_step = statistics.median(seconds(alone, unless_quick(500, 2)) for _ in range(ROUNDS))
     per_batch = statistics.median(seconds(together, unless_quick(3, 1)) for _ in range(ROUNDS))
+    keep("a step alone", seconds=per_step)
+    keep("a step of 1000", seconds=per_batch / len(state.x))
     operations = sum(estimator.kernel("step").operations.values())
     print(
         f"a step of {operations} operations: {per_step * 1e6:.1f} us alone, "

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import absent, describe, keep, unless_quick
 
 import liebody as lb
 
@@ -131,11 +131,13 @@ def main() -> None:
     print("steps per second, median of", ROUNDS)
     for name, values in rates.items():
         label = {"one": "liebody", "1024": f"liebody, {MEMBERS} at once"}.get(name, name)
+        keep(label, rate=values)
         print(f"    {label:24s} {statistics.median(values):14,.0f}")
     for peer in ("exudyn", "mujoco"):
         for case in ("one", "1024"):
-            ratio = statistics.median(a / b for a, b in zip(rates[case], rates[peer], strict=True))
-            print(f"    {case:>5s} / {peer:7s} {ratio:8.1f}")
+            ratios = [a / b for a, b in zip(rates[case], rates[peer], strict=True)]
+            keep(f"{case} / {peer}", ratio=ratios)
+            print(f"    {case:>5s} / {peer:7s} {statistics.median(ratios):8.1f}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 import time
 
 import numpy as np
-from machine import describe, unless_quick
+from machine import describe, keep, unless_quick
 
 from liebody.groups import SE3, SO3, Product, R, SO3xR3
 from liebody.integrators import Gauss, GeneralizedAlpha, HalfExplicit, RadauIIA, Variational, solve_ivp
@@ -150,7 +150,9 @@ def main():
                 motion = flow.run(*START, END, h, record_every=END)
                 attitude = np.linalg.norm(SO3.element(motion.q[-1, :4]) - R_end)
                 error = np.linalg.norm(motion.multipliers[-1] - force)
-                speeds = (rate(flow, h, n) for n in (1, MEMBERS))
+                speeds = [rate(flow, h, n) for n in (1, MEMBERS)]
+                for members, speed in zip((1, MEMBERS), speeds, strict=True):
+                    keep(f"{method!r}, {group!r}, {1e3 * h:g} ms, {members}", rate=speed)
                 print(
                     f"{method!r:36}{group!r:8}{1e3 * h:8g}{attitude:10.1e}{error:11.1e}"
                     + "".join(f"{speed:12,.0f}" for speed in speeds),
@@ -172,6 +174,7 @@ def main():
                 flow.steps(state, np.zeros((1, 1, 0)), 0.0, 1e-3, 200, 200, record, 0, failed)
                 best = min(best, time.perf_counter() - begin)
             assert not failed.any()
+            keep(f"{method!r}, {bodies} bodies", seconds=best / 200)
             took = f"{best / 200 * 1e6:8.1f} us per step, ready after {ready:.1f} s"
             print(f"{method!r:36}{bodies:3} bodies{took}", flush=True)
 

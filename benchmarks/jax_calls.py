@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, seconds, unless_quick
+from machine import absent, describe, keep, seconds, unless_quick
 
 import liebody as lb
 
@@ -44,6 +44,7 @@ def main() -> None:
         for _ in range(3):
             timed(mapped, theirs), timed(batch, arrays)
         pairs = np.array([(timed(mapped, theirs), timed(batch, arrays)) for _ in range(PAIRS)])
+        keep(name, seconds=pairs[:, 0], ratio=pairs[:, 1] / pairs[:, 0])
         a, b = 1e6 * np.median(pairs, axis=0)
         print(f"{name:30} {a:12.1f} {b:12.1f} {np.median(pairs[:, 0] / pairs[:, 1]):7.2f}")
 

@@ -20,7 +20,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from machine import describe, met, unless_quick
+from machine import describe, keep, met, unless_quick
 from robots import path
 
 import liebody as lb
@@ -105,6 +105,8 @@ def measure(rounds: int) -> None:
         whole, march = np.array(each).T
         lows[threads], medians[threads] = whole.min(), np.median(whole)
         outside = whole - march
+        blas = os.environ.get(BLAS, "all")
+        keep(f"{threads} threads, {blas} of OpenBLAS", seconds=whole)
         row = (1e3 * x for x in (whole.min(), np.median(whole), outside.min(), np.median(outside)))
         print("{:8d} {:12.2f} {:12.2f} {:21.3f} {:12.3f}".format(threads, *row), end="")
         more = np.median(whole / march)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from machine import absent, describe, unless_quick
+from machine import absent, describe, keep, unless_quick
 
 import liebody as lb
 from liebody.bodies import Frame
@@ -183,6 +183,8 @@ def measure(name: str) -> None:
         low, ratio, high = np.percentile([y / x for x, y in pairs], [25, 50, 75])
         high_residual = np.quantile(np.concatenate(residuals), 0.99)
         label = f"{name}, {f'of {members[0]}' if members else 'one'}"
+        own, others = np.array(pairs).T
+        keep(label, rate=t_end / own, ratio=others / own)
         print(f"{label:28s} {a:10.1f} {b:10.1f} {ratio:8.1f}   [{low:.1f}, {high:.1f}]   {high_residual:.1e}")
 
 

@@ -7,6 +7,7 @@ runs any of them with few rounds, robots and steps, to see that it works. Its nu
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -17,10 +18,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+
 from liebody import __version__
 from liebody.compiler.native import build
 
 QUICK = bool(os.environ.get("BENCHMARK_QUICK"))
+KEPT = os.environ.get("BENCHMARK_KEPT")  # the file to which `record.py` has a script write its figures
 Value = TypeVar("Value")
 
 
@@ -39,8 +43,8 @@ def absent(error: ModuleNotFoundError) -> NoReturn:
     raise SystemExit(0)
 
 
-def describe(*packages: str) -> str:
-    """A line for each of machine, compiler, commit and versions."""
+def environment(*packages: str) -> dict[str, Any]:
+    """What a measurement ran on: processor, lanes of float64, cores, load, compiler, commit, versions."""
     cpu = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -56,9 +60,53 @@ def describe(*packages: str) -> str:
         _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]).strip()
         or "unknown"
     )
-    versions = ", ".join([f"liebody {__version__}", *(f"{p} {_version(p)}" for p in packages)])
+    return {
+        "processor": cpu,
+        "lanes": lanes,
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "compiler": name,
+        "commit": commit,
+        "versions": {"liebody": __version__, **{package: _version(package) for package in packages}},
+    }
+
+
+def describe(*packages: str) -> str:
+    """A line of machine, compiler, commit and versions; `record.py` is told them, too."""
+    here = environment(*packages)
+    _append({"environment": here})
+    versions = ", ".join(f"{package} {number}" for package, number in here["versions"].items())
     versions += unless_quick("", " | a short run: its numbers mean nothing")
-    return f"{cpu}, {lanes} lanes of float64 | {name} | commit {commit} | {versions}"
+    lanes = f"{here['lanes']} lanes of float64"
+    return f"{here['processor']}, {lanes} | {here['compiler']} | commit {here['commit']} | {versions}"
+
+
+def keep(label: str, **quantities: Any) -> None:
+    """Hand measured figures to `record.py`; without it nothing happens.
+
+    A quantity is an array of one number a round, or one number: `seconds` (of the one thing that `label`
+    names), `ratio` (how many times as fast as the peer), `rate` (per second).
+    """
+    if KEPT:
+        _append({"label": label, **{name: _summary(x) for name, x in quantities.items()}})
+
+
+def _summary(values: Any) -> dict[str, Any]:
+    """Median and quartiles over the rounds."""
+    values = np.atleast_1d(np.asarray(values, float))
+    low, median, high = (float(f"{x:.5g}") for x in np.percentile(values, [25, 50, 75]))
+    return (
+        {"median": median, "quartiles": [low, high], "rounds": values.size}
+        if values.size > 1
+        else {"median": median}
+    )
+
+
+def _append(entry: dict[str, Any]) -> None:
+    """One line of JSON at the end of the file that `record.py` reads when the script has ended."""
+    if KEPT:
+        with open(KEPT, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
 
 
 def _version(package: str) -> str:

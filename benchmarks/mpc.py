@@ -22,7 +22,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from machine import describe, met, unless_quick
+from machine import describe, keep, met, unless_quick
 from robots import path
 
 import liebody as lb
@@ -148,7 +148,8 @@ def loop(robot: Any, problem: Any, arm: dict[str, Any], controller: Any, goals: 
     }
 
 
-def report(label: str, x: dict[str, Any]) -> None:
+def report(name: str, label: str, x: dict[str, Any]) -> None:
+    keep(f"{name}, {label}", seconds=x["ms"] / 1e3)
     print(
         f"  {label:34s} {x['beyond']:9.2f} mm {x['speed']:8.4f} rad/s {x['end']:8.1f} mm {x['ms']:7.3f} ms "
         f"{x['slow']:8.2f} ms {x['steps']:6.1f}",
@@ -184,13 +185,13 @@ def main() -> None:
         for key, goal in goals.items():
             for iterations in (2, 10):
                 old = Restarted(problem, first[key], iterations)
-                report(f"restarted, {iterations} steps{key}", loop(robot, problem, arm, old, goal))
+                report(name, f"restarted, {iterations} steps{key}", loop(robot, problem, arm, old, goal))
             # a bound of the time leaves no room for a search anew
             for bound in (1, 2, None) if not key else (None,):
                 controller = problem.mpc(KNOTS, iterations=bound)
                 controller.reset(first[key])
                 found = loop(robot, problem, arm, controller, goal)
-                report(f"kept, {bound or 'as many as needed'}{key}", found)
+                report(name, f"kept, {bound or 'as many as needed'}{key}", found)
                 if bound == 2:
                     fast, near = found["ms"] <= TARGET_MS, found["beyond"] <= TARGET_MM
                     print(f"    {TARGET_MS} ms: {met(fast)}; {TARGET_MM} mm: {met(near)}")

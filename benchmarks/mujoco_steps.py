@@ -27,7 +27,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from machine import absent, describe, met, seconds, unless_quick
+from machine import absent, describe, keep, met, seconds, unless_quick
 from robots import CHOSEN, path
 
 import liebody as lb
@@ -100,7 +100,9 @@ def measure(name: str, limits: bool) -> None:
             )
             for i in shown
         ]
-        a, b = (1e9 * statistics.median(x) for x in zip(*pairs, strict=True))
+        own, others = zip(*pairs, strict=True)
+        keep(f"{name}, {label}{more}", seconds=own, ratio=np.divide(others, own))
+        a, b = (1e9 * statistics.median(x) for x in (own, others))
         low, ratio, high = np.percentile([theirs_ / ours_ for ours_, theirs_ in pairs], [25, 50, 75])
         print(
             f"{f'{name}, {label}{more}':28s} {a:10.1f} {b:10.1f} {ratio:8.1f}   [{low:.1f}, {high:.1f}]",

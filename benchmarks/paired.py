@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from machine import describe, met, seconds, unless_quick
+from machine import describe, keep, met, seconds, unless_quick
 from robots import FILES
 
 BATCH, ROUNDS, SINGLE = unless_quick((8192, 15, 20000), (64, 2, 20))
@@ -26,6 +26,7 @@ def compare(
     """Alternate the two, print medians, and whether a goal is met; the medians of ours [s], of the ratio."""
     ours(), theirs()
     a, b = np.array([[seconds(x, repeat) / states for x in (ours, theirs)] for _ in range(ROUNDS)]).T
+    keep(label, seconds=a, ratio=b / a)
     low, ratio, high = np.percentile(b / a, [25, 50, 75])
     print(
         f"{label:28s} {np.median(a) * 1e9:10.1f} {np.median(b) * 1e9:10.1f} {ratio:8.1f}   "
@@ -37,7 +38,9 @@ def compare(
 def alone(label: str, ours: Callable[[], Any], states: int) -> None:
     """What Pinocchio does not have."""
     ours()
-    print(f"{label:28s} {statistics.median(seconds(ours) for _ in range(ROUNDS)) / states * 1e9:10.1f}")
+    each = [seconds(ours) / states for _ in range(ROUNDS)]
+    keep(label, seconds=each)
+    print(f"{label:28s} {statistics.median(each) * 1e9:10.1f}")
 
 
 def main(

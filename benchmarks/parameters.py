@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from machine import describe, seconds, unless_quick
+from machine import describe, keep, seconds, unless_quick
 from robots import path
 
 import liebody as lb
@@ -58,6 +58,7 @@ def main(picture: str | None = None) -> None:
     first = seconds(lambda: fall(robot, 0.1, 2.0), clock=time.perf_counter)
     others = [seconds(partial(fall, robot, 0.1 + 0.1 * k, 3.0 + k)) for k in range(7)]
     print(f"{ARMS} UR5s, {STEPS} steps each: first call {first:.2f} s, new values {min(others):.3f} s")
+    keep("a thousand arms, new values", seconds=others)
     single(robot, 1.0, True)
     rng = np.random.default_rng()
     gains = rng.uniform(1, 2, (2, 5))
@@ -65,6 +66,7 @@ def main(picture: str | None = None) -> None:
         clock = time.process_time if as_parameter else time.perf_counter
         each = min(seconds(partial(single, robot, D, as_parameter), clock=clock) for D in values)
         kind = "a parameter" if as_parameter else "a number in the controller"
+        keep(f"a new gain as {kind}", seconds=each)
         print(f"one UR5, {STEPS} steps, a new gain as {kind}: {1e3 * each:.2f} ms")
     q, v, a = rng.normal(size=(3, 6))
     arm = robot.with_parameters(f"{LINK}.mass", f"{LINK}.center")

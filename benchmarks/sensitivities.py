@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from machine import describe, seconds, unless_quick
+from machine import describe, keep, seconds, unless_quick
 
 import liebody as lb
 from liebody.simulation.simulate import PassedLimits
@@ -52,6 +52,8 @@ def compare(members: int) -> None:
     print(f"{members} member(s)")
     for name, times in spent.items():
         found = median(times)
+        each = [x / STEPS / members for x in times]
+        keep(f"{name}, {members}", seconds=each)
         print(f"  {name:22} {1e6 * found / STEPS / members:8.2f} us   {found / base:6.1f}")
 
 

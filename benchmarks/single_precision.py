@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from machine import describe, met, seconds, unless_quick
+from machine import describe, keep, met, seconds, unless_quick
 from robots import FILES, path
 
 import liebody as lb
@@ -52,6 +52,7 @@ def measure(name: str) -> None:
         ]
         wide, single = np.array(rounds).T
         ratio = float(np.median(wide / single))
+        keep(f"{name} {label}", seconds=single, ratio=wide / single)
         print(
             f"{name + ' ' + label:40s} {np.median(wide) * 1e9:9.1f} {np.median(single) * 1e9:9.1f} "
             f"{ratio:7.2f}  {met(ratio >= GOAL):4s} {error / np.abs(exact).max():9.1e}"

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from machine import describe, unless_quick
+from machine import describe, keep, unless_quick
 from robots import path
 
 CASES = [("ur5", "inverse_dynamics"), ("ur5", "forward_dynamics"), ("panda", "inverse_dynamics"),
@@ -63,6 +63,8 @@ def main() -> None:
                 )  # fmt: skip
                 rows.append(json.loads(done.stdout))
         (single, batch, trace), (found, found_batch, _) = rows
+        keep(f"{robot} {function}, compiled", seconds=single)
+        keep(f"{robot} {function}, found", seconds=found)
         print(
             f"{robot + ' ' + function:28s} {trace:7.3f} {single:13.2f} {batch:7.2f} "
             f"{found:11.3f} {found_batch:7.3f}"

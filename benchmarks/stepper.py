@@ -12,7 +12,7 @@ import statistics
 import sys
 
 import numpy as np
-from machine import describe, met, seconds, unless_quick
+from machine import describe, keep, met, seconds, unless_quick
 from robots import path
 
 import liebody as lb
@@ -38,6 +38,9 @@ def compare(robot: lb.Robot, members: int, steps: int, rounds: int) -> None:
     times = [(seconds(stepped), seconds(simulated)) for _ in range(rounds)]
     ours, loop = (1e6 * statistics.median(x) / steps / members for x in zip(*times, strict=True))
     ratio = statistics.median(a / b for a, b in times)
+    stepper, march = (np.array(x) / steps / members for x in zip(*times, strict=True))
+    keep(f"{members}, stepper", seconds=stepper)
+    keep(f"{members}, loop", seconds=march)
     goals = {1: f"  <= {ONE} us: {met(ours <= ONE)}", 256: f"  <= {MANY}: {met(ratio <= MANY)}"}
     print(f"{members:8d} {ours:18.3f} {loop:18.3f} {ratio:8.2f}{goals.get(members, '')}")
 

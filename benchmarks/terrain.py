@@ -20,7 +20,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from machine import describe, unless_quick
+from machine import describe, keep, unless_quick
 from robots import path
 
 CACHE = tempfile.TemporaryDirectory()
@@ -86,6 +86,7 @@ def main() -> None:
     for name in grounds:
         speed = statistics.median(x[name] for x in rounds)
         ratio = statistics.median(x[name] / x["a plane"] for x in rounds)
+        keep(name, rate=[x[name] for x in rounds], ratio=[x[name] / x["a plane"] for x in rounds])
         print(f"{name:28s} {speed:10.0f} {ratio:12.2f} {compiling[name]:12.1f} s")
         if ROUNDS > 1 and ratio < LEAST:
             raise SystemExit(f"{name}: {ratio:.2f} of the plane, expected {LEAST} or more")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from machine import describe, unless_quick
+from machine import describe, keep, unless_quick
 from robots import path
 
 import liebody as lb
@@ -136,9 +136,11 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     print("\n                             median, us      99 %, us   times the whole call")
     for name, x in times.items():
         label = "liebody, whole call" if name == "liebody" else f"{name}, solver"
+        keep(label, seconds=x, **({"ratio": ratios[name]} if name in ratios else {}))
         ratio = f"{statistics.median(ratios[name]):14.2f}" if name in ratios else ""
         print(f"{label:24s} {1e6 * statistics.median(x):14.1f} {1e6 * np.quantile(x, 0.99):13.1f} {ratio}")
     for label, durations in (("liebody, of 1000", batch), ("its program's matrices", model)):
+        keep(label, seconds=durations)
         print(f"{label:24s} {1e6 * statistics.median(durations):14.2f}   each, one thread")
 
 
