@@ -392,6 +392,7 @@ def race(rounds: int, members: int) -> None:
         f"\n{members} starts of {T_END:g} s, one thread: simulated s per s of processor, median of {rounds}"
     )
     for name, found in rates.items():
+        keep(name, rate=found)
         same = int(np.count_nonzero(stand[name] == stand["liebody"]))
         print(f"    {name:24s} {statistics.median(found):8.1f}    {same} of {members} end as the first")
     for one, other in (

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import sympy
-from machine import seconds, unless_quick
+from machine import keep, seconds, unless_quick
 from robots import path
 from sympy.physics import mechanics
 
@@ -216,6 +216,7 @@ def limited(title: str, method: str, simplify: bool, limit: int) -> None:
 
 def checked_row(title: str, counts: Sequence[int], seconds: float, off: float) -> None:
     """A row of counts; SystemExit where the numbers are not the robot's."""
+    keep(f"puma560, {title}", seconds=seconds)
     print(
         f"  {title:32}{''.join(f'{x:>8}' for x in counts)}{seconds:10.2f} s   numbers to {off:.0e}",
         flush=True,
@@ -242,7 +243,8 @@ def with_connection(eq: Any) -> tuple[Any, ...]:
     return (*left_side(eq), eq.connection)
 
 
-def row(title: str, found: Any, seconds: float) -> None:
+def row(of: str, title: str, found: Any, seconds: float) -> None:
+    keep(f"{of}, {title}", seconds=seconds)
     counts = "".join(f"{sympy.count_ops(X):>8}" for X in found)
     print(f"  {title:32}{counts}{seconds:10.2f} s")
 
@@ -275,25 +277,29 @@ def main() -> None:
         print(tree.name)
         eq = lb.equations(tree)
         ours, seconds = timed(lambda eq=eq: left_side(eq))
-        row("liebody", ours, seconds)
+        row(tree.name, "liebody", ours, seconds)
         raw = left_side(lb.equations(tree, simplify=False))
-        row("its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
+        row(tree.name, "its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
         results, names = by_sympy(n)
         for method, found in results.items():
             check(eq, ours, found, names)
-            row(f"{method}'s method", found, 0.0)
-            row(f"{method}'s method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
+            row(tree.name, f"{method}'s method", found, 0.0)
+            row(
+                tree.name,
+                f"{method}'s method, simplify",
+                *timed(lambda found=found: tuple(map(simplified, found))),
+            )
     for name in unless_quick(("prismatic_hopper", "revolute_hopper"), ()):
         print(name)
         eq = lb.equations(name, symbols=True)
         ours, seconds = timed(lambda eq=eq: with_connection(eq))
-        row("liebody", ours, seconds)
+        row(name, "liebody", ours, seconds)
         raw = with_connection(lb.equations(name, symbols=True, simplify=False))
-        row("its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
+        row(name, "its algorithms, simplify", *timed(lambda raw=raw: tuple(map(simplified, raw))))
         found, names = hopper_by_kane(name)
         check(eq, ours[:2], found, names)
-        row("Kane's method", found, 0.0)
-        row("Kane's method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
+        row(name, "Kane's method", found, 0.0)
+        row(name, "Kane's method, simplify", *timed(lambda found=found: tuple(map(simplified, found))))
 
 
 def puma(limit: int) -> None:
@@ -309,12 +315,13 @@ def puma(limit: int) -> None:
     limited("its algorithms, simplify", "", True, limit)
     print("puma560, symbols", flush=True)
     row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
-    row("its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
+    row("puma560", "its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
 
 
 def _whole(title: str, robot: lb.Robot, options: dict[str, bool]) -> None:
     eq = lb.equations(robot, **options)
     took = seconds(lambda: [getattr(eq, part) for part in PARTS])
+    keep(f"whole, {title}", seconds=took)
     print(f"  {title:32}{took:8.1f} s", flush=True)
 
 

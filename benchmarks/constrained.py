@@ -222,7 +222,10 @@ def to_accuracy(
                   f"{rate:12,.0f} steps/s")  # fmt: skip
         peer = min((times[k], k) for k in EXUDYN if k in times)
         lie = min((times[k], k) for k in EXUDYN if k in times and EXUDYN[k][0])
+        where = f"{case.name}, {bound:g} {unit}"
+        keep(f"{where}, Exudyn's best on Lie groups", seconds=lie[0])
         for name in ("rkmk4", "rkmk4, 1024"):
+            keep(f"{where}, {name} / Exudyn's best on Lie groups", ratio=lie[0] / times[name])
             print(f"    {name:38s} {lie[0] / times[name]:8.1f} times as fast as Exudyn's best on Lie groups, "
                   f"{peer[0] / times[name]:8.1f} as its best")  # fmt: skip
 

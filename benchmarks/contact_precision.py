@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from legs import CASES, loaded
-from machine import describe, unless_quick
+from machine import describe, keep, unless_quick
 
 from liebody.contact import Contact
 from liebody.hybrid import JointPD, robot_system
@@ -31,7 +31,7 @@ HYBRID, STEPPED = "hybrid, rkmk4", "time stepping"
 
 
 def measured(
-    stiffness: float, damping: float, stance: tuple[float, ...]
+    floor: str, stiffness: float, damping: float, stance: tuple[float, ...]
 ) -> dict[str, list[tuple[float, ...]]]:
     """(step, processor time, error) of each method."""
     case = CASES["anymal"]
@@ -64,6 +64,7 @@ def measured(
             seconds, x = run(**given)
             error = float(np.abs(x - exact).max())
             curves[name].append((step, seconds, error))
+            keep(f"{name}, {floor}, steps of {1e3 * step:g} ms", seconds=seconds)
             print(f"{name:14s} steps of {1e3 * step:6.3f} ms: {1e3 * seconds:9.3f} ms, error {error:.1e} m")
     return curves
 
@@ -74,7 +75,7 @@ def main(picture: str | None = None) -> None:
     found = {}
     for name, given in FLOORS.items():
         print(name)
-        found[name] = measured(*given)
+        found[name] = measured(name, *given)
     if picture:
         draw(found, picture)
 

@@ -277,6 +277,7 @@ def report(label: str, rounds: list[tuple[float, float]], scale: float) -> None:
     from machine import keep
 
     keep(label.strip(), seconds=[a for a, _ in rounds], ratio=[b / a for a, b in rounds])
+    keep(f"{label.strip()}, crocoddyl", seconds=[b for _, b in rounds])
     low, middle, high = statistics.quantiles([b / a for a, b in rounds], n=4)
     print(f"{label:24s} {ours:10.3f} {theirs:10.3f} {middle:8.1f}   [{low:.1f}, {high:.1f}]", flush=True)
 
