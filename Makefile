@@ -63,7 +63,7 @@ coverage:  # of branches; needs the package pytest-cov
 	$(PYTHON) -m pytest -n logical --cov=liebody --cov-branch --cov-report=term-missing:skip-covered
 
 bench:
-	@set -e; for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(PYTHON) $$script; done
+	@set -e; for script in $$(grep -l __main__ benchmarks/*.py | grep -v /record.py); do echo "== $$script"; $(PYTHON) $$script; done
 
 THREE = three@0.187.0
 ESBUILD = esbuild@0.28.2

@@ -31,7 +31,7 @@ HYBRID, STEPPED = "hybrid, rkmk4", "time stepping"
 
 
 def measured(
-    floor: str, stiffness: float, damping: float, stance: tuple[float, ...]
+    ground: str, stiffness: float, damping: float, stance: tuple[float, ...]
 ) -> dict[str, list[tuple[float, ...]]]:
     """(step, processor time, error) of each method."""
     case = CASES["anymal"]
@@ -64,7 +64,7 @@ def measured(
             seconds, x = run(**given)
             error = float(np.abs(x - exact).max())
             curves[name].append((step, seconds, error))
-            keep(f"{name}, {floor}, steps of {1e3 * step:g} ms", seconds=seconds)
+            keep(f"{name}, {ground}, steps of {1e3 * step:g} ms", seconds=seconds)
             print(f"{name:14s} steps of {1e3 * step:6.3f} ms: {1e3 * seconds:9.3f} ms, error {error:.1e} m")
     return curves
 
