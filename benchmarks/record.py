@@ -78,6 +78,7 @@ def as_recorded() -> dict[Path, str]:
     texts = {path: path.read_text(encoding="utf-8") for path in pages()}
     for quote in quotes():
         path = ROOT / quote.page
+        texts.setdefault(path, path.read_text(encoding="utf-8"))
         texts[path] = written(texts[path], quote, runs_of(quote.record))
     return {**texts, **history.pages()}
 

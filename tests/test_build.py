@@ -487,9 +487,43 @@ def test_without_a_compiler_numpy_takes_over_with_one_warning(tmp_path, stub):
         (folder / "cc").write_text("#!/bin/sh\necho 'install the tools first' >&2\nexit 1\n")
         (folder / "cc").chmod(0o755)
     done = python(WITHOUT.replace("CODE", textwrap.indent(kernel(), "    ")), tmp_path, PATH=str(folder))
-    words = f"there is no C compiler{' that works' if stub else ''}, so kernels run as NumPy source, slower"
-    assert words in done.stdout and done.stdout.count("pip install ziglang") == 1
+    words = (
+        f"there is no C compiler{' that works' if stub else ''}, so kernels run as NumPy source, where a step"
+    )
+    assert words in done.stdout and "times as long" in done.stdout
+    assert (
+        done.stdout.count(build.installed_by() or "pip install ziglang") == 1 <= done.stdout.count("ziglang")
+    )
     assert ("install the tools first" in done.stdout) == stub
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "command"),
+    [
+        ("linux", {"ID": "ubuntu", "ID_LIKE": "debian"}, "apt install gcc libc6-dev"),
+        ("linux", {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}, "apt install gcc libc6-dev"),
+        ("linux", {"ID": "rocky", "ID_LIKE": "rhel centos fedora"}, "dnf install gcc glibc-devel"),
+        ("linux", {"ID": "opensuse-leap", "ID_LIKE": "suse opensuse"}, "zypper install gcc glibc-devel"),
+        ("linux", {"ID": "alpine"}, "apk add gcc musl-dev"),
+        ("linux", {"ID": "unheard-of"}, ""),
+        ("darwin", {}, "xcode-select --install"),
+    ],
+)
+def test_the_command_that_installs_a_compiler_is_that_of_the_system(monkeypatch, system, release, command):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    assert build.installed_by() == command
+    advice = f"install a C compiler: {command}, or pip" if command else "install a C compiler: pip"
+    assert f"{advice} install ziglang;" in build.advice()
+
+
+def test_a_system_without_a_release_file_installs_a_compiler_by_pip(monkeypatch):
+    def missing():
+        raise OSError("no file")
+
+    monkeypatch.setattr("platform.freedesktop_os_release", missing)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert build.installed_by() == ""
 
 
 @pytest.mark.slow  # zig prepares its libraries at first use

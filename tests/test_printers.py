@@ -342,3 +342,22 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(printer, m
         match=f"{module} is not installed; .* pip install {module}, or liebody with its extra '{module}'$",
     ):
         printer(trace(lambda x: x + 1, {"x": ()}))
+
+
+@pytest.mark.parametrize("states", [(), (0,), (1,), (2, 4), (8,), (9,), (3, 5)])
+def test_few_states_and_many_have_the_same_numbers_by_numpy(states):
+    """Few run one after the other on floats, many as arrays; both follow IEEE 754 at singular arguments."""
+
+    def results(x, y):
+        return {"quotient": x[0] / x[1], "root": np.sqrt(y), "both": np.array([x[0] * y, x[1] - y])}
+
+    call = compile_numpy(trace(results, {"x": 2, "y": ()}, "results"))
+    x = np.random.default_rng(0).normal(size=(*states, 2))
+    x.reshape(-1, 2)[:1, 1] = 0  # x / 0 is infinite
+    y = np.linspace(-1, 1, int(np.prod(states))).reshape(states)
+    with np.errstate(all="ignore"):
+        expected = results(np.moveaxis(x, -1, 0), y)
+    for found, (name, value) in zip(call(x, y), expected.items(), strict=True):
+        value = np.moveaxis(value, 0, -1) if name == "both" else value
+        np.testing.assert_allclose(found, value, rtol=1e-15, atol=0)
+        assert np.shape(found) == np.shape(value)

@@ -59,10 +59,37 @@ FOLDERS = "CPATH C_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH LD_RUN_PATH GCC_EXEC_
 # These would change what every compiler compiles, or let it write files elsewhere.
 REMOVED = ("CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
-ADVICE = (
-    "install a C compiler (Debian, Ubuntu: apt install gcc; macOS: xcode-select --install), or the one that "
-    "pip installs, on Windows as well: pip install ziglang; $CC chooses another"
-)
+# What installs a compiler and the headers of its C library, by the ID and ID_LIKE of /etc/os-release.
+OF_DISTRIBUTIONS = {
+    "debian": "apt install gcc libc6-dev",
+    "ubuntu": "apt install gcc libc6-dev",
+    "fedora": "dnf install gcc glibc-devel",
+    "rhel": "dnf install gcc glibc-devel",
+    "suse": "zypper install gcc glibc-devel",
+    "arch": "pacman -S gcc",
+    "alpine": "apk add gcc musl-dev",
+}
+
+
+def installed_by() -> str:
+    """The command that installs a C compiler on this system; empty where none is known but pip's."""
+    if sys.platform == "darwin":
+        return "xcode-select --install"
+    try:
+        release = platform.freedesktop_os_release()
+    except (OSError, AttributeError):
+        return ""
+    names = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
+    return next((OF_DISTRIBUTIONS[name] for name in names if name in OF_DISTRIBUTIONS), "")
+
+
+def advice() -> str:
+    """How this system comes by a C compiler, in words."""
+    ways = [way for way in (installed_by(), "pip install ziglang") if way]
+    return f"install a C compiler: {', or '.join(ways)}; $CC chooses another"
+
+
+ADVICE = advice()
 HEADERS = (
     "the compiler is there, but this header of the C library is not (Debian, Ubuntu: apt install libc6-dev; "
     "Fedora: dnf install glibc-devel; Alpine: apk add musl-dev)"

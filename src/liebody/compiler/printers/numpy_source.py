@@ -14,6 +14,7 @@ import keyword
 import math
 import sys
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .c import identifier
 PIECE = 500  # operations in one Python function
 FLOAT = np.dtype(float)
 NO_LABELS: Mapping[str, Sequence[str]] = {}
+FEW = 8  # states up to which a loop over floats is faster than arrays
 BLOCK = 1024  # states of a batch that are computed together, so that intermediate arrays stay in cache
 
 OF_MATH = ("sin", "cos", "tan", "sqrt", "exp", "log", "sinh", "cosh", "tanh")  # called so in `math`
@@ -131,32 +133,36 @@ def compile_numpy(function: Function | Program) -> Callable[..., Any]:
     of_floats, of_arrays = (_run(code, names | tables)[_function_name(function)] for names in (SCALAR, ARRAY))
     shapes = {key: symbols.shape for key, symbols in function.inputs.items()}
     results = [y.shape for y in function.outputs.values()]
+    ends = list(accumulate(map(math.prod, results), initial=0))
+    places = [slice(start, end) for start, end in pairwise(ends)]
 
     def call(*arrays: Any) -> Any:
         rows, batch = rows_of(function.name, shapes, arrays)
-        # One state by floats; a batch block by block, as columns over the states.
-        if not batch:
-            state = [x for row in rows for x in row.tolist()]
-            try:
-                computed = of_floats(*state)
-            except (ArithmeticError, ValueError) as error:  # from `math` for 1/0, sqrt(-1), exp(1000)
-                pass_on_signals(error)
-                with np.errstate(all="ignore"):
-                    computed = of_arrays(*map(np.float64, state))
-            flat = np.array(computed, dtype=float)
+        states = math.prod(batch)
+        flat = np.empty((states, ends[-1]))
+        if batch:
+            rows = [_spread(row, batch).reshape(states, row.shape[-1]) for row in rows]
+        # Few states one after the other, by floats; many block by block, as columns over the states.
+        if states <= FEW:
+            for k in range(states):
+                state = [x for row in rows for x in (row[k] if batch else row).tolist()]
+                try:
+                    flat[k] = of_floats(*state)
+                except (ArithmeticError, ValueError) as error:  # from `math` for 1/0, sqrt(-1), exp(1000)
+                    pass_on_signals(error)
+                    with np.errstate(all="ignore"):
+                        flat[k] = of_arrays(*map(np.float64, state))
         else:
-            flat = np.empty((math.prod(batch), sum(map(math.prod, results))))
-            rows = [np.broadcast_to(row, (*batch, row.shape[-1])) for row in rows]
-            columns = [row.reshape(len(flat), row.shape[-1]).T for row in rows]
+            columns = [row.T for row in rows]
             with np.errstate(all="ignore"):
                 for start in range(0, len(flat), BLOCK):
                     block = slice(start, start + BLOCK)
                     computed = of_arrays(*(x for c in columns for x in np.ascontiguousarray(c[:, block])))
                     for k, y in enumerate(computed):
                         flat[block, k] = y
-        split = np.split(flat, np.cumsum([math.prod(shape) for shape in results])[:-1], axis=-1)
-        parts = zip(split, results, strict=False)  # one part, if there are no results
-        outputs = [y.reshape((*batch, *shape))[()] for y, shape in parts]
+        outputs = [
+            flat[:, place].reshape((*batch, *shape))[()] for place, shape in zip(places, results, strict=True)
+        ]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     call.__name__ = call.__qualname__ = function.name
@@ -255,6 +261,12 @@ def rows_of(
     arrays, leading, batch = arrays_of(name, shapes, given)
     parts = zip(arrays, leading, shapes.values(), strict=True)
     return [array.reshape((*lead, math.prod(shape))) for array, lead, shape in parts], batch
+
+
+def _spread(row: Any, batch: tuple[int, ...]) -> Any:
+    """A row for each state of the batch."""
+    shape = (*batch, row.shape[-1])
+    return row if row.shape == shape else np.broadcast_to(row, shape)
 
 
 def _run(code: Any, names: Mapping[str, Any]) -> dict[str, Any]:
