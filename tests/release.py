@@ -43,6 +43,7 @@ def versions(root: Path) -> dict[str, str]:
     patterns = {
         "src/liebody/__init__.py": r'^__version__ = "(.*)"$',
         "CITATION.cff": r"^version: (.*)$",
+        "docs/used-for.md": r"^  version = \{(.*)\},$",
         "CHANGELOG.md": r"^## \[(\d[^\]]*)\]",  # the newest section stands first
     }
     found = {}
@@ -59,7 +60,7 @@ def agreed(root: Path) -> str:
     found = versions(root)
     if len(set(found.values())) > 1:
         said = ", ".join(f"{version} in {name}" for name, version in found.items())
-        raise Refused(f"the versions differ: {said}. Write one into all three")
+        raise Refused(f"the versions differ: {said}. Write one into all of them")
     return next(iter(found.values()))
 
 

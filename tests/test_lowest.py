@@ -1,5 +1,6 @@
 """The lowest versions that pyproject.toml admits, with which CI runs a part of the tests."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -39,3 +40,14 @@ def test_every_requirement_of_the_project_has_a_lower_bound():
     )
     printed = {line.split("==")[0] for line in done.stdout.splitlines()}
     assert {"numpy", "jax", "pytest"} <= printed <= bounds.keys()
+
+
+def test_the_table_of_versions_has_the_lower_bounds_of_the_project():
+    page = (lowest.PROJECT.parent / "docs/reliability.md").read_text(encoding="utf-8")
+    section = page.partition("### Versions of Python and of packages\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| (?:`(\w+)`)? ?\|$", section, re.MULTILINE)
+    assert rows[0] == ("Python", PROJECT["requires-python"].removeprefix(">="), "")
+    for name, version, extra in rows[1:]:
+        assert lowest.lowest(lowest.requirements(PROJECT, [extra] if extra else []))[name] == version
+    always = lowest.lowest(lowest.requirements(PROJECT, []))
+    assert always.keys() == {name for name, _, extra in rows[1:] if not extra}

@@ -27,6 +27,8 @@ def versioned(folder, package="0.3.0", citation="0.3.0", changelog="0.3.0"):
     (folder / "src/liebody").mkdir(parents=True)
     (folder / "src/liebody/__init__.py").write_text(f'__version__ = "{package}"\n')
     (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {citation}\n")
+    (folder / "docs").mkdir()
+    (folder / "docs/used-for.md").write_text(f"@software{{liebody,\n  version = {{{citation}}},\n}}\n")
     (folder / "CHANGELOG.md").write_text(
         f"# Changelog\n\n## [{changelog}] - unreleased\n\n## [0.1.0] - old\n"
     )
