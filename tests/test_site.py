@@ -17,6 +17,7 @@ from liebody.runs import ConstrainedRun
 
 SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))
+import notebooks  # noqa: E402
 import reference  # noqa: E402
 from formulas import formula, pieces  # noqa: E402
 
@@ -149,3 +150,50 @@ def _problem_of(span):
 
 def _fields(owner):
     return {name for base in getattr(owner, "__mro__", ()) for name in getattr(base, "__annotations__", {})}
+
+
+TUTORIALS = sorted((SITE.parent / "tutorials").glob("*.md"))
+CELL = re.compile(r"^```\{code-cell\}.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda path: path.name)
+def test_code_of_tutorials_fits_the_page(page):
+    """The text column of the site shows 78 characters of code."""
+    cells = CELL.findall(page.read_text(encoding="utf-8"))
+    assert cells or page.name == "index.md"
+    assert [line for cell in cells for line in cell.splitlines() if len(line) > 78] == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in TUTORIALS if page.name != "index.md"], ids=lambda page: page.name
+)
+def test_notebooks_of_tutorials_have_the_code_of_their_pages(page):
+    nbformat = pytest.importorskip("nbformat", reason="the extra `docs` is not installed")
+    text = page.read_text(encoding="utf-8")
+    made = nbformat.from_dict(notebooks.notebook(text))
+    nbformat.validate(made)
+    code = [cell.source for cell in made.cells if cell.cell_type == "code"]
+    assert len(code) == len(CELL.findall(text)) and all(text.count(source) == 1 for source in code)
+    assert not any(".md)" in cell.source or "{doc}" in cell.source for cell in made.cells)
+    assert "Download" in notebooks.with_link(f"tutorials/{page.stem}", text)
+
+
+def test_options_of_cells_and_links_stay_out_of_notebooks():
+    page = (
+        "---\na: b\n---\n# Title\n\nSee [one](../one.md), {doc}`two <../two>`.\n\n"
+        "```{code-cell}\n:tags: [x]\nx = 1\n```\n"
+    )
+    text, code = notebooks.notebook(page)["cells"]
+    assert text["source"] == "# Title\n\nSee one, two." and code["source"] == "x = 1"
+
+
+WORDS = (
+    "domain randomization|end effector|inertia tensor|prescribed motion|GPU|mimic|operational space|RNEA|MPC"
+)
+
+
+@pytest.mark.parametrize("word", WORDS.split("|"))
+def test_words_of_others_lead_to_pages(word):
+    page = (SITE.parent / "words.md").read_text(encoding="utf-8")
+    (row,) = re.findall(rf"^\| [^|]*\b{word}\b[^|]*\|[^|]+\|(.*)\|$", page, re.MULTILINE)
+    assert re.search(r"\]\([\w-]+\.md", row)

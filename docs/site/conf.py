@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent
 sys.path.insert(0, str(HERE))
 
+import notebooks  # noqa: E402
 import reference  # noqa: E402
 
 import liebody  # noqa: E402
@@ -25,7 +27,7 @@ version = release = liebody.__version__
 
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.viewcode"]
 root_doc = "index"
-exclude_patterns = ["site", "pictures/*.py", "_build"]
+exclude_patterns = ["site", "pictures/*.py", "_build", "downloads"]
 nitpicky = True
 suppress_warnings = ["myst.header"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -37,6 +39,8 @@ nb_merge_streams = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "liebody"
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")  # known where the site is hosted
+html_extra_path = [str(DOCS / "downloads")]
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
@@ -63,7 +67,7 @@ def without_links_to_the_repository(app: Sphinx, document: str, source: list[str
         path = target.replace("../", "")
         return f"`{path}`" if text in (path, Path(path).name) else f"{text} (`{path}`)"
 
-    source[0] = REPOSITORY.sub(replaced, source[0])
+    source[0] = notebooks.with_link(document, REPOSITORY.sub(replaced, source[0]))
 
 
 def mathml(self: nodes.NodeVisitor, node: nodes.Element, display: str = "inline") -> None:
@@ -91,3 +95,5 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (mathml, None), (mathml_block, None))
     app.connect("source-read", without_links_to_the_repository)
     app.connect("builder-inited", lambda app: reference.write(DOCS / "reference"))
+    # Folders of extra files are looked for when the configuration is read.
+    notebooks.write(DOCS / "tutorials", DOCS / "downloads" / "tutorials")
