@@ -32,6 +32,7 @@ PATH = re.compile(r"(?!\.\.)(?:[\w.-]+/)+$|[\w./-]*\w\.(?:py|h|md|toml)$")
 NEEDS = {
     "frameworks.md": ("jax", "casadi"),
     "mujoco.md": ("mujoco",),
+    "others.md": ("mujoco", "casadi"),
     "pinocchio.md": ("pinocchio",),
     "learn-to-walk.md": ("mujoco",),
     "proofs.md": ("flint",),
