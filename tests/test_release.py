@@ -184,3 +184,17 @@ def test_a_release_is_built_and_works_in_a_fresh_environment():
     for command in (build, use):
         done = subprocess.run(command, cwd=release.ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@IN_A_CLONE
+def test_the_readme_speaks_of_the_systems_that_the_workflow_runs():
+    workflow = (WORKFLOWS / "test.yml").read_text(encoding="utf-8")
+    runs = {name for name in ("ubuntu", "macos", "windows") if f"{name}-latest" in workflow}
+    readme = (release.ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## What it does not do\n")[2].partition("\n## ")[0]
+    said = {"ubuntu": "Linux", "macos": "macOS", "windows": "Windows"}
+    assert {name for name, word in said.items() if word in section} == runs
+    classifiers = {
+        x.rpartition(" :: ")[2] for x in PROJECT["classifiers"] if x.startswith("Operating System")
+    }
+    assert classifiers == {"Linux"}  # the system of which runs are known

@@ -24,7 +24,7 @@ from test_hybrid_systems import ball
 import liebody as lb
 from liebody.base.errors import LiebodyError, ShapeError, SweepError
 from liebody.groups import Spherical
-from liebody.sweep import DamagedStore, FailedChunks, workers
+from liebody.sweep import DamagedStore, FailedChunks, inventory, workers
 from liebody.sweep.identity import parts
 from liebody.sweep.space import Space
 
@@ -883,3 +883,20 @@ def test_leftovers_of_other_names_stay(tmp_path):
     (tmp_path / ".s.zarr.0123456789ab.new").write_text("a file")
     lb.sweep(squares, {"x": [1.0]}, tmp_path / "s.zarr", workers=0)
     assert all(other.is_dir() for other in others)
+
+
+@pytest.mark.parametrize("folders", [True, False], ids=["by the folder", "by a file beside it"])
+def test_a_store_has_one_sweep_at_a_time(tmp_path, monkeypatch, folders):
+    """As on Windows too, which locks no folders; the lock ends when it is closed."""
+    monkeypatch.setattr(inventory, "FOLDERS", folders)
+    path = tmp_path / "p.zarr"
+    arguments = lambda p: {"y": p["x"] + 1}, {"x": [1.0, 2.0]}, path
+    lb.sweep(*arguments, workers=0)
+    held = inventory.locked(path)
+    assert held is not None and inventory.locked(path) is None
+    with pytest.raises(SweepError, match="another process sweeps into"):
+        lb.sweep(*arguments, workers=0)
+    os.close(held)
+    assert lb.sweep(*arguments, workers=0).y.values.tolist() == [2.0, 3.0]
+    assert inventory.locked(tmp_path / "absent.zarr") is None
+    assert not [file for file in tmp_path.iterdir() if file.name.endswith((".new", ".new.lock"))]

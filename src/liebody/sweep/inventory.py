@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from ..base.arguments import checked
 from ..base.digests import CHANGED, digest, digest_of, is_whole, state_of, write
 from ..base.errors import SweepError, pass_on_signals, suppress
+from ..base.locks import FOLDERS, lock
 from ..base.texts import check_name, path_of, shown
 
 DIGESTS = "status/copy.json"
@@ -262,8 +263,8 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
     with access(path, "repair"):
         # nobody else may write while chunks are removed
         inventory = Inventory(path)
-        lock = locked(path)
-        if lock is None:
+        held = locked(path)
+        if held is None:
             raise SweepError(f"another process sweeps into {path}; wait for its end")
         try:
             damages = verify(path)
@@ -272,7 +273,7 @@ def repair(store: str | os.PathLike[str]) -> list[Damage]:
                 if damage.place is not None:
                     inventory.clear(damage.place)
         finally:
-            os.close(lock)
+            os.close(held)
     return damages
 
 
@@ -289,35 +290,47 @@ def access(path: Path, what: str) -> Iterator[None]:
         ) from error
 
 
-def locks() -> Any:
-    """The module for locks of folders; SweepError on Windows, which has none."""
-    try:
-        import fcntl
-    except ImportError:
-        raise SweepError(
-            "a sweep holds its store by a lock of the folder, and this system has none; "
-            "run it on Linux, on macOS or in the Windows Subsystem for Linux"
-        ) from None
-    return fcntl
-
-
 def locked(folder: Path) -> int | None:
-    """Hold a folder, as long as this process lives; None if another one does, or if it is gone."""
-    fcntl = locks()
+    """Hold a folder, as long as this process lives; None if another one does, or if it is gone.
+
+    Where folders cannot be locked, on Windows, a file beside the folder is locked in its place.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY if FOLDERS else os.O_RDWR | os.O_CREAT
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        handle = os.open(folder if FOLDERS else lock_file(folder), flags)
     except OSError as error:
         pass_on_signals(error)
         return None
     try:
         # the lock belongs to the open folder; a folder that was renamed or removed meanwhile is another one
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(handle).st_ino == os.stat(folder).st_ino:
+        same = not FOLDERS or os.fstat(handle).st_ino == os.stat(folder).st_ino
+        if lock(handle) and same and folder.is_dir():
             return handle
     except OSError as error:
         pass_on_signals(error)
     os.close(handle)
     return None
+
+
+def lock_file(folder: Path) -> Path:
+    """The file that stands for a folder where folders cannot be locked."""
+    return folder.with_name(f".{folder.name}.lock")
+
+
+def renamed(handle: int, old: Path, new: Path) -> int | None:
+    """The lock of a folder after it was renamed; None if another process came first."""
+    if FOLDERS:
+        return handle
+    following = locked(new)
+    release(handle, old)
+    return following
+
+
+def release(handle: int, folder: Path) -> None:
+    """End a lock of a folder that is not there any more."""
+    os.close(handle)
+    if not FOLDERS:
+        lock_file(folder).unlink(missing_ok=True)
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -327,7 +340,7 @@ def files_below(folder: Path) -> list[Path]:
 def to_disk(files: Iterable[Path]) -> None:
     """Wait until files are on the disk, so that a loss of power leaves them as a kill does."""
     for file in files:
-        handle = os.open(file, os.O_RDONLY)
+        handle = os.open(file, os.O_RDONLY if FOLDERS else os.O_RDWR)  # Windows wants the right to write
         try:
             os.fsync(handle)
         finally:

@@ -19,7 +19,18 @@ import numpy as np
 from ..base.arguments import short
 from ..base.errors import SweepError, known, pass_on_signals, warn
 from ..base.texts import shown, words_of
-from .inventory import FORMAT, FORMAT_VERSION, Damage, Inventory, access, files_below, locked, to_disk
+from .inventory import (
+    FORMAT,
+    FORMAT_VERSION,
+    Damage,
+    Inventory,
+    access,
+    files_below,
+    locked,
+    release,
+    renamed,
+    to_disk,
+)
 from .space import Space, numbered
 
 if TYPE_CHECKING:
@@ -231,6 +242,9 @@ class Store:
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"
             ) from None
+        self._lock = renamed(self._lock, fresh, self.path)
+        if self._lock is None:
+            raise SweepError(f"another process sweeps into {self.path}; wait for its end")
         self._read()
 
     def _make(self, path: Path, first: Results, coordinates: Mapping[str, Any]) -> None:
@@ -334,7 +348,7 @@ class Store:
             lock = locked(folder)
             if lock is not None:
                 shutil.rmtree(folder)
-                os.close(lock)
+                release(lock, folder)
 
 
 def open_store(path: Path) -> xarray.Dataset:

@@ -20,7 +20,7 @@ from ..mechanisms import Mechanism
 from ..robot import Robot
 from . import identity as identities
 from . import workers as crews
-from .inventory import locks, repair, verify
+from .inventory import repair, verify
 from .runs import Simulation, UserFunction
 from .space import Sample, Space
 from .store import Failure, Outcome, Store, definition, open_store
@@ -97,7 +97,6 @@ def sweep(
     ShapeError for axes that cannot be.
     """
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
-    locks()
     # 1. the chunks, and the task that runs one of them
     space = Space(axes, chunk)
     wanted = outputs if outputs is None or isinstance(outputs, Mapping) else dict.fromkeys(names(outputs), ())

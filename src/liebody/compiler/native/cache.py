@@ -32,12 +32,8 @@ from pathlib import Path
 from ...base.concurrency import undivided
 from ...base.digests import LENGTH, digest_of, is_sealed, seal
 from ...base.errors import CompilerError, pass_on_signals, suppress
+from ...base.locks import FOLDERS, lock
 from ...base.public import version
-
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"  # of libraries
 PREFIX = "liebody-tmp-"  # of folders in which files are being written
@@ -175,7 +171,7 @@ def _remove_leftovers() -> None:
             continue
         with suppress(OSError), _locked(folder / name, wait=False) as free:
             old = time.time() - (folder / name).lstat().st_mtime > ABANDONED
-            if (free and fcntl and name.startswith(PREFIX)) or old:
+            if (free and FOLDERS and name.startswith(PREFIX)) or old:
                 _clear(folder / name)
 
 
@@ -197,7 +193,7 @@ def workplace() -> Iterator[Path]:
 @contextlib.contextmanager
 def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
     """Hold a lock on a file or folder; yields whether it is held. On Windows folders need none."""
-    if fcntl is None and path.is_dir():
+    if not FOLDERS and path.is_dir():
         yield True
         return
     try:
@@ -207,41 +203,18 @@ def _locked(path: Path, wait: bool, shared: bool = False) -> Iterator[bool]:
         yield False
         return
     try:
-        yield _lock(handle, wait, shared)
+        yield lock(handle, wait, shared)
     finally:
         os.close(handle)
-
-
-def _lock(handle: int, wait: bool, shared: bool) -> bool:
-    """Lock an open file until it is closed; returns whether that succeeded."""
-    if fcntl is None:
-        return _lock_of_windows(handle, (0 if wait else 1) | (0 if shared else 2))
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
-    except OSError as error:
-        pass_on_signals(error)
-        return False
-    return True
-
-
-def _lock_of_windows(handle: int, flags: int) -> bool:
-    """LockFileEx of one byte at 0; its flags are FAIL_IMMEDIATELY (1) and EXCLUSIVE_LOCK (2)."""
-    import msvcrt
-
-    file = ctypes.c_void_p(msvcrt.get_osfhandle(handle))  # type: ignore[attr-defined]
-    overlapped = (ctypes.c_uint64 * 4)()  # a structure OVERLAPPED of zeros
-    kernel32 = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
-    return bool(kernel32.LockFileEx(file, flags, 0, 1, 0, overlapped))
 
 
 @contextlib.contextmanager
 def _no_pruning(wait: bool = True, pruning: bool = False) -> Iterator[bool]:
     """Hold the lock of the cache: shared, to use files; or exclusively (`pruning`), to remove some."""
-    lock = cache_folder() / LOCK
+    file = cache_folder() / LOCK
     with suppress(OSError):
-        os.close(os.open(lock, os.O_CREAT | os.O_RDONLY, 0o600))
-    with _locked(lock, wait, shared=not pruning) as held:
+        os.close(os.open(file, os.O_CREAT | os.O_RDONLY, 0o600))
+    with _locked(file, wait, shared=not pruning) as held:
         yield held
 
 
