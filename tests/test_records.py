@@ -49,6 +49,7 @@ def test_every_record_has_runs_of_one_form_in_the_order_of_their_dates():
         assert runs, name
         assert command is None or (ROOT / command.split()[1]).is_file(), name
         assert all(set(run) == set(RUN) for run in runs), name
+        assert all(run["figures"] for run in runs), name
         assert [run["date"] for run in runs] == sorted(run["date"] for run in runs), name
         quantities = {key for run in runs for figures in run["figures"].values() for key in figures}
         assert quantities <= {"seconds", "ratio", "rate"}
