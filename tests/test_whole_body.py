@@ -16,6 +16,7 @@ from liebody.groups import SE3, SO3, Free, Prismatic
 
 FEET = ("left_foot", "right_foot")
 POSE = np.array([0.1, 0.4, -0.8, -0.1, 0.4, -0.8])
+STRAIGHT = np.arctan2(0.02, 0.28)  # the knee of a leg whose hip, knee and foot are on one line
 FREE = {"velocity_limit": np.full(6, 1e6), "low": np.full(6, -1e6), "high": np.full(6, 1e6)}
 EXACT = {"acceleration_weight": 1e-10, "force_weight": 1e-10}
 
@@ -34,6 +35,25 @@ def walking(biped):
         MotionTask("lift", lambda q, v, p: biped.pose(q, "right_foot")[2:3, 3] - p.z, {"z": 0.0}, kp=20.0),
     ]
     return WholeBody(biped, tasks, [Support.sole("left_foot", 0.2, 0.1), Support("right_foot", facets=8)])
+
+
+def on_points(biped, whole=False):
+    """A controller on two points, each at the end of three joints.
+
+    whole  whether its program has all unknowns from the start, for which a hard task without weight will do
+    """
+    tasks = [
+        MotionTask.pose(biped, "pelvis", kp=100.0, weight=10.0),
+        MotionTask.posture(biped, kp=50.0, weight=0.5),
+    ]
+    if whole:
+        tasks.append(MotionTask("none", lambda q, v, p: q[7:8], weight=0.0, hard=True))
+    return WholeBody(biped, tasks, [Support("left_foot"), Support("right_foot", facets=8)])
+
+
+@pytest.fixture(scope="module")
+def stepping(biped):
+    return on_points(biped)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +164,62 @@ def test_the_laws_hold_in_all_commands_also_with_slack(biped, walking):
     one = walking(q[5], v[5], {name: x[5] for name, x in values.items()})
     for x, y in zip(one, many, strict=True):
         np.testing.assert_allclose(x, y[5], atol=2e-5 * max(1, np.abs(x).max()))
+
+
+def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_program(biped, stepping):
+    """States near and far from straight legs; supports and friction on and off; limits that contradict.
+
+    The program of forces alone is tried first. Where it fails, the whole one takes over in the same call.
+    """
+    whole = on_points(biped, whole=True)
+    assert stepping.kernel.function.unknowns == 6 and whole.kernel.function.unknowns == 12
+    rng = np.random.default_rng(6)
+    count = 96
+    q, v = (np.array(x) for x in zip(*(state_of(biped, rng) for _ in range(count)), strict=True))
+    q[::8, 9] = STRAIGHT + 10.0 ** rng.uniform(-9, -1, len(q[::8]))
+    q[0, 9] = STRAIGHT
+    active = rng.integers(0, 2, (2, count))
+    friction = rng.choice([0.0, 0.3, 1.0], count)
+    effort = 10.0 ** rng.uniform(-2, 2, (count, 6))
+    values = {
+        "left_foot.active": active[0],
+        "right_foot.active": active[1],
+        "left_foot.friction": friction,
+        "right_foot.friction": friction,
+        "effort_limit": effort,
+        "posture.target": POSE + rng.normal(size=(count, 6)),
+        "acceleration_weight": 1e-2,
+        "force_weight": 1e-2,
+    }
+    v[::2] = 0
+    many, others = stepping(q, v, values), whole(q, v, values)
+    for u in (many, others):
+        assert (u.status < 2).all()
+    same = (many.a == others.a).all(axis=1)  # from the whole program
+    assert 0.1 < same.mean() < 0.5 and {0, 1} <= {*many.status[same].astype(int)} and same[0]
+    assert (many.status[~same] == 0).all()
+    for k in range(count):
+        u = type(many)(*(x[k] for x in many))
+        laws(stepping, q[k], v[k], u, active[:, k], friction[k])
+        assert (np.abs(u.tau[6:]) <= effort[k] * (1 + 1e-6) + 1e-6 * np.abs(u.tau).max()).all()
+    # What differs is caused by slack s of the whole program: the support does not move at all, or by s.
+    slack = np.abs(others.slack).max(axis=1)
+    for x, y in ((many.tau, others.tau), (many.a, others.a), (many.f.sum(axis=1), others.f.sum(axis=1))):
+        difference = np.abs(x - y).max(axis=1) / (1 + np.abs(y).max(axis=1))
+        assert (difference <= slack + 1e-5).all()
+    # Points that carry do not accelerate. At rest that is J a = 0.
+    for k in np.flatnonzero(~same)[::2]:
+        for support, on in zip(stepping.supports, active[:, k], strict=True):
+            if on and not v[k].any():
+                J = jacobian_of_points(biped, q[k], support)
+                np.testing.assert_allclose(J @ many.a[k], 0, atol=1e-11 * (1 + np.abs(many.a[k]).max()))
+    # a single call is a lane
+    for k in (0, 1, np.flatnonzero(same)[-1]):
+        one = stepping(
+            q[k], v[k], {name: np.broadcast_to(x, (count, *np.shape(x)[1:]))[k] for name, x in values.items()}
+        )
+        for x, y in zip(one, many, strict=True):
+            np.testing.assert_allclose(x, y[k], atol=2e-5 * max(1, np.abs(x).max()))
 
 
 def certified(H, g, rows, low, high, x):
@@ -373,11 +449,15 @@ def test_straight_legs_and_four_coplanar_points_have_an_answer(biped, walking):
         assert np.abs(u.tau).max() < 30 and np.abs(u.f).max() < 3 * 9.81 * biped.mass
 
 
-def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_numbers(biped, walking, tmp_path):
+@pytest.mark.parametrize("name", ["walking", "stepping"])
+def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_numbers(
+    name, biped, request, tmp_path
+):
     """Its self-test compares it with NumPy; here it is compared with the call from Python."""
+    wb = request.getfixturevalue(name)
     if (compiler := build.find_compiler()) is None:
         pytest.skip("there is no C compiler")
-    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    paths = wb.export_c(tmp_path, {"posture.target": POSE})
     assert [x.name for x in paths] == ["biped.c", "biped.h", "biped_test.c", "CMakeLists.txt"]
     strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wfloat-equal".split()
     program = tmp_path / "selftest"
@@ -391,10 +471,14 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
     function = ctypes.CDLL(str(library)).biped_whole_body
     size = int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", paths[1].read_text())[1])
     rng = np.random.default_rng(5)
-    p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
-    for _ in range(3):
+    p = wb.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
+    for is_straight in (False, False, True):
         q, v = state_of(biped, rng)
-        expected = walking(q, v, p)
+        if is_straight:  # a leg that is not eliminated
+            q[9] = STRAIGHT
+        expected = wb(q, v, p)
+        if name == "stepping":
+            assert expected.slack.any() == is_straight
         # memory of any contents, behind whose end nothing is written
         work = np.r_[np.full(size, np.nan), 7.0]
         results = [np.full(x.shape, np.nan) for x in expected]
@@ -403,9 +487,9 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
         for x, y in zip(results, expected, strict=True):
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
     with pytest.raises(ModelError, match="needs the digits of float64"):
-        lb.export_c(tmp_path, "single", [walking.kernel], dtype=np.float32)
+        lb.export_c(tmp_path, "single", [wb.kernel], dtype=np.float32)
     with pytest.raises(ModelError, match="two of the functions solve quadratic programs"):
-        lb.export_c(tmp_path, "two", {"one": walking.kernel, "two": walking.kernel})
+        lb.export_c(tmp_path, "two", {"one": wb.kernel, "two": wb.kernel})
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

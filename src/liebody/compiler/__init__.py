@@ -23,7 +23,7 @@ from .printers.interval import Constants, Tape, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
-from .programs.quadratic_program import Measures, Minimizer
+from .programs.quadratic_program import Measures, Minimizer, Otherwise
 from .programs.repeats import repeated, traced
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Minimizer",
     "Named",
     "NotProved",
+    "Otherwise",
     "Program",
     "Tape",
     "exactly",

@@ -183,9 +183,8 @@ class _Exported:
         text = [_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
         text.append(_counted(self.function.operations))
         if isinstance(self.function, Minimizer):
-            text.append(
-                f"before and behind a quadratic program, which takes {self.function.iterations} iterations"
-            )
+            most = self.function.most_iterations
+            text.append(f"before and behind a quadratic program, which takes {most} iterations")
             text.append("at most, and memcpy and memset of string.h; work is memory of the caller, with any")
             text.append("contents, and nothing is kept in it")
         else:
