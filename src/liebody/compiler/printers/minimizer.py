@@ -226,7 +226,8 @@ def _memory(minimizer: Minimizer) -> int:
     rows = rounded(minimizer.equalities - minimizer.folded + k)
     folded = rounded(minimizer.folded)
     matrices = (3 * n + 11 + 2 * rows + folded) * n
-    return matrices + rows + folded + 9 * m + 36 * rounded(k) + k * LONG + 1
+    bounds = 19 * rounded(k) + 5 * (rounded(minimizer.lower) + rounded(minimizer.upper))
+    return matrices + rows + folded + 9 * m + bounds + k * LONG + 1
 
 
 def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
