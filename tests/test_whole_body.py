@@ -179,6 +179,7 @@ def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_progr
     q[::8, 9] = STRAIGHT + 10.0 ** rng.uniform(-9, -1, len(q[::8]))
     q[0, 9] = STRAIGHT
     active = rng.integers(0, 2, (2, count))
+    active[:, 0] = 1
     friction = rng.choice([0.0, 0.3, 1.0], count)
     effort = 10.0 ** rng.uniform(-2, 2, (count, 6))
     values = {
@@ -195,9 +196,11 @@ def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_progr
     many, others = stepping(q, v, values), whole(q, v, values)
     for u in (many, others):
         assert (u.status < 2).all()
-    same = (many.a == others.a).all(axis=1)  # from the whole program
-    assert 0.1 < same.mean() < 0.5 and {0, 1} <= {*many.status[same].astype(int)} and same[0]
-    assert (many.status[~same] == 0).all()
+    # Supports that are on have some slack in the whole program, and none in that of forces alone.
+    on = active.any(axis=0)
+    slipped = many.slack[:, :6].any(axis=1)
+    assert 0.1 < slipped.mean() < 0.5 and {0, 1} <= {*many.status[slipped].astype(int)} and slipped[0]
+    assert (many.status[on & ~slipped] == 0).all()
     for k in range(count):
         u = type(many)(*(x[k] for x in many))
         laws(stepping, q[k], v[k], u, active[:, k], friction[k])
@@ -208,13 +211,13 @@ def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_progr
         difference = np.abs(x - y).max(axis=1) / (1 + np.abs(y).max(axis=1))
         assert (difference <= slack + 1e-5).all()
     # Points that carry do not accelerate. At rest that is J a = 0.
-    for k in np.flatnonzero(~same)[::2]:
+    for k in np.flatnonzero(on & ~slipped):
         for support, on in zip(stepping.supports, active[:, k], strict=True):
             if on and not v[k].any():
                 J = jacobian_of_points(biped, q[k], support)
                 np.testing.assert_allclose(J @ many.a[k], 0, atol=1e-11 * (1 + np.abs(many.a[k]).max()))
     # a single call is a lane
-    for k in (0, 1, np.flatnonzero(same)[-1]):
+    for k in (0, 1, np.flatnonzero(slipped)[-1]):
         one = stepping(
             q[k], v[k], {name: np.broadcast_to(x, (count, *np.shape(x)[1:]))[k] for name, x in values.items()}
         )
