@@ -92,6 +92,10 @@ class WholeBody:
     is divided by near straight legs. Efforts of zero and forces inside of the cones are always possible:
     equations of motion, cones and effort limits never contradict each other.
 
+    Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
+    alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
+    no solution, or a leg is nearly straight, the program of all unknowns follows in the same call.
+
     Hard rows weigh a million times as much as the largest other weight. Where they contradict each other or
     the exact rows, `slack` and `status` tell what gives way, and other tasks are accurate to some 1e-3 of it.
 
