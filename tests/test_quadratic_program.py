@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from liebody.base.errors import ConfigurationError, GraphError, ShapeError
-from liebody.compiler import Kernel
+from liebody.compiler import Kernel, Minimizer, Otherwise, trace
 from liebody.control import QuadraticProgram
 
 INFINITE = np.inf
@@ -239,6 +239,37 @@ def test_wrong_arrays_are_refused(changes, kind, message):
     given = {"H": np.eye(2), "g": np.zeros(2), "C": [[1.0, 1.0]], "u": [1.0], **changes}
     with pytest.raises(kind, match=message):
         QuadraticProgram(2, 0, 1)(**given)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_where_a_program_is_not_solved_another_one_takes_over(monkeypatch, compiled):
+    """The first one has two iterations, and without its bound none is needed: lanes differ."""
+    if not compiled:
+        monkeypatch.setattr("liebody.compiler.native.libraries.find_compiler_or_warn", lambda: None)
+    given = QuadraticProgram(2, 0, 1).minimizer
+    shapes = {key: x.shape for key, x in given.after.inputs.items()}
+
+    def behind(*arrays):
+        return {"x": arrays[-6], "iterations": arrays[-1][0], "failed": 1 - arrays[-1][4]}
+
+    after = trace(behind, shapes, "behind")
+    careful = Minimizer("careful", given.before, after)
+    quick = Minimizer("quick", given.before, after, 2, otherwise=Otherwise(careful, "failed"))
+    H, g, C = np.eye(2), -np.ones(2), np.ones((1, 2))
+    u = np.where(np.arange(11) % 3 == 0, INFINITE, 1.0)[:, None]
+    data = (H, g, np.zeros((0, 2)), np.zeros(0), np.zeros(0), C, np.full(1, -INFINITE), u, [INFINITE], [1.0])
+    x, iterations, failed = Kernel(quick)(*data)
+    bounded = np.isfinite(u[:, 0])
+    assert not failed.any() and (iterations[bounded] > 2).all() and (iterations[~bounded] <= 2).all()
+    np.testing.assert_allclose(x, np.where(bounded[:, None], 0.5, 1.0) * np.ones((11, 2)), atol=1e-7)
+    for k in (0, 1):
+        one = Kernel(quick)(*data[:7], u[k], *data[8:])
+        np.testing.assert_allclose(one[0], x[k], atol=1e-9)
+        assert one[1] == iterations[k]
+    other = Minimizer("other", given.before, given.after)
+    with pytest.raises(ShapeError, match="expected the same inputs and outputs"):
+        Minimizer("quick", given.before, after, otherwise=Otherwise(other, "failed"))
+    assert quick.most_iterations == 42 and quick.length > careful.length
 
 
 def test_a_program_has_neither_symbols_nor_single_precision(small):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -235,7 +236,7 @@ def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
     before = compile_numpy(minimizer.before)
     behind = compile_numpy(minimizer.after)
     shapes = [x.shape for x in minimizer.inputs.values()]
-    count = len(Data._fields)
+    fields = len(Data._fields)
     if minimizer.otherwise is not None:
         place = [*minimizer.outputs].index(minimizer.otherwise.unless)
         takes_over = minimizer_numpy(minimizer.otherwise.minimizer)
@@ -243,7 +244,7 @@ def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
     def one(*inputs: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             data = before(*inputs)
-            values = behind(*inputs, *data[count:], *minimizer.minimum(data[:count]))
+            values = behind(*inputs, *data[fields:], *minimizer.minimum(data[:fields]))
         values = values if isinstance(values, tuple) else (values,)
         if minimizer.otherwise is None or not values[place] > 0:
             return values
@@ -253,7 +254,10 @@ def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
     def call(*arrays: Any) -> Any:
         leads = [x.shape[: x.ndim - len(shape)] for x, shape in zip(arrays, shapes, strict=True)]
         batch = np.broadcast_shapes(*leads)
-        wide = [np.broadcast_to(x, (*batch, *s)).reshape(-1, *s) for x, s in zip(arrays, shapes, strict=True)]
+        count = math.prod(batch)
+        wide = [
+            np.broadcast_to(x, (*batch, *s)).reshape(count, *s) for x, s in zip(arrays, shapes, strict=True)
+        ]
         rows = [one(*inputs) for inputs in zip(*wide, strict=True)]
         results = tuple(
             np.reshape([row[k] for row in rows], (*batch, *x.shape))
