@@ -345,9 +345,9 @@ INLINE void move(const Side *s, V by, T *restrict all_z) {
         put(all_z + i, chunk(all_z + i) + s->sign * z);
     }
 }
-/* Residuals of distances; the largest is `primal`. Sums of products z t, and of |bound z|. Then what
-   the matrix and the predictor need, which wants products to become 0: curvature += z/t, and what
-   bounds ask of multipliers. */
+/* Residuals of distances; the largest is `primal`. Sums of products z t, and of |bound z|. Then
+   what the matrix and the predictor need, which wants products to become 0: curvature += z/t, and
+   what bounds ask of multipliers. */
 INLINE void prepare(const Side *s, const T *R, T *restrict curvature, T *restrict rho, V *primal,
                     V *products, V *sizes) {
     EACH_CHUNK(s->count) {
