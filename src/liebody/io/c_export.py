@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,6 +57,31 @@ class About:
     sample: Sample = normal
 
 
+class Part(Protocol):
+    """Functions of an exported file, of one type of numbers: their text, declaration and self-test.
+
+    key          names the part in the self-test
+    real         "double" or "float"
+    text         of C99, behind the header of the file and math.h
+    names        of arrays whose numbers of entries become macros
+    comparisons  calls that the self-test makes
+    """
+
+    key: str
+    real: str
+    text: str
+    comparisons: int
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def declaration(self, macros: Sequence[str]) -> str:
+        """For the header; `macros` has a name for the size of each array of `names`."""
+
+    def case(self) -> str:
+        """`static void test_<key>(void)`, which runs the functions and compares their results."""
+
+
 @checked
 def export_c(
     folder: str | Path,
@@ -83,12 +108,8 @@ def export_c(
     Raises LiebodyError for an empty list of functions and for other types than float64 and float32.
     """
     about = about or About()
-    prefix = _word(name).lower()
-    # an identifier of C begins with a letter
-    prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
-    single = data_type(dtype) == np.float32
-    if not single and data_type(dtype) != np.float64:
-        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
+    prefix = c_prefix(name)
+    single = is_single(dtype)
     exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
     if sum(x.work > 0 for x in exported) > 1:
         raise ModelError("two of the functions solve quadratic programs; export each to a folder of its own")
@@ -96,13 +117,37 @@ def export_c(
     exported.sort(key=lambda x: x.work)
     if not exported:
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
+    rules = _RULES.format(real=exported[0].real, bytes=BYTES_PER_STATEMENT)
+    return write_c(folder, prefix, exported, about, rules)
+
+
+def c_prefix(name: str) -> str:
+    """The prefix of names in C that is made of a name, in lower case."""
+    prefix = _word(name).lower()
+    # an identifier of C begins with a letter
+    return prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether a type of numbers is float32; LiebodyError for other types than float32 and float64."""
+    single = data_type(dtype) == np.float32
+    if not single and data_type(dtype) != np.float64:
+        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
+    return bool(single)
+
+
+def write_c(folder: str | Path, prefix: str, exported: Sequence[Part], about: About, rules: str) -> list[Path]:
+    """Write source, header, self-test and CMakeLists.txt of these parts; returns the paths.
+
+    rules  text of the header about arguments, results and memory
+    """
     # all texts exist before the first file is written: an error leaves no half of an export
     includes = f'#include "{prefix}.h"\n\n#include <math.h>\n\n'
     source = includes + "\n".join(x.text for x in exported)
     texts = {
         f"{prefix}.c": source,
-        f"{prefix}.h": _header(prefix, about, exported, digest(source)[:16]),
-        f"{prefix}_test.c": _test(prefix, exported, "float" if single else "double"),
+        f"{prefix}.h": _header(prefix, about, exported, digest(source)[:16], rules),
+        f"{prefix}_test.c": _test(prefix, exported),
         "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
     }
     folder = path_of("the folder", folder)
@@ -141,7 +186,7 @@ def _word(text: str) -> str:
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
 
 
-def _comment(text: str) -> str:
+def c_comment(text: str) -> str:
     """The text made safe for a comment of C: names in descriptions may hold anything."""
     text = text.encode("ascii", "replace").decode().replace("?", "_")  # ?? begins a trigraph
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "_")
@@ -149,6 +194,8 @@ def _comment(text: str) -> str:
 
 class _Exported:
     """A function as it goes into the files."""
+
+    comparisons = STATES
 
     def __init__(self, prefix: str, key: str, given: Exportable, single: bool, sample: Sample) -> None:
         self.key = key
@@ -180,7 +227,7 @@ class _Exported:
 
     def declaration(self, macros: Sequence[str]) -> str:
         """The prototype with its documentation; `macros` are names of the arguments' sizes."""
-        text = [_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
+        text = [c_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
         text.append(_counted(self.function.operations))
         if isinstance(self.function, Minimizer):
             text.append(
@@ -284,9 +331,8 @@ def _listed(results: Any) -> list[Array]:
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str) -> str:
+def _header(prefix: str, about: About, exported: Sequence[Part], code: str, rules: str) -> str:
     """The text of the header. Macros are numbered by underscores where two would be one word."""
-    real = exported[0].real
     macros = dict.fromkeys([f"{prefix}_H".upper()])
 
     def macro(*words: str) -> str:
@@ -299,9 +345,9 @@ def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str)
 
     guard = next(iter(macros))
     lines = [f"/* {prefix}: C99 generated by liebody {version()}."]
-    lines += [f"   {_comment(line)}".rstrip() for line in ["", *about.lines]]
-    of_code, rules = macro("HASH"), _RULES.format(real=real, bytes=BYTES_PER_STATEMENT).splitlines()
-    lines += [f"   {line}".rstrip() for line in [*rules, f"{of_code} changes when the source does. */"]]
+    lines += [f"   {c_comment(line)}".rstrip() for line in ["", *about.lines]]
+    of_code = macro("HASH")
+    lines += [f"   {line}".rstrip() for line in [*rules.splitlines(), f"{of_code} changes when the source does. */"]]
     defines = [f'#define {macro("LIEBODY")} "{version()}"', f'#define {of_code} "{code}"']
     defines += [f"#define {macro(size)} {value}" for size, value in about.sizes.items()]
     opened = ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
@@ -328,20 +374,20 @@ estimate, {bytes} for each operation and result, for Thumb-2 with a floating-poi
 {real}; calls in place of such a unit take 2 to 2.5 times as many. Tables are constants."""
 
 
-def _test(prefix: str, exported: Sequence[_Exported], real: str) -> str:
+def _test(prefix: str, exported: Sequence[Part]) -> str:
     """The text of the program that compares the functions in C with our numbers."""
     return "\n".join(
         [
             f"/* Compares {prefix}.c with numbers of the library that generated it. */",
             f'#include "{prefix}.h"',
-            f"#define REAL {real}",
+            f"#define REAL {exported[0].real}",
             "",
             runtime("compare.h"),
             *(x.case() for x in exported),
             "int main(void)",
             "{",
             *(f"    test_{x.key}();" for x in exported),
-            f'    return report("{prefix}", {STATES * len(exported)});',
+            f'    return report("{prefix}", {sum(x.comparisons for x in exported)});',
             "}",
             "",
         ]

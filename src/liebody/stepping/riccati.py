@@ -13,6 +13,7 @@ from ..base.concurrency import cached_property
 from ..compiler import Function, Program
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
+from ..compiler.printers.c import DOUBLE, NumberType
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs import Packing
@@ -22,13 +23,15 @@ from .print_march import opening
 
 ROUNDS = 100  # of a search in a box
 ZERO_SLOPE = 1e-12  # in units of the largest entry of the linear term
+ZERO_SLOPE_FLOAT = 1e-6  # the same, of floats
 LINE = 64  # bytes of a cache line
 
 
-def passes_head(sizes: ShootingSizes, zero_slope: str = repr(ZERO_SLOPE)) -> list[str]:
+def passes_head(sizes: ShootingSizes, number: NumberType = DOUBLE) -> list[str]:
     """Dimensions and constants, which runtime/shooting.h reads."""
     values = dict(zip(("STATE", "TANGENT", "INPUT", "PARAMETERS"), sizes, strict=True))
-    values |= {"ALL": "(TANGENT + INPUT)", "ROUNDS": ROUNDS, "ZERO_SLOPE": zero_slope}
+    values |= {"ALL": "(TANGENT + INPUT)", "ROUNDS": ROUNDS}
+    values["ZERO_SLOPE"] = number.literal(ZERO_SLOPE if number is DOUBLE else ZERO_SLOPE_FLOAT)
     return [f"#define {name} {value}" for name, value in values.items()]
 
 

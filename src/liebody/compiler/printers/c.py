@@ -666,6 +666,17 @@ def prelude(lanes: int, number: NumberType = DOUBLE) -> str:
     return f"#define LANES {lanes}\n#define SINGLE {int(number is FLOAT)}\n{runtime('lanes.h')}"
 
 
+def plain_prelude(number: NumberType = DOUBLE) -> str:
+    """The same for exported C99 over one number."""
+    return f"#define SINGLE {int(number is FLOAT)}\n{runtime('plain.h')}"
+
+
+def private(text: str, name: str) -> str:
+    """Text of C99 whose function `name` is for this file alone."""
+    head = f"void {name}("
+    return f"static {text}" if text.startswith(head) else text.replace(f"\n{head}", f"\nstatic {head}")
+
+
 def over_lanes(
     function: Function,
     name: str,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.graph import Function
 from ..programs.quadratic_program import Data, Minimizer, Minimum
 from ..runtime import runtime
 from .c import (
@@ -23,7 +22,9 @@ from .c import (
     enumeration,
     lanes_dialect,
     over_lanes,
+    plain_prelude,
     prelude,
+    private,
 )
 from .numpy_source import compile_numpy
 
@@ -77,8 +78,8 @@ def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
     The last argument is working memory: `work`, so many doubles, of any contents.
     """
     _, arguments, results = c99_names(minimizer.interface(), name, r"work|next|data_\w+|kept\d+|best_\w+")
-    before = c99_function(minimizer.before, f"{name}_before")
-    behind = c99_function(minimizer.after, f"{name}_behind")
+    before = private(c99(minimizer.before, f"{name}_before"), f"{name}_before")
+    behind = private(c99(minimizer.after, f"{name}_behind"), f"{name}_behind")
     lines = ["T *next = work;"]
     size = 0
 
@@ -101,16 +102,9 @@ def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
         f"{name}_behind({', '.join([*arguments, *kept, *solution, *results])});",
     ]
     takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results), "double *work"]
-    text = [before, behind, runtime("plain.h"), _solver(minimizer)]
+    text = [before, behind, plain_prelude(DOUBLE), _solver(minimizer)]
     text.append(c_function(f"void {name}({', '.join(takes)})", lines))
     return "\n".join(text), size + _memory(minimizer)
-
-
-def c99_function(function: Function, name: str) -> str:
-    """A function of C99 that only this file calls."""
-    text = c99(function, name)
-    head = f"void {name}("
-    return text.replace(f"\n{head}", f"\nstatic {head}") if not text.startswith(head) else f"static {text}"
 
 
 def _solver(minimizer: Minimizer) -> str:

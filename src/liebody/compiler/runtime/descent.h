@@ -40,7 +40,7 @@ static real curvature_of_inputs(const Shooting *s) {
         unpack(s, t, model[0]);
         for (int i = TANGENT; i < ALL; i++) sum += FABS(model[TANGENT + 1 + i][i]);
     }
-    return sum == 0 ? 1 : sum / (real)(s->knots * INPUT);
+    return sum > 0 ? sum / (real)(s->knots * INPUT) : 1;
 }
 
 static void straighten(Descent *d) {
@@ -102,7 +102,7 @@ SCOPE int64_t iterate(Descent *d) {
     }
 
     /* 5. near the end full steps succeed: second derivatives of steps then give Newton's method */
-    d->curved = best >= 0 && d->step == 1 && d->expected <= NEAR * FABS(d->cost);
+    d->curved = best >= 0 && !(d->step < 1) && d->expected <= NEAR * FABS(d->cost);
     if (!d->curved) straighten(d);
     if (best < 0) {
         if (!s->gapped && d->expected <= ROUND_OFF * FABS(d->cost)) return WITHIN_ROUND_OFF;

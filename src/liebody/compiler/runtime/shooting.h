@@ -298,7 +298,7 @@ SCOPE int64_t backward(Shooting *s) {
            brackets are zero where no input is damped or held at a bound */
         widen(TANGENT, TANGENT, WIDE_N, Q[0], WIDE, V[0]);
         accumulate(TANGENT, NV, INPUT, Q[TANGENT], 1, WIDE, K[0], WIDE_N, V[0], WIDE_N);
-        if (n == INPUT && s->damping == 0) {
+        if (n == INPUT && !(s->damping > 0)) {
             for (int i = 0; i < INPUT; i++) change += k[i] * q[TANGENT + i] / 2;
         } else {
             widen(INPUT, TANGENT, WIDE_N, Q[TANGENT], WIDE, M[0]);

@@ -1,0 +1,284 @@
+"""A controller of optimal control as one C file: plans in memory of the caller, made again at each call."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...base.errors import ModelError
+from ...compiler.printers import constant_table, number_type
+from ...compiler.printers.costs import BYTES_PER_STATEMENT, memory_of
+from ...io.c_export import About, c_comment, c_prefix, is_single, write_c
+from ...scalars import Array
+from ...stepping import STATUSES, linearisations, plan_c99, plan_memory
+from . import lagrangian
+from .plan import OptimalPlan, Planner
+
+CALLS = 5  # calls of the self-test, a closed loop
+AWAY = 1e-3  # deviations of its states from the plan: of tangents, and ten times as much of velocities
+TOLERANCE = 1e-9  # relative difference of inputs and costs
+SETTINGS = {
+    "PENALTY": lagrangian.PENALTY,
+    "STIFFER": lagrangian.STIFFER,
+    "STIFFEST": lagrangian.STIFFEST,
+    "SLOW": lagrangian.SLOW,
+    "LITTLE": lagrangian.LITTLE,
+    "LOOSE": lagrangian.LOOSE,
+    "TIGHTER": lagrangian.TIGHTER,
+    "FEW": lagrangian.FEW,
+    "MOST": lagrangian.MOST,
+    "LONG": lagrangian.LONG,
+    "SHORT": lagrangian.SHORT,
+    "ANEW": lagrangian.ANEW,
+}
+FIELDS = {  # of the memory, in its order, with their comments
+    "x": "states (q, v) of knots 0 ... N",
+    "u": "inputs between them",
+    "k": "what the last iteration would change of them",
+    "K": "gains (N, m, n): near the states, the best inputs are u + K d",
+    "p": "parameters of knots, then mu and multipliers",
+    "slopes": "derivatives of the cost to go",
+    "models": "gap, cost, and derivatives of each knot",
+    "end": "cost of the last state, with derivatives",
+    "states": "what the last step length led to",
+    "inputs": "",
+    "stage": "distances to bounds of constraints, next multipliers",
+    "terminal": "",
+    "scratch": "matrices of one knot",
+}
+RULES = """
+Arrays are row-major arrays of {real}, whose shapes stand beside them; ..._SIZE is how many
+numbers they hold. Units are SI. Quaternions are (w, x, y, z). Velocities are left-trivialised:
+those of a free or spherical joint are in the axes of its body.
+The memory belongs to the caller and holds all that is kept between calls; it may be copied, and
+one motion needs one. Nothing is allocated, and there is no other state: threads may call at once,
+with a memory each. math.h and string.h are all that is needed.
+Arguments are not checked; where they or the plan are no numbers, the status is FAILED and the
+inputs are those of the last plan at this time, or zero within the bounds if there is none.
+Bytes of stack are those of the text as it stands; compilers that optimise take up to twice as
+many and 256 more. Bytes of code are an estimate, {bytes} for each operation and result, for Thumb-2
+with a floating-point unit that has {real}."""
+
+
+class ControllerOptions(Protocol):
+    """The options of a `Controller` that its export needs."""
+
+    problem: Planner
+    knots: int
+    iterations: int | None
+    tolerance: float
+    feasibility: float
+    first_iterations: int
+
+
+class Recorded(NamedTuple):
+    """A call of a controller: its state, and what came out."""
+
+    q: Array
+    v: Array
+    plan: OptimalPlan
+
+
+def export_controller(
+    controller: Any,
+    folder: str | Path,
+    name: str,
+    start: tuple[Any, Any],
+    parameters: Mapping[str, Any] | None,
+    dtype: Any,
+) -> list[Path]:
+    """`Controller.export_c`, whose docstring says more."""
+    single = is_single(dtype)
+    layout = controller.problem.layout
+    if layout.tables:
+        raise ModelError(
+            f"parameters {', '.join(sorted(layout.tables))} are tables, which C has no memory for; let the "
+            "functions hold them as constants"
+        )
+    p = layout.values(parameters or {}, ())
+    calls = recorded(controller, *start, parameters)
+    part = _ExportedController(c_prefix(name), controller, calls, p, single)
+    names = [f"{key}: from {place.start}" for key, place in layout.places.items()]
+    about = About(["Parameters:", *names] if names else [])
+    return write_c(folder, part.prefix, [part], about, RULES.format(real=part.real, bytes=BYTES_PER_STATEMENT))
+
+
+def recorded(controller: Any, q: Any, v: Any, parameters: Mapping[str, Any] | None) -> list[Recorded]:
+    """Calls of a copy of the controller, in states near those that it plans."""
+    mechanism = controller.problem.mechanism
+    rng = np.random.default_rng(0)
+    controller = copy.copy(controller)
+    controller.reset()
+    calls: list[Recorded] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(CALLS):
+            controller(q, v, parameters)
+            plan = controller.plan
+            calls.append(Recorded(plan.q[0], plan.v[0], plan))
+            q = mechanism.group.integrate(plan.q[1], AWAY * rng.standard_normal(mechanism.nv))
+            v = plan.v[1] + 10 * AWAY * rng.standard_normal(mechanism.nv)
+    return calls
+
+
+class _ExportedController:
+    """The functions of a controller as they go into the files; a `Part` of `io.c_export`."""
+
+    key = "mpc"
+    comparisons = 2 * CALLS
+
+    def __init__(
+        self, prefix: str, controller: ControllerOptions, calls: Sequence[Recorded], p: Array, single: bool
+    ) -> None:
+        self.prefix = prefix
+        self.name = f"{prefix}_mpc"
+        self.number = number_type(single)
+        self.real = self.number.name
+        self._controller = controller
+        self._calls = calls
+        self._p = p
+        self._functions, self._shape = controller.problem.in_c(controller.knots)
+        self.memory = plan_memory(self._functions, self._shape)
+        settings = SETTINGS | {
+            "DT": controller.problem.dt,
+            "TOLERANCE": controller.tolerance,
+            "FEASIBILITY": controller.feasibility,
+            "ITERATIONS": controller.iterations or 0,
+            "FIRST_ITERATIONS": controller.first_iterations,
+        }
+        types = f"{self.name}_memory", f"{self.name}_result"
+        body = plan_c99(self._functions, self._shape, settings, types, single)
+        self.text = "\n".join([body, *self._entries()])
+
+    @property
+    def names(self) -> list[str]:
+        return ["q", "v", "parameters", "u"]
+
+    @property
+    def _sizes(self) -> list[int]:
+        x, _, m, _ = self._shape.sizes
+        return [self._shape.position, x - self._shape.position, self._shape.own, m]
+
+    def _takes(self) -> list[str]:
+        real = self.real
+        parameters = [f"const {real} *parameters", "int apart"] if self._shape.own else []
+        return [
+            f"{self.name}_memory *memory", f"const {real} *q", f"const {real} *v", *parameters,
+            f"{real} *u", f"{self.name}_result *result",
+        ]  # fmt: skip
+
+    def _entries(self) -> list[str]:
+        """The functions that a caller sees."""
+        passed = "parameters, apart" if self._shape.own else "q, 0"
+        return [
+            f"void {self.name}_reset({self.name}_memory *memory) {{ forget(memory); }}",
+            "",
+            f"int {self.name}({', '.join(self._takes())}) {{",
+            f"    control(memory, q, v, {passed}, u, result);",
+            "    return result->status;",
+            "}",
+            "",
+        ]
+
+    def declaration(self, macros: Sequence[str]) -> str:
+        """Structures, statuses and prototypes, with their documentation."""
+        name, real, N = self.name, self.real, self._controller.knots
+        lines = [f"#define {macro} {size}" for macro, size in zip(macros, self._sizes, strict=True)]
+        lines.append(f"#define {name.upper()}_KNOTS {N}")
+        lines += [f"#define {name.upper()}_{_word(x)} {k}" for k, x in enumerate(STATUSES)]
+        lines += ["", "/* Memory of the controller, which belongs to its caller. */", "typedef struct {"]
+        lines.append("    int planned;  /* 0: the next call begins anew */")
+        lines.append(f"    {real} penalty, largest, alpha, cost;")
+        for field, size in self.memory.items():
+            said = f"  /* {FIELDS[field]} */" if FIELDS[field] else ""
+            lines.append(f"    {real} {field}[{size}];{said}")
+        lines += [f"}} {name}_memory;", "", "/* What a call tells of its plan. */", "typedef struct {"]
+        lines.append("    int status;          /* 0 if the search has converged, or one of the macros above */")
+        lines.append("    int iterations;      /* steps that were taken */")
+        lines.append("    int linearisations;  /* models of all knots that were made for them */")
+        lines.append(f"    {real} cost;         /* of the plan, and of slack */")
+        lines.append(f"    {real} gap;          /* largest one between the pieces of the plan */")
+        lines.append(f"    {real} violation;    /* largest one of constraints without slack */")
+        lines.append(f"    {real} gradient;     /* largest slope of the cost by an input that bounds leave */")
+        lines.append(f"    {real} penalty;      /* mu of the next call */")
+        lines += [f"}} {name}_result;", "", "/* Forgets the plan. Call it before the first call of a memory. */"]
+        lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
+        takes = self._takes()
+        lines += [f"    {x}{');' if k == len(takes) - 1 else ','}" for k, x in enumerate(takes)]
+        return "\n".join([*lines, ""])
+
+    def _about(self) -> list[str]:
+        """The comment of the function."""
+        c = self._controller
+        first = linearisations(c.first_iterations)
+        later = c.iterations or lagrangian.MOST + linearisations(lagrangian.ANEW)
+        typical = "" if c.iterations else f", mostly {lagrangian.FEW} to {lagrangian.MOST}"
+        code, stack, tables = self.costs()
+        sentences = [
+            f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), from a plan of {c.knots} such steps.",
+            "Returns the status. Each call improves the plan of the last one, a step further on, with its",
+            "multipliers and penalty; the first one searches from inputs of zero.",
+        ]
+        if self._shape.own:
+            sentences += [
+                "Parameters of knot k (0 ... N) begin at parameters[k * apart]; apart 0: the same for all.",
+            ]
+        sentences += [
+            f"Linearisations: at most {first} in the first call, {later} in later ones{typical}.",
+            "Each makes the models of all knots once; at most 20 backward passes, mostly 1; and",
+            "at most 16 forward passes, mostly 1.",
+            f"bytes: memory {self.bytes()}, stack {stack}, code {code}, tables {tables}",
+        ]
+        sentences[0] = f"/* {sentences[0]}"
+        return [sentences[0], *(f"   {c_comment(x)}" for x in sentences[1:-1]), f"   {sentences[-1]} */"]
+
+    def bytes(self) -> int:
+        """Size of the memory, with its integer padded to a number."""
+        return self.number.size * (5 + sum(self.memory.values()))
+
+    def costs(self) -> tuple[int, int, int]:
+        """Bytes of code, stack and tables, counted in the text."""
+        _, n, m, _ = self._shape.sizes
+        functions = [*self._functions.passes._fields, "knot_model", "last_model"]
+        functions += [
+            f"{key}_model" for key, x in zip(("stage", "terminal"), self._functions.constraints, strict=True) if x.values
+        ]
+        counts = [memory_of(self.text, key, self.number) for key in functions]
+        # vectors of a knot in the backward pass, its two matrices by inputs, and pointers
+        passes = self.number.size * (2 * n + 10 * m + 2 * m * m) + POINTERS
+        return counts[0].code + FIXED_CODE, max(x.stack for x in counts) + passes, counts[0].tables
+
+    def case(self) -> str:
+        """A C function that follows the recorded states, and compares inputs and costs."""
+        m = self._sizes[-1]
+        lines = [f"static void test_{self.key}(void)", "{", f"    static {self.name}_memory memory;"]
+        lines += [f"    {self.name}_result result;", f"    {self.real} u[{m}];"]
+        lines.append(f"    {self._table('p', self._p)}")
+        for k, call in enumerate(self._calls):
+            for key, values in (("q", call.q), ("v", call.v), ("u", call.plan.u[0]), ("cost", call.plan.cost)):
+                lines.append(f"    {self._table(f'{key}{k}', values)}")
+        lines.append(f"    {self.name}_reset(&memory);")
+        for k in range(len(self._calls)):
+            passed = "p, 0, " if self._shape.own else ""
+            lines.append(f"    {self.name}(&memory, q{k}, v{k}, {passed}u, &result);")
+            lines.append(f'    compare("inputs of call {k}", u, u{k}, {m}, {TOLERANCE!r});')
+            lines.append(f'    compare("cost of call {k}", &result.cost, cost{k}, 1, {TOLERANCE!r});')
+        if not self._shape.own:
+            lines.append("    (void)p;")
+        return "\n".join([*lines, "}", ""])
+
+    def _table(self, name: str, values: Any) -> str:
+        return constant_table(self.real, name, (self.number.literal(float(x)) for x in np.ravel(values)))
+
+
+POINTERS = 1024  # bytes of the structures of a search, which point into the memory
+FIXED_CODE = 9000  # bytes of runtime/plan.h, descent.h and shooting.h
+
+
+def _word(status: str) -> str:
+    return status.replace(" ", "_").upper()
