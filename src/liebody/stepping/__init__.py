@@ -48,4 +48,12 @@ __all__ = ["Clock", "Coefficients", "Drive", "Flow", "ImplicitFlow", "Phase", "S
 __all__ += ["error_in_c", "stages_in_c"]
 __all__ += ["Descent", "Ended", "MultiplierUpdate"]
 __all__ += ["ShootingFunctions", "ShootingPasses", "ShootingSizes", "ShootingWorkspace"]
-__all__ += ["STATUSES", "PlanConstraints", "PlanFunctions", "PlanShape", "linearisations", "plan_c99", "plan_memory"]
+__all__ += [
+    "STATUSES",
+    "PlanConstraints",
+    "PlanFunctions",
+    "PlanShape",
+    "linearisations",
+    "plan_c99",
+    "plan_memory",
+]

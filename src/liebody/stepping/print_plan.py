@@ -82,7 +82,11 @@ def plan_memory(functions: PlanFunctions, shape: PlanShape) -> dict[str, int]:
 
 
 def plan_c99(
-    functions: PlanFunctions, shape: PlanShape, settings: Mapping[str, float], names: Sequence[str], single: bool
+    functions: PlanFunctions,
+    shape: PlanShape,
+    settings: Mapping[str, float],
+    names: Sequence[str],
+    single: bool,
 ) -> str:
     """The text that defines `forget` and `control` of runtime/plan.h.
 

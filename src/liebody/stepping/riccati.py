@@ -29,7 +29,7 @@ LINE = 64  # bytes of a cache line
 
 def passes_head(sizes: ShootingSizes, number: NumberType = DOUBLE) -> list[str]:
     """Dimensions and constants, which runtime/shooting.h reads."""
-    values = dict(zip(("STATE", "TANGENT", "INPUT", "PARAMETERS"), sizes, strict=True))
+    values: dict[str, object] = dict(zip(("STATE", "TANGENT", "INPUT", "PARAMETERS"), sizes, strict=True))
     values |= {"ALL": "(TANGENT + INPUT)", "ROUNDS": ROUNDS}
     values["ZERO_SLOPE"] = number.literal(ZERO_SLOPE if number is DOUBLE else ZERO_SLOPE_FLOAT)
     return [f"#define {name} {value}" for name, value in values.items()]

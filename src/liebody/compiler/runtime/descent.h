@@ -114,8 +114,8 @@ SCOPE int64_t iterate(Descent *d) {
     for (int64_t i = 0; i < (s->knots + 1) * STATE; i++) s->x[i] = s->states[i * LANES + best];
     for (int64_t i = 0; i < s->knots * INPUT; i++) s->u[i] = s->inputs[i * LANES + best];
     s->gapped = s->gapped && d->step < 1;
-    if (d->step > 0.5) d->damping = d->damping > LEAST ? d->damping / FACTOR : 0;
-    else if (d->step < 0.02) damp(d);
+    if (d->step > (real)0.5) d->damping = d->damping > LEAST ? d->damping / FACTOR : 0;
+    else if (d->step < (real)0.02) damp(d);
     return STEPPED;
 }
 

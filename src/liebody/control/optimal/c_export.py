@@ -17,11 +17,12 @@ from ...io.c_export import About, c_comment, c_prefix, is_single, write_c
 from ...scalars import Array
 from ...stepping import STATUSES, linearisations, plan_c99, plan_memory
 from . import lagrangian
-from .plan import OptimalPlan, Planner
+from .plan import Planner
 
 CALLS = 5  # calls of the self-test, a closed loop
 AWAY = 1e-3  # deviations of its states from the plan: of tangents, and ten times as much of velocities
-TOLERANCE = 1e-9  # relative difference of inputs and costs
+TOLERANCE = 1e-9  # relative difference of inputs and costs, at least
+TIMES_ROUND_OFF = 1e3  # the tolerance as a multiple of what the last digits of the state change
 SETTINGS = {
     "PENALTY": lagrangian.PENALTY,
     "STIFFER": lagrangian.STIFFER,
@@ -77,11 +78,19 @@ class ControllerOptions(Protocol):
 
 
 class Recorded(NamedTuple):
-    """A call of a controller: its state, and what came out."""
+    """A call of a controller in the self-test.
+
+    q, v       the state
+    inputs     those of Python
+    cost       of its plan
+    tolerance  relative difference of inputs and cost that round-off explains
+    """
 
     q: Array
     v: Array
-    plan: OptimalPlan
+    inputs: Array
+    cost: float
+    tolerance: float
 
 
 def export_controller(
@@ -100,30 +109,54 @@ def export_controller(
             f"parameters {', '.join(sorted(layout.tables))} are tables, which C has no memory for; let the "
             "functions hold them as constants"
         )
-    p = layout.values(parameters or {}, ())
-    calls = recorded(controller, *start, parameters)
+    rounded = number_type(single).dtype
+    p = layout.values(parameters or {}, ()).astype(rounded).astype(float)
+    calls = recorded(controller, start, parameters, rounded)
     part = _ExportedController(c_prefix(name), controller, calls, p, single)
-    names = [f"{key}: from {place.start}" for key, place in layout.places.items()]
-    about = About(["Parameters:", *names] if names else [])
-    return write_c(folder, part.prefix, [part], about, RULES.format(real=part.real, bytes=BYTES_PER_STATEMENT))
+    lines = [f"{key}: from {place.start}" for key, place in layout.places.items()]
+    about = About(["Parameters:", *lines] if lines else [])
+    rules = RULES.format(real=part.real, bytes=BYTES_PER_STATEMENT)
+    return write_c(folder, part.prefix, [part], about, rules)
 
 
-def recorded(controller: Any, q: Any, v: Any, parameters: Mapping[str, Any] | None) -> list[Recorded]:
-    """Calls of a copy of the controller, in states near those that it plans."""
+def recorded(
+    controller: Any, start: tuple[Any, Any], parameters: Mapping[str, Any] | None, dtype: Any
+) -> list[Recorded]:
+    """Calls in states near those that are planned, with what another round-off would change.
+
+    dtype  a type of numbers, which hold the states exactly
+    """
     mechanism = controller.problem.mechanism
     rng = np.random.default_rng(0)
-    controller = copy.copy(controller)
-    controller.reset()
+    follower = _copied(controller)
+    other = _copied(controller)
     calls: list[Recorded] = []
+    q, v = start
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(CALLS):
-            controller(q, v, parameters)
-            plan = controller.plan
-            calls.append(Recorded(plan.q[0], plan.v[0], plan))
+            q, v = (None if x is None else np.asarray(x, dtype).astype(float) for x in (q, v))
+            follower(q, v, parameters)
+            plan = follower.plan
+            # the same controller in a state that differs in its last digits
+            last_digits = np.finfo(float).eps * rng.standard_normal((2, mechanism.nv))
+            near = mechanism.group.integrate(plan.q[0], last_digits[0]), plan.v[0] + last_digits[1]
+            other(*near, parameters)
+            inputs, others = plan.u[0], other.plan.u[0]
+            changes = np.abs(inputs - others).max() / max(1.0, np.abs(inputs).max())
+            changes = max(changes, abs(plan.cost - other.plan.cost) / max(1.0, abs(plan.cost)))
+            tolerance = max(TOLERANCE, float(f"{TIMES_ROUND_OFF * changes:.1e}"))
+            calls.append(Recorded(plan.q[0], plan.v[0], inputs, plan.cost, tolerance))
             q = mechanism.group.integrate(plan.q[1], AWAY * rng.standard_normal(mechanism.nv))
             v = plan.v[1] + 10 * AWAY * rng.standard_normal(mechanism.nv)
     return calls
+
+
+def _copied(controller: Any) -> Any:
+    """A controller of the same problem, without a plan."""
+    controller = copy.copy(controller)
+    controller.reset()
+    return controller
 
 
 class _ExportedController:
@@ -198,15 +231,15 @@ class _ExportedController:
             said = f"  /* {FIELDS[field]} */" if FIELDS[field] else ""
             lines.append(f"    {real} {field}[{size}];{said}")
         lines += [f"}} {name}_memory;", "", "/* What a call tells of its plan. */", "typedef struct {"]
-        lines.append("    int status;          /* 0 if the search has converged, or one of the macros above */")
+        lines.append("    int status;          /* 0 if converged, or another of the macros above */")
         lines.append("    int iterations;      /* steps that were taken */")
         lines.append("    int linearisations;  /* models of all knots that were made for them */")
         lines.append(f"    {real} cost;         /* of the plan, and of slack */")
         lines.append(f"    {real} gap;          /* largest one between the pieces of the plan */")
         lines.append(f"    {real} violation;    /* largest one of constraints without slack */")
-        lines.append(f"    {real} gradient;     /* largest slope of the cost by an input that bounds leave */")
+        lines.append(f"    {real} gradient;     /* largest slope of the cost by a free input */")
         lines.append(f"    {real} penalty;      /* mu of the next call */")
-        lines += [f"}} {name}_result;", "", "/* Forgets the plan. Call it before the first call of a memory. */"]
+        lines += [f"}} {name}_result;", "", "/* Forgets the plan; to be called first. */"]
         lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
         takes = self._takes()
         lines += [f"    {x}{');' if k == len(takes) - 1 else ','}" for k, x in enumerate(takes)]
@@ -220,7 +253,7 @@ class _ExportedController:
         typical = "" if c.iterations else f", mostly {lagrangian.FEW} to {lagrangian.MOST}"
         code, stack, tables = self.costs()
         sentences = [
-            f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), from a plan of {c.knots} such steps.",
+            f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), from a plan of {c.knots} steps.",
             "Returns the status. Each call improves the plan of the last one, a step further on, with its",
             "multipliers and penalty; the first one searches from inputs of zero.",
         ]
@@ -245,9 +278,8 @@ class _ExportedController:
         """Bytes of code, stack and tables, counted in the text."""
         _, n, m, _ = self._shape.sizes
         functions = [*self._functions.passes._fields, "knot_model", "last_model"]
-        functions += [
-            f"{key}_model" for key, x in zip(("stage", "terminal"), self._functions.constraints, strict=True) if x.values
-        ]
+        constraints = zip(("stage", "terminal"), self._functions.constraints, strict=True)
+        functions += [f"{key}_model" for key, part in constraints if part.values]
         counts = [memory_of(self.text, key, self.number) for key in functions]
         # vectors of a knot in the backward pass, its two matrices by inputs, and pointers
         passes = self.number.size * (2 * n + 10 * m + 2 * m * m) + POINTERS
@@ -260,14 +292,15 @@ class _ExportedController:
         lines += [f"    {self.name}_result result;", f"    {self.real} u[{m}];"]
         lines.append(f"    {self._table('p', self._p)}")
         for k, call in enumerate(self._calls):
-            for key, values in (("q", call.q), ("v", call.v), ("u", call.plan.u[0]), ("cost", call.plan.cost)):
+            for key, values in (("q", call.q), ("v", call.v), ("u", call.inputs), ("cost", call.cost)):
                 lines.append(f"    {self._table(f'{key}{k}', values)}")
         lines.append(f"    {self.name}_reset(&memory);")
-        for k in range(len(self._calls)):
+        for k, call in enumerate(self._calls):
+            tolerance = f"{call.tolerance!r}"
             passed = "p, 0, " if self._shape.own else ""
             lines.append(f"    {self.name}(&memory, q{k}, v{k}, {passed}u, &result);")
-            lines.append(f'    compare("inputs of call {k}", u, u{k}, {m}, {TOLERANCE!r});')
-            lines.append(f'    compare("cost of call {k}", &result.cost, cost{k}, 1, {TOLERANCE!r});')
+            lines.append(f'    compare("inputs of call {k}", u, u{k}, {m}, {tolerance});')
+            lines.append(f'    compare("cost of call {k}", &result.cost, cost{k}, 1, {tolerance});')
         if not self._shape.own:
             lines.append("    (void)p;")
         return "\n".join([*lines, "}", ""])
@@ -276,7 +309,7 @@ class _ExportedController:
         return constant_table(self.real, name, (self.number.literal(float(x)) for x in np.ravel(values)))
 
 
-POINTERS = 1024  # bytes of the structures of a search, which point into the memory
+POINTERS = 1400  # bytes of the structures of a search, which point into the memory
 FIXED_CODE = 9000  # bytes of runtime/plan.h, descent.h and shooting.h
 
 

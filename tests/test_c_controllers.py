@@ -1,0 +1,227 @@
+"""Controllers as one C file: the calls of the exported text are those of Python."""
+
+import copy
+import ctypes
+import re
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+from test_c_export import STRICT, self_test
+
+import liebody as lb
+from liebody.base.errors import ModelError
+from liebody.compiler.native import build
+from liebody.scalars import Table
+from liebody.stepping import STATUSES
+
+pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+
+NUMBERS = ("cost", "gap", "violation", "gradient", "penalty")
+COUNTS = ("status", "iterations", "linearisations")
+BEGIN = np.array([0.5, 0.1])
+
+
+def problem(goal=(2.5, 0.2), speed=1.5, effort=0.3, **options):
+    """A double pendulum that swings to a goal, with bounds of inputs, speeds, and a plane for its tip."""
+    robot = lb.models.double_pendulum()
+
+    def stage(q, v, u, p):
+        return np.concatenate([q - p.goal, 0.1 * v, effort * u])
+
+    def height(q, *others):
+        return np.cos(q[0]) + np.cos(q[0] + q[1])
+
+    def rates(q, v, *others):
+        return v
+
+    defaults = {
+        "dt": 0.02,
+        "terminal": lambda q, v, p: np.concatenate([3 * (q - p.goal), v]),
+        "limits": 15.0,
+        "parameters": {"goal": list(goal)},
+        "stage_constraints": [(rates, -speed, speed), (height, -1.9, 1.95)],
+        "terminal_constraints": [(height, 1.2, 3.0)],
+    }
+    return lb.optimal_control(robot, stage=stage, **(defaults | options))
+
+
+class Exported:
+    """A controller in C with memory of its own, of any contents; behind its end nothing may be written."""
+
+    def __init__(self, paths, folder, inputs, own, single=False):
+        compiler = build.find_compiler().command
+        name, header = paths[0].stem, paths[1].read_text()
+        library = folder / f"{name}.so"
+        subprocess.run(
+            [*compiler, *STRICT, "-O1", "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
+        )
+        functions = ctypes.CDLL(str(library))
+        self.real, self.c_real = (np.float32, ctypes.c_float) if single else (np.float64, ctypes.c_double)
+        fields = [(key, ctypes.c_int) for key in COUNTS] + [(key, self.c_real) for key in NUMBERS]
+        self.kind = type("Result", (ctypes.Structure,), {"_fields_": fields})
+        self.size = int(re.search(r"bytes: memory (\d+)", header)[1])
+        self.memory = np.full(self.size + 8, 255, np.uint8)
+        self.call, self.inputs, self.own = getattr(functions, f"{name}_mpc"), inputs, own
+        getattr(functions, f"{name}_mpc_reset")(self.pointer(self.memory))
+
+    @staticmethod
+    def pointer(x):
+        return ctypes.c_void_p(x.ctypes.data)
+
+    def __call__(self, q, v, p=None, apart=0):
+        u, result = np.full(self.inputs, np.nan, self.real), self.kind()
+        arrays = [np.ascontiguousarray(x, self.real) for x in (q, v, *([p] if self.own else []))]
+        apart = [ctypes.c_int(apart)] if self.own else []
+        passed = [self.pointer(x) for x in (self.memory, *arrays)]
+        status = self.call(*passed, *apart, self.pointer(u), ctypes.byref(result))
+        assert status == result.status and (self.memory[self.size :] == 255).all()
+        return u, result
+
+
+def exported(controller, folder, **options):
+    paths = controller.export_c(folder, BEGIN, np.zeros(2), name="swing", **options)
+    single = options.get("dtype") == np.float32
+    return paths, Exported(paths, folder, controller.problem.nu, controller.problem.layout.size, single)
+
+
+def loop(controller, ours, calls=20, parameters=None, noise=1e-4):
+    """A closed loop near the plans; the differences of inputs and costs, all plans, and the controller."""
+    follower = copy.copy(controller)
+    follower.reset()
+    rng = np.random.default_rng(1)
+    group = controller.problem.mechanism.group
+    p = controller.problem.layout.values(parameters or {}, ())
+    q, v = BEGIN, np.zeros(2)
+    differences, plans = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(calls):
+            inputs = follower(q, v, parameters)
+            plan = follower.plan
+            u, result = ours(q, v, p)
+            assert result.status == [*STATUSES].index(plan.status)
+            assert (result.iterations, result.linearisations) == (plan.iterations, len(plan.history))
+            differences.append(np.abs(u - inputs).max() / np.abs(inputs).max())
+            differences.append(abs(result.cost / plan.cost - 1))
+            differences += [abs(result.violation - plan.violation), abs(result.gap - plan.gap)]
+            plans.append(plan)
+            q = group.integrate(plan.q[1], noise * rng.standard_normal(2))
+            v = plan.v[1] + 10 * noise * rng.standard_normal(2)
+    return np.array(differences), plans, follower
+
+
+def test_twenty_calls_of_the_c_file_are_those_of_python(tmp_path):
+    """With active constraints; the first call searches from inputs of zero, later ones make two steps."""
+    controller = problem().mpc(20, iterations=2)
+    paths, ours = exported(controller, tmp_path)
+    assert [x.name for x in paths] == ["swing.c", "swing.h", "swing_test.c", "CMakeLists.txt"]
+    done = self_test(paths, tmp_path, "-O2")
+    assert done.returncode == 0 and "10 comparisons" in done.stdout, done.stdout
+    differences, plans, _ = loop(controller, ours)
+    assert sum(np.abs(plan.multipliers.stage).max() > 0.1 for plan in plans) > 4
+    assert max(len(plan.history) for plan in plans[1:]) == 2
+    assert differences.max() < 1e-12
+
+
+def test_searches_that_take_what_they_need_and_bounds_of_inputs_are_those_of_python(tmp_path):
+    """Penalties of 1e6 amplify round-off: the bound is 1e-8 here; all decisions are the same."""
+    controller = problem(limits=5.0).mpc(20)
+    _, ours = exported(controller, tmp_path)
+    differences, plans, follower = loop(controller, ours, 5)
+    assert np.abs(plans[0].u).max() == 5.0
+    assert differences.max() < 1e-8
+    # a goal for each knot that jumps, so that the call has to search anew
+    names = {"goal": np.linspace([2.5, 0.2], [0.5, 0.5], 21)}
+    q, v = plans[-1].q[1], plans[-1].v[1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inputs = follower(q, v, names)
+    u, result = ours(q, v, names["goal"], apart=2)
+    assert len(follower.plan.history) == result.linearisations > 4
+    np.testing.assert_allclose(u, inputs, atol=1e-7)
+
+
+@pytest.mark.parametrize("hessian", ["gauss-newton", "exact"])
+@pytest.mark.wide
+def test_slack_and_problems_without_constraints_and_parameters_are_exported(hessian, tmp_path):
+    robot = lb.models.double_pendulum()
+
+    def stage(q, v, u):
+        return np.concatenate([q - [2.5, 0.2], 0.1 * v, 0.3 * u])
+
+    options = {"dt": 0.02, "stage": stage, "hessian": hessian}
+    free = lb.optimal_control(robot, **options)
+    soft = lb.optimal_control(robot, stage_constraints=[(lambda q, v, u: v, -0.3, 0.3, 0.05)], **options)
+    for name, case in (("free", free), ("soft", soft)):
+        controller = case.mpc(10, iterations=3)
+        paths, ours = exported(controller, tmp_path / name)
+        assert self_test(paths, tmp_path / name).returncode == 0
+        differences, plans, _ = loop(controller, ours, 8)
+        assert differences.max() < 1e-9
+    assert plans[-1].violations[0].amount > 1e-3 and plans[-1].violation == 0
+
+
+def test_states_that_are_no_numbers_leave_inputs_of_the_last_plan_and_a_status(tmp_path):
+    controller = problem().mpc(20, iterations=2)
+    _, ours = exported(controller, tmp_path)
+    goal = np.array([2.5, 0.2])
+    failed = [*STATUSES].index("failed")
+    u, result = ours([np.nan, 0.0], np.zeros(2), goal)
+    assert result.status == failed and (u == 0).all()
+    u, result = ours(BEGIN, np.zeros(2), goal)  # it begins anew
+    assert result.status == 0 and result.linearisations > 2
+    after, result = ours(BEGIN, [0.0, np.inf], goal)
+    assert result.status == failed and np.isfinite(after).all() and np.abs(after - u).max() < 3
+    u, result = ours(BEGIN, np.zeros(2), goal)
+    assert result.status != failed and np.isfinite(u).all()
+
+
+def test_the_memory_holds_all_that_a_controller_knows(tmp_path):
+    """A copy of it goes on as the original; another motion has another one."""
+    controller = problem().mpc(20, iterations=2)
+    _, ours = exported(controller, tmp_path)
+    goal = np.array([2.5, 0.2])
+    ours(BEGIN, np.zeros(2), goal)
+    kept = ours.memory.copy()
+    u, _ = ours(BEGIN, np.array([0.1, 0.0]), goal)
+    ours(BEGIN + 1, np.zeros(2), goal)
+    ours.memory = kept
+    again, _ = ours(BEGIN, np.array([0.1, 0.0]), goal)
+    assert (again == u).all()
+
+
+def test_the_header_states_bounds_and_bytes(tmp_path):
+    controller = problem().mpc(20, iterations=2, first_iterations=50)
+    paths, ours = exported(controller, tmp_path)
+    header = paths[1].read_text()
+    assert "Linearisations: at most 200 in the first call, 2 in later ones." in header
+    assert "goal: from 0" in header and "#define SWING_MPC_KNOTS 20" in header
+    program = tmp_path / "size.c"
+    program.write_text(
+        '#include "swing.h"\n#include <stdio.h>\n'
+        'int main(void) { printf("%d", (int)sizeof(swing_mpc_memory)); return 0; }\n'
+    )
+    command = build.find_compiler().command
+    subprocess.run([*command, *STRICT, "-o", tmp_path / "size", program], check=True)
+    done = subprocess.run([tmp_path / "size"], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == ours.size
+    assert "malloc" not in paths[0].read_text() and "static " in paths[0].read_text()
+    frames = ["-fstack-usage", "-O2", "-c", "-o", tmp_path / "swing.o", paths[0]]
+    subprocess.run([*command, *STRICT, *frames], check=True)
+    lines = (tmp_path / "swing.su").read_text().splitlines()
+    functions = dict(x.split(":")[-1].split("\t")[:2] for x in lines)
+    # the deepest call: control, an iteration, the models of knots; a part of it may be inlined
+    calls = ["swing_mpc", "control", "improve", "iterate_and_count", "iterate", "run_knot", "knot_model"]
+    deepest = sum(int(functions.get(x, 0)) for x in calls)
+    stated = int(re.search(r"stack (\d+)", header)[1])
+    assert stated / 2 <= deepest <= 2 * stated + 256
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path):
+    table = problem(parameters={"goal": [2.5, 0.2], "shape": Table(np.zeros(4))})
+    with pytest.raises(ModelError, match="parameters shape are tables"):
+        table.mpc(5).export_c(tmp_path)
+    with pytest.raises(lb.LiebodyError, match="dtype is int32, expected float64 or float32"):
+        problem().mpc(5).export_c(tmp_path, dtype=np.int32)
