@@ -253,7 +253,7 @@ class _ExportedController:
         typical = "" if c.iterations else f", mostly {lagrangian.FEW} to {lagrangian.MOST}"
         code, stack, tables = self.costs()
         sentences = [
-            f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), from a plan of {c.knots} steps.",
+            f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), by a plan of {c.knots} steps.",
             "Returns the status. Each call improves the plan of the last one, a step further on, with its",
             "multipliers and penalty; the first one searches from inputs of zero.",
         ]
