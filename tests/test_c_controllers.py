@@ -220,6 +220,35 @@ def test_the_header_states_bounds_and_bytes(tmp_path):
     assert stated / 2 <= deepest <= 2 * stated + 256
 
 
+def test_floats_are_compared_with_doubles_when_they_are_exported(tmp_path):
+    controller = problem(speed=4.0, effort=0.1, terminal_constraints=[]).mpc(20, iterations=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lb.io.InaccurateFloats)
+        paths, ours = exported(controller, tmp_path, dtype=np.float32)
+    stated = re.search(r"doubles by up to (\S+) \((\S+) of the largest\), in 20 calls", paths[1].read_text())
+    assert 0 < float(stated[2]) < 1e-3
+    assert self_test(paths, tmp_path, "-O2").returncode == 0
+    follower = copy.copy(controller)
+    follower.reset()
+    goal = np.array([2.5, 0.2], np.float32)
+    begin = BEGIN.astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inputs = follower(begin.astype(float), np.zeros(2), {"goal": goal.astype(float)})
+    u, _ = ours(begin, np.zeros(2), goal)
+    assert 0 < np.abs(u - inputs).max() < 4 * float(stated[1])
+
+
+def test_floats_that_are_too_coarse_give_a_warning_and_a_short_self_test(tmp_path):
+    """Penalties of 1e6 and more leave no digit of inputs in float32."""
+    controller = problem(limits=5.0, speed=1.0, effort=0.01).mpc(20, iterations=2)
+    with pytest.warns(
+        lb.io.InaccurateFloats, match=r"inputs of swing_mpc in float32 differ from those in float64"
+    ):
+        paths = controller.export_c(tmp_path, BEGIN, np.zeros(2), name="swing", dtype=np.float32)
+    assert self_test(paths, tmp_path).returncode == 0
+
+
 def test_what_cannot_be_exported_is_refused(tmp_path):
     table = problem(parameters={"goal": [2.5, 0.2], "shape": Table(np.zeros(4))})
     with pytest.raises(ModelError, match="parameters shape are tables"):

@@ -17,7 +17,7 @@ import os
 from typing import Any
 
 from ..bodies import Tree
-from .c_export import About
+from .c_export import About, InaccurateFloats
 from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .mjcf import Actuator, MjcfTree, load_mjcf
@@ -44,6 +44,7 @@ __all__ = [
     "DescribedTree",
     "Description",
     "DoubtfulInertia",
+    "InaccurateFloats",
     "Layout",
     "LoopConstraint",
     "MjcfTree",

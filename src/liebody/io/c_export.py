@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..base.arguments import checked, short
-from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
+from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals, warn
 from ..base.public import version
 from ..base.texts import path_of
 from ..compiler import Function, Kernel, Minimizer, Program
 from ..compiler.graph.graph import FUNCTIONS
+from ..compiler.native import build
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import data_type
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal, number_type
@@ -31,6 +33,10 @@ STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
 TOLERANCE = 1e-9  # relative difference of this machine's numbers and the C compiler's
 LEAST_FLOAT = 1e-5  # relative tolerance of floats, at least
+MEASURED = 100  # states in which float32 is compared with float64
+KEPT = 0.1  # of the largest result: where floats differ by more, the self-test does not compare them
+UNKNOWN = 1e-2  # relative tolerance of floats that were not compared, for want of a compiler
+COARSE = 1e-3  # of the largest result: a larger difference of float32 from float64 gives a warning
 TIMES_ROUND_OFF = 10.0  # the tolerance as a multiple of the round-off of our own kernel in floats
 
 Exportable = Kernel | Function | Program
@@ -55,6 +61,44 @@ class About:
     lines: Sequence[str] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     sample: Sample = normal
+
+
+class InaccurateFloats(UserWarning):
+    """A controller that is exported in float32 differs from the one in float64 by more than `COARSE`."""
+
+
+class Difference(NamedTuple):
+    """The largest difference of results in float32 from those in float64, and by the largest result."""
+
+    absolute: float
+    relative: float
+
+    @classmethod
+    def of(cls, floats: Any, doubles: Any) -> Difference:
+        """Of results over many states; NaN and infinity differ by infinity."""
+        floats, doubles = (np.asarray(x, float) for x in (floats, doubles))
+        largest = np.abs(np.nan_to_num(floats - doubles, nan=np.inf)).max(initial=0.0)
+        return cls(float(largest), float(largest / max(np.abs(doubles).max(initial=0.0), 1e-300)))
+
+    def __str__(self) -> str:
+        part = f" ({self.relative:.0e} of the largest)" if self.relative <= 1 else ""
+        return f"{self.absolute:.0e}{part}"
+
+
+def host_library(text: str) -> ctypes.CDLL | None:
+    """Exported text as a library of this machine; None without a compiler."""
+    compiler = build.find_compiler()
+    return build.library(build.Source([text], name="exported C"), compiler) if compiler else None
+
+
+def warn_if_coarse(what: str, difference: Difference) -> None:
+    """An `InaccurateFloats` warning where a difference is larger than a `COARSE` part."""
+    if not difference.relative <= COARSE:
+        warn(
+            f"{what} in float32 differ from those in float64 by up to {difference}; export with "
+            "dtype=numpy.float64, or make the problem less stiff",
+            InaccurateFloats,
+        )
 
 
 class Part(Protocol):
@@ -207,9 +251,7 @@ class _Exported:
         self.name = identifier(f"{prefix}_{key}")
         self.work = 0  # how many numbers of working memory it takes
         if isinstance(self.function, Minimizer):
-            if single:
-                raise ModelError(f"{key} solves a quadratic program, which needs the digits of float64")
-            self.text, self.work = minimizer_c99(self.function, self.name)
+            self.text, self.work = minimizer_c99(self.function, self.name, single)
         else:
             self.name, *_ = c99_names(self.function, self.name)
             self.text = callable_c99(self.function, self.name, single)
@@ -221,11 +263,45 @@ class _Exported:
         self.arguments = list(zip(declared, shapes, strict=True))
         self.single = single
         self.sample = sample
+        self.differences: list[Difference] = []
+        if single and self.work:
+            self.differences = self._measured()
 
     @property
     def names(self) -> list[str]:
         """The names of arguments and results in C."""
         return [declared.split("*")[-1] for declared, _ in self.arguments]
+
+    def _measured(self) -> list[Difference]:
+        """How each result in float32 differs from that in float64, by the text itself; [] without a compiler.
+
+        A warning says so where the first result is coarse.
+        """
+        library = host_library(f"#include <math.h>\n{self.text}")
+        if library is None:
+            return []
+        rng = np.random.default_rng(1)
+        pairs: list[list[tuple[Array, Array]]] = [[] for _ in self.kernel.outputs]
+        for _ in range(MEASURED):
+            values, results = self._state(rng)
+            floats = [np.zeros(max(1, y.size), np.float32) for y in results]
+            arrays = [*(x.astype(np.float32) for x in values), *floats, np.zeros(self.work, np.float32)]
+            getattr(library, self.name)(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+            for pair, y, double in zip(pairs, floats, results, strict=True):
+                pair.append((y[: double.size], double.ravel()))
+        differences = [Difference.of(*zip(*pair, strict=True)) for pair in pairs]
+        warn_if_coarse(f"{next(iter(self.kernel.outputs))} of {self.name}", differences[0])
+        return differences
+
+    def _precision(self) -> list[str]:
+        """Lines about results in float32."""
+        if not self.single:
+            return []
+        if not self.differences:
+            return ["Floats were not compared with doubles: there was no C compiler."]
+        told = zip(self.kernel.outputs, self.differences, strict=True)
+        head = f"Results differ from those of doubles in {MEASURED} states by up to"
+        return [head, *(f"  {name}: {x}" for name, x in told)]
 
     def declaration(self, macros: Sequence[str]) -> str:
         """The prototype with its documentation; `macros` are names of the arguments' sizes."""
@@ -237,6 +313,8 @@ class _Exported:
             )
             text.append("at most, and memcpy and memset of string.h; work is memory of the caller, with any")
             text.append("contents, and nothing is kept in it")
+            text += self._precision()
+            text.append(f"bytes: work {self.work * number_type(self.single).size}, {self._memory()[7:]}")
         else:
             text.append(self._memory())
         lines = [f"/* {self.key}", *(f"   {line}".rstrip() for line in text)]
@@ -272,6 +350,9 @@ class _Exported:
                 names.append(f"work{state}")
             lines.append(f"    {self.name}({', '.join(names)});")
             for k, (y, tolerance) in enumerate(zip(results, self._tolerances(values, results), strict=True)):
+                if tolerance is None:
+                    lines.append(f"    (void)expected{state}_{k};")
+                    continue
                 words = f'"{self.key}", out{state}_{k}, expected{state}_{k}, {y.size}, {literal(tolerance)}'
                 lines.append(f"    compare({words});")
         return "\n".join([*lines, "}", ""])
@@ -292,10 +373,20 @@ class _Exported:
                 break
         return values, results
 
-    def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float]:
-        """The relative tolerance of each result; for floats from the round-off of our own kernel."""
+    def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float | None]:
+        """The relative tolerance of each result, None to leave it out; for floats from our own round-off."""
         if not self.single:
             return [TOLERANCE] * len(results)
+        if self.work:
+            if not self.differences:
+                return [UNKNOWN] * len(results)
+            # counts and small rests, such as a gap, have no digits that floats keep; the first result counts
+            return [
+                max(LEAST_FLOAT, float(f"{TIMES_ROUND_OFF * x.relative:.1e}"))
+                if x.relative < KEPT or not k
+                else None
+                for k, x in enumerate(self.differences)
+            ]
         # the round-off of our own kernel in floats shows how much the operations amplify it
         ours = _listed(Kernel(self.function, dtype=np.float32)(*values))
         sizes = [max(1.0, np.abs(y).max(initial=0.0)) for y in results]

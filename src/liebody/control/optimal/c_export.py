@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +14,26 @@ import numpy as np
 from ...base.errors import ModelError
 from ...compiler.printers import constant_table, number_type
 from ...compiler.printers.costs import BYTES_PER_STATEMENT, memory_of
-from ...io.c_export import About, c_comment, c_prefix, is_single, write_c
+from ...io.c_export import (
+    COARSE,
+    LEAST_FLOAT,
+    About,
+    Difference,
+    c_comment,
+    c_prefix,
+    host_library,
+    is_single,
+    warn_if_coarse,
+    write_c,
+)
 from ...scalars import Array
 from ...stepping import STATUSES, linearisations, plan_c99, plan_memory
 from . import lagrangian
 from .plan import Planner
 
 CALLS = 5  # calls of the self-test, a closed loop
+MEASURED = 20  # calls in which float32 is compared with float64
+UNKNOWN = 1e-2  # relative tolerance of floats that were not compared, for want of a compiler
 AWAY = 1e-3  # deviations of its states from the plan: of tangents, and ten times as much of velocities
 TOLERANCE = 1e-9  # relative difference of inputs and costs, at least
 TIMES_ROUND_OFF = 1e3  # the tolerance as a multiple of what the last digits of the state change
@@ -111,8 +125,10 @@ def export_controller(
         )
     rounded = number_type(single).dtype
     p = layout.values(parameters or {}, ()).astype(rounded).astype(float)
-    calls = recorded(controller, start, parameters, rounded)
+    calls = recorded(controller, start, parameters, rounded, MEASURED if single else CALLS)
     part = _ExportedController(c_prefix(name), controller, calls, p, single)
+    if single and part.difference:
+        warn_if_coarse(f"inputs of {part.name}", part.difference)
     lines = [f"{key}: from {place.start}" for key, place in layout.places.items()]
     about = About(["Parameters:", *lines] if lines else [])
     rules = RULES.format(real=part.real, bytes=BYTES_PER_STATEMENT)
@@ -120,11 +136,12 @@ def export_controller(
 
 
 def recorded(
-    controller: Any, start: tuple[Any, Any], parameters: Mapping[str, Any] | None, dtype: Any
+    controller: Any, start: tuple[Any, Any], parameters: Mapping[str, Any] | None, dtype: Any, count: int
 ) -> list[Recorded]:
     """Calls in states near those that are planned, with what another round-off would change.
 
     dtype  a type of numbers, which hold the states exactly
+    count  number of calls
     """
     mechanism = controller.problem.mechanism
     rng = np.random.default_rng(0)
@@ -134,7 +151,7 @@ def recorded(
     q, v = start
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(CALLS):
+        for _ in range(count):
             q, v = (None if x is None else np.asarray(x, dtype).astype(float) for x in (q, v))
             follower(q, v, parameters)
             plan = follower.plan
@@ -163,7 +180,6 @@ class _ExportedController:
     """The functions of a controller as they go into the files; a `Part` of `io.c_export`."""
 
     key = "mpc"
-    comparisons = 2 * CALLS
 
     def __init__(
         self, prefix: str, controller: ControllerOptions, calls: Sequence[Recorded], p: Array, single: bool
@@ -187,6 +203,47 @@ class _ExportedController:
         types = f"{self.name}_memory", f"{self.name}_result"
         body = plan_c99(self._functions, self._shape, settings, types, single)
         self.text = "\n".join([body, *self._entries()])
+        self.difference: Difference | None = None
+        self._tolerances = [call.tolerance for call in calls[:CALLS]]
+        if single:
+            self._compare_floats()
+        self.comparisons = 2 * len(self._tolerances)
+
+    def _compare_floats(self) -> None:
+        """How inputs in float32 differ from those in float64 along the calls, and tolerances of the test.
+
+        The test follows calls up to the first one in which floats are too coarse.
+        """
+        inputs = self._inputs_on_host()
+        if inputs is None:
+            self._tolerances = [UNKNOWN]
+            return
+        doubles = [call.inputs for call in self._calls]
+        self.difference = Difference.of(inputs, doubles)
+        apart = [Difference.of(*pair).relative for pair in zip(inputs, doubles, strict=True)]
+        last = next((k for k, x in enumerate(apart) if not x <= COARSE), len(apart))
+        # ten times the largest difference in these calls, of what the processor may round otherwise
+        tolerance = max(LEAST_FLOAT, float(f"{10 * max(apart[: max(1, last)]):.1e}"))
+        self._tolerances = [tolerance] * min(CALLS, max(1, last))
+
+    def _inputs_on_host(self) -> list[Array] | None:
+        """The inputs of the recorded calls by the text itself; None without a compiler."""
+        library = host_library(f"{self._structures()}\n#include <math.h>\n{self.text}")
+        if library is None:
+            return None
+        memory = np.zeros(self.bytes(), np.uint8)
+        result = np.zeros(64, np.uint8)
+        inputs = []
+        getattr(library, f"{self.name}_reset")(ctypes.c_void_p(memory.ctypes.data))
+        for call in self._calls:
+            arrays = [x.astype(np.float32) for x in (call.q, call.v, self._p)]
+            u = np.zeros(self._sizes[-1], np.float32)
+            pointers = [ctypes.c_void_p(x.ctypes.data) for x in (memory, *arrays, u, result)]
+            # without parameters the function takes none
+            passed = [*pointers[:4], ctypes.c_int(0)] if self._shape.own else pointers[:3]
+            getattr(library, self.name)(*passed, *pointers[4:])
+            inputs.append(u)
+        return inputs
 
     @property
     def names(self) -> list[str]:
@@ -220,11 +277,21 @@ class _ExportedController:
 
     def declaration(self, macros: Sequence[str]) -> str:
         """Structures, statuses and prototypes, with their documentation."""
-        name, real, N = self.name, self.real, self._controller.knots
+        name = self.name
         lines = [f"#define {macro} {size}" for macro, size in zip(macros, self._sizes, strict=True)]
-        lines.append(f"#define {name.upper()}_KNOTS {N}")
+        lines.append(f"#define {name.upper()}_KNOTS {self._controller.knots}")
         lines += [f"#define {name.upper()}_{_word(x)} {k}" for k, x in enumerate(STATUSES)]
-        lines += ["", "/* Memory of the controller, which belongs to its caller. */", "typedef struct {"]
+        lines += ["", self._structures(), "", "/* Forgets the plan; to be called first. */"]
+        lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
+        takes = self._takes()
+        lines += [f"    {x}{');' if k == len(takes) - 1 else ','}" for k, x in enumerate(takes)]
+        return "\n".join([*lines, ""])
+
+    def _structures(self) -> str:
+        """The types of memory and results."""
+        name = self.name
+        real = self.real
+        lines = ["/* Memory of the controller, which belongs to its caller. */", "typedef struct {"]
         lines.append("    int planned;  /* 0: the next call begins anew */")
         lines.append(f"    {real} penalty, largest, alpha, cost;")
         for field, size in self.memory.items():
@@ -239,11 +306,8 @@ class _ExportedController:
         lines.append(f"    {real} violation;    /* largest one of constraints without slack */")
         lines.append(f"    {real} gradient;     /* largest slope of the cost by a free input */")
         lines.append(f"    {real} penalty;      /* mu of the next call */")
-        lines += [f"}} {name}_result;", "", "/* Forgets the plan; to be called first. */"]
-        lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
-        takes = self._takes()
-        lines += [f"    {x}{');' if k == len(takes) - 1 else ','}" for k, x in enumerate(takes)]
-        return "\n".join([*lines, ""])
+        lines.append(f"}} {name}_result;")
+        return "\n".join(lines)
 
     def _about(self) -> list[str]:
         """The comment of the function."""
@@ -265,10 +329,19 @@ class _ExportedController:
             f"Linearisations: at most {first} in the first call, {later} in later ones{typical}.",
             "Each makes the models of all knots once; at most 20 backward passes, mostly 1; and",
             "at most 16 forward passes, mostly 1.",
+            *self._precision(),
             f"bytes: memory {self.bytes()}, stack {stack}, code {code}, tables {tables}",
         ]
         sentences[0] = f"/* {sentences[0]}"
         return [sentences[0], *(f"   {c_comment(x)}" for x in sentences[1:-1]), f"   {sentences[-1]} */"]
+
+    def _precision(self) -> list[str]:
+        """Lines about numbers in float32."""
+        if self.number is number_type(False):
+            return []
+        if self.difference is None:
+            return ["Floats were not compared with doubles: there was no C compiler."]
+        return [f"Inputs differ from those of doubles by up to {self.difference}, in {MEASURED} calls."]
 
     def bytes(self) -> int:
         """Size of the memory, with its integer padded to a number."""
@@ -291,16 +364,15 @@ class _ExportedController:
         lines = [f"static void test_{self.key}(void)", "{", f"    static {self.name}_memory memory;"]
         lines += [f"    {self.name}_result result;", f"    {self.real} u[{m}];"]
         lines.append(f"    {self._table('p', self._p)}")
-        for k, call in enumerate(self._calls):
+        for k, call in enumerate(self._calls[: len(self._tolerances)]):
             for key, values in (("q", call.q), ("v", call.v), ("u", call.inputs), ("cost", call.cost)):
                 lines.append(f"    {self._table(f'{key}{k}', values)}")
         lines.append(f"    {self.name}_reset(&memory);")
-        for k, call in enumerate(self._calls):
-            tolerance = f"{call.tolerance!r}"
+        for k, tolerance in enumerate(self._tolerances):
             passed = "p, 0, " if self._shape.own else ""
             lines.append(f"    {self.name}(&memory, q{k}, v{k}, {passed}u, &result);")
-            lines.append(f'    compare("inputs of call {k}", u, u{k}, {m}, {tolerance});')
-            lines.append(f'    compare("cost of call {k}", &result.cost, cost{k}, 1, {tolerance});')
+            lines.append(f'    compare("inputs of call {k}", u, u{k}, {m}, {tolerance!r});')
+            lines.append(f'    compare("cost of call {k}", &result.cost, cost{k}, 1, {tolerance!r});')
         if not self._shape.own:
             lines.append("    (void)p;")
         return "\n".join([*lines, "}", ""])
