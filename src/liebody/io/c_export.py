@@ -101,7 +101,7 @@ def warn_if_coarse(what: str, difference: Difference) -> None:
         )
 
 
-class Part(Protocol):
+class ExportedPart(Protocol):
     """Functions of an exported file, of one type of numbers: their text, declaration and self-test.
 
     key          names the part in the self-test
@@ -181,7 +181,7 @@ def is_single(dtype: Any) -> bool:
 
 
 def write_c(
-    folder: str | Path, prefix: str, exported: Sequence[Part], about: About, rules: str
+    folder: str | Path, prefix: str, exported: Sequence[ExportedPart], about: About, rules: str
 ) -> list[Path]:
     """Write source, header, self-test and CMakeLists.txt of these parts; returns the paths.
 
@@ -424,7 +424,7 @@ def _listed(results: Any) -> list[Array]:
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def _header(prefix: str, about: About, exported: Sequence[Part], code: str, rules: str) -> str:
+def _header(prefix: str, about: About, exported: Sequence[ExportedPart], code: str, rules: str) -> str:
     """The text of the header. Macros are numbered by underscores where two would be one word."""
     macros = dict.fromkeys([f"{prefix}_H".upper()])
 
@@ -468,7 +468,7 @@ estimate, {bytes} for each operation and result, for Thumb-2 with a floating-poi
 {real}; calls in place of such a unit take 2 to 2.5 times as many. Tables are constants."""
 
 
-def _test(prefix: str, exported: Sequence[Part]) -> str:
+def _test(prefix: str, exported: Sequence[ExportedPart]) -> str:
     """The text of the program that compares the functions in C with our numbers."""
     return "\n".join(
         [

@@ -19,8 +19,8 @@ implicit        implicit steps, with Newton's method: `ImplicitFlow`
 hybrid          explicit steps of hybrid systems, with memory and events: `HybridFlow`
 drive           the driver of all motions: members along the rows of their record
 recurrence      linear recurrences, as a flow
-print_plan      C99 source of a controller that plans again at each call
 riccati         forward and backward passes of differential dynamic programming
+print_plan      C99 source of a controller that plans again at each call
 descent         its iterations: models, passes, search along the step; multipliers of constraints
 """
 

@@ -41,7 +41,8 @@ def interpreted(
 
 
 from .c import constant_table, enumeration, literal, number_type, plain_prelude, private  # noqa: E402
+from .costs import BYTES_PER_STATEMENT, memory_of  # noqa: E402
 from .program import callable_c99  # noqa: E402
 
 __all__ = ["callable_c99", "constant_table", "enumeration", "interpreted", "literal", "on"]
-__all__ += ["number_type", "plain_prelude", "private"]
+__all__ += ["BYTES_PER_STATEMENT", "memory_of", "number_type", "plain_prelude", "private"]

@@ -163,7 +163,7 @@ static real largest_gap(const Search *s) {
 static void tell(const Search *s, int status, real cost, real gap, Result *result) {
     result->violation = violation(s);
     if (status == CONVERGED && result->violation > PLAN_FEASIBILITY) status = START;
-    /* a search that could not begin has no model of its trajectory, or one of numbers that are none */
+    /* a search that could not begin has no model of its trajectory, or one without numbers */
     if (!s->linearisations || !(FABS(cost) < (real)INFINITY)) status = FAILED;
     result->status = status;
     result->cost = cost, result->gap = gap, result->gradient = s->gradient;
@@ -171,7 +171,7 @@ static void tell(const Search *s, int status, real cost, real gap, Result *resul
     result->iterations = (int)s->steps, result->linearisations = (int)s->linearisations;
 }
 
-/* The best trajectory near that in memory, by a search for each of its multipliers and penalties. */
+/* The best trajectory near that in memory, by a search for each of its multipliers. */
 static void solve_anew(Search *s, int64_t iterations, Result *result) {
     const int64_t earlier = s->steps;
     Memory *m = s->memory;
@@ -226,7 +226,7 @@ static void improve(Search *s, Result *result) {
     s->residual = CONSTRAINED ? (real)INFINITY : 0;
     restart(d);
     for (;;) {
-        /* new multipliers change the trajectory little: no decrease is too small while they are wrong */
+        /* new multipliers change the trajectory little: no decrease is too small meanwhile */
         ended = iterate_and_count(s, s->residual <= PLAN_FEASIBILITY ? PLAN_TOLERANCE : 0, 1);
         is_near = d->step >= PLAN_LONG || is_converged(ended);
         assess(s, is_near);
@@ -272,7 +272,8 @@ static int roll(Search *s) {
     memset(m->k, 0, sizeof m->k);
     memset(m->K, 0, sizeof m->K);
     for (int i = STATE; i < (KNOTS + 1) * STATE; i++) m->x[i] = m->x[i - STATE];
-    for (int i = 0; i < KNOTS * INPUT; i++) m->u[i] = FMIN(FMAX(0, low[i % INPUT]), high[i % INPUT]);
+    for (int i = 0; i < KNOTS * INPUT; i++)
+        m->u[i] = FMIN(FMAX(0, low[i % INPUT]), high[i % INPUT]);
     m->alpha = 1;
     forward(&s->passes);
     for (int i = 0; i < (KNOTS + 1) * STATE; i++) size += FABS(m->states[i]);

@@ -40,11 +40,11 @@ typedef struct {
 } Scratch;
 
 typedef struct {
-    int64_t knots, apart;          /* numbers between the parameters of knots */
-    int64_t gapped, bounded;       /* whether there are gaps, and bounds */
-    int64_t width, pieces;         /* of a row of models; of F, g and H, in rows */
-    real damping;                  /* added to the diagonal of Q_uu */
-    real change, gradient, gaps;   /* predicted change of the cost; largest |Q_u|; sum of |gap| */
+    int64_t knots, apart;        /* numbers between the parameters of knots */
+    int64_t gapped, bounded;     /* whether there are gaps, and bounds */
+    int64_t width, pieces;       /* of a row of models; of F, g and H, in rows */
+    real damping;                /* added to the diagonal of Q_uu */
+    real change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
     real *x, *u;
     const real *p, *models, *end, *low, *high;
     real *alpha;

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ...base.errors import ModelError
-from ...compiler.printers import constant_table, number_type
-from ...compiler.printers.costs import BYTES_PER_STATEMENT, memory_of
-from ...io.c_export import (
+from ...compiler.printers import BYTES_PER_STATEMENT, constant_table, memory_of, number_type
+from ...io import (
     COARSE,
     LEAST_FLOAT,
     About,
@@ -177,7 +176,7 @@ def _copied(controller: Any) -> Any:
 
 
 class _ExportedController:
-    """The functions of a controller as they go into the files; a `Part` of `io.c_export`."""
+    """The functions of a controller as they go into the files; an `ExportedPart`."""
 
     key = "mpc"
 
