@@ -3,12 +3,15 @@
 import copy
 import ctypes
 import re
+import shutil
 import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
-from test_c_export import STRICT, self_test
+from test_c_export import STRICT, run_self_test, self_test
 
 import liebody as lb
 from liebody.base.errors import ModelError
@@ -21,6 +24,33 @@ pytestmark = pytest.mark.skipif(build.find_compiler() is None, reason="there is 
 NUMBERS = ("cost", "gap", "violation", "gradient", "penalty")
 COUNTS = ("status", "iterations", "linearisations")
 BEGIN = np.array([0.5, 0.1])
+AARCH64 = ("aarch64-linux-gnu-gcc", "qemu-aarch64")  # Debian: gcc-aarch64-linux-gnu, qemu-user
+CORTEX_M7 = ("arm-none-eabi-gcc", "qemu-system-arm")  # gcc-arm-none-eabi, libnewlib-arm-none-eabi
+MAIN = """
+#include "swing.h"
+#include <stdio.h>
+static swing_mpc_memory memory;
+int main(void)
+{
+    double q[2] = {0.5, 0.1}, v[2] = {0.0, 0.0}, goal[2] = {2.5, 0.2}, u[2];
+    swing_mpc_result result;
+    swing_mpc_reset(&memory);
+    for (int k = 0; k < 20; k++) {
+        swing_mpc(&memory, q, v, goal, 0, u, &result);
+        printf("%.17g %.17g %.17g %d %d\\n", u[0], u[1], result.cost, result.status, result.linearisations);
+        for (int i = 0; i < 2; i++) {
+            q[i] = memory.x[4 + i];
+            v[i] = memory.x[6 + i] + 1e-4 * (k % 3 - 1);
+        }
+    }
+    return 0;
+}
+"""
+
+
+def needs(tools):
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{' and '.join(missing)} not installed")
 
 
 def problem(goal=(2.5, 0.2), speed=1.5, effort=0.3, **options):
@@ -247,6 +277,51 @@ def test_floats_that_are_too_coarse_give_a_warning_and_a_short_self_test(tmp_pat
     ):
         paths = controller.export_c(tmp_path, BEGIN, np.zeros(2), name="swing", dtype=np.float32)
     assert self_test(paths, tmp_path).returncode == 0
+
+
+@pytest.mark.slow
+@needs(AARCH64)
+def test_numbers_on_aarch64_are_those_of_this_machine(tmp_path):
+    """Twenty calls in a loop: the same decisions, and inputs and costs to 1e-12 of the largest."""
+    controller = problem().mpc(20, iterations=2)
+    paths = controller.export_c(tmp_path, BEGIN, np.zeros(2), name="swing")
+    done = run_self_test([AARCH64[0], *STRICT, "-O2", "-static"], [AARCH64[1]], paths, tmp_path)
+    assert done.returncode == 0 and "10 comparisons" in done.stdout, done.stdout + done.stderr
+    program = tmp_path / "main.c"
+    program.write_text(MAIN)
+    rows = []
+    for command, emulator in (
+        ([*build.find_compiler().command, *STRICT, "-O2"], []),
+        ([AARCH64[0], *STRICT, "-O2", "-static"], [AARCH64[1]]),
+    ):
+        target = tmp_path / "loop"
+        subprocess.run([*command, "-o", target, program, paths[0], "-lm"], check=True)
+        done = subprocess.run([*emulator, target], capture_output=True, text=True, check=True)
+        rows.append(np.array([line.split() for line in done.stdout.splitlines()], float))
+    host, emulated = rows
+    assert host.shape == (20, 5) and (host[:, 3:] == emulated[:, 3:]).all()
+    assert (np.abs(host - emulated).max(axis=0) < 1e-12 * np.abs(host).max(axis=0).clip(1)).all()
+
+
+@pytest.mark.slow
+@needs(CORTEX_M7)
+def test_a_call_on_a_cortex_m7_is_that_of_python_and_its_instructions_are_counted(tmp_path):
+    """The program on the board compares inputs with those of Python; `measured` raises if they differ."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+    import microcontroller
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        solver = microcontroller.predictive(tmp_path, knots=8)
+    instructions, stack, code = microcontroller.solver_on_board(tmp_path, "mpc", solver)
+    stated = re.search(r"stack (\d+), code (\d+), tables (\d+)", solver.files[1].read_text())
+    assert 1e5 < instructions < 1e7
+    assert int(stated[1]) / 2 < stack < 2 * int(stated[1]) + 256
+    assert 0.6 < code / (int(stated[2]) + int(stated[3])) < 1.7
+    # the comparison can fail
+    solver.files[0].write_text(solver.files[0].read_text().replace("9.81", "9.82"))
+    with pytest.raises(RuntimeError, match="qemu-system-arm ends with 1"):
+        microcontroller.solver_on_board(tmp_path, "mpc", solver)
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path):
