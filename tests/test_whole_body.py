@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -404,6 +405,20 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
     with pytest.raises(ModelError, match="two of the functions solve quadratic programs"):
         lb.export_c(tmp_path, "two", {"one": walking.kernel, "two": walking.kernel})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    None in (shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")),
+    reason="gcc-aarch64-linux-gnu or qemu-user is not installed",
+)
+def test_the_exported_controller_passes_its_own_test_on_aarch64(walking, tmp_path):
+    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    program = tmp_path / "selftest"
+    strict = "-std=c99 -O2 -static -Wall -Wextra -Werror -pedantic -Wconversion".split()
+    subprocess.run(["aarch64-linux-gnu-gcc", *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run(["qemu-aarch64", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.wide
