@@ -92,9 +92,13 @@ class Exported:
         fields = [(key, ctypes.c_int) for key in COUNTS] + [(key, self.c_real) for key in NUMBERS]
         self.kind = type("Result", (ctypes.Structure,), {"_fields_": fields})
         self.size = int(re.search(r"bytes: memory (\d+)", header)[1])
-        self.memory = np.full(self.size + 8, 255, np.uint8)
         self.call, self.inputs, self.own = getattr(functions, f"{name}_mpc"), inputs, own
-        getattr(functions, f"{name}_mpc_reset")(self.pointer(self.memory))
+        self.forget = getattr(functions, f"{name}_mpc_reset")
+        self.reset()
+
+    def reset(self):
+        self.memory = np.full(self.size + 8, 255, np.uint8)
+        self.forget(self.pointer(self.memory))
 
     @staticmethod
     def pointer(x):
@@ -114,6 +118,13 @@ def exported(controller, folder, **options):
     paths = controller.export_c(folder, BEGIN, np.zeros(2), name="swing", **options)
     single = options.get("dtype") == np.float32
     return paths, Exported(paths, folder, controller.problem.nu, controller.problem.layout.size, single)
+
+
+@pytest.fixture(scope="module")
+def swing(tmp_path_factory):
+    """A controller of two steps a call, its files, and the same in C."""
+    controller = problem().mpc(20, iterations=2)
+    return controller, *exported(controller, tmp_path_factory.mktemp("swing"))
 
 
 def loop(controller, ours, calls=20, parameters=None, noise=1e-4, beside=1e-10):
@@ -143,10 +154,10 @@ def loop(controller, ours, calls=20, parameters=None, noise=1e-4, beside=1e-10):
     return np.array(differences), plans, follower
 
 
-def test_twenty_calls_of_the_c_file_are_those_of_python(tmp_path):
+def test_twenty_calls_of_the_c_file_are_those_of_python(swing, tmp_path):
     """With active constraints; the first call searches from inputs of zero, later ones make two steps."""
-    controller = problem().mpc(20, iterations=2)
-    paths, ours = exported(controller, tmp_path)
+    controller, paths, ours = swing
+    ours.reset()
     assert [x.name for x in paths] == ["swing.c", "swing.h", "swing_test.c", "CMakeLists.txt"]
     done = self_test(paths, tmp_path, "-O2")
     assert done.returncode == 0 and "10 comparisons" in done.stdout, done.stdout
@@ -194,9 +205,9 @@ def test_slack_and_problems_without_constraints_and_parameters_are_exported(hess
     assert plans[-1].violations[0].amount > 1e-3 and plans[-1].violation == 0
 
 
-def test_states_that_are_no_numbers_leave_inputs_of_the_last_plan_and_a_status(tmp_path):
-    controller = problem().mpc(20, iterations=2)
-    _, ours = exported(controller, tmp_path)
+def test_states_that_are_no_numbers_leave_inputs_of_the_last_plan_and_a_status(swing):
+    *_, ours = swing
+    ours.reset()
     goal = np.array([2.5, 0.2])
     failed = [*STATUSES].index("failed")
     u, result = ours([np.nan, 0.0], np.zeros(2), goal)
@@ -209,10 +220,10 @@ def test_states_that_are_no_numbers_leave_inputs_of_the_last_plan_and_a_status(t
     assert result.status != failed and np.isfinite(u).all()
 
 
-def test_the_memory_holds_all_that_a_controller_knows(tmp_path):
+def test_the_memory_holds_all_that_a_controller_knows(swing):
     """A copy of it goes on as the original; another motion has another one."""
-    controller = problem().mpc(20, iterations=2)
-    _, ours = exported(controller, tmp_path)
+    *_, ours = swing
+    ours.reset()
     goal = np.array([2.5, 0.2])
     ours(BEGIN, np.zeros(2), goal)
     kept = ours.memory.copy()
@@ -223,6 +234,7 @@ def test_the_memory_holds_all_that_a_controller_knows(tmp_path):
     assert (again == u).all()
 
 
+@pytest.mark.wide
 def test_the_header_states_bounds_and_bytes(tmp_path):
     controller = problem().mpc(20, iterations=2, first_iterations=50)
     paths, ours = exported(controller, tmp_path)
@@ -250,6 +262,7 @@ def test_the_header_states_bounds_and_bytes(tmp_path):
     assert stated / 2 <= deepest <= 2 * stated + 256
 
 
+@pytest.mark.wide
 def test_floats_are_compared_with_doubles_when_they_are_exported(tmp_path):
     controller = problem(speed=4.0, effort=0.1, terminal_constraints=[]).mpc(20, iterations=2)
     with warnings.catch_warnings():
@@ -269,6 +282,7 @@ def test_floats_are_compared_with_doubles_when_they_are_exported(tmp_path):
     assert 0 < np.abs(u - inputs).max() < 4 * float(stated[1])
 
 
+@pytest.mark.wide
 def test_floats_that_are_too_coarse_give_a_warning_and_a_short_self_test(tmp_path):
     """Penalties of 1e6 and more leave no digit of inputs in float32."""
     controller = problem(limits=5.0, speed=1.0, effort=0.01).mpc(20, iterations=2)
