@@ -50,6 +50,8 @@ SETTINGS = {
     "SHORT": lagrangian.SHORT,
     "ANEW": lagrangian.ANEW,
 }
+POINTERS = 1400  # bytes of the structures of a search, which point into the memory
+FIXED_CODE = 9000  # bytes of runtime/plan.h, descent.h and shooting.h
 FIELDS = {  # of the memory, in its order, with their comments
     "x": "states (q, v) of knots 0 ... N",
     "u": "inputs between them",
@@ -283,7 +285,11 @@ class _ExportedController:
         lines += ["", self._structures(), "", "/* Forgets the plan; to be called first. */"]
         lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
         takes = self._takes()
-        lines += [f"    {x}{');' if k == len(takes) - 1 else ','}" for k, x in enumerate(takes)]
+        shapes = dict(zip(self.names, self._sizes, strict=True))
+        for k, declared in enumerate(takes):
+            size = shapes.get(declared.split("*")[-1])
+            said = "" if size is None else f"  /* {size} */"
+            lines.append(f"    {declared}{');' if k == len(takes) - 1 else ','}{said}")
         return "\n".join([*lines, ""])
 
     def _structures(self) -> str:
@@ -378,10 +384,6 @@ class _ExportedController:
 
     def _table(self, name: str, values: Any) -> str:
         return constant_table(self.real, name, (self.number.literal(float(x)) for x in np.ravel(values)))
-
-
-POINTERS = 1400  # bytes of the structures of a search, which point into the memory
-FIXED_CODE = 9000  # bytes of runtime/plan.h, descent.h and shooting.h
 
 
 def _word(status: str) -> str:
