@@ -248,6 +248,39 @@ def test_anymal_shifts_its_body_and_lifts_a_foot(tmp_path):
     assert height[-1] - height[0] == pytest.approx(up, abs=5e-3)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_anymal_trots_on_bumps_that_it_does_not_see(seed, tmp_path):
+    """Trunk, speed, limits and estimate stay within bounds, on two terrains with sensors of their own."""
+    description("anymal_c_simple_description")
+    example = load_example("anymal_trots_on_bumps")
+    walk, heights = example.walk(seed, t_end=2.2)
+    assert walk.t[-1] == pytest.approx(2.2) and np.ptp(heights) > 0.9 * example.BUMPS
+    assert walk.tilt.max() < 4 and np.ptp(walk.q[1000:, 6]) < 0.05
+    late = walk.t > 1.2  # two cycles and a half, after it has got its speed
+    assert np.abs(walk.velocity[late, :2].mean(axis=0) - [example.SPEED, 0]).max() < 0.08
+    assert np.abs(walk.tau).max() <= 80 * (1 + 1e-9) and not (walk.status == 2).any()
+    assert np.unique(walk.stands[late], axis=0).shape[0] > 2  # both pairs swing
+    swings = np.diff(walk.stands.astype(int), axis=0)
+    assert (np.sum(swings < 0, axis=0) >= 3).all()
+    # the controller has seen the estimate alone: what it does not know has grown slowly
+    assert walk.drift.max() < 0.04
+    assert np.abs(walk.estimated_velocity - walk.velocity)[200:].max() < 0.15
+    example.draw(walk, heights, str(tmp_path / "trot.png"))
+    assert (tmp_path / "trot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_anymal_trots_on_after_a_push():
+    description("anymal_c_simple_description")
+    example = load_example("anymal_trots_on_bumps")
+    for seed in range(3):
+        walk, _ = example.walk(seed, t_end=4.5)
+        pushed = walk.velocity[(walk.t > example.START) & (walk.t < example.END + 0.05), 1]
+        assert pushed.max() > 0.3  # m/s, sideways
+        assert walk.t[-1] == pytest.approx(4.5) and walk.tilt.max() < 10
+        assert np.abs(walk.velocity[-500:, :2].mean(axis=0) - [example.SPEED, 0]).max() < 0.1
+
+
 # -- a Panda beside a wall ----------------------------------------------------------------------------------
 
 
