@@ -281,6 +281,20 @@ def test_anymal_trots_on_after_a_push():
         assert np.abs(walk.velocity[-500:, :2].mean(axis=0) - [example.SPEED, 0]).max() < 0.1
 
 
+def test_talos_squats_and_lifts_an_arm_within_its_limits(tmp_path):
+    """Centre of mass and hand follow their references; what presses on the soles presses within them."""
+    description("talos_data")
+    example = load_example("talos_squats")
+    squat = example.main(str(tmp_path / "squat.png"), t_end=2.1)
+    assert (tmp_path / "squat.png").read_bytes().startswith(b"\x89PNG")
+    assert np.ptp(squat.center[:, 2]) > 0.19 and np.ptp(squat.hand[:, 2]) > 0.49
+    assert np.abs(squat.center - squat.wanted_center).max() < 3e-3
+    assert np.abs(squat.hand - squat.wanted_hand).max() < 8e-3
+    assert np.abs(squat.share).max() <= 1 + 1e-9 and not squat.status.any()
+    for k, (low, high) in enumerate((example.X, example.Y)):
+        assert (squat.pressure[..., k] > low).all() and (squat.pressure[..., k] < high).all()
+
+
 # -- a Panda beside a wall ----------------------------------------------------------------------------------
 
 
