@@ -18,6 +18,7 @@ from .recordings import Recording, Residual
 UNSEEN = 1.0  # deviation of a combination of coordinates, in their sizes, from which on it is not seen
 LAGS = 10  # of residuals, which have to be independent
 LEVEL = 1e-3  # of the test of independence
+HIDDEN = 1e-6  # part of a quantity along what is not seen, from which on it is not seen either
 PART = 0.05  # of a combination: smaller parts are not shown
 
 
@@ -71,19 +72,31 @@ class Estimates:
 
     @cached_property
     def _inverse(self) -> tuple[Array, Array]:
-        """The covariance of what is seen (n, n), and which coordinates take part in what is not."""
+        """The covariance of what is seen (n, n), and unit directions, in sizes, that are not (n, k)."""
         scaled = self.information * np.outer(self._scales, self._scales)
         squares, vectors = np.linalg.eigh(scaled)
         seen = squares > len(scaled) * np.finfo(float).eps * squares.max(initial=0.0)
         inverse = (vectors[:, seen] / squares[seen]) @ vectors[:, seen].T
-        unseen = (np.abs(vectors[:, ~seen]) > 1e-6).any(axis=1)
-        return inverse * np.outer(self._scales, self._scales), unseen
+        return inverse * np.outer(self._scales, self._scales), vectors[:, ~seen]
+
+    def deviations_of(self, D: Array) -> np.ndarray:
+        """Standard deviations (m,) of quantities with the derivative D (m, n) by the coordinates.
+
+        Infinite for quantities that change along a direction that is not seen.
+        """
+        covariance, unseen = self._inverse
+        variances = np.einsum("ij,jk,ik->i", D, covariance, D)
+        deviations = np.sqrt(np.maximum(variances, 0))
+        scaled = D * self._scales
+        size = np.linalg.norm(scaled, axis=1)
+        deviations[np.linalg.norm(scaled @ unseen, axis=1) > HIDDEN * size] = np.inf
+        return deviations
 
     @property
     def covariance(self) -> np.ndarray:
         """Of the coordinates (n, n), by the noise: (J^T J)^-1; infinite variances for what is not seen."""
-        covariance, unseen = self._inverse
-        covariance = covariance.copy()
+        covariance = self._inverse[0].copy()
+        unseen = ~np.isfinite(self.deviations_of(np.eye(len(covariance))))
         covariance[unseen] = covariance[:, unseen] = 0
         covariance[unseen, unseen] = np.inf
         return covariance
@@ -100,11 +113,9 @@ class Estimates:
     @cached_property
     def deviations(self) -> dict[str, Any]:
         """{parameter: standard deviation} of the estimates, of first order in the noise."""
-        covariance, unseen = self._inverse
-        D = self._derivative
-        n = D.shape[1]
-        deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", D, covariance[:n, :n], D), 0))
-        deviations[(np.abs(D[:, unseen[:n]]) > 0).any(axis=1)] = np.inf
+        D = np.zeros((len(self._derivative), len(self.coordinates)))
+        D[:, : self._derivative.shape[1]] = self._derivative
+        deviations = self.deviations_of(D)
         of_parameters = {}
         for name, value in self.values.items():
             size = np.size(value)
