@@ -11,9 +11,11 @@ consistency   least squares over bodies that exist: a convex problem
 linear        linear identification from accelerations and efforts
 combinations  base parameters, by name
 payload       what a robot holds
+excitation    motions that show parameters
 """
 
 from .combinations import Combinations, base_parameters
+from .excitation import Excitation, excite
 from .fit import FailedFit, fit
 from .inertias import body_of, coordinates_of
 from .linear import Combination, LinearFit, linear
@@ -26,6 +28,7 @@ __all__ = [
     "Combination",
     "Combinations",
     "Estimates",
+    "Excitation",
     "FailedFit",
     "Fit",
     "LinearFit",
@@ -34,6 +37,7 @@ __all__ = [
     "base_parameters",
     "body_of",
     "coordinates_of",
+    "excite",
     "fit",
     "linear",
     "payload",

@@ -30,6 +30,7 @@ GAP = 1e-6  # of the cost from its minimum, in units of the noise: 0.1 % of a st
 REDUCTION = 10.0  # of mu from one point of the path to the next
 CLOSE = 1e-2  # Newton decrement at which the path goes on
 EXACT = 1e-10  # Newton decrement at the end
+SHORTEST = 1e-9  # step inside, as a part of Newton's; only round-off makes shorter ones
 MOST = 200  # Newton steps for one mu
 
 
@@ -77,19 +78,23 @@ class Barrier(NamedTuple):
         return float(traces - 2 * np.log(diagonals).sum() + (ratios - np.log(ratios)).sum())
 
     def derivatives(self, x: Array) -> tuple[Array, Array]:
-        """Gradient (n,) and Hessian (n, n)."""
-        n = len(x)
-        gradient, hessian = np.zeros(n), np.zeros((n, n))
-        inverses = np.linalg.inv(self.pseudo_inertias(x))
-        for k, (inverse, P0) in enumerate(zip(inverses, self.references, strict=True)):
+        """Gradient (n,), and a factor G (rows, n) of the Hessian G^T G.
+
+        With P = L L^T and E' = L^-1 E L^-T the second derivative of -log det P along E, F is <E', F'>.
+        """
+        count = len(self.references)
+        gradient = np.zeros(len(x))
+        factor = np.zeros((16 * count + len(self.positive), len(x)))
+        roots = np.linalg.inv(np.linalg.cholesky(self.pseudo_inertias(x)))
+        for k, (root, P0) in enumerate(zip(roots, self.references, strict=True)):
             at = slice(10 * k, 10 * k + 10)
-            gradient[at] = np.einsum("kij,ji->k", UNITS, np.linalg.inv(P0) - inverse)
-            turned = inverse @ UNITS
-            hessian[at, at] = np.einsum("kij,lji->kl", turned, turned)
+            turned = root @ UNITS @ root.T
+            gradient[at] = np.einsum("kij,ji->k", UNITS, np.linalg.inv(P0)) - np.einsum("kii->k", turned)
+            factor[16 * k : 16 * k + 16, at] = turned.reshape(10, 16).T
         positive = x[self.positive]
         gradient[self.positive] = 1 / self.levels - 1 / positive
-        hessian[self.positive, self.positive] = 1 / positive**2
-        return gradient, hessian
+        factor[16 * count + np.arange(len(positive)), self.positive] = 1 / positive
+        return gradient, factor
 
 
 def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[Array, bool]:
@@ -110,27 +115,31 @@ def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[
         """Minimise |S y - c|^2 / (2 mu) + barrier over the entries `moving` of y."""
         for _ in range(MOST):
             x = x0 + V @ y
-            gradient, hessian = barrier.derivatives(x)
+            gradient, factor = barrier.derivatives(x)
+            turned = factor @ V[:, moving]
             misfit = singular * (singular * y - c) / mu
             g = (misfit + V.T @ gradient)[moving]
-            H = (np.diag(singular**2 / mu) + V.T @ hessian @ V)[np.ix_(moving, moving)]
+            H = np.diag(singular[moving] ** 2 / mu) + turned.T @ turned
             weights = 1 / np.sqrt(np.diag(H))
             step = np.zeros(len(y))
             step[moving] = -weights * np.linalg.solve(H * np.outer(weights, weights), weights * g)
             decrement = float(np.sqrt(max(-(step[moving] @ g), 0.0)))
             if decrement <= close:
                 return y
-            # The function is self-concordant: a step of 1 / (1 + decrement) exists and decreases it. Longer
-            # ones are tried first.
+            # The function is self-concordant: a step of 1 / (1 + decrement) stays inside and decreases it, if
+            # not for round-off. Longer ones are tried first.
             length, least = 1.0, 1 / (1 + decrement)
             cost = 0.5 * float(np.sum((singular * y - c) ** 2)) / mu + barrier.value(x)
-            while length > least:
+            while True:
                 trial = y + length * step
+                value = barrier.value(x0 + V @ trial)
                 misfits = 0.5 * float(np.sum((singular * trial - c) ** 2)) / mu
-                if misfits + barrier.value(x0 + V @ trial) < cost:
+                if misfits + value < cost or (length <= least and np.isfinite(value)):
                     break
-                length = max(0.5 * length, least)
-            y = y + length * step
+                if length < SHORTEST:
+                    return y
+                length = max(0.5 * length, least) if length > least else 0.5 * length
+            y = trial
         return y
 
     y = np.zeros(len(best))
