@@ -8,7 +8,7 @@ import pytest
 import liebody as lb
 from liebody.base.errors import ModelError, ShapeError
 from liebody.identification import base_parameters, excite, linear
-from liebody.identification.excitation import ExcitationProblem, Limits, Series
+from liebody.identification.excitation import ExcitationProblem, MotionLimits, Series
 from liebody.identification.linear_model import LinearModel
 
 EFFORT = np.array([100, 200, 100, 30, 30, 30.0])
@@ -32,7 +32,7 @@ def best(arm):
 def problem_of(arm, criterion, losses=()):
     model = LinearModel(arm, ["link3", "link6"], losses, 0.5)
     base = base_parameters(arm, ["link3", "link6"], losses=losses, v_s=0.5)
-    limits = Limits.of(arm, None, 2.0, EFFORT)
+    limits = MotionLimits.of(arm, None, 2.0, EFFORT)
     series = Series(8.0, 4, 6)
     return ExcitationProblem(arm, model, base, series, NOISE, limits, lambda q: 1.0 - q[0] ** 2, criterion)
 

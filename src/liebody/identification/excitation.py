@@ -134,13 +134,13 @@ def excite(
     )
     series = Series(positive("duration", duration, SECONDS), count("harmonics", harmonics, least=2), robot.nv)
     deviations = broadcast("noise", noise, (robot.nv,), robot.nv)
-    limits = Limits.of(robot, position, velocity, effort)
+    limits = MotionLimits.of(robot, position, velocity, effort)
     problem = ExcitationProblem(robot, model, base, series, deviations, limits, workspace, criterion)
     return Excitation(problem, problem.within(problem.minimum(problem.start(np.random.default_rng(seed)))))
 
 
-class Limits(NamedTuple):
-    """Limits of joints (nv,) each."""
+class MotionLimits(NamedTuple):
+    """MotionLimits of joints (nv,) each."""
 
     low: Array
     high: Array
@@ -148,7 +148,7 @@ class Limits(NamedTuple):
     effort: Array
 
     @classmethod
-    def of(cls, robot: Robot, position: Any, velocity: Any, effort: Any) -> Limits:
+    def of(cls, robot: Robot, position: Any, velocity: Any, effort: Any) -> MotionLimits:
         """As given, or the joints' own."""
         own = {
             name: np.concatenate(
@@ -256,7 +256,7 @@ class ExcitationProblem:
         base: Combinations,
         series: Series,
         noise: Array,
-        limits: Limits,
+        limits: MotionLimits,
         workspace: Callable[..., Any] | None,
         criterion: str,
     ) -> None:
