@@ -199,6 +199,50 @@ def test_a_floating_base_is_identified_by_its_rows_and_contacts():
     np.testing.assert_allclose(base.K @ found.coordinates, base.K @ true.inertial_parameters, atol=1e-9)
 
 
+def quadruped(load=0.0):
+    """A trunk on four legs of two links, with feet; it carries a load on its back."""
+    builder = lb.TreeBuilder("quadruped")
+    builder.add("trunk", Free(), lb.SpatialInertia.box(10.0, [0.6, 0.3, 0.15]))
+    link = lb.SpatialInertia.box(0.6, [0.04, 0.04, 0.3], [0, 0, -0.15])
+    for name, x, y in (("lf", 0.3, 0.15), ("rf", 0.3, -0.15), ("lh", -0.3, 0.15), ("rh", -0.3, -0.15)):
+        builder.add(f"{name}_thigh", Revolute([0, 1, 0]), link, "trunk", [x, y, 0])
+        builder.add(f"{name}_shank", Revolute([0, 1, 0]), link, f"{name}_thigh", [0, 0, -0.3])
+    robot = lb.Robot(builder.build())
+    for name in ("lf", "rf", "lh", "rh"):
+        robot = robot.with_frame(f"{name}_foot", f"{name}_shank", SE3.motion(np.eye(3), [0, 0, -0.3]))
+    return robot.with_payload("trunk", load, [0.1, 0.0, 0.12], np.full(3, 0.02)) if load else robot
+
+
+def test_the_trunk_of_a_quadruped_is_weighed_by_its_feet():
+    """Diagonal pairs of feet push in turn, as in a trot, and are sensed with noise; no motor is measured."""
+    true, believed = quadruped(3.0), quadruped()
+    count, sigma = 400, 2.0  # N
+    rng = np.random.default_rng(11)
+    t = np.linspace(0, 4, count)
+    rates = rng.uniform(1, 8, (2, true.nv))
+    v = np.sin(np.multiply.outer(t, rates[0])) * np.r_[np.full(6, 0.5), np.full(8, 2.0)]
+    u = 0.15 * np.sin(np.multiply.outer(t, rates[1]))
+    q = true.integrate(true.neutral(), u)
+    pairs = {"lf_foot": 0, "rh_foot": 0, "rf_foot": 1, "lh_foot": 1}
+    stance = np.sin(2 * np.pi * 2 * t) > 0
+    forces = {
+        foot: np.where((stance == (pair == 0))[:, None], 80 * np.abs(rng.normal(size=(count, 3))), 0.0)
+        for foot, pair in pairs.items()
+    }
+    pushed = sum(
+        np.einsum("nij,ni->nj", true.jacobian(q, foot, "mixed")[:, 3:], f) for foot, f in forces.items()
+    )
+    tau = np.zeros((count, true.nv))
+    tau[:, 6:] = 5 * rng.normal(size=(count, 8))
+    a = true.forward_dynamics(q, v, tau + pushed)
+    sensed = {foot: f + sigma * rng.normal(size=f.shape) * (f != 0) for foot, f in forces.items()}
+    tau[:, 6:] = np.nan  # nobody measures the motors
+    found = linear(believed, q, v, a, tau, "trunk", contacts=sensed)
+    mass, deviation = found.values["trunk.mass"], found.deviations["trunk.mass"]
+    assert abs(mass - 13.0) < 4 * deviation and deviation < 0.1
+    assert np.abs(found.values["trunk.center"] - np.array([0.3, 0, 0.36]) / 13).max() < 0.005
+
+
 def test_a_body_in_the_air_is_known_entirely():
     stone = lb.Robot(lb.TreeBuilder("stone").add("stone", Free(), LOAD).build())
     believed = lb.Robot(
