@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -391,6 +393,22 @@ def test_deviations_of_a_payload_are_those_of_many(arm):
     flat = np.array([[x.mass, *x.center, *x.values["inertia"]] for x in found])
     deviations = np.concatenate([np.ravel(found[0].deviations[x]) for x in INERTIAL])
     assert (np.abs(flat.std(axis=0, ddof=1) / deviations - 1) < 5 / np.sqrt(400)).all()
+
+
+def test_an_empty_hand_is_next_to_no_payload(arm):
+    q, v, a = motion(arm, 40)
+    tau = arm.inverse_dynamics(q, v, a) + 0.1 * np.random.default_rng(12).normal(size=q.shape)
+    found = payload(arm, "link6", q, v, a, tau, noise=0.1)
+    assert 0 < found.mass < 4 * found.deviations["mass"]
+    assert found.bounded and "at the boundary" in str(found)
+    assert 0.7 < found.chi_squared < 1.3
+
+
+def test_results_are_pickled(arm):
+    q, v, a = motion(arm, 30)
+    tau = arm.inverse_dynamics(q, v, a)
+    for found in (linear(arm, q, v, a, tau, "link6"), payload(arm, "link6", q, v, a, tau)):
+        assert str(pickle.loads(pickle.dumps(found))) == str(found)
 
 
 def test_at_rest_a_payload_shows_no_inertia(arm):

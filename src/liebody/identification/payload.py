@@ -66,6 +66,9 @@ class Payload(Estimates):
         """About the centre, in the axes of the frame, (3, 3)                                      [kg m2]"""
         return symmetric(self.values["inertia"])
 
+    def _ended(self) -> str:
+        return "; at the boundary of bodies that exist" if self.bounded else ""
+
     @cached_property
     def robot(self) -> Robot:
         """The robot with the payload, as `Robot.with_payload` makes it."""

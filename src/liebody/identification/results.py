@@ -160,7 +160,8 @@ class Estimates:
         """Squared residuals per degree of freedom: 1 if model and noise are right."""
         signals = [x for one in self._residuals.values() for x in one.values()]
         flat = np.concatenate([x[np.isfinite(x)] for x in signals])
-        return float(flat @ flat) / max(len(flat) - len(self.coordinates), 1)
+        seen = len(self.coordinates) - self._inverse[1].shape[1]
+        return float(flat @ flat) / max(len(flat) - seen, 1)
 
     def plot(self, path: str | None = None) -> Any:
         """Residuals of each recording over time, in units of the noise; returns Matplotlib's figure."""
