@@ -21,7 +21,7 @@ PACKAGES = (
 )
 
 PROVISIONAL = """
-export_fmu
+export_cuda export_fmu
 control.InvariantFilter control.FilterNoise control.FilterState
 control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand

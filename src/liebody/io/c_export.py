@@ -154,7 +154,9 @@ def export_c(
     about = about or About()
     prefix = c_prefix(name)
     single = is_single(dtype)
-    exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
+    exported = [
+        _Exported(prefix, key, f, single, about.sample) for key, f in named_functions(functions).items()
+    ]
     if sum(x.work > 0 for x in exported) > 1:
         raise ModelError("two of the functions solve quadratic programs; export each to a folder of its own")
     # the solver has macros of its own: nothing stands behind it
@@ -167,7 +169,7 @@ def export_c(
 
 def c_prefix(name: str) -> str:
     """The prefix of names in C that is made of a name, in lower case."""
-    prefix = _word(name).lower()
+    prefix = word_of_c(name).lower()
     # an identifier of C begins with a letter
     return prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
 
@@ -207,7 +209,7 @@ def write_c(
     return [folder / file for file in texts]
 
 
-def _named(functions: Functions) -> dict[str, Exportable]:
+def named_functions(functions: Functions) -> dict[str, Exportable]:
     """The functions by their names in C, which differ."""
     items = functions.items() if isinstance(functions, Mapping) else functions
     named: dict[str, Exportable] = {}
@@ -219,7 +221,7 @@ def _named(functions: Functions) -> dict[str, Exportable]:
                 "or a name for each"
             )
         # functions of one name, such as a jacobian of two frames, get numbers
-        word = _word(key)
+        word = word_of_c(key)
         number = 1
         while (name := word if number == 1 else f"{word}_{number}") in named:
             number += 1
@@ -227,7 +229,7 @@ def _named(functions: Functions) -> dict[str, Exportable]:
     return named
 
 
-def _word(text: str) -> str:
+def word_of_c(text: str) -> str:
     """The text as a word of C, of ASCII letters, digits and underscores."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
 
