@@ -17,6 +17,7 @@ from .c import (
     PIECE,
     Code,
     Guard,
+    NumberType,
     Plan,
     c99,
     c99_names,
@@ -24,8 +25,11 @@ from .c import (
     constant_table,
     enumeration,
     lanes_dialect,
+    number_type,
     over_lanes,
+    plain_prelude,
     prelude,
+    private,
 )
 from .numpy_source import compile_numpy
 
@@ -49,26 +53,28 @@ def minimizer_unit(minimizer: Minimizer, lanes: int, guard: Guard | None = None,
         results = [f"y0 + {sum(widths[:k])}" for k in range(len(widths))]
     takes = [*(f"const T *restrict {x}" for x in inputs), *(f"T *restrict y{k}" for k in range(plan.results))]
     names = _Names("", inputs, results, [*takes, "T *restrict w"], "w")
-    functions, size = _functions(minimizer, "piece0", names, straight, alone=lanes == 1)
+    functions, size = _functions(minimizer, "piece0", names, straight, DOUBLE, alone=lanes == 1)
     loop = plan.loop(Code([[]], size), guard or Guard())
     return "\n".join([prelude(lanes), *functions, loop])
 
 
-def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
-    """C99 functions of plain doubles, of which the last computes the function, and the size of its memory.
+def minimizer_c99(minimizer: Minimizer, name: str, single: bool = False) -> tuple[str, int]:
+    """C99 functions of doubles (or floats), of which the last computes the function; the size of its memory.
 
-    The last argument is working memory: `work`, so many doubles, of any contents.
+    The last argument is working memory: `work`, so many numbers, of any contents.
     """
     local = r"work|next|data_\w+|kept\d+|best_\w+|problem|solution"
     _, arguments, results = c99_names(minimizer.interface(), name, local)
-    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results), "double *work"]
+    number = number_type(single)
+    real = number.name
+    takes = [*(f"const {real} *{x}" for x in arguments), *(f"{real} *{y}" for y in results), f"{real} *work"]
     names = _Names(f"{name}_", arguments, results, takes, "work")
 
     def straight(function: Function, name: str) -> list[str]:
-        return [c99_function(function, name)]
+        return [private(c99(function, name, single=single), name)]
 
-    functions, size = _functions(minimizer, name, names, straight, alone=True, public=True)
-    return "\n".join([runtime("plain.h"), *functions]), size
+    functions, size = _functions(minimizer, name, names, straight, number, alone=True, public=True)
+    return "\n".join([plain_prelude(number), *functions]), size
 
 
 class _Names(NamedTuple):
@@ -87,18 +93,20 @@ def _functions(
     name: str,
     names: _Names,
     straight: Callable[[Function, str], list[str]],
+    number: NumberType,
     alone: bool,
     public: bool = False,
 ) -> tuple[list[str], int]:
     """C functions, of which the last, `name`, computes the minimizer, and how much working memory it takes.
 
     straight  prints a traced function by its name
+    number    of the solver
     alone     whether there is one lane, in which what takes over may write its results at once
     public    whether other files may call it
     """
     before, behind = f"{names.prefix}before", f"{names.prefix}behind"
     text = [
-        _renamed(_solver(minimizer), names.suffix),
+        _renamed(_solver(minimizer, number), names.suffix),
         *straight(minimizer.before, before),
         *straight(minimizer.after, behind),
     ]
@@ -131,7 +139,7 @@ def _functions(
     other, unless = minimizer.otherwise
     takes_over = f"{name}_otherwise"
     others = names._replace(prefix=f"{takes_over}_", suffix="_otherwise")
-    fallback, needed = _functions(other, takes_over, others, straight, alone)
+    fallback, needed = _functions(other, takes_over, others, straight, number, alone)
     word = names.results[[*minimizer.outputs].index(unless)]
     lines.append(f"const I failed = MASK(({word})[0] > 0);")
     if alone:
@@ -167,14 +175,7 @@ def _renamed(text: str, suffix: str) -> str:
     return re.sub(r"\b[A-Za-z_]\w*\b", lambda m: m[0] + suffix if m[0] in words else m[0], text)
 
 
-def c99_function(function: Function, name: str) -> str:
-    """A function of C99 that only this file calls."""
-    text = c99(function, name)
-    head = f"void {name}("
-    return text.replace(f"\n{head}", f"\nstatic {head}") if not text.startswith(head) else f"static {text}"
-
-
-def _solver(minimizer: Minimizer) -> str:
+def _solver(minimizer: Minimizer, number: NumberType = DOUBLE) -> str:
     """The header, with its sizes, settings and the ranges of rows."""
     sizes = {
         "N": minimizer.unknowns,
@@ -187,7 +188,8 @@ def _solver(minimizer: Minimizer) -> str:
         "ITERATIONS": minimizer.iterations,
     }
     text = [enumeration(sizes)]
-    text += [f"#define {name} {DOUBLE.literal(x)}" for name, x in minimizer.settings.items()]
+    settings = minimizer.settings if number is DOUBLE else minimizer.settings_of_floats
+    text += [f"#define {name} {number.literal(x)}" for name, x in settings.items()]
 
     def table(name: str, values: list[int]) -> None:
         text.append(constant_table("int", name, map(str, values or [0])))
