@@ -97,14 +97,27 @@ class IntervalLibrary:
         Also their derivatives (n, n, 2) by the start, and boxes (pieces, n, 2) of the states in equal parts
         of [0, time].
         """
+        out, tube = self.follow(x, time, order, derivatives, pieces)
+        return out[:, 0], out[:, 1:], tube[:, :, 0]
+
+    def follow(
+        self, x: Array, time: Array, order: int, derivatives: bool, pieces: int, part: int | None = None
+    ) -> tuple[Array, Array]:
+        """As `move`: the end with its derivatives (n, 1 + d, 2), and bounds of a part along the motions.
+
+        The bounds are those of the results of a part, or of the states, and of their derivatives by the start
+        in equal pieces of the time, (pieces, results, 1 + d, 2).
+        """
         n = len(x)
         d = n if derivatives else 0
         seeds = exactly(np.eye(n)[:, :d])
         numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
         out = np.empty((n, 1 + d, 2))
-        tube = np.empty((pieces, n, 2))
-        self._call("enclose", self.constants, numbers, d, order, _numbers(time), pieces, out, tube)
-        return out[:, 0], out[:, 1:], tube
+        results = n if part is None else len(self.tapes[part].outputs)
+        tube = np.empty((pieces, results, 1 + d, 2))
+        observed = -1 if part is None else part
+        self._call("enclose", self.constants, numbers, d, order, _numbers(time), pieces, observed, out, tube)
+        return out, tube
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""
@@ -125,6 +138,12 @@ class IntervalLibrary:
         """Y x (n, p, 2) for numbers Y (n, m) and intervals x (m, p, 2)."""
         out = np.empty((len(Y), x.shape[1], 2))
         self._call("multiplied", *Y.shape, x.shape[1], _numbers(Y), _numbers(x), out)
+        return out
+
+    def product(self, x: Array, y: Array) -> Array:
+        """x y (n, p, 2) for matrices of intervals x (n, m, 2) and y (m, p, 2)."""
+        out = np.empty((len(x), y.shape[1], 2))
+        self._call("product", *x.shape[:2], y.shape[1], _numbers(x), _numbers(y), out)
         return out
 
     def applied(self, A: tuple[Array, Array, Array], x: Array) -> Array:

@@ -65,6 +65,44 @@ static Interval share_of(double time, int p, int pieces) {
     return over(times(point(p), point(time)), point(pieces));
 }
 
+/* Bounds of a part along the motion, with derivatives by the start, in equal pieces of [0, end]; of
+   the states for observed = -1.
+
+   x has the Taylor coefficients up to `order` of motions from the box at the start, z those up to
+   order + 1 from the box Z of all states on the way. The coefficients of a function along the
+   motion follow from them, and the one of z bounds its remainder. */
+static void follow(int observed, Series *x, Series *z, int order, int d, double end, int pieces,
+                   double *tube) {
+    Series *y = x, *rest = z, *own = 0;
+    const int *shown = 0;
+    int count = STATES;
+    if (observed >= 0) {
+        int n = nodes_of[observed];
+        own = calloc(2 * n, sizeof(Series));
+        if (!own) {
+            failure = NO_MEMORY;
+            return;
+        }
+        y = own;
+        rest = own + n;
+        memcpy(y, x, inputs_of[observed] * sizeof(Series));
+        memcpy(rest, z, inputs_of[observed] * sizeof(Series));
+        for (int k = 0; k <= order; k++) compute(observed, y, k, d);
+        for (int k = 0; k <= order + 1; k++) compute(observed, rest, k, d);
+        shown = outputs_of[observed];
+        count = outputs_count[observed];
+    }
+    for (int p = 0; p < pieces; p++) {
+        Interval t = hull(share_of(end, p, pieces), share_of(end, p + 1, pieces));
+        for (int i = 0; i < count; i++) {
+            int node = shown ? shown[i] : i;
+            Number at = polynomial(y[node], &rest[node][order + 1], t, order, d);
+            write_number(&tube, &at, d);
+        }
+    }
+    free(own);
+}
+
 /* The motion over [0, `time`] from all states of a box, with derivatives by the start along d
    directions, at time in [from, to].
 
@@ -76,8 +114,8 @@ static Interval share_of(double time, int p, int pieces) {
    3. The same formula at [from, to].
 
    The derivatives are motions, too, of the linear equation along, so steps 2 and 3 are theirs. */
-APART void enclose_apart(const double *in, int d, int order, Interval time, int pieces, double *out,
-                         double *tube) {
+APART void enclose_apart(const double *in, int d, int order, Interval time, int pieces,
+                         int observed, double *out, double *tube) {
     int n = nodes_of[0];
     Series *x = calloc(2 * n, sizeof(Series)), *z = x + n;
     if (!x) {
@@ -117,24 +155,19 @@ APART void enclose_apart(const double *in, int d, int order, Interval time, int 
         Number end = polynomial(x[i], &z[i][order + 1], time, order, d);
         write_number(&out, &end, d);
     }
-    for (int p = 0; p < pieces && !failure; p++) {
-        Interval t = hull(share_of(whole.upper, p, pieces), share_of(whole.upper, p + 1, pieces));
-        for (int i = 0; i < STATES; i++) {
-            Number at = polynomial(x[i], &z[i][order + 1], t, order, 0);
-            write_number(&tube, &at, 0);
-        }
-    }
+    if (pieces && !failure) follow(observed, x, z, order, d, whole.upper, pieces, tube);
     free(x);
 }
 
-/* The box of the end out (STATES, 1 + d), and of the states in each of so many equal pieces of the
-   time, tube (pieces, STATES). `time` is (-from, to). */
+/* The box of the end out (STATES, 1 + d), and of the states, or of the results of the part
+   `observed`, in each of so many equal pieces of the time, tube (pieces, results, 1 + d). `time` is
+   (-from, to). */
 int enclose(const double *constants, const double *in, int d, int order, const double *time,
-            int pieces, double *out, double *tube) {
+            int pieces, int observed, double *out, double *tube) {
     constant = (const Interval *)constants;
     ENTER
     Interval t = {time[0], time[1]};
     if (t.minus > 0.0) undefined(); /* a time before the start */
-    if (!failure) enclose_apart(in, d, order, t, pieces, out, tube);
+    if (!failure) enclose_apart(in, d, order, t, pieces, observed, out, tube);
     LEAVE
 }
