@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 FORMAT = "liebody certificate 1"
+FORMAT_OF_PHASES = "liebody certificate 2"
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
@@ -38,18 +39,15 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a certificate says, with exact numbers.
+class Phase:
+    """The equations between two events, and numbers near the orbit there.
 
-    section     the function that is zero at the end of a period
+    section     the function that is zero at the end of the phase
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
-    jump        the state after the event; None: it stays
+    jump        the state at the start of the next phase; None: it stays
     """
 
-    name: str
     states: tuple[str, ...]
-    constants: tuple[Bounds, ...]
-    parameters: dict[str, Bounds]
     field: Function
     section: Function
     event: tuple[str, int] | None
@@ -59,8 +57,28 @@ class Claim:
     nodes: tuple[tuple[Fraction, ...], ...]
     durations: tuple[Fraction, ...]
     factor: Fraction
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate says, with exact numbers."""
+
+    name: str
+    constants: tuple[Bounds, ...]
+    parameters: dict[str, Bounds]
+    phases: tuple[Phase, ...]
     radius: Fraction
     order: int
+
+    @property
+    def events(self) -> list[tuple[str, int]]:
+        """The events of a period in their order."""
+        return [phase.event for phase in self.phases if phase.event is not None]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return sum(len(phase.nodes) for phase in self.phases)
 
 
 def read(data: Mapping[str, Any]) -> Claim:
@@ -74,16 +92,40 @@ def read(data: Mapping[str, Any]) -> Claim:
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    _need(data["format"] == FORMAT, f"the format is {data['format']!r}, expected {FORMAT!r}")
-    states = tuple(_name(x) for x in data["states"])
-    N = len(states)
-    _need(N >= 1, "there are no states")
+    known_format = data["format"] in (FORMAT, FORMAT_OF_PHASES)
+    _need(known_format, f"the format is {data['format']!r}, expected {FORMAT!r} or {FORMAT_OF_PHASES!r}")
     constants = tuple(_bounds(x) for x in data["constants"])
     parameters = {_name(name): _bounds(x) for name, x in data["parameters"]}
     _need(len(parameters) == len(data["parameters"]), "two parameters have one name")
+    known = {"constant": len(constants), "parameter": len(parameters)}
+    # one phase stands beside the other entries
+    rows = data["phases"] if data["format"] == FORMAT_OF_PHASES else [data]
+    _need(len(rows) >= 1, "there are no phases")
+    sizes = [len(row["states"]) for row in rows]
+    phases = tuple(_phase(row, known, sizes[(k + 1) % len(rows)]) for k, row in enumerate(rows))
+    for k, phase in enumerate(phases):
+        _need(phase.event is not None or k == len(phases) - 1, f"phase {k + 1} does not end with an event")
+    first, last = phases[0], phases[-1]
+    same = (first.states, first.field) == (last.states, last.field)
+    _need(last.event is not None or same, "the orbit closes between two phases without an event")
+    radius = _binary(data["radius"])
+    _need(
+        all(0 < radius < phase.factor for phase in phases),
+        "the radius is not positive, or not below the factor of the durations",
+    )
+    order = data["order"]
+    _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
+    return Claim(_name(data["name"]), constants, parameters, phases, radius, order)
+
+
+def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) -> Phase:
+    """A phase, behind which there are so many states."""
+    states = tuple(_name(x) for x in data["states"])
+    N = len(states)
+    _need(N >= 1, "there are no states")
 
     def function(given: Mapping[str, Any], outputs: int) -> Function:
-        return _function(given, N, outputs, {"constant": len(constants), "parameter": len(parameters)})
+        return _function(given, N, outputs, known)
 
     guards = tuple(
         Guard(_name(x["name"]), _direction(x["direction"]), function(x["function"], 1))
@@ -96,13 +138,14 @@ def _read(data: Mapping[str, Any]) -> Claim:
         event = _name(section["event"]), _direction(section["direction"])
         same = [x for x in guards if x.name == event[0] and x.function == g and x.direction in (0, event[1])]
         _need(len(same) == 1 and event[1] != 0, f"the section is not the guard {event[0]!r} in its direction")
-        jump = function(section["jump"], N)
+        jump = function(section["jump"], following)
     else:
         coordinate = _index(section["coordinate"], N)
         constant = g.nodes[N]
         form = [*(("input", k) for k in range(N)), constant, ("sub", coordinate, N)]
         _need(list(g.nodes) == form and constant[0] == "constant", "the section is not y_j - c")
         _need(g.outputs == (N + 1,), "the section is not y_j - c")
+        _need(following == N, "a section y_j - c leads to another number of states")
     nodes = tuple(tuple(_binary(x) for x in row) for row in data["nodes"])
     durations = tuple(_binary(x) for x in data["durations"])
     _need(
@@ -110,15 +153,10 @@ def _read(data: Mapping[str, Any]) -> Claim:
     )
     _need(all(len(row) == N for row in nodes), "a node has not as many states as there are")
     _need(all(w > 0 for w in durations), "a step has no duration")
-    radius = _binary(data["radius"])
     factor = _binary(data["factor"])
-    _need(0 < radius < factor, "the radius is not positive, or not below the factor of the durations")
-    order = data["order"]
-    _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
-    return Claim(
-        _name(data["name"]), states, constants, parameters, function(data["field"], N), g, event, coordinate,
-        jump, guards, nodes, durations, factor, radius, order,
-    )  # fmt: skip
+    return Phase(
+        states, function(data["field"], N), g, event, coordinate, jump, guards, nodes, durations, factor
+    )
 
 
 def _function(given: Mapping[str, Any], inputs: int, outputs: int, known: Mapping[str, int]) -> Function:

@@ -14,38 +14,71 @@ FINEST = Fraction(1, 10**18)  # no more digits are shown
 def theorem_of(proof: Any) -> str:
     """The theorem that a proof proves."""
     claim = proof.claim
-    names = ", ".join(claim.states)
     fixed, free = _parameters(claim)
-    lines = [
-        f"Theorem ({claim.name}). Let y = ({names}) obey dy/dt = f(y), with the function f of the "
-        f"certificate{fixed}."
-    ]
-    if claim.event:
-        name, direction = claim.event
-        way = "from negative to positive" if direction > 0 else "from positive to negative"
-        lines.append(
-            f"Where the guard {name} changes {way}, the state jumps to J(y), with the function J of the "
-            "certificate."
-        )
+    lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
     wide = (
         "any numbers within their bounds in the certificate"
         if _is_wide(claim)
         else ("exactly the numbers of the certificate")
     )
     lines.append(f"The constants of these functions are {wide}.")
-    kind = f" with one jump at {claim.event[0]} in each period" if claim.event else ""
+    several = len(claim.phases) > 1
+    kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
+    kind = " that passes these phases once, in this order" if several else kind
     least = "least period" if proof.least else "period (perhaps not the least one)"
     there = f"For {free} there" if free else "There"
     lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
-    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(claim.states, proof.nodes[0]))
-    lines.append(f"It starts {'after the jump ' if claim.event else ''}at {state}.")
+    first = claim.phases[0]
+    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
+    where = "in phase 1 " if several else "after the jump " if claim.events else ""
+    lines.append(f"It starts {where}at {state}.")
+    if several:
+        times = ", ".join(bounds(x) for x in proof.durations)
+        lines.append(f"Its phases take the times {times}.")
     r = _up(claim.radius, 2)
+    factors = (
+        f"one factor for each phase within {r} of those of the certificate"
+        if several
+        else f"one factor within {r} of {float(first.factor):.17g}"
+    )
     lines.append(
-        f"No other orbit has its {len(claim.nodes)} nodes within {r} (each state) of those of the "
-        f"certificate, at their durations times one factor within {r} of {float(claim.factor):.17g}."
+        f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
+        f"their durations times {factors}."
     )
     lines += [_crossings(claim), _stability(proof)]
     return "\n".join(x for x in lines if x)
+
+
+def _motion(claim: Any, fixed: str) -> str:
+    """What moves: the field, and the phases where there are several."""
+    if len(claim.phases) == 1:
+        (phase,) = claim.phases
+        lines = [
+            f"Let y = ({', '.join(phase.states)}) obey dy/dt = f(y), with the function f of the "
+            f"certificate{fixed}."
+        ]
+        if phase.event:
+            lines.append(
+                f"Where the guard {_event(phase.event)}, the state jumps to J(y), with the function J of the "
+                "certificate."
+            )
+        return "\n".join(lines)
+    lines = [f"Let y move in {len(claim.phases)} phases, with the functions of the certificate{fixed}."]
+    for k, phase in enumerate(claim.phases, 1):
+        after = k % len(claim.phases) + 1
+        end = (
+            f"until the guard {_event(phase.event)}; there it jumps to J{k}(y) in phase {after}"
+            if phase.event
+            else "until the orbit closes"
+        )
+        lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
+    return "\n".join(lines)
+
+
+def _event(event: tuple[str, int]) -> str:
+    name, direction = event
+    way = "from negative to positive" if direction > 0 else "from positive to negative"
+    return f"{name} changes {way}"
 
 
 def _parameters(claim: Any) -> tuple[str, str]:
@@ -71,12 +104,14 @@ def _is_wide(claim: Any) -> bool:
 
 
 def _crossings(claim: Any) -> str:
-    guards = [x.name for x in claim.guards]
+    guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards))
     if not guards:
         return ""
-    if claim.event and guards == [claim.event[0]]:
+    if len(claim.phases) > 1:
+        return f"Within its phases there is no event of: {', '.join(guards)}."
+    if claim.events and guards == [claim.events[0][0]]:
         return f"Between its jumps the guard {guards[0]} has no event."
-    return f"On the way there is no{' other' if claim.event else ''} event of: {', '.join(guards)}."
+    return f"On the way there is no{' other' if claim.events else ''} event of: {', '.join(guards)}."
 
 
 def _stability(proof: Any) -> str:
@@ -86,7 +121,7 @@ def _stability(proof: Any) -> str:
     if proof.multipliers == []:
         return "There is no multiplier beside the one along the orbit."
     shown = "; ".join(_complex(x) for x in proof.multipliers)
-    what = "of its return map" if proof.claim.event else "beside the 1 along the orbit"
+    what = "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
     said = f"The multipliers {what} are: {shown}."
     if proof.stable:
         size = _up(_fraction(largest.upper()), 6)

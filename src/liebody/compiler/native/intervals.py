@@ -41,9 +41,9 @@ class NotProved(IntegrationError):
 
 
 class IntervalLibrary:
-    """Functions over intervals, motions of the first of them, and arrays of intervals.
+    """Functions over intervals, motions of those that are vector fields, and arrays of intervals.
 
-    tapes       the vector field, and further functions
+    tapes       vector fields, and further functions
     constants   theirs
     middles     use the middle of constants that have bounds: for guesses, not for proofs
     directions  of derivatives, at most
@@ -90,9 +90,9 @@ class IntervalLibrary:
         return out[:, 0], out[:, 1:]
 
     def move(
-        self, x: Array, time: Array, order: int, derivatives: bool = False, pieces: int = 0
+        self, x: Array, time: Array, order: int, derivatives: bool = False, pieces: int = 0, field: int = 0
     ) -> tuple[Array, Array, Array]:
-        """The end (n, 2) of the motions from a box x (n, 2) after times (2,).
+        """The end (n, 2) of the motions of a field, which is a part, from a box x (n, 2) after times (2,).
 
         Also their derivatives (n, n, 2) by the start, and boxes (pieces, n, 2) of the states in equal parts
         of [0, time].
@@ -103,7 +103,7 @@ class IntervalLibrary:
         numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
         out = np.empty((n, 1 + d, 2))
         tube = np.empty((pieces, n, 2))
-        self._call("enclose", self.constants, numbers, d, order, _numbers(time), pieces, out, tube)
+        self._call("enclose", field, self.constants, numbers, d, order, _numbers(time), pieces, out, tube)
         return out[:, 0], out[:, 1:], tube
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:

@@ -11,11 +11,12 @@ from typing import Any
 
 from ...base.arguments import checked
 from ...compiler import Tape
-from .equations import ExactEquations, ProofError
-from .system import SteppedOrbit
+from .equations import ExactEquations, Phase, ProofError
+from .system import SteppedOrbit, SteppedPhase
 
 Array = Any
 FORMAT = "liebody certificate 1"
+FORMAT_OF_PHASES = "liebody certificate 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,10 @@ class Certificate:
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
-    nodes        bounds (m + 1, 2 n, 2) of its states (q, v) at the ends of m steps: (lower, upper)
-    times        of the nodes over the period, (m + 1,)
+    nodes        bounds (m, 2 n, 2) of its states (q, v) at the ends of steps: (lower, upper); before a jump
+                 and behind it there is one each
+    times        of the nodes over the period, (m,)
+    durations    bounds (phases, 2) of the time from event to event [s]
     radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
     multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
                  around them which contain the exact ones
@@ -38,6 +41,7 @@ class Certificate:
     period: tuple[float, float]
     nodes: Array
     times: Array
+    durations: Array
     radius: float
     multipliers: Array
     multipliers_radius: float
@@ -95,32 +99,39 @@ class Certificate:
 
 
 def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
-    """The content of a certificate's file: exact numbers, and no bounds of the prover."""
-    section: dict[str, Any] = {"function": _tape(equations.section)}
-    if equations.event is not None and equations.jump is not None:
-        section |= {
-            "event": equations.event[0],
-            "direction": equations.event[1],
-            "jump": _tape(equations.jump),
-        }
-    else:
-        section |= {"coordinate": equations.coordinate}
+    """The content of a certificate's file: exact numbers, and no bounds of the prover.
+
+    A file with one phase has its entries beside the others; of several ones "phases" is a list.
+    """
+    phases = [_phase(phase, steps) for phase, steps in zip(equations.phases, orbit.phases, strict=True)]
     return {
-        "format": FORMAT,
+        "format": FORMAT if len(phases) == 1 else FORMAT_OF_PHASES,
         "name": equations.name,
-        "states": equations.names,
         "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
         "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
-        "field": _tape(equations.field),
+        **(phases[0] if len(phases) == 1 else {"phases": phases}),
+        "radius": radius.hex(),
+        "order": order,
+    }
+
+
+def _phase(phase: Phase, steps: SteppedPhase) -> dict[str, Any]:
+    section: dict[str, Any] = {"function": _tape(phase.section)}
+    if phase.event is not None and phase.jump is not None:
+        section |= {"event": phase.event[0], "direction": phase.event[1], "jump": _tape(phase.jump)}
+    else:
+        section |= {"coordinate": phase.coordinate}
+    return {
+        "states": phase.names,
+        "field": _tape(phase.field),
         "section": section,
         "guards": [
             {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
-            for guard in equations.guards
+            for guard in phase.guards
         ],
-        "nodes": [[x.hex() for x in row] for row in orbit.x.tolist()],
-        "durations": [x.hex() for x in orbit.w.tolist()],
-        "radius": radius.hex(),
-        "order": order,
+        "nodes": [[x.hex() for x in row] for row in steps.x.tolist()],
+        "durations": [x.hex() for x in steps.w.tolist()],
+        "factor": steps.s.hex(),
     }
 
 

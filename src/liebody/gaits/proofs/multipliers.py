@@ -29,8 +29,8 @@ Matrix = list[list[Complex]]
 
 def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     """The derivative of the return map, (N, N, 2), in the section y_j = c (N - 1, N - 1, 2)."""
-    equations = problem.equations
-    N = equations.size
+    last = problem.equations.phases[-1]
+    N = problem.equations.phases[0].size
     n = len(found.radius)
     start, rows, values = found.A
     # in place of the last N rows, which close the orbit: x_0 = e
@@ -55,15 +55,16 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
             "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
         )
     error = upwards(rest.max() / np.nextafter(1.0 - away, 0.0))
-    last = X[n - 1 - N : n - 1]
-    ends = upwards(np.stack([error - last, error + last], axis=-1))
-    box = found.box[:-1].reshape(-1, N, 2)[-1]
-    slope = problem.jump_slope(box)
+    # the state at the end of the last phase, before its factor
+    last_states = X[n - 1 - last.size : n - 1]
+    ends = upwards(np.stack([error - last_states, error + last_states], axis=-1))
+    boxes, _ = found.phases[-1]
+    _, slope = problem.jump(last, boxes[-1])
     P = exactly(np.zeros((N, N)))
-    for k in range(N):
+    for k in range(last.size):
         product = library.combine("mul", slope[:, k, None], ends[k][None])
         P = library.combine("add", P, product)
-    j = equations.coordinate
+    j = last.coordinate
     if j is None:
         return P
     return np.delete(np.delete(P, j, axis=0), j, axis=1)
