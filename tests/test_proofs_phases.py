@@ -11,7 +11,7 @@ import pytest
 
 import liebody as lb
 from liebody.gaits import ProofError, periodic_orbit, prove
-from liebody.scalars import cos, sin, where
+from liebody.scalars import cos, sin, sqrt, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
 import liebody_check
@@ -306,3 +306,160 @@ def test_events_at_one_time_are_refused():
     both = hopper(lambda q, v, z: {"twin": q[0] - 1})
     with pytest.raises(ProofError, match="at one time"):
         prove(periodic_orbit(both, [1.2], [0.0], **HOPPING))
+
+
+# -- up to a shift ------------------------------------------------------------------------------------------
+
+
+def rimless_wheel():
+    """Spokes of 1 m at angles 2 ALPHA apart roll down a slope; q[1] is the place of the hub along it."""
+
+    def field(t, q, v, z, p):
+        turn = GRAVITY * sin(q[0] + p.slope)
+        return np.array([turn, cos(q[0]) * turn - sin(q[0]) * v[0] ** 2])
+
+    def update(t, q, v, z, p, events):
+        struck = events.strike > 0
+        after = cos(2 * ALPHA) * v[0]
+        return (
+            np.array([where(struck, q[0] - 2 * ALPHA, q[0]), q[1]]),
+            np.array([where(struck, after, v[0]), where(struck, cos(ALPHA) * after, v[1])]),
+            z,
+        )
+
+    return lb.HybridSystem(
+        lb.groups.R(2), field, parameters={"slope": 0.08}, update=update, name="rimless wheel",
+        guards=lambda t, q, v, z, p: {"strike": q[0] - ALPHA}, directions={"strike": 1},
+    )  # fmt: skip
+
+
+ALPHA = 0.3
+
+
+def test_a_rimless_wheel_rolls_forward_as_its_closed_form_says():
+    """McGeer (1990): the speed before a strike, w^2 = 4 g sin(alpha) sin(slope) / (1 - cos(2 alpha)^2)."""
+    orbit = periodic_orbit(
+        rimless_wheel(), [-ALPHA, 0.0], [1.0, 0.95], period=0.7, section="strike", symmetries=[[0, 1]],
+        dt=1e-3, method="rkmk8",
+    )  # fmt: skip
+    certificate = prove(orbit)
+    proof = certificate.check()
+    with mpmath.workdps(40):
+        alpha, slope = mpmath.mpf(ALPHA), mpmath.mpf(0.08)
+        # the double that is traced in place of cos(2 alpha)
+        lost = mpmath.mpf(float(np.cos(2 * ALPHA)))
+        g = mpmath.mpf(GRAVITY)
+        last = mpmath.sqrt(4 * g * mpmath.sin(alpha) * mpmath.sin(slope) / (1 - lost**2))
+        start = lost * last
+        time = mpmath.quad(
+            lambda x: 1 / mpmath.sqrt(start**2 + 2 * g * (mpmath.cos(slope - alpha) - mpmath.cos(x + slope))),
+            [-alpha, -slope, alpha],
+        )
+        assert contains(proof.nodes[0][2], start)
+        assert contains(proof.period, time)
+        # the hub's speed starts with the double of cos(alpha), not with cos(alpha) itself
+        spurious = (mpmath.mpf(float(np.cos(ALPHA))) - mpmath.cos(alpha)) * start * time
+        assert contains(proof.shift[0], 2 * mpmath.sin(alpha) + spurious)
+        largest = lost**2
+    # two multipliers are zero, which no disc separates; powers of the derivative bound the largest
+    assert proof.multipliers is None and certificate.stable and proof.stable and proof.least
+    for bound in (float(proof.modulus), certificate.largest_multiplier):
+        assert largest < bound < 1.02 * largest
+    assert "All multipliers of its return map have a modulus below" in proof.theorem
+    low, high = certificate.shift[0]
+    assert high - low < 1e-13 and low <= 2 * np.sin(ALPHA) + 1e-15 and 2 * np.sin(ALPHA) - 1e-15 <= high
+    assert "In each period q[1] moves by 0.59104" in proof.theorem
+
+
+def runner():
+    """A mass on a spring of 1 m, which lands at an angle and is stiffer from its shortest length on."""
+
+    def leg(q, z):
+        r = q - np.array([z.foot, 0.0])
+        return r, sqrt(r @ r)
+
+    def field(t, q, v, z, p):
+        r, length = leg(q, z)
+        force = (p.k + z.pushes * p.more) * (1 - length) - p.d * (r @ v) / length
+        return z.touches * force / length * r - np.array([0, GRAVITY])
+
+    def guards(t, q, v, z, p):
+        r, length = leg(q, z)
+        stance = z.touches > 0.5
+        return {
+            "down": where(stance, 1.0, q[1] - sin(p.angle)),
+            "up": where(stance, length - 1, -1.0),
+            "shortest": where(stance, r @ v, -1.0),
+            "apex": where(stance, -1.0, v[1]),
+        }
+
+    def update(t, q, v, z, p, events):
+        down, up = events.down < 0, events.up > 0
+        return z._replace(
+            touches=where(down, 1.0, where(up, 0.0, z.touches)),
+            pushes=where(events.shortest > 0, 1.0, where(up, 0.0, z.pushes)),
+            foot=where(down, q[0] + cos(p.angle), z.foot),
+        )
+
+    return lb.HybridSystem(
+        lb.groups.R(2), field, memory={"touches": 0.0, "pushes": 0.0, "foot": 0.0}, guards=guards,
+        parameters={"k": 250.0, "more": 64.0, "d": 1.0, "angle": 1.1834}, update=update, name="runner",
+        directions={"down": -1, "up": 1, "shortest": 1, "apex": -1}, stop=lambda t, q, v, z, p: 0.2 - q[1],
+    )  # fmt: skip
+
+
+RUNNING = {"period": 0.4, "section": "apex", "symmetries": [[1, 0]], "dt": 2e-3, "method": "rkmk8"}
+
+
+@pytest.fixture(scope="module")
+def running():
+    return prove(periodic_orbit(runner(), [0, 1.0], [5, 0], **RUNNING))
+
+
+def test_a_runner_on_a_spring_is_proved_up_to_its_stride(running):
+    orbit = periodic_orbit(runner(), [0, 1.0], [5, 0], **RUNNING)
+    proof = running.check()
+    for value, ball in zip([orbit.period, orbit.shift[0]], [proof.period, proof.shift[0]], strict=True):
+        low, high = bounds_of(ball)
+        assert high - low < 1e-12 and low - 1e-9 < value < high + 1e-9
+    assert running.stable and proof.stable and proof.least
+    largest = max(float(abs(x).mid()) for x in proof.multipliers)
+    assert largest == pytest.approx(np.abs(orbit.multipliers).max(), abs=1e-5)
+    # the foot is a state where it is on the ground, and moves with q[0]; in flight nothing depends on it
+    assert [len(phase["states"]) for phase in running.data["phases"]] == [4, 5, 5, 4]
+    assert "All of them stay as they are where q[0] grows by s, foot grows by s." in proof.theorem
+    assert "no event of: down, apex, stop, up, shortest." in proof.theorem
+
+
+def test_symmetries_that_were_changed_are_refused(running):
+    data = json.loads(json.dumps(dict(running.data)))
+    at = ["symmetries", 0]
+    one, nothing = (1.0).hex(), (0.0).hex()
+    cases = [
+        ([*at, "coordinate"], 1, "does not move its coordinate"),
+        ([*at, "along", 0], [one, one, nothing, nothing], "function of phase 1"),
+        ([*at, "along", 1], [one, nothing, nothing, nothing, nothing], "jump of phase 1|function of phase 2"),
+        ([*at, "along", 1], [one], "not as many entries"),
+        ([*at, "shift"], (float.fromhex(data["symmetries"][0]["shift"]) + 1e-3).hex(), "no orbit"),
+        (["symmetries"], [], "no orbit|singular"),
+        (["symmetries"], data["symmetries"] * 2, "another one moves it"),
+    ]
+    for path, value, words in cases:
+        with pytest.raises(liebody_check.Refused, match=words):
+            liebody_check.check(changed(data, path, value))
+
+
+def test_a_symmetry_that_the_equations_do_not_have_is_refused():
+    """A slope of the ground changes the height of touch-down: translations along q[0] are no symmetry."""
+    uphill = lb.HybridSystem(
+        lb.groups.R(2), lambda t, q, v, z, p: np.array([-v[0] + 1 + 1e-9 * q[0], -GRAVITY]),
+        guards=lambda t, q, v, z, p: {"floor": q[1]}, directions={"floor": -1}, name="uphill",
+        update=lambda t, q, v, z, p, events: (
+            q, np.array([v[0], where(events.floor < 0, 2 - 0.5 * v[1], v[1])]), z
+        ),
+    )  # fmt: skip
+    orbit = periodic_orbit(
+        uphill, [0, 0], [1, 4], period=0.8, section="floor", symmetries=[[1, 0]], dt=0.01, tolerance=1e-8
+    )
+    with pytest.raises(ProofError, match=r"the field changes where q\[0\] moves"):
+        prove(orbit)

@@ -21,8 +21,10 @@ from flint import acb_mat, arb, arb_mat, ctx
 from .motions import Numbers, Step, jets, step
 from .numbers import Ball, around, ball, precisely, value_of
 from .reading import Claim, Function, Guard, Phase, Refused
+from .symmetries import must_be_symmetries
 from .words import theorem_of
 
+FINE = arb(2) ** -48  # of a state behind a step from numbers
 DEEPEST = 10  # halvings of a step, to decide the sign of a guard
 
 
@@ -33,7 +35,9 @@ class Proof:
     period       the time of the orbit
     durations    the times of its phases
     nodes        its states at the ends of the steps, of one phase after the other
+    shift        how far it moves in a period along each symmetry
     multipliers  of the return map, as complex balls; None where they were not separated
+    modulus      an upper bound of the moduli of all multipliers, from powers of the derivative; or None
     least        whether the period is known to be the least one
     """
 
@@ -41,7 +45,9 @@ class Proof:
     period: Ball
     durations: list[Ball]
     nodes: list[list[Ball]]
+    shift: list[Ball]
     multipliers: list[Any] | None
+    modulus: Ball | None
     least: bool
     theorem: str = field(default="", repr=False)
 
@@ -57,9 +63,9 @@ class Proof:
     @property
     def stable(self) -> bool | None:
         largest = self.largest
-        if largest is None:
-            return None
-        return True if bool(largest < 1) else False if bool(largest > 1) else None
+        if any(x is not None and bool(x < 1) for x in (largest, self.modulus)):
+            return True
+        return False if largest is not None and bool(largest > 1) else None
 
 
 def prove_again(claim: Claim) -> Proof:
@@ -75,8 +81,11 @@ def prove_again(claim: Claim) -> Proof:
 
 
 def _proof(claim: Claim) -> Proof:
+    must_be_symmetries(claim)
     equations = _Equations(claim)
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
+    for symmetry in claim.symmetries:
+        c[symmetry.coordinate] = ball(symmetry.shift)
     radius = [ball(claim.radius)] * len(c)
     # existence, and no other one in the box of the claim
     F = equations.residual(c)
@@ -105,7 +114,8 @@ def _proof(claim: Claim) -> Proof:
         _sum(durations),
         durations,
         [x for one in stretches for x in one.x],
-        _multipliers(equations, found),
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *_multipliers(equations, found),
         _is_least(equations, stretches),
     )
     proof.theorem = theorem_of(proof)
@@ -135,7 +145,11 @@ class _Stretch:
 
 
 class _Equations:
-    """F and its derivatives. The unknowns are, of each phase, its states and then its factor."""
+    """F and its derivatives.
+
+    The unknowns are, of each phase, its states and then its factor. Coordinates of symmetries have the value
+    of the first node at the start; in their places the shift is unknown: J(x_m) - x_0' - s xi = 0 at last.
+    """
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
@@ -146,6 +160,9 @@ class _Equations:
 
     def split(self, z: list[Ball]) -> Iterator[tuple[Phase, list[list[Ball]], Ball]]:
         """Each phase with its states and its factor among the unknowns."""
+        z = list(z)
+        for symmetry in self.claim.symmetries:
+            z[symmetry.coordinate] = ball(self.claim.phases[0].nodes[0][symmetry.coordinate])
         place = 0
         for phase in self.claim.phases:
             N = len(phase.states)
@@ -172,17 +189,28 @@ class _Equations:
     def step(self, phase: Phase, start: Numbers, time: Ball) -> Step:
         return step(phase.field, self.known, start, time, self.claim.order)
 
+    def end(self, phase: Phase, start: Numbers, time: Ball, depth: int = 5) -> Numbers:
+        """The state behind a step from numbers: in halves, where its remainder makes the result wide."""
+        end = self.step(phase, start, time).at(time)
+        if depth == 0 or all(x[0].rad() < FINE * (1 + abs(x[0])) for x in end):
+            return end
+        half = (time / 2).mid()
+        return self.end(phase, self.end(phase, start, half, depth - 1), time - half, depth - 1)
+
     def residual(self, z: list[Ball]) -> list[Ball]:
         F = []
         parts = [*self.split(z)]
         for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
             for i, w in enumerate(phase.durations):
-                time = factor * ball(w)
-                end = self.step(phase, [[b] for b in x[i]], time).at(time)
+                end = self.end(phase, [[b] for b in x[i]], factor * ball(w))
                 F += [a[0] - b for a, b in zip(end, x[i + 1])]
             last = [[b] for b in x[-1]]
             F += [self.value(phase.section, last)[0][0]]
             F += [a[0] - b for a, b in zip(self.jump(phase, last), following[0])]
+        N = len(following[0])
+        for symmetry in self.claim.symmetries:
+            moved = [ball(x) * z[symmetry.coordinate] for x in symmetry.along[0]]
+            F[-N:] = [a - b for a, b in zip(F[-N:], moved)]
         return F
 
     def derivatives(self, z: list[Ball], radius: list[Ball]) -> arb_mat:
@@ -213,6 +241,10 @@ class _Equations:
             for j in range(len(below) - 1):
                 A[row + 1 + j, column + j] = A[row + 1 + j, column + j] - 1
             row += len(below)
+        for symmetry in self.claim.symmetries:
+            xi = symmetry.along[0]
+            for k in range(size):
+                A[k, symmetry.coordinate] = -ball(xi[k - size]) if k >= size - len(xi) else 0
         return A
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
@@ -237,8 +269,8 @@ def _krawczyk(c: list[Ball], radius: list[Ball], shift: arb_mat, A: arb_mat, Y: 
 # -- multipliers --------------------------------------------------------------------------------------------
 
 
-def _multipliers(equations: _Equations, found: _Found) -> list[Any] | None:
-    """Eigenvalues of the derivative of the return map, in the section where that is y_j = c.
+def _multipliers(equations: _Equations, found: _Found) -> tuple[list[Any] | None, Ball | None]:
+    """Eigenvalues of the derivative of the return map, in the section where that is y_j = c; and `_modulus`.
 
     The states at the end by those at the start solve the same linear system, with x_0 = e in place of the
     last jump.
@@ -257,17 +289,40 @@ def _multipliers(equations: _Equations, found: _Found) -> list[Any] | None:
         Y = A.mid().inv().mid()
         X = (Y * A).solve(Y * right)
     except ZeroDivisionError:
-        return None
+        return None, None
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
     *_, (_, x, _) = equations.split(found.box)
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
-    kept = [k for k in range(N) if k != last.coordinate]
+    # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
+    symmetries = equations.claim.symmetries
+    for symmetry in symmetries:
+        xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
+        P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
+    left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    kept = [k for k in range(N) if k not in left_out]
     if not kept:
-        return []
+        return [], None
+    P = arb_mat([[P[i, j] for j in kept] for i in kept])
     try:
-        return list(acb_mat([[P[i, j] for j in kept] for i in kept]).eig(multiple=True))
+        return list(acb_mat(P).eig(multiple=True)), _modulus(P)
     except ValueError:
-        return None
+        return None, _modulus(P)
+
+
+def _modulus(P: arb_mat) -> Ball | None:
+    """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
+    bound = None
+    power = P
+    n = P.nrows()
+    for j in range(9):
+        norm = arb(0)
+        for i in range(n):
+            norm = norm.max(_sum([abs(power[i, k]) for k in range(n)]))
+        if norm.is_finite():
+            size = (norm.abs_upper() ** (arb(1) / 2**j)).abs_upper()
+            bound = size if bound is None else bound.min(size)
+        power = power * power
+    return bound
 
 
 # -- what happens on the way --------------------------------------------------------------------------------
@@ -397,12 +452,13 @@ def _is_least(equations: _Equations, stretches: list[_Stretch]) -> bool:
     """Whether the orbit is at its start at no time between."""
     events = equations.claim.events
     if not events:
-        return _leaves_its_start(equations, stretches[0])
+        return not equations.claim.symmetries and _leaves_its_start(equations, stretches[0])
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            if len(events) < len(stretches) or all(a.overlaps(b) for a, b in pairs):
+            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
 

@@ -60,6 +60,20 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Symmetry:
+    """A translation under which the equations are said not to change.
+
+    coordinate  a state of the first phase that it moves by 1, and that no other symmetry moves
+    along       the translation in the states of each phase
+    shift       about how far the orbit moves along it in a period
+    """
+
+    coordinate: int
+    along: tuple[tuple[Fraction, ...], ...]
+    shift: Fraction
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a certificate says, with exact numbers."""
 
@@ -67,6 +81,7 @@ class Claim:
     constants: tuple[Bounds, ...]
     parameters: dict[str, Bounds]
     phases: tuple[Phase, ...]
+    symmetries: tuple[Symmetry, ...]
     radius: Fraction
     order: int
 
@@ -115,7 +130,20 @@ def _read(data: Mapping[str, Any]) -> Claim:
     )
     order = data["order"]
     _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
-    return Claim(_name(data["name"]), constants, parameters, phases, radius, order)
+    symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
+    for x in symmetries:
+        moved = [int(x is other) for other in symmetries]
+        _need(
+            [other.along[0][x.coordinate] for other in symmetries] == moved,
+            "a symmetry does not move its coordinate by 1, or another one moves it",
+        )
+    return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+
+
+def _symmetry(data: Mapping[str, Any], sizes: list[int]) -> Symmetry:
+    along = tuple(tuple(_number(x) for x in row) for row in data["along"])
+    _need([len(row) for row in along] == sizes, "a symmetry has not as many entries as there are states")
+    return Symmetry(_index(data["coordinate"], sizes[0]), along, _binary(data["shift"]))
 
 
 def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) -> Phase:

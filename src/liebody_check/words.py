@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 PLENTY = Context(prec=400)
+STABLE = "the orbit is exponentially stable"
 FINEST = Fraction(1, 10**18)  # no more digits are shown
 
 
@@ -27,7 +28,12 @@ def theorem_of(proof: Any) -> str:
     kind = " that passes these phases once, in this order" if several else kind
     least = "least period" if proof.least else "period (perhaps not the least one)"
     there = f"For {free} there" if free else "There"
+    if claim.symmetries:
+        lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
+        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
     lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
+    for symmetry, s in zip(claim.symmetries, proof.shift):
+        lines.append(f"In each period {claim.phases[0].states[symmetry.coordinate]} moves by {bounds(s)}.")
     first = claim.phases[0]
     state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
     where = "in phase 1 " if several else "after the jump " if claim.events else ""
@@ -43,7 +49,7 @@ def theorem_of(proof: Any) -> str:
     )
     lines.append(
         f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
-        f"their durations times {factors}."
+        f"their durations times {factors}{_shifts(claim, r)}."
     )
     lines += [_crossings(claim), _stability(proof)]
     return "\n".join(x for x in lines if x)
@@ -73,6 +79,20 @@ def _motion(claim: Any, fixed: str) -> str:
         )
         lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
     return "\n".join(lines)
+
+
+def _moved(claim: Any, symmetry: Any) -> str:
+    """What a symmetry moves, each state once."""
+    pairs = dict.fromkeys(
+        (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
+    )
+    return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _shifts(claim: Any, r: str) -> str:
+    """The shifts next to which the orbit is the only one."""
+    numbers = ", ".join(_exact(symmetry.shift) for symmetry in claim.symmetries)
+    return f", and with shifts within {r} of {numbers}" if numbers else ""
 
 
 def _event(event: tuple[str, int]) -> str:
@@ -117,18 +137,25 @@ def _crossings(claim: Any) -> str:
 def _stability(proof: Any) -> str:
     largest = proof.largest
     if largest is None:
+        if proof.stable:
+            size = _up(_fraction(proof.modulus), 6)
+            return f"All multipliers {_of_what(proof)} have a modulus below {size}: {STABLE}."
         return "Its multipliers are not separated: nothing is said about its stability."
     if proof.multipliers == []:
         return "There is no multiplier beside the one along the orbit."
     shown = "; ".join(_complex(x) for x in proof.multipliers)
-    what = "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
-    said = f"The multipliers {what} are: {shown}."
+    said = f"The multipliers {_of_what(proof)} are: {shown}."
     if proof.stable:
-        size = _up(_fraction(largest.upper()), 6)
-        return f"{said}\nAll have a modulus below {size}: the orbit is exponentially stable."
+        sizes = [largest.upper(), *([] if proof.modulus is None else [proof.modulus])]
+        size = _up(min(map(_fraction, sizes)), 6)
+        return f"{said}\nAll have a modulus below {size}: {STABLE}."
     if proof.stable is False:
         return f"{said}\nOne has a modulus above 1: the orbit is unstable."
     return f"{said}\nWhether all moduli are below 1 is not decided."
+
+
+def _of_what(proof: Any) -> str:
+    return "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
 
 
 def _complex(x: Any) -> str:

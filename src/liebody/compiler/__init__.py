@@ -19,7 +19,7 @@ from .native.intervals import IntervalLibrary, NotProved, exactly
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
-from .printers.interval import Constants, Tape, tape_of
+from .printers.interval import Constants, Tape, outward, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
@@ -51,6 +51,7 @@ __all__ = [
     "interpreted",
     "jacobian",
     "jvp",
+    "outward",
     "repeated",
     "sympy_rules",
     "tape_of",

@@ -28,10 +28,13 @@ class Certificate:
                  and behind it there is one each
     times        of the nodes over the period, (m,)
     durations    bounds (phases, 2) of the time from event to event [s]
+    shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
+                 coordinate of each which moves most
     radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
     multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
                  around them which contain the exact ones
-    stable       True: all discs lie inside the unit circle. False: one lies outside. None: not decided
+    modulus      an upper bound of the moduli of all multipliers, from powers of the derivative
+    stable       True: all multipliers lie inside the unit circle. False: one lies outside. None: not decided
     data         the equations, constants, nodes and radius, as `save` writes them: no bounds
 
     The prover's own bounds are not a theorem yet. `check` and `theorem` run the checker (liebody_check, which
@@ -42,23 +45,26 @@ class Certificate:
     nodes: Array
     times: Array
     durations: Array
+    shift: Array
     radius: float
     multipliers: Array
     multipliers_radius: float
+    modulus: float
     data: Mapping[str, Any]
     _checked: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def stable(self) -> bool | None:
         sizes = abs(self.multipliers)
-        if not len(sizes) or sizes.max() + self.multipliers_radius < 1:
+        if not len(sizes) or self.largest_multiplier < 1:
             return True
         return False if sizes.max() - self.multipliers_radius > 1 else None
 
     @property
     def largest_multiplier(self) -> float:
         """An upper bound of the moduli of all multipliers."""
-        return float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
+        by_discs = float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
+        return min(by_discs, self.modulus)
 
     @checked
     def save(self, path: str | Path) -> None:
@@ -101,15 +107,24 @@ class Certificate:
 def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
-    A file with one phase has its entries beside the others; of several ones "phases" is a list.
+    A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
     """
     phases = [_phase(phase, steps) for phase, steps in zip(equations.phases, orbit.phases, strict=True)]
+    symmetries = [
+        {
+            "coordinate": symmetry.coordinate,
+            "along": [[_constant(x, x) for x in row] for row in symmetry.along],
+            "shift": s.hex(),
+        }
+        for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
+    ]
+    several = len(phases) > 1 or bool(symmetries)
     return {
-        "format": FORMAT if len(phases) == 1 else FORMAT_OF_PHASES,
+        "format": FORMAT_OF_PHASES if several else FORMAT,
         "name": equations.name,
         "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
         "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
-        **(phases[0] if len(phases) == 1 else {"phases": phases}),
+        **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
         "radius": radius.hex(),
         "order": order,
     }

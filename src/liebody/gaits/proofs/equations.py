@@ -84,17 +84,31 @@ class Phase:
 
 
 @dataclass
+class Symmetry:
+    """A translation under which the equations do not change (`symmetries`).
+
+    coordinate  a state of the first phase that it moves by 1, and that no other symmetry moves
+    along       the translation in the states of each phase
+    """
+
+    coordinate: int
+    along: list[list[Fraction]]
+
+
+@dataclass
 class ExactEquations:
     """The equations of an orbit, as tapes with exact constants: its phases in their order.
 
-    name    of the system
-    common  how many states, the first ones, all phases share: those of (q, v)
+    name        of the system
+    common      how many states, the first ones, all phases share: those of (q, v)
+    symmetries  under which it closes; its start has a given value of their coordinates
     """
 
     name: str
     constants: Constants
     phases: list[Phase]
     common: int
+    symmetries: list[Symmetry] = field(default_factory=list)
     _parts: dict[Tape, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

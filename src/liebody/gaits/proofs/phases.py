@@ -34,6 +34,7 @@ from .equations import (
     exact_tape,
     where_it_is_fast,
 )
+from .symmetries import symmetries_of
 
 Array = Any
 STOP = "stop"
@@ -78,7 +79,9 @@ def equations_of(
     # an orbit without a section starts where its fastest coordinate has a given value
     closing = None
     if stretches[-1].event is None:
-        rate = orbit.shot.arcs[-1].rate
+        # ... which no symmetry moves
+        still = ~np.any(orbit.shooting.symmetries, axis=0)
+        rate = orbit.shot.arcs[-1].rate * np.append(still, np.ones(system.nv))
         closing = where_it_is_fast(start, np.append(rate, np.zeros(len(states[0]))), constants)
     phases = [
         _phase(functions[k], functions[(k + 1) % len(functions)], constants, closing)
@@ -87,10 +90,13 @@ def equations_of(
     # which guards are zero behind a jump
     for k, phase in enumerate(phases):
         before = functions[k - 1]
-        for i, guard in enumerate(phase.guards):
-            guard.zero_at_start = before.stretch.event is not None and _zero_again(before, functions[k], i)
+        for guard in phase.guards:
+            known_end = before.stretch.event is not None
+            guard.zero_at_start = known_end and _zero_again(before, functions[k], guard.name)
     durations = [stretch.duration for stretch in stretches]
-    return ExactEquations(system.name, constants, phases, 2 * system.nv), Course(start, durations)
+    symmetries = symmetries_of(orbit.shooting.symmetries, phases, constants)
+    equations = ExactEquations(system.name, constants, phases, 2 * system.nv, symmetries)
+    return equations, Course(start, durations)
 
 
 # -- the order of events ------------------------------------------------------------------------------------
@@ -199,11 +205,8 @@ class PhaseFunctions:
     def guards(self) -> Array:
         return self.traced.outputs["guards"]
 
-    @property
-    def place(self) -> int:
-        """The guard of the event at the end."""
-        assert self.stretch.event is not None
-        return self.system.guard_names.index(self.stretch.event[0])
+    def guard(self, name: str) -> Any:
+        return self.guards[[x for x, _ in self.watched].index(name)]
 
     def rates_of(self, entries: Sequence[int]) -> list[Any]:
         """Rates of entries of the memory: those of flows, and zero."""
@@ -332,14 +335,15 @@ def _phase(
         section, j = closing
         return Phase(names, field, section, None, None, j, guards)
     jump = tape(functions.after(following.states))
-    section = tape(functions.only(event[0], [functions.guards[functions.place]]))
+    section = tape(functions.only(event[0], [functions.guard(event[0])]))
     return Phase(names, field, section, jump, event, None, guards)
 
 
-def _zero_again(before: PhaseFunctions, phase: PhaseFunctions, i: int) -> bool:
+def _zero_again(before: PhaseFunctions, phase: PhaseFunctions, name: str) -> bool:
     """Whether a guard is zero at the start of a phase, because the phase before it ended there."""
-    guard = before.only("section", [before.guards[before.place]])
-    after = phase.only("guard", [phase.guards[i]])
+    assert before.stretch.event is not None
+    guard = before.only("section", [before.guard(before.stretch.event[0])])
+    after = phase.only("guard", [phase.guard(name)])
     jump = before.after(phase.states)
     shapes = {name: symbols.shape for name, symbols in before.traced.inputs.items()}
 
@@ -361,7 +365,6 @@ def _refuse(orbit: PeriodicOrbit) -> None:
     ]
     reasons = {
         f"its group is {system.group}; proofs are about R(n) so far": system.nq != n or not all(plain),
-        "it is closed up to a symmetry": len(orbit.shift) > 0,
         "its period is given by a function, as of a drive": shooting.known_period is not None,
     }
     for reason, holds in reasons.items():

@@ -15,7 +15,7 @@ from ..orbit import PeriodicOrbit
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
-from .multipliers import discs, return_map_slope
+from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course, equations_of
 from .system import Enclosed, StepEquations, SteppedOrbit
 
@@ -128,8 +128,8 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     tight = _tightest(problem, wide, Y)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
-    centres, distance = discs(return_map_slope(problem, tight))
-    return _certificate(problem, wide, tight, centres, distance)
+    slope = return_map_slope(problem, tight)
+    return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
 def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array) -> tuple[Enclosed, Array]:
@@ -163,7 +163,11 @@ def _tightest(problem: StepEquations, wide: Enclosed, Y: Array) -> Enclosed:
 
 
 def _certificate(
-    problem: StepEquations, wide: Enclosed, tight: Enclosed, centres: Array, distance: float
+    problem: StepEquations,
+    wide: Enclosed,
+    tight: Enclosed,
+    discs: tuple[Array, float],
+    modulus: float,
 ) -> Certificate:
     common = problem.equations.common
     library = problem.library
@@ -185,8 +189,9 @@ def _certificate(
         np.concatenate(nodes),
         np.concatenate(times) / passed,
         np.stack(durations) * [-1, 1],
+        tight.shift * [-1, 1],
         radius,
-        centres,
-        distance,
+        *discs,
+        modulus,
         data_of(problem.equations, wide.orbit, radius, problem.order),
     )

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, exactly
+from ...compiler import IntervalLibrary, NotProved, exactly, outward
 from .equations import ExactEquations, Phase, ProofError
 
 Array = Any
@@ -50,17 +50,30 @@ class SteppedPhase:
 
 @dataclass
 class SteppedOrbit:
-    """An approximate orbit: its phases in short steps."""
+    """An approximate orbit: its phases in short steps.
+
+    shift        how far it moves in a period along each symmetry, (k,)
+    coordinates  states of the first node that are given: their places among the unknowns are the shift's
+    """
 
     phases: list[SteppedPhase]
+    shift: Array
+    coordinates: list[int]
 
     @property
     def flat(self) -> Array:
         """All unknowns: of each phase its states, then its factor."""
-        return np.concatenate([phase.flat for phase in self.phases])
+        flat = np.concatenate([phase.flat for phase in self.phases])
+        flat[self.coordinates] = self.shift
+        return flat
 
-    def split(self, flat: Array) -> list[tuple[Array, Array]]:
-        """The states (m + 1, N, ...) and the factor of each phase, in an array (unknowns, ...)."""
+    def split(self, flat: Array, given: Any = 0.0) -> list[tuple[Array, Array]]:
+        """The states (m + 1, N, ...) and the factor of each phase, in an array (unknowns, ...).
+
+        given  in the places of the shift: of the coordinates of the first node that are given
+        """
+        flat = np.array(flat)
+        flat[self.coordinates] = given
         ends = np.cumsum([phase.unknowns for phase in self.phases])[:-1]
         parts = np.split(flat, ends)
         return [
@@ -73,7 +86,9 @@ class SteppedOrbit:
             [
                 SteppedPhase(phase.x + dx, phase.w, float(phase.s + ds))
                 for phase, (dx, ds) in zip(self.phases, self.split(change), strict=True)
-            ]
+            ],
+            self.shift + change[self.coordinates],
+            self.coordinates,
         )
 
 
@@ -94,7 +109,12 @@ class Enclosed:
     @property
     def phases(self) -> list[tuple[Array, Array]]:
         """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase."""
-        return self.orbit.split(self.box)
+        return self.orbit.split(self.box, exactly(self.orbit.phases[0].x[0, self.orbit.coordinates]))
+
+    @property
+    def shift(self) -> Array:
+        """The box (k, 2) of the shift along the symmetries."""
+        return self.box[self.orbit.coordinates]
 
 
 class StepEquations:
@@ -133,14 +153,15 @@ class StepEquations:
 
     def divided(self, start: Array, durations: Sequence[float], radius: float) -> SteppedOrbit:
         """An orbit from a start, in steps that are as long as boxes of a radius allow."""
-        stepped = []
+        stepped: list[SteppedPhase] = []
         period = sum(durations)
         x = start
         for phase, duration in zip(self.equations.phases, durations, strict=True):
             one = self._divided(phase, x, duration, radius, period)
             stepped.append(one)
             x = middle(self.jump(phase, exactly(one.x[-1]))[0])
-        return SteppedOrbit(stepped)
+        coordinates = [symmetry.coordinate for symmetry in self.equations.symmetries]
+        return SteppedOrbit(stepped, (x - start)[coordinates], coordinates)
 
     def _divided(self, phase: Phase, x: Array, duration: float, radius: float, period: float) -> SteppedPhase:
         states, durations = [x], []
@@ -194,7 +215,16 @@ class StepEquations:
             last = exactly(steps.x[-1])
             rows.append(self.section(phase, last)[0])
             rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
+        # the orbit closes up to the shift
+        for xi, s in zip(self.translations, at.shift, strict=True):
+            rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
+
+    @property
+    def translations(self) -> list[Array]:
+        """Bounds (N, 2) of each symmetry in the first phase."""
+        vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
+        return [np.array(rows) * [-1, 1] for rows in vectors]
 
     def derivatives(self, at: SteppedOrbit, radius: Array) -> Sparse:
         """The derivatives of F in the box of a radius, as a sparse matrix of intervals."""
@@ -221,6 +251,10 @@ class StepEquations:
             following_size = following.x.shape[1]
             blocks.add(row + 1, column, exactly(-np.eye(following_size)))
             row += 1 + following_size
+        # the shift in place of the coordinates that are given
+        for j, xi in zip(at.coordinates, self.translations, strict=True):
+            blocks.columns[j] = []
+            blocks.add(row - len(xi), j, xi[:, None, ::-1])
         return blocks.sparse()
 
     def time(self, w: float, factor: Array) -> Array:
