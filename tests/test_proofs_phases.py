@@ -11,7 +11,7 @@ import pytest
 
 import liebody as lb
 from liebody.gaits import ProofError, periodic_orbit, prove
-from liebody.scalars import cos, sin, sqrt, where
+from liebody.scalars import cos, maximum, sin, sqrt, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
 import liebody_check
@@ -463,3 +463,62 @@ def test_a_symmetry_that_the_equations_do_not_have_is_refused():
     )
     with pytest.raises(ProofError, match=r"the field changes where q\[0\] moves"):
         prove(orbit)
+
+
+# -- conditions ---------------------------------------------------------------------------------------------
+
+
+def hopper_by_conditions():
+    """The vertical hopper, whose flag and force follow from conditions on the state, not from events."""
+
+    def field(t, q, v, z, p):
+        pressed = maximum(1 - q[0], 0.0)
+        stiffness = where((v[0] > 0) & (z.touches > 0.5), p.k + p.more, p.k)
+        return np.array([stiffness * pressed - p.d * v[0] * z.touches - GRAVITY])
+
+    return lb.HybridSystem(
+        lb.groups.R(1), field, memory={"touches": 0.0}, parameters=SPRING,
+        guards=lambda t, q, v, z, p: {"foot": 1 - q[0], "turn": v[0]},
+        update=lambda t, q, v, z, p, events: z._replace(touches=where(1 - q[0] > 0, 1.0, 0.0)),
+        name="hopper by conditions",
+    )  # fmt: skip
+
+
+def test_conditions_are_decided_by_the_phase_and_proved_along_it(hopping):
+    certificate = prove(periodic_orbit(hopper_by_conditions(), [1.2], [0.0], **HOPPING))
+    proof = certificate.check()
+    # the same motion as that of the hopper with flags that events set
+    for low, high in (bounds_of(proof.period), certificate.period):
+        assert low < hopping.period[1] and hopping.period[0] < high and high - low < 1e-12
+    signs = [[x["sign"] for x in phase["guards"] if "sign" in x] for phase in certificate.data["phases"]]
+    assert signs == [[-1], [1, -1], [1, 1], [-1]]
+    assert "conditions of the functions have their signs" in proof.theorem
+
+
+def test_a_condition_with_another_sign_is_refused(hopping):
+    certificate = prove(periodic_orbit(hopper_by_conditions(), [1.2], [0.0], **HOPPING))
+    data = json.loads(json.dumps(dict(certificate.data)))
+    for k, phase in enumerate(data["phases"]):
+        for i, guard in enumerate(phase["guards"]):
+            if "sign" in guard:
+                other = changed(data, ["phases", k, "guards", i, "sign"], -guard["sign"])
+                with pytest.raises(liebody_check.Refused, match="condition"):
+                    liebody_check.check(other)
+
+
+def test_a_condition_that_changes_on_the_way_needs_an_event():
+    switching = lb.HybridSystem(
+        lb.groups.R(1),
+        lambda t, q, v, z, p: np.array([(1 - abs(q[0])) * v[0] - q[0]]),
+        guards=lambda t, q, v, z, p: {"middle": q[0]},
+        name="kinked",
+    )
+    orbit = periodic_orbit(switching, [2.0], [0.0], period=6.5, dt=0.01, method="rkmk8")
+    certificate = prove(orbit)
+    proof = certificate.check()
+    assert proof.stable and len(certificate.data["phases"]) == 3
+    assert abs(float(proof.period.mid()) - orbit.period) < 1e-8 and float(proof.period.rad()) < 1e-12
+    with pytest.raises(ProofError, match="make its change an event"):
+        prove(periodic_orbit(lb.HybridSystem(
+            lb.groups.R(1), lambda t, q, v, z, p: np.array([(1 - abs(q[0])) * v[0] - q[0]]), name="kinked",
+        ), [2.0], [0.0], period=6.5, dt=0.01))  # fmt: skip

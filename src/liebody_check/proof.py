@@ -334,7 +334,8 @@ def _no_other_events(equations: _Equations, stretches: list[_Stretch]) -> None:
         phase = stretch.phase
         for guard in phase.guards:
             end = 0
-            if phase.event is not None and guard.name == phase.event[0]:
+            same = guard.function == phase.section
+            if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 end = phase.event[1]
                 if _sign(_guard_and_rate(equations, phase, guard.function, stretch.x[-1])[1]) != end:
                     raise Refused(
@@ -342,6 +343,10 @@ def _no_other_events(equations: _Equations, stretches: list[_Stretch]) -> None:
                     )
             starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             _scan(equations, guard, stretch, starts, end)
+        last = [[x] for x in stretch.x[-1]]
+        for function, sign in phase.at_end:
+            if _sign(equations.value(function, last)[0][0]) != sign:
+                raise Refused("a condition at the end of a phase has not surely its sign")
 
 
 def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, end: int) -> None:
@@ -353,7 +358,9 @@ def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, 
     """
 
     def quiet(signs: tuple[int, int]) -> bool:
-        """Whether the guard keeps its sign, or changes against its direction only."""
+        """Whether the guard keeps its sign, or changes against its direction only; a condition: has it."""
+        if guard.sign:
+            return signs[0] == guard.sign
         return signs[0] != 0 or (guard.direction != 0 and signs[1] == -guard.direction)
 
     def signs_over(one: Step, a: Ball, b: Ball, depth: int) -> Iterator[tuple[int, int]]:
@@ -374,13 +381,19 @@ def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, 
         for x in signs_over(one, arb(0), time.upper(), DEEPEST)
     ]
     first = 0
-    while starts and first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
-        first += 1
+    if starts and guard.sign in (0, pieces[0][1]):
+        while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
+            first += 1
     last = len(pieces)
-    while end and last > 0 and pieces[last - 1][1] == end:
-        last -= 1
+    if end and guard.sign in (0, -end):
+        while last > 0 and pieces[last - 1][1] == end:
+            last -= 1
     if not all(quiet(x) for x in pieces[first:last]):
-        raise Refused(f"another event of the guard {guard.name} on the way is not excluded")
+        raise Refused(
+            f"that the {guard.name} keeps its sign is not proved"
+            if guard.sign
+            else f"another event of the guard {guard.name} on the way is not excluded"
+        )
 
 
 def _guard_and_rate(

@@ -33,9 +33,12 @@ class Function:
 
 @dataclass(frozen=True)
 class Guard:
+    """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it."""
+
     name: str
     direction: int
     function: Function
+    sign: int
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Phase:
     section     the function that is zero at the end of the phase
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
     jump        the state at the start of the next phase; None: it stays
+    at_end      functions with a sign at the end of the phase: conditions of the jump
     """
 
     states: tuple[str, ...]
@@ -54,6 +58,7 @@ class Phase:
     coordinate: int | None
     jump: Function | None
     guards: tuple[Guard, ...]
+    at_end: tuple[tuple[Function, int], ...]
     nodes: tuple[tuple[Fraction, ...], ...]
     durations: tuple[Fraction, ...]
     factor: Fraction
@@ -156,7 +161,12 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
         return _function(given, N, outputs, known)
 
     guards = tuple(
-        Guard(_name(x["name"]), _direction(x["direction"]), function(x["function"], 1))
+        Guard(
+            _name(x["name"]),
+            _direction(x["direction"]),
+            function(x["function"], 1),
+            _direction(x.get("sign", 0)),
+        )
         for x in data["guards"]
     )
     section = data["section"]
@@ -164,7 +174,11 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
     event = coordinate = jump = None
     if "event" in section:
         event = _name(section["event"]), _direction(section["direction"])
-        same = [x for x in guards if x.name == event[0] and x.function == g and x.direction in (0, event[1])]
+        same = [
+            x
+            for x in guards
+            if x.name == event[0] and x.function == g and x.direction in (0, event[1]) and not x.sign
+        ]
         _need(len(same) == 1 and event[1] != 0, f"the section is not the guard {event[0]!r} in its direction")
         jump = function(section["jump"], following)
     else:
@@ -182,8 +196,20 @@ def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) ->
     _need(all(len(row) == N for row in nodes), "a node has not as many states as there are")
     _need(all(w > 0 for w in durations), "a step has no duration")
     factor = _binary(data["factor"])
+    at_end = tuple((function(x["function"], 1), _direction(x["sign"])) for x in data.get("at_end", []))
+    _need(all(sign != 0 for _, sign in at_end), "a condition at the end of a phase has no sign")
     return Phase(
-        states, function(data["field"], N), g, event, coordinate, jump, guards, nodes, durations, factor
+        states,
+        function(data["field"], N),
+        g,
+        event,
+        coordinate,
+        jump,
+        guards,
+        at_end,
+        nodes,
+        durations,
+        factor,
     )
 
 

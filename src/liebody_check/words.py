@@ -124,7 +124,13 @@ def _is_wide(claim: Any) -> bool:
 
 
 def _crossings(claim: Any) -> str:
-    guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards))
+    guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards if not x.sign))
+    decided = any(phase.at_end or any(x.sign for x in phase.guards) for phase in claim.phases)
+    signs = "The conditions of the functions have their signs, as the certificate lists them."
+    return "\n".join(x for x in (_of_guards(claim, guards), signs if decided else "") if x)
+
+
+def _of_guards(claim: Any, guards: list[str]) -> str:
     if not guards:
         return ""
     if len(claim.phases) > 1:

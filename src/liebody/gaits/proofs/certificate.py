@@ -132,6 +132,7 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order
 
 def _phase(phase: Phase, steps: SteppedPhase) -> dict[str, Any]:
     section: dict[str, Any] = {"function": _tape(phase.section)}
+    at_end = [{"function": _tape(tape), "sign": sign} for tape, sign in phase.at_end]
     if phase.event is not None and phase.jump is not None:
         section |= {"event": phase.event[0], "direction": phase.event[1], "jump": _tape(phase.jump)}
     else:
@@ -142,8 +143,10 @@ def _phase(phase: Phase, steps: SteppedPhase) -> dict[str, Any]:
         "section": section,
         "guards": [
             {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
+            | ({"sign": guard.sign} if guard.sign else {})
             for guard in phase.guards
         ],
+        **({"at_end": at_end} if at_end else {}),
         "nodes": [[x.hex() for x in row] for row in steps.x.tolist()],
         "durations": [x.hex() for x in steps.w.tolist()],
         "factor": steps.s.hex(),

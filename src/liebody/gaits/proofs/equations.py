@@ -15,9 +15,10 @@ Constants are exact: a float of the traced functions is the binary number that i
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -43,12 +44,14 @@ class WatchedGuard:
 
     zero_at_start  whether it is zero at the start of the phase because the last phase ended with it: it is
                    the same expression behind the jump as before it, or the constant zero
+    sign           of a condition: it must have this sign, and not only keep the one that it has; else 0
     """
 
     name: str
     direction: int
     tape: Tape
     zero_at_start: bool = False
+    sign: int = 0
 
 
 @dataclass
@@ -61,7 +64,8 @@ class Phase:
     jump        J; None: the state does not change
     event       name and direction of that guard; None: the section is y_j = c
     coordinate  the j of a section y_j = c; None: the section is a guard
-    guards      all guards that are watched in this phase, the section's among them
+    guards      all guards that are watched in this phase, the section's among them, and conditions
+    at_end      functions whose signs at the end of the phase are those of conditions of the jump
     """
 
     names: list[str]
@@ -71,6 +75,7 @@ class Phase:
     event: tuple[str, int] | None
     coordinate: int | None
     guards: list[WatchedGuard]
+    at_end: list[tuple[Tape, int]] = dataclasses.field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -80,7 +85,8 @@ class Phase:
     @property
     def tapes(self) -> list[Tape]:
         jumps = [] if self.jump is None else [self.jump]
-        return [self.field, self.section, *jumps, *(guard.tape for guard in self.guards)]
+        watched = [guard.tape for guard in self.guards] + [tape for tape, _ in self.at_end]
+        return [self.field, self.section, *jumps, *watched]
 
 
 @dataclass
@@ -108,8 +114,8 @@ class ExactEquations:
     constants: Constants
     phases: list[Phase]
     common: int
-    symmetries: list[Symmetry] = field(default_factory=list)
-    _parts: dict[Tape, int] = field(default_factory=dict)
+    symmetries: list[Symmetry] = dataclasses.field(default_factory=list)
+    _parts: dict[Tape, int] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for phase in self.phases:

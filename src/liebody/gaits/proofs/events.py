@@ -32,7 +32,8 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
         times = [problem.time(w, factor) for w in steps.w]
         for guard in phase.guards:
             ends = 0  # the sign of the rate with which the guard comes to zero at the end
-            if phase.event is not None and guard.name == phase.event[0]:
+            same = guard.tape == phase.section
+            if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
                 ends = phase.event[1]
                 if _sign(_value_and_rate(problem, phase, guard, boxes[-1])[1]) != ends:
                     raise ProofError(
@@ -40,6 +41,12 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
                         f"{_called(problem, phase)}: its rate may be zero"
                     )
             _along(problem, phase, boxes, times, guard, ends)
+        for tape, sign in phase.at_end:
+            if _sign(problem.library.evaluate(problem.equations.part(tape), boxes[-1])[0][0]) != sign:
+                raise ProofError(
+                    f"a condition in the update at {phase.event} is not decided at the end of "
+                    f"{_called(problem, phase)}: its numbers may be equal there"
+                )
 
 
 def _called(problem: StepEquations, phase: Phase) -> str:
@@ -63,7 +70,7 @@ def _along(
         pieces = 1
         while not decided and pieces <= MOST_PIECES:
             signs = _signs(problem, phase, guard, boxes[i], times[i], pieces)
-            decided = bool(signs) and _decided(signs, guard.direction, leaving, ends if i == steps - 1 else 0)
+            decided = bool(signs) and _decided(signs, guard, leaving, ends if i == steps - 1 else 0)
             pieces *= 4
         if not decided:
             raise ProofError(
@@ -87,16 +94,20 @@ def _signs(
     return [(_sign(value), _sign(rate)) for value, rate in bounds]
 
 
-def _decided(signs: list[tuple[int, int]], direction: int, leaving: int | None, ends: int) -> bool:
-    """Whether none of the pieces of a step has an event."""
+def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | None, ends: int) -> bool:
+    """Whether none of the pieces of a step has an event, and a condition has its sign on all of them."""
     # the last pieces, on which the guard comes to zero
     coming = len(signs)
     while ends and coming > 0 and signs[coming - 1][1] == ends:
         coming -= 1
     for k, (value, rate) in enumerate(signs):
         leaving = rate if leaving in (None, rate) else 0
-        against = direction != 0 and rate == -direction
-        if not (value or against or leaving or k >= coming):
+        against = guard.direction != 0 and rate == -guard.direction
+        if guard.sign:
+            quiet = guard.sign in (value, leaving) or (k >= coming and guard.sign == -ends)
+        else:
+            quiet = bool(value or against or leaving) or k >= coming
+        if not quiet:
             return False
     return True
 

@@ -8,7 +8,9 @@ functions, traced for each phase:
    after the last phase those of the first. Traces fold such constants, so that `where` of a flag is decided.
 2. Other memory is a state of the phase, if it matters: if the field, a guard, or a memory of the next phase
    that matters depends on it. An anchor in flight does not, because touch-down sets it anew.
-3. Between events the update must leave q, v and this memory as they are.
+3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, as
+   those of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
+4. Between events the update must leave q, v and this memory as they are.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from ...compiler import Constants, Expr, Function, Tape, trace
 from ...hybrid import HybridSystem
 from ..orbit import PeriodicOrbit
 from ..segments import AT_START
+from .branches import Decided, decided
 from .equations import (
     ExactEquations,
     Phase,
@@ -39,6 +42,7 @@ from .symmetries import symmetries_of
 Array = Any
 STOP = "stop"
 SHORTEST = 1e-9  # a phase, over the period
+PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
 
 
 @dataclass
@@ -48,11 +52,15 @@ class Stretch:
     event     name and direction of the event at its end; None: the orbit closes there without one
     duration  [s]
     memory    in the phase, flat
+    samples   states on the way, (q, v), the last one next to the end
+    constants entries of the memory that are constants of the phase
     """
 
     event: tuple[str, int] | None
     duration: float
     memory: list[float]
+    samples: list[Array]
+    constants: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -71,9 +79,11 @@ def equations_of(
     _refuse(orbit)
     constants = Constants(exact_parameters(orbit, parameters), Fraction(rounding))
     stretches = _stretches(orbit)
-    states = _memory_states(system, stretches)
+    values = system.parameters.values(orbit.parameters, ())
+    states = _memory_states(system, stretches, values)
     functions = [
-        PhaseFunctions(system, stretch, chosen) for stretch, chosen in zip(stretches, states, strict=True)
+        PhaseFunctions(system, stretch, chosen, values)
+        for stretch, chosen in zip(stretches, states, strict=True)
     ]
     start = np.concatenate([orbit.q, orbit.v, [stretches[0].memory[i] for i in states[0]]])
     # an orbit without a section starts where its fastest coordinate has a given value
@@ -90,9 +100,11 @@ def equations_of(
     # which guards are zero behind a jump
     for k, phase in enumerate(phases):
         before = functions[k - 1]
-        for guard in phase.guards:
+        after = functions[k]
+        values_at_start = [x for x in after.guards if type(x) is Expr]
+        for guard, value in zip(phase.guards, [*values_at_start, *after.within.differences], strict=True):
             known_end = before.stretch.event is not None
-            guard.zero_at_start = known_end and _zero_again(before, functions[k], guard.name)
+            guard.zero_at_start = known_end and _zero_again(before, after, value)
     durations = [stretch.duration for stretch in stretches]
     symmetries = symmetries_of(orbit.shooting.symmetries, phases, constants)
     equations = ExactEquations(system.name, constants, phases, 2 * system.nv, symmetries)
@@ -106,10 +118,6 @@ def _stretches(orbit: PeriodicOrbit) -> list[Stretch]:
     """The phases of a simulated period."""
     system, shooting = orbit.system, orbit.shooting
     T = orbit.period
-    if not orbit.events and not system.memory.size and shooting.segments == 1:
-        section = shooting.section
-        event = None if section is None else (section[0], section[1] or _direction_at(orbit))
-        return [Stretch(event, T, [])]
     # a little longer than a period, so that the return is not missed
     until = (1.05 if shooting.section else 1.0) * T
     options = {**shooting.options(orbit.parameters, T / shooting.segments), "record_every": until}
@@ -133,21 +141,20 @@ def _stretches(orbit: PeriodicOrbit) -> list[Stretch]:
     if not shooting.section:
         times.append(T)
         names.append(None)
-    stretches = [Stretch(name, b - a, z) for name, (a, b), z in zip(names, pairwise(times), memories)]
-    for stretch in stretches:
-        if not stretch.duration > SHORTEST * T:
+    for name, (a, b) in zip(names, pairwise(times), strict=True):
+        if not b - a > SHORTEST * T:
             raise ProofError(
-                f"two events of {system.name} happen at one time, or almost: before {stretch.event} only "
-                f"{stretch.duration:.1e} s pass; proofs are about events one after the other"
+                f"two events of {system.name} happen at one time, or almost: before {name} only "
+                f"{b - a:.1e} s pass; proofs are about events one after the other"
             )
-    return stretches
-
-
-def _direction_at(orbit: PeriodicOrbit) -> int:
-    """The direction of the event at the end of a simulated orbit, for guards with events in both."""
-    log = orbit.shot.arcs[-1].end.log
-    assert log is not None  # the orbit has a section
-    return int(log.direction[0])
+    # once more, with states on the way
+    places = np.array([[a + (b - a) * part for part in PARTS] for a, b in pairwise(times)])
+    options["t_eval"] = np.concatenate([[0.0], places.ravel(), [until]])
+    del options["record_every"]
+    again = shooting.flow.simulate(orbit.q, orbit.v, t_end=until, **options)
+    samples = np.concatenate([again.q, again.v], axis=-1)[1:-1].reshape(*places.shape, -1)
+    parts = zip(names, pairwise(times), memories[: len(names)], samples, strict=True)
+    return [Stretch(name, b - a, z, [*y]) for name, (a, b), z, y in parts]
 
 
 # -- functions of a phase -----------------------------------------------------------------------------------
@@ -156,11 +163,14 @@ def _direction_at(orbit: PeriodicOrbit) -> int:
 class PhaseFunctions:
     """The functions of a system in a phase, traced with the memory of the phase.
 
-    memory  numbers of the stretch for all entries, but for those that are `states` here
+    The functions are `within` the phase, and the update `behind` its event, without conditions. Entries of
+    the memory that are no states have the numbers of the stretch.
+
     states  entries of the flat memory that are states, behind (q, v)
+    values  flat parameters, at which conditions are decided
     """
 
-    def __init__(self, system: HybridSystem, stretch: Stretch, states: Sequence[int]) -> None:
+    def __init__(self, system: HybridSystem, stretch: Stretch, states: Sequence[int], values: Array) -> None:
         self.system = system
         self.stretch = stretch
         self.states = list(states)
@@ -189,21 +199,35 @@ class PhaseFunctions:
                 "after": self._after(arguments, event),
             }
 
-        self.traced = trace(functions, shapes, system.name)
+        traced = trace(functions, shapes, system.name)
+        outputs = dict(traced.outputs)
+        after = {"after": outputs.pop("after")}
+        # the state at a sample; parameters have the values of the orbit
+        memory = [stretch.memory[i] for i in self.states]
+        at = [(np.concatenate([x, memory]), values, 0.0) for x in stretch.samples]
+        self.within = decided(Function(system.name, traced.inputs, outputs), at)
+        sign = {} if stretch.event is None else {outputs["guards"][self.place]: stretch.event[1]}
+        self.behind = decided(Function(system.name, traced.inputs, after), at[-1:], sign)
+
+    @property
+    def place(self) -> int:
+        """The guard at the end."""
+        assert self.stretch.event is not None
+        return self.system.guard_names.index(self.stretch.event[0])
 
     def _after(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
         """q, v and the flat memory after the update."""
         q, v, z, _ = self.system.after_update(arguments, events)
         return np.concatenate([q, v, self.system.memory.write(z)])
 
-    def only(self, name: str, outputs: Any) -> Function:
-        """A function with these outputs."""
-        traced = self.traced
-        return Function(name, traced.inputs, {name: np.array(list(outputs), object)})
+    def only(self, name: str, outputs: Any, part: Decided | None = None) -> Function:
+        """A function with these outputs, of `within` or of another part."""
+        inputs = (part or self.within).function.inputs
+        return Function(name, inputs, {name: np.array(list(outputs), object)})
 
     @property
     def guards(self) -> Array:
-        return self.traced.outputs["guards"]
+        return self.within.function.outputs["guards"]
 
     def guard(self, name: str) -> Any:
         return self.guards[[x for x, _ in self.watched].index(name)]
@@ -211,27 +235,30 @@ class PhaseFunctions:
     def rates_of(self, entries: Sequence[int]) -> list[Any]:
         """Rates of entries of the memory: those of flows, and zero."""
         first = self.system.constant_memory.size
-        rates = self.traced.outputs["rates"]
+        rates = self.within.function.outputs["rates"]
         return [rates[i - first] if i >= first else 0.0 for i in entries]
 
     def field(self) -> Function:
-        return self.only("field", [*self.traced.outputs["field"], *self.rates_of(self.states)])
+        return self.only("field", [*self.within.function.outputs["field"], *self.rates_of(self.states)])
 
     def after(self, entries: Sequence[int]) -> Function:
         """(q, v) and these entries of the memory, behind the event."""
-        return self.only("jump", self.chosen("after", entries))
+        return self.only("jump", self.chosen_after(entries), self.behind)
 
-    def chosen(self, name: str, entries: Sequence[int]) -> list[Any]:
-        """(q, v) and these entries of the memory in an output "quiet" or "after"."""
-        y = self.traced.outputs[name]
+    def chosen_after(self, entries: Sequence[int]) -> list[Any]:
+        y = self.behind.function.outputs["after"]
         n = 2 * self.system.nv
         return [*y[:n], *(y[n + i] for i in entries)]
 
     def must_be_quiet(self) -> None:
-        """ProofError where the update may change a state without an event."""
-        y = self.traced.inputs["y"]
-        for symbol, x in zip(y, self.chosen("quiet", self.states), strict=True):
-            if x is not symbol:
+        """ProofError where the update may change a state, or a constant of the phase, without an event."""
+        n = 2 * self.system.nv
+        y = self.within.function.inputs["y"]
+        memory = list(self.stretch.memory)
+        wanted = {**dict(enumerate(y[:n])), **dict(zip([n + i for i in self.states], y[n:], strict=True))}
+        wanted |= {n + i: memory[i] for i in self.stretch.constants}
+        for i, x in enumerate(self.within.function.outputs["quiet"]):
+            if i in wanted and not (x is wanted[i] or (type(x) is float and x == wanted[i])):
                 raise ProofError(
                     f"the update of {self.system.name} may change q, v or memory at the end of a step "
                     "without an event; let it return where(events.name != 0, changed, q), or leave it alone"
@@ -241,14 +268,16 @@ class PhaseFunctions:
 # -- memory -------------------------------------------------------------------------------------------------
 
 
-def _memory_states(system: HybridSystem, stretches: Sequence[Stretch]) -> list[list[int]]:
+def _memory_states(system: HybridSystem, stretches: Sequence[Stretch], values: Array) -> list[list[int]]:
     """The entries of the memory that are states, for each phase; constants go into the stretches."""
     size = system.memory.size
     if not size:
         return [[] for _ in stretches]
-    known = _constants_of_phases(system, stretches)
+    known = _constants_of_phases(system, stretches, values)
+    for stretch, constant in zip(stretches, known, strict=True):
+        stretch.constants = frozenset(constant)
     every = [
-        PhaseFunctions(system, stretch, [i for i in range(size) if i not in constant])
+        PhaseFunctions(system, stretch, [i for i in range(size) if i not in constant], values)
         for stretch, constant in zip(stretches, known, strict=True)
     ]
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
@@ -261,19 +290,29 @@ def _memory_states(system: HybridSystem, stretches: Sequence[Stretch]) -> list[l
             following = (k + 1) % len(every)
             passed = [i for i in sorted(needed[following]) if i not in known[following]]
             outputs = [
-                *functions.traced.outputs["field"],
+                *functions.within.function.outputs["field"],
                 *functions.rates_of(sorted(needed[k])),
                 *functions.guards,
-                *functions.chosen("after", passed),
+                *functions.within.differences,
             ]
-            symbols = dict(zip(functions.traced.inputs["y"][2 * system.nv :], functions.states, strict=True))
-            found = {symbols[x] for x in functions.only("needed", outputs).nodes if x in symbols}
+            parts = [
+                functions.only("within", outputs),
+                functions.only(
+                    "jump", [*functions.chosen_after(passed), *functions.behind.differences], functions.behind
+                ),
+            ]
+            found: set[int] = set()
+            for part in parts:
+                symbols = dict(zip(part.inputs["y"][2 * system.nv :], functions.states, strict=True))
+                found |= {symbols[x] for x in part.nodes if x in symbols}
             growing = growing or not found <= needed[k]
             needed[k] |= found
     return [sorted(x) for x in needed]
 
 
-def _constants_of_phases(system: HybridSystem, stretches: Sequence[Stretch]) -> list[set[int]]:
+def _constants_of_phases(
+    system: HybridSystem, stretches: Sequence[Stretch], parameters: Array
+) -> list[set[int]]:
     """The entries of the memory that are constants of each phase, with their values in its stretch."""
     size = system.memory.size
     n = 2 * system.nv
@@ -281,8 +320,9 @@ def _constants_of_phases(system: HybridSystem, stretches: Sequence[Stretch]) -> 
     while True:
         known = [first]
         for k, stretch in enumerate(stretches):
-            functions = PhaseFunctions(system, stretch, [i for i in range(size) if i not in known[k]])
-            values = functions.traced.outputs["after"][n:]
+            free = [i for i in range(size) if i not in known[k]]
+            functions = PhaseFunctions(system, stretch, free, parameters)
+            values = functions.behind.function.outputs["after"][n:]
             constant = {i for i in range(system.constant_memory.size) if type(values[i]) is float}
             if k + 1 < len(stretches):
                 for i in constant:
@@ -308,16 +348,14 @@ def _phase(
     """The equations of a phase; closing: the section of an orbit that closes without an event."""
     system = functions.system
     functions.must_be_quiet()
-    symbols = functions.traced.inputs
-    known = {symbol: k for k, symbol in enumerate(symbols["u"].flat)}
-    time = symbols["t"][()]
 
     def tape(function: Function) -> Tape:
-        if any(x is time for x in function.nodes):
+        if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
                 f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
                 "do not: make the phase of the drive a coordinate"
             )
+        known = {symbol: k for k, symbol in enumerate(function.inputs["u"].flat)}
         return exact_tape(function, known, constants)
 
     field = tape(functions.field())
@@ -326,6 +364,16 @@ def _phase(
         for (name, direction), value in zip(functions.watched, functions.guards, strict=True)
         if type(value) is Expr or (name, direction) == functions.stretch.event
     ]
+    conditions = [
+        WatchedGuard(f"condition {k}", 0, tape(functions.only(f"condition {k}", [value])), sign=sign)
+        for k, (value, sign) in enumerate(
+            zip(functions.within.differences, functions.within.signs, strict=True), 1
+        )
+    ]
+    at_end = [
+        (tape(functions.only("condition at the event", [value], functions.behind)), sign)
+        for value, sign in zip(functions.behind.differences, functions.behind.signs, strict=True)
+    ]
     symbol_names = [f"{symbol}[{i}]" for symbol in "qv" for i in range(system.nv)]
     entries = [*system.memory.entries]
     names = [*symbol_names, *(entries[i] for i in functions.states)]
@@ -333,19 +381,19 @@ def _phase(
     if event is None:
         assert closing is not None
         section, j = closing
-        return Phase(names, field, section, None, None, j, guards)
+        return Phase(names, field, section, None, None, j, [*guards, *conditions], at_end)
     jump = tape(functions.after(following.states))
     section = tape(functions.only(event[0], [functions.guard(event[0])]))
-    return Phase(names, field, section, jump, event, None, guards)
+    return Phase(names, field, section, jump, event, None, [*guards, *conditions], at_end)
 
 
-def _zero_again(before: PhaseFunctions, phase: PhaseFunctions, name: str) -> bool:
+def _zero_again(before: PhaseFunctions, phase: PhaseFunctions, value: Any) -> bool:
     """Whether a guard is zero at the start of a phase, because the phase before it ended there."""
     assert before.stretch.event is not None
     guard = before.only("section", [before.guard(before.stretch.event[0])])
-    after = phase.only("guard", [phase.guard(name)])
+    after = phase.only("guard", [value])
     jump = before.after(phase.states)
-    shapes = {name: symbols.shape for name, symbols in before.traced.inputs.items()}
+    shapes = {name: symbols.shape for name, symbols in before.within.function.inputs.items()}
 
     def both(y: Array, u: Array, t: Any) -> Array:
         return np.concatenate([guard(y, u, t), after(jump(y, u, t), u, t)])
