@@ -65,8 +65,8 @@ static Interval share_of(double time, int p, int pieces) {
     return over(times(point(p), point(time)), point(pieces));
 }
 
-/* The motion of a field over [0, `time`] from all states of a box, with derivatives by the start along d
-   directions, at time in [from, to].
+/* The motion of a field over [0, `time`] from all states of a box, with derivatives by the start
+   along d directions, at time in [from, to].
 
    1. Taylor coefficients S_k of all starts, k <= order.
    2. A box Z with sum S_k [0, t]^k + R [0, t]^(order + 1) inside its interior, where R is the

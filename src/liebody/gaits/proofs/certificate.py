@@ -11,7 +11,7 @@ from typing import Any
 
 from ...base.arguments import checked
 from ...compiler import Tape
-from .equations import ExactEquations, Phase, ProofError
+from .equations import ExactEquations, OrbitPhase, ProofError
 from .system import SteppedOrbit, SteppedPhase
 
 Array = Any
@@ -130,7 +130,7 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order
     }
 
 
-def _phase(phase: Phase, steps: SteppedPhase) -> dict[str, Any]:
+def _phase(phase: OrbitPhase, steps: SteppedPhase) -> dict[str, Any]:
     section: dict[str, Any] = {"function": _tape(phase.section)}
     at_end = [{"function": _tape(tape), "sign": sign} for tape, sign in phase.at_end]
     if phase.event is not None and phase.jump is not None:

@@ -55,7 +55,7 @@ class WatchedGuard:
 
 
 @dataclass
-class Phase:
+class OrbitPhase:
     """The equations between two events.
 
     names       of the states
@@ -112,7 +112,7 @@ class ExactEquations:
 
     name: str
     constants: Constants
-    phases: list[Phase]
+    phases: list[OrbitPhase]
     common: int
     symmetries: list[Symmetry] = dataclasses.field(default_factory=list)
     _parts: dict[Tape, int] = dataclasses.field(default_factory=dict)
@@ -152,7 +152,7 @@ def equations_of_field(
     constants = Constants(spread=Fraction(rounding))
     tape = exact_tape(function, {}, constants)
     section, j = where_it_is_fast(start, function(start), constants)
-    phase = Phase(list(names), tape, section, None, None, j, [])
+    phase = OrbitPhase(list(names), tape, section, None, None, j, [])
     return ExactEquations(name, constants, [phase], N)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler import NotProved
-from .equations import Phase, ProofError, WatchedGuard
+from .equations import OrbitPhase, ProofError, WatchedGuard
 from .system import Enclosed, StepEquations
 
 Array = Any
@@ -49,7 +49,7 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
                 )
 
 
-def _called(problem: StepEquations, phase: Phase) -> str:
+def _called(problem: StepEquations, phase: OrbitPhase) -> str:
     """A phase in words."""
     phases = problem.equations.phases
     if len(phases) == 1:
@@ -59,7 +59,12 @@ def _called(problem: StepEquations, phase: Phase) -> str:
 
 
 def _along(
-    problem: StepEquations, phase: Phase, boxes: Array, times: list[Array], guard: WatchedGuard, ends: int
+    problem: StepEquations,
+    phase: OrbitPhase,
+    boxes: Array,
+    times: list[Array],
+    guard: WatchedGuard,
+    ends: int,
 ) -> None:
     """One guard along all steps of a phase."""
     steps = len(times)
@@ -83,7 +88,7 @@ def _along(
 
 
 def _signs(
-    problem: StepEquations, phase: Phase, guard: WatchedGuard, box: Array, time: Array, pieces: int
+    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, box: Array, time: Array, pieces: int
 ) -> list[tuple[int, int]]:
     """Signs of the guard and of its rate on pieces of a step; none where they cannot be bounded."""
     try:
@@ -113,7 +118,7 @@ def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | N
 
 
 def _value_and_rate(
-    problem: StepEquations, phase: Phase, guard: WatchedGuard, y: Array
+    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, y: Array
 ) -> tuple[Array, Array]:
     """Intervals of a guard and of its rate in a box of states."""
     rate = problem.rate(phase, y)

@@ -30,7 +30,7 @@ from ..segments import AT_START
 from .branches import Decided, decided
 from .equations import (
     ExactEquations,
-    Phase,
+    OrbitPhase,
     ProofError,
     WatchedGuard,
     exact_parameters,
@@ -46,7 +46,7 @@ PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
 
 
 @dataclass
-class Stretch:
+class SimulatedPhase:
     """What a simulation says about a phase.
 
     event     name and direction of the event at its end; None: the orbit closes there without one
@@ -82,7 +82,7 @@ def equations_of(
     values = system.parameters.values(orbit.parameters, ())
     states = _memory_states(system, stretches, values)
     functions = [
-        PhaseFunctions(system, stretch, chosen, values)
+        TracedPhase(system, stretch, chosen, values)
         for stretch, chosen in zip(stretches, states, strict=True)
     ]
     start = np.concatenate([orbit.q, orbit.v, [stretches[0].memory[i] for i in states[0]]])
@@ -114,7 +114,7 @@ def equations_of(
 # -- the order of events ------------------------------------------------------------------------------------
 
 
-def _stretches(orbit: PeriodicOrbit) -> list[Stretch]:
+def _stretches(orbit: PeriodicOrbit) -> list[SimulatedPhase]:
     """The phases of a simulated period."""
     system, shooting = orbit.system, orbit.shooting
     T = orbit.period
@@ -154,13 +154,13 @@ def _stretches(orbit: PeriodicOrbit) -> list[Stretch]:
     again = shooting.flow.simulate(orbit.q, orbit.v, t_end=until, **options)
     samples = np.concatenate([again.q, again.v], axis=-1)[1:-1].reshape(*places.shape, -1)
     parts = zip(names, pairwise(times), memories[: len(names)], samples, strict=True)
-    return [Stretch(name, b - a, z, [*y]) for name, (a, b), z, y in parts]
+    return [SimulatedPhase(name, b - a, z, [*y]) for name, (a, b), z, y in parts]
 
 
 # -- functions of a phase -----------------------------------------------------------------------------------
 
 
-class PhaseFunctions:
+class TracedPhase:
     """The functions of a system in a phase, traced with the memory of the phase.
 
     The functions are `within` the phase, and the update `behind` its event, without conditions. Entries of
@@ -170,7 +170,9 @@ class PhaseFunctions:
     values  flat parameters, at which conditions are decided
     """
 
-    def __init__(self, system: HybridSystem, stretch: Stretch, states: Sequence[int], values: Array) -> None:
+    def __init__(
+        self, system: HybridSystem, stretch: SimulatedPhase, states: Sequence[int], values: Array
+    ) -> None:
         self.system = system
         self.stretch = stretch
         self.states = list(states)
@@ -268,7 +270,9 @@ class PhaseFunctions:
 # -- memory -------------------------------------------------------------------------------------------------
 
 
-def _memory_states(system: HybridSystem, stretches: Sequence[Stretch], values: Array) -> list[list[int]]:
+def _memory_states(
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array
+) -> list[list[int]]:
     """The entries of the memory that are states, for each phase; constants go into the stretches."""
     size = system.memory.size
     if not size:
@@ -277,7 +281,7 @@ def _memory_states(system: HybridSystem, stretches: Sequence[Stretch], values: A
     for stretch, constant in zip(stretches, known, strict=True):
         stretch.constants = frozenset(constant)
     every = [
-        PhaseFunctions(system, stretch, [i for i in range(size) if i not in constant], values)
+        TracedPhase(system, stretch, [i for i in range(size) if i not in constant], values)
         for stretch, constant in zip(stretches, known, strict=True)
     ]
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
@@ -311,7 +315,7 @@ def _memory_states(system: HybridSystem, stretches: Sequence[Stretch], values: A
 
 
 def _constants_of_phases(
-    system: HybridSystem, stretches: Sequence[Stretch], parameters: Array
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array
 ) -> list[set[int]]:
     """The entries of the memory that are constants of each phase, with their values in its stretch."""
     size = system.memory.size
@@ -321,7 +325,7 @@ def _constants_of_phases(
         known = [first]
         for k, stretch in enumerate(stretches):
             free = [i for i in range(size) if i not in known[k]]
-            functions = PhaseFunctions(system, stretch, free, parameters)
+            functions = TracedPhase(system, stretch, free, parameters)
             values = functions.behind.function.outputs["after"][n:]
             constant = {i for i in range(system.constant_memory.size) if type(values[i]) is float}
             if k + 1 < len(stretches):
@@ -340,11 +344,11 @@ def _constants_of_phases(
 
 
 def _phase(
-    functions: PhaseFunctions,
-    following: PhaseFunctions,
+    functions: TracedPhase,
+    following: TracedPhase,
     constants: Constants,
     closing: tuple[Tape, int] | None,
-) -> Phase:
+) -> OrbitPhase:
     """The equations of a phase; closing: the section of an orbit that closes without an event."""
     system = functions.system
     functions.must_be_quiet()
@@ -381,13 +385,13 @@ def _phase(
     if event is None:
         assert closing is not None
         section, j = closing
-        return Phase(names, field, section, None, None, j, [*guards, *conditions], at_end)
+        return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
     jump = tape(functions.after(following.states))
     section = tape(functions.only(event[0], [functions.guard(event[0])]))
-    return Phase(names, field, section, jump, event, None, [*guards, *conditions], at_end)
+    return OrbitPhase(names, field, section, jump, event, None, [*guards, *conditions], at_end)
 
 
-def _zero_again(before: PhaseFunctions, phase: PhaseFunctions, value: Any) -> bool:
+def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:
     """Whether a guard is zero at the start of a phase, because the phase before it ended there."""
     assert before.stretch.event is not None
     guard = before.only("section", [before.guard(before.stretch.event[0])])

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ...compiler import Constants, Tape
-from .equations import Phase, ProofError, Symmetry
+from .equations import OrbitPhase, ProofError, Symmetry
 
 Vector = list[Fraction]
 
 
 def symmetries_of(
-    rows: Sequence[Sequence[float]], phases: Sequence[Phase], constants: Constants
+    rows: Sequence[Sequence[float]], phases: Sequence[OrbitPhase], constants: Constants
 ) -> list[Symmetry]:
     """The symmetries of the phases that start as translations of q (k, n); ProofError where they are none."""
     return [_symmetry(j, xi, phases, constants) for j, xi in _reduced(rows)]
@@ -38,7 +38,7 @@ def _reduced(rows: Sequence[Sequence[float]]) -> list[tuple[int, Vector]]:
     return found
 
 
-def _symmetry(coordinate: int, xi: Vector, phases: Sequence[Phase], constants: Constants) -> Symmetry:
+def _symmetry(coordinate: int, xi: Vector, phases: Sequence[OrbitPhase], constants: Constants) -> Symmetry:
     n = len(xi)
     # memory at the start moves as the jump at its end says: known after one round
     start = [*xi, *[Fraction(0)] * (phases[0].size - n)]
@@ -55,7 +55,7 @@ def _symmetry(coordinate: int, xi: Vector, phases: Sequence[Phase], constants: C
     return Symmetry(coordinate, along[:-1])
 
 
-def _behind(phase: Phase, along: Vector, constants: Constants) -> Vector:
+def _behind(phase: OrbitPhase, along: Vector, constants: Constants) -> Vector:
     """The translation in the next phase."""
     functions = {"the field": phase.field, "its end": phase.section}
     functions |= {f"the guard {guard.name}": guard.tape for guard in phase.guards}
@@ -76,7 +76,7 @@ def _behind(phase: Phase, along: Vector, constants: Constants) -> Vector:
     return behind
 
 
-def _named(phase: Phase, along: Vector) -> str:
+def _named(phase: OrbitPhase, along: Vector) -> str:
     return ", ".join(name for name, x in zip(phase.names, along, strict=True) if x)
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler import IntervalLibrary, NotProved, exactly, outward
-from .equations import ExactEquations, Phase, ProofError
+from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 Sparse = tuple[Array, Array, Array]
@@ -127,22 +127,22 @@ class StepEquations:
 
     # -- functions of a phase -------------------------------------------------------------------------------
 
-    def rate(self, phase: Phase, x: Array) -> Array:
+    def rate(self, phase: OrbitPhase, x: Array) -> Array:
         """dy/dt (N, 2) in a box of states."""
         return self.library.evaluate(self.equations.part(phase.field), x)[0]
 
     def move(
-        self, phase: Phase, x: Array, time: Array, derivatives: bool = False, pieces: int = 0
+        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool = False, pieces: int = 0
     ) -> tuple[Array, Array, Array]:
         """`IntervalLibrary.move` with the field of a phase."""
         field = self.equations.part(phase.field)
         return self.library.move(x, time, self.order, derivatives, pieces, field)
 
-    def section(self, phase: Phase, x: Array) -> tuple[Array, Array]:
+    def section(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
         """The guard (1, 2) at the end of a phase, and its slope (1, N, 2)."""
         return self.library.evaluate(self.equations.part(phase.section), x, exactly(np.eye(len(x))))
 
-    def jump(self, phase: Phase, x: Array) -> tuple[Array, Array]:
+    def jump(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
         """The states at the start of the next phase, and their derivatives by x."""
         unit = exactly(np.eye(len(x)))
         if phase.jump is None:
@@ -163,7 +163,9 @@ class StepEquations:
         coordinates = [symmetry.coordinate for symmetry in self.equations.symmetries]
         return SteppedOrbit(stepped, (x - start)[coordinates], coordinates)
 
-    def _divided(self, phase: Phase, x: Array, duration: float, radius: float, period: float) -> SteppedPhase:
+    def _divided(
+        self, phase: OrbitPhase, x: Array, duration: float, radius: float, period: float
+    ) -> SteppedPhase:
         states, durations = [x], []
         rest = duration
         step = min(period / 8, duration)
@@ -178,7 +180,7 @@ class StepEquations:
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
-        self, phase: Phase, x: Array, step: float, radius: float, period: float
+        self, phase: OrbitPhase, x: Array, step: float, radius: float, period: float
     ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
@@ -200,7 +202,7 @@ class StepEquations:
 
     # -- equations ------------------------------------------------------------------------------------------
 
-    def _in_turn(self, at: SteppedOrbit) -> Iterator[tuple[Phase, SteppedPhase, SteppedPhase]]:
+    def _in_turn(self, at: SteppedOrbit) -> Iterator[tuple[OrbitPhase, SteppedPhase, SteppedPhase]]:
         """Each phase with its steps, and the steps of the next one."""
         yield from zip(self.equations.phases, at.phases, [*at.phases[1:], at.phases[0]], strict=True)
 
