@@ -20,13 +20,19 @@ from .equations import ProofError
 Array = Any
 COMPARED = ("lt", "le", "eq", "minimum", "maximum")  # of two operands
 OF_ZERO = ("absolute", "sign")
+OPEN = object()
+
+
+class _Open(Exception):
+    """A condition on which the samples do not agree."""
 
 
 @dataclass
 class Decided:
     """A function without conditions.
 
-    function  its outputs, and "differences" (k,)
+    function  its outputs, and "differences" (k,); its last input "open" has a symbol for each selection that
+              is not the same at all samples
     signs     of the differences, for which the function is the one that was traced
     """
 
@@ -36,6 +42,21 @@ class Decided:
     @property
     def differences(self) -> Array:
         return self.function.outputs["differences"]
+
+    @staticmethod
+    def value(function: Function, *arguments: Any) -> Array:
+        """A function of some of these outputs, which depends on no open selection."""
+        return np.asarray(function(*arguments, np.zeros(function.inputs["open"].shape)))
+
+
+def must_be_closed(function: Function) -> None:
+    """ProofError for a function that depends on a condition which changes between two events."""
+    open_ones = set(function.inputs["open"].flat)
+    if any(x in open_ones for x in function.nodes):
+        raise ProofError(
+            f"a condition of {function.name} is not the same at all times between two events: make its "
+            "change an event, by a guard"
+        )
 
 
 def decided(
@@ -49,7 +70,7 @@ def decided(
     if not compared:
         nothing = np.zeros(0, object)
         outputs = {**function.outputs, "differences": nothing}
-        return Decided(Function(function.name, function.inputs, outputs), [])
+        return Decided(Function(function.name, {**function.inputs, "open": nothing}, outputs), [])
     pairs = Function("pairs", function.inputs, {"pairs": np.array([*compared.values()], object)})
     values = np.array([np.asarray(pairs(*sample), float) for sample in samples])
     signs = np.sign(values[..., 1] - values[..., 0])
@@ -85,8 +106,7 @@ def _compared(node: Expr) -> tuple[Any, Any]:
 class _Choices:
     """Which nodes a function needs when its conditions are decided, and what stands for each of them."""
 
-    def __init__(self, name: str, compared: Mapping[Expr, Any], signs: Mapping[Expr, set[float]]) -> None:
-        self.name = name
+    def __init__(self, compared: Mapping[Expr, Any], signs: Mapping[Expr, set[float]]) -> None:
         self.compared = compared
         self.signs = signs
         self.used: dict[Expr, int] = {}
@@ -94,10 +114,7 @@ class _Choices:
     def sign(self, node: Expr) -> int:
         """The sign of b - a at a node that compares."""
         if len(self.signs[node]) != 1 or not self.signs[node] <= {-1.0, 1.0}:
-            raise ProofError(
-                f"a condition of {self.name} is not the same at all times between two events: make its "
-                "change an event, by a guard"
-            )
+            raise _Open
         self.used[node] = int(min(self.signs[node]))
         return self.used[node]
 
@@ -113,7 +130,26 @@ class _Choices:
         return {"and": all, "or": any, "not": lambda x: not x[0]}[condition.op](parts)
 
     def operand(self, node: Expr) -> Any:
-        """The operand that a selecting node equals, up to its sign; None: the node is no selection."""
+        """The operand that a selecting node equals, up to its sign; None: the node is no selection.
+
+        OPEN where the samples do not agree.
+        """
+        used = dict(self.used)
+        try:
+            return self._operand(node)
+        except _Open:
+            self.used = used
+        # both branches may be one number
+        branches = [self._number(x) for x in node.args[1:]] if node.op == "where" else [None, None]
+        return branches[0] if branches[0] is not None and branches[0] == branches[1] else OPEN
+
+    def _number(self, x: Any) -> float | None:
+        """The number that an operand is, behind decided selections."""
+        while type(x) is Expr and x.op in ("where", "minimum", "maximum"):
+            x = self.operand(x)
+        return x if type(x) is float else None
+
+    def _operand(self, node: Expr) -> Any:
         if node.op == "where" and (_are_one(*node.args[1:])):
             return node.args[1]
         if node.op == "where":
@@ -132,7 +168,7 @@ def _replayed(
     given: set[Expr],
 ) -> Decided:
     """The function once more, without the branches that do not hold."""
-    choices = _Choices(function.name, compared, signs)
+    choices = _Choices(compared, signs)
     results = [x for y in function.outputs.values() for x in y.flat]
     # backwards: operands come before the nodes that need them
     chosen: dict[Expr, Any] = {}
@@ -143,14 +179,17 @@ def _replayed(
         before = len(choices.used)
         operand = choices.operand(node)
         chosen[node] = operand
-        without = node.op == "sign"  # it is a number
+        without = node.op == "sign" or operand is OPEN  # no operand is left
         needed |= _symbols(node.args if operand is None and not without else [operand])
         for decided_now in [*choices.used][before:]:
             needed |= _symbols(compared[decided_now])
     order = [node for node in function.nodes if node in chosen]
     used = [node for node in choices.used if node not in given]
 
-    def run(*arguments: Array) -> dict[str, Array]:
+    places = {node: k for k, node in enumerate(node for node in order if chosen[node] is OPEN)}
+
+    def run(*every: Array) -> dict[str, Array]:
+        *arguments, symbols_of_open = every
         values: dict[Any, Any] = {}
         for symbols, argument in zip(function.inputs.values(), arguments, strict=True):
             values.update(zip(symbols.flat, np.asarray(argument, object).flat, strict=True))
@@ -160,7 +199,9 @@ def _replayed(
 
         for node in order:
             operand = chosen[node]
-            if node.op == "sign":
+            if operand is OPEN:
+                values[node] = symbols_of_open[places[node]]
+            elif node.op == "sign":
                 values[node] = float(choices.used[node])
             elif operand is None:
                 evaluate([node], values)
@@ -174,7 +215,8 @@ def _replayed(
         outputs["differences"] = np.array([_difference(*map(value, compared[x])) for x in used], object)
         return outputs
 
-    shapes = {name: symbols.shape for name, symbols in function.inputs.items()}
+    shapes: dict[str, Any] = {name: symbols.shape for name, symbols in function.inputs.items()}
+    shapes["open"] = len(places)
     again = trace(run, shapes, function.name)
     # the same differences once, and none that is a number
     kept: dict[Any, int] = {}

@@ -27,7 +27,7 @@ from ...compiler import Constants, Expr, Function, Tape, trace
 from ...hybrid import HybridSystem
 from ..orbit import PeriodicOrbit
 from ..segments import AT_START
-from .branches import Decided, decided
+from .branches import Decided, decided, must_be_closed
 from .equations import (
     ExactEquations,
     OrbitPhase,
@@ -82,8 +82,8 @@ def equations_of(
     values = system.parameters.values(orbit.parameters, ())
     states = _memory_states(system, stretches, values)
     functions = [
-        TracedPhase(system, stretch, chosen, values)
-        for stretch, chosen in zip(stretches, states, strict=True)
+        TracedPhase(system, stretch, chosen, values, following)
+        for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
     ]
     start = np.concatenate([orbit.q, orbit.v, [stretches[0].memory[i] for i in states[0]]])
     # an orbit without a section starts where its fastest coordinate has a given value
@@ -168,10 +168,16 @@ class TracedPhase:
 
     states  entries of the flat memory that are states, behind (q, v)
     values  flat parameters, at which conditions are decided
+    following  the states of the memory in the next phase; None: all entries of the memory matter
     """
 
     def __init__(
-        self, system: HybridSystem, stretch: SimulatedPhase, states: Sequence[int], values: Array
+        self,
+        system: HybridSystem,
+        stretch: SimulatedPhase,
+        states: Sequence[int],
+        values: Array,
+        following: Sequence[int] | None = None,
     ) -> None:
         self.system = system
         self.stretch = stretch
@@ -203,6 +209,9 @@ class TracedPhase:
 
         traced = trace(functions, shapes, system.name)
         outputs = dict(traced.outputs)
+        if following is not None:  # conditions of memory that does not matter are left out
+            _without(outputs["quiet"], 2 * n, {*self.states, *stretch.constants})
+            _without(outputs["after"], 2 * n, set(following))
         after = {"after": outputs.pop("after")}
         # the state at a sample; parameters have the values of the orbit
         memory = [stretch.memory[i] for i in self.states]
@@ -259,12 +268,21 @@ class TracedPhase:
         memory = list(self.stretch.memory)
         wanted = {**dict(enumerate(y[:n])), **dict(zip([n + i for i in self.states], y[n:], strict=True))}
         wanted |= {n + i: memory[i] for i in self.stretch.constants}
+        names = [*(f"{x}[{i}]" for x in "qv" for i in range(n // 2)), *self.system.memory.entries]
         for i, x in enumerate(self.within.function.outputs["quiet"]):
             if i in wanted and not (x is wanted[i] or (type(x) is float and x == wanted[i])):
                 raise ProofError(
-                    f"the update of {self.system.name} may change q, v or memory at the end of a step "
-                    "without an event; let it return where(events.name != 0, changed, q), or leave it alone"
+                    f"the update of {self.system.name} may change {names[i]} at the end of a step without an "
+                    f"event, before {self.stretch.event}; let it return where(events.name != 0, changed, q), "
+                    "or leave it alone"
                 )
+
+
+def _without(outputs: Array, first: int, kept: set[int]) -> None:
+    """Set those entries of the memory to zero that are not kept; it begins at `first`."""
+    for i in range(first, len(outputs)):
+        if i - first not in kept:
+            outputs[i] = 0.0
 
 
 # -- memory -------------------------------------------------------------------------------------------------
@@ -354,6 +372,7 @@ def _phase(
     functions.must_be_quiet()
 
     def tape(function: Function) -> Tape:
+        must_be_closed(function)
         if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
                 f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
@@ -397,10 +416,11 @@ def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:
     guard = before.only("section", [before.guard(before.stretch.event[0])])
     after = phase.only("guard", [value])
     jump = before.after(phase.states)
-    shapes = {name: symbols.shape for name, symbols in before.within.function.inputs.items()}
+    shapes = {name: before.within.function.inputs[name].shape for name in ("y", "u", "t")}
 
     def both(y: Array, u: Array, t: Any) -> Array:
-        return np.concatenate([guard(y, u, t), after(jump(y, u, t), u, t)])
+        behind = Decided.value(jump, y, u, t)
+        return np.concatenate([Decided.value(guard, y, u, t), Decided.value(after, behind, u, t)])
 
     first, second = trace(both, shapes, "both").outputs["both"]
     return first is second or (type(second) is float and second == 0.0)
