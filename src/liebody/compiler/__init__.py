@@ -12,7 +12,7 @@ This package knows operations, not mechanics.
 """
 
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
-from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
+from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly
@@ -45,6 +45,7 @@ __all__ = [
     "NotProved",
     "Program",
     "Tape",
+    "evaluate",
     "exactly",
     "hessian",
     "hvp",
