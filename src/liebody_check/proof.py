@@ -181,28 +181,39 @@ class _Equations:
         for phase, x, factor in self.split(z):
             if not factor > 0:
                 raise Refused("the period is not positive")
-            times = [factor * ball(w) for w in phase.durations]
-            steps = [self.step(phase, [[b] for b in row], time) for row, time in zip(x, times)]
-            stretches.append(_Stretch(phase, x, steps, times))
+            pairs = [
+                pair
+                for row, w in zip(x, phase.durations)
+                for pair in self.steps(phase, [[b] for b in row], factor * ball(w))
+            ]
+            stretches.append(_Stretch(phase, x, [one for one, _ in pairs], [time for _, time in pairs]))
         return stretches
 
-    def step(self, phase: Phase, start: Numbers, time: Ball) -> Step:
-        return step(phase.field, self.known, start, time, self.claim.order)
+    def steps(
+        self, phase: Phase, start: Numbers, time: Ball, fine: bool = False, depth: int = 5
+    ) -> list[tuple[Step, Ball]]:
+        """Steps one after the other, with their times: one, or halves of it where no box contains it.
 
-    def end(self, phase: Phase, start: Numbers, time: Ball, depth: int = 5) -> Numbers:
-        """The state behind a step from numbers: in halves, where its remainder makes the result wide."""
-        end = self.step(phase, start, time).at(time)
-        if depth == 0 or all(x[0].rad() < FINE * (1 + abs(x[0])) for x in end):
-            return end
+        fine  also where its remainder makes the result wide, for steps from numbers
+        """
+        try:
+            one = step(phase.field, self.known, start, time, self.claim.order)
+            narrow = not fine or all(x[0].rad() < FINE * (1 + abs(x[0])) for x in one.at(time))
+            if narrow or depth == 0:
+                return [(one, time)]
+        except Refused:
+            if depth == 0:
+                raise
         half = (time / 2).mid()
-        return self.end(phase, self.end(phase, start, half, depth - 1), time - half, depth - 1)
+        first = self.steps(phase, start, half, fine, depth - 1)
+        return first + self.steps(phase, _end(first), time - half, fine, depth - 1)
 
     def residual(self, z: list[Ball]) -> list[Ball]:
         F = []
         parts = [*self.split(z)]
         for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
             for i, w in enumerate(phase.durations):
-                end = self.end(phase, [[b] for b in x[i]], factor * ball(w))
+                end = _end(self.steps(phase, [[b] for b in x[i]], factor * ball(w), True))
                 F += [a[0] - b for a, b in zip(end, x[i + 1])]
             last = [[b] for b in x[-1]]
             F += [self.value(phase.section, last)[0][0]]
@@ -223,8 +234,7 @@ class _Equations:
             N = len(phase.states)
             last = column + len(phase.durations) * N  # the columns of the last state
             for i, w in enumerate(phase.durations):
-                time = factor * ball(w)
-                moved = self.step(phase, with_unit(x[i]), time).at(time)
+                moved = _end(self.steps(phase, with_unit(x[i]), factor * ball(w)))
                 rate = self.value(phase.field, [[a[0]] for a in moved])
                 for j in range(N):
                     A[row + j, column + (i + 1) * N + j] = -1
@@ -249,6 +259,12 @@ class _Equations:
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
         return at if phase.jump is None else self.value(phase.jump, at)
+
+
+def _end(steps: list[tuple[Step, Ball]]) -> Numbers:
+    """The box at the end of steps one after the other."""
+    one, time = steps[-1]
+    return one.at(time)
 
 
 def with_unit(x: list[Ball]) -> Numbers:

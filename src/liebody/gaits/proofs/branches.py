@@ -49,13 +49,13 @@ class Decided:
         return np.asarray(function(*arguments, np.zeros(function.inputs["open"].shape)))
 
 
-def must_be_closed(function: Function) -> None:
+def must_be_closed(function: Function, system: str) -> None:
     """ProofError for a function that depends on a condition which changes between two events."""
     open_ones = set(function.inputs["open"].flat)
     if any(x in open_ones for x in function.nodes):
         raise ProofError(
-            f"a condition of {function.name} is not the same at all times between two events: make its "
-            "change an event, by a guard"
+            f"a condition in {function.name} of {system} is not the same at all times between two events: "
+            "make its change an event, by a guard"
         )
 
 

@@ -372,7 +372,7 @@ def _phase(
     functions.must_be_quiet()
 
     def tape(function: Function) -> Tape:
-        must_be_closed(function)
+        must_be_closed(function, system.name)
         if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
                 f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
