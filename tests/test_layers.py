@@ -245,7 +245,7 @@ COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the gr
 STEPPING = (  # likewise, as the head of stepping/__init__.py explains
     *("samples", "clock", "banded", "records", "singular", "print_march", "print_descent", "print_explicit"),
     *("print_implicit", "march", "newton", "loop", "flow", "implicit", "hybrid", "drive", "recurrence"),
-    *("riccati", "descent"),
+    *("riccati", "print_plan", "descent"),
 )
 INSIDE = {"compiler": COMPILER, "stepping": STEPPING}
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -402,10 +403,59 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
         assert work[-1] == 7.0
         for x, y in zip(results, expected, strict=True):
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
-    with pytest.raises(ModelError, match="needs the digits of float64"):
-        lb.export_c(tmp_path, "single", [walking.kernel], dtype=np.float32)
     with pytest.raises(ModelError, match="two of the functions solve quadratic programs"):
         lb.export_c(tmp_path, "two", {"one": walking.kernel, "two": walking.kernel})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    None in (shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")),
+    reason="gcc-aarch64-linux-gnu or qemu-user is not installed",
+)
+def test_the_exported_controller_passes_its_own_test_on_aarch64(walking, tmp_path):
+    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    program = tmp_path / "selftest"
+    strict = "-std=c99 -O2 -static -Wall -Wextra -Werror -pedantic -Wconversion".split()
+    subprocess.run(["aarch64-linux-gnu-gcc", *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run(["qemu-aarch64", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.wide
+def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(biped, walking, tmp_path):
+    """In the states that it was found in, by another compilation; efforts of some 20 N m differ by N m."""
+    if (compiler := build.find_compiler()) is None:
+        pytest.skip("there is no C compiler")
+    with pytest.warns(
+        lb.io.InaccurateFloats, match=r"tau of biped_whole_body in float32 differ .* of the largest"
+    ):
+        paths = walking.export_c(tmp_path, {"posture.target": POSE}, dtype=np.float32)
+    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion".split()
+    program = tmp_path / "selftest"
+    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    header = paths[1].read_text()
+    stated = float(re.search(r"tau: (\S+) \(", header)[1])
+    library = tmp_path / "floats.so"
+    subprocess.run(
+        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
+    )
+    function = ctypes.CDLL(str(library)).biped_whole_body
+    work = np.zeros(int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", header)[1]), np.float32)
+    p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "posture.target": POSE})
+    rng = np.random.default_rng(1)
+    apart = []
+    for _ in range(100):
+        q = biped.integrate(biped.neutral(), 0.3 * rng.standard_normal(biped.nv))
+        q, v = q.astype(np.float32), (0.3 * rng.standard_normal(biped.nv)).astype(np.float32)
+        expected = walking(q.astype(float), v.astype(float), p.astype(np.float32).astype(float))
+        results = [np.zeros(max(1, x.size), np.float32) for x in expected]
+        arrays = (q, v, p.astype(np.float32), *results, work)
+        function(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+        apart.append(np.abs(results[0] - expected.tau).max())
+    # round-off is another one, and what it makes of the worst states
+    assert stated / 10 < max(apart) < 10 * stated
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

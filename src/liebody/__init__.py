@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .integrators import solve_ivp
     from .interop.fmi import export_fmu
     from .io.c_export import export_c
+    from .io.cuda_export import export_cuda
     from .mechanisms import RigidBody
     from .mechanisms.constrained import System, SystemBuilder
     from .models.loading import load
@@ -100,6 +101,7 @@ __all__ = [
     "equations",
     "errors",
     "export_c",
+    "export_cuda",
     "export_fmu",
     "gaits",
     "groups",
@@ -141,6 +143,7 @@ _HOMES = {
     "integrators": ("solve_ivp",),
     "interop.fmi": ("export_fmu",),
     "io.c_export": ("export_c",),
+    "io.cuda_export": ("export_cuda",),
     "mechanisms": ("RigidBody",),
     "mechanisms.constrained": ("System", "SystemBuilder"),
     "models.loading": ("load",),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.graph import Function
 from ..programs.quadratic_program import Data, Minimizer, Minimum
 from ..runtime import runtime
 from .c import (
@@ -15,6 +14,7 @@ from .c import (
     PIECE,
     Code,
     Guard,
+    NumberType,
     Plan,
     c99,
     c99_names,
@@ -22,8 +22,11 @@ from .c import (
     constant_table,
     enumeration,
     lanes_dialect,
+    number_type,
     over_lanes,
+    plain_prelude,
     prelude,
+    private,
 )
 from .numpy_source import compile_numpy
 
@@ -71,14 +74,14 @@ def minimizer_unit(minimizer: Minimizer, lanes: int, guard: Guard | None = None,
     return "\n".join([*text, c_function(head, lines), loop])
 
 
-def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
-    """C99 functions of plain doubles, of which the last computes the function, and the size of its memory.
+def minimizer_c99(minimizer: Minimizer, name: str, single: bool = False) -> tuple[str, int]:
+    """C99 functions of doubles (or floats), of which the last computes the function; the size of its memory.
 
-    The last argument is working memory: `work`, so many doubles, of any contents.
+    The last argument is working memory: `work`, so many numbers, of any contents.
     """
     _, arguments, results = c99_names(minimizer.interface(), name, r"work|next|data_\w+|kept\d+|best_\w+")
-    before = c99_function(minimizer.before, f"{name}_before")
-    behind = c99_function(minimizer.after, f"{name}_behind")
+    before = private(c99(minimizer.before, f"{name}_before", single=single), f"{name}_before")
+    behind = private(c99(minimizer.after, f"{name}_behind", single=single), f"{name}_behind")
     lines = ["T *next = work;"]
     size = 0
 
@@ -100,20 +103,15 @@ def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
         "quadratic_program(&problem, &solution, next);",
         f"{name}_behind({', '.join([*arguments, *kept, *solution, *results])});",
     ]
-    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results), "double *work"]
-    text = [before, behind, runtime("plain.h"), _solver(minimizer)]
+    number = number_type(single)
+    real = number.name
+    takes = [*(f"const {real} *{x}" for x in arguments), *(f"{real} *{y}" for y in results), f"{real} *work"]
+    text = [before, behind, plain_prelude(number), _solver(minimizer, number)]
     text.append(c_function(f"void {name}({', '.join(takes)})", lines))
     return "\n".join(text), size + _memory(minimizer)
 
 
-def c99_function(function: Function, name: str) -> str:
-    """A function of C99 that only this file calls."""
-    text = c99(function, name)
-    head = f"void {name}("
-    return text.replace(f"\n{head}", f"\nstatic {head}") if not text.startswith(head) else f"static {text}"
-
-
-def _solver(minimizer: Minimizer) -> str:
+def _solver(minimizer: Minimizer, number: NumberType = DOUBLE) -> str:
     """The header, with its sizes, settings and the ranges of rows."""
     sizes = {
         "N": minimizer.unknowns,
@@ -126,7 +124,8 @@ def _solver(minimizer: Minimizer) -> str:
         "ITERATIONS": minimizer.iterations,
     }
     text = [enumeration(sizes)]
-    text += [f"#define {name} {DOUBLE.literal(x)}" for name, x in minimizer.settings.items()]
+    settings = minimizer.settings if number is DOUBLE else minimizer.settings_of_floats
+    text += [f"#define {name} {number.literal(x)}" for name, x in settings.items()]
 
     def table(name: str, values: list[int]) -> None:
         text.append(constant_table("int", name, map(str, values or [0])))

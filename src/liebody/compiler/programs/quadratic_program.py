@@ -34,6 +34,16 @@ SETTINGS = {
     "FAINT": 1e-8,  # terms of a gradient that are smaller, in units of the largest, count as so large
     "WORSE": 1e4,  # times the best error: no better one is to be expected
 }
+# The same in float32, where they differ: digits are fewer, and weights further apart than these are lost.
+SETTINGS_FLOAT = {
+    "SMALLEST": 1e-37,
+    "SMALLEST_PIVOT": 1e-7,
+    "HARD": 1e4,
+    "SOFT": 1e5,
+    "APART": 1e-5,
+    "FAINT": 1e-4,
+}
+TOLERANCE_FLOAT = 1e-4  # at least
 FLOOR = 0.03  # of the tolerance: products z t are not made smaller
 
 
@@ -168,6 +178,12 @@ class Minimizer:
         """The settings of the header, by name."""
         tolerances = {"TOLERANCE": self.tolerance, "FLOOR": FLOOR * self.tolerance}
         return SETTINGS | tolerances
+
+    @property
+    def settings_of_floats(self) -> dict[str, float]:
+        """The same for an export in float32."""
+        tolerance = max(self.tolerance, TOLERANCE_FLOAT)
+        return SETTINGS | SETTINGS_FLOAT | {"TOLERANCE": tolerance, "FLOOR": FLOOR * tolerance}
 
     @property
     def operations(self) -> Counter[str]:
