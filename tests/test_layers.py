@@ -28,7 +28,7 @@ FLOORS: dict[int, list[set[str]]] = {
     2: [{"bodies", "integrators"}, {"dynamics"}],
     3: [{"mechanisms"}, {"runs"}, {"hybrid"}, {"contact"}],
     4: [{"io"}, {"robot"}, {"models"}, {"simulation"}],
-    5: [{"control", "identification", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
+    5: [{"control", "enclosures", "identification", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
     6: [{"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {

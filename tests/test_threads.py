@@ -38,6 +38,7 @@ CALLED = {
     "simulations by rkmk4": {"simulate", "Run", "runs", "SingularPosition"},
     "equations of a robot": {"equations", "symbolic"},
     "continuation": {"gaits"},
+    "a tube": {"Enclosure", "EnclosureError", "enclose"},
     "inverse kinematics": {"inverse_kinematics", "InverseKinematics"},
     "linearization": {"linearize", "Linearization", "lqr"},
     "optimal control": {"optimal_control", "OptimalControl", "OptimalPlan", "control"},

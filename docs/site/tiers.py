@@ -22,6 +22,7 @@ PACKAGES = (
 
 PROVISIONAL = """
 export_cuda export_fmu
+enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
 control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand

@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
     from .control.inverse_kinematics import InverseKinematics, inverse_kinematics
     from .control.optimal import OptimalControl, OptimalPlan, optimal_control
+    from .enclosures import Enclosure, EnclosureError, enclose
     from .hybrid import HybridSystem
     from .integrators import solve_ivp
     from .interop.fmi import export_fmu
@@ -69,6 +70,8 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
 __version__ = "0.2.0"
 
 __all__ = [
+    "Enclosure",
+    "EnclosureError",
     "HybridSystem",
     "InverseKinematics",
     "Joint",
@@ -94,6 +97,7 @@ __all__ = [
     "control",
     "derivatives",
     "dynamics",
+    "enclose",
     "equations",
     "errors",
     "export_c",
@@ -134,6 +138,7 @@ _HOMES = {
     "bodies": ("Joint", "SpatialInertia", "Tree", "TreeBuilder"),
     "control.inverse_kinematics": ("InverseKinematics", "inverse_kinematics"),
     "control.optimal": ("OptimalControl", "OptimalPlan", "optimal_control"),
+    "enclosures": ("Enclosure", "EnclosureError", "enclose"),
     "hybrid": ("HybridSystem",),
     "integrators": ("solve_ivp",),
     "interop.fmi": ("export_fmu",),

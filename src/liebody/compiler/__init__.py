@@ -12,14 +12,14 @@ This package knows operations, not mechanics.
 """
 
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
-from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
+from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
-from .printers.interval import Constants, Tape, tape_of
+from .printers.interval import Constants, Tape, outward, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
@@ -46,12 +46,14 @@ __all__ = [
     "Otherwise",
     "Program",
     "Tape",
+    "evaluate",
     "exactly",
     "hessian",
     "hvp",
     "interpreted",
     "jacobian",
     "jvp",
+    "outward",
     "repeated",
     "sympy_rules",
     "tape_of",
