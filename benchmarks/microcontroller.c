@@ -8,10 +8,12 @@
 
 typedef struct {
     const char *name;
-    void (*call)(void);
+    void (*call)(void), (*before)(void); /* `before` is not counted */
     const REAL *results, *expected; /* of `size` numbers */
     int size;
 } Case;
+
+static void nothing(void) {}
 
 #include "cases.h"
 
@@ -79,7 +81,6 @@ __attribute__((noinline)) static uint32_t stack(void (*call)(void)) {
     return (uint32_t)((uintptr_t)top - (uintptr_t)lowest);
 }
 
-static void nothing(void) {}
 static void thousand(void) { __asm__ volatile(".rept 1000\n nop\n .endr"); }
 
 static int wrong(const Case *one) {
@@ -100,7 +101,10 @@ int main(void) {
     print_number(instructions(thousand) - empty);
     print("\n");
     for (const Case *one = cases; one < cases + sizeof cases / sizeof *cases; one++) {
-        const uint32_t count = instructions(one->call) - empty, bytes = stack(one->call);
+        one->before();
+        const uint32_t count = instructions(one->call) - empty;
+        one->before();
+        const uint32_t bytes = stack(one->call);
         print(one->name);
         print(" ");
         print_number(count);

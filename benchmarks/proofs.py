@@ -5,6 +5,7 @@
 The checker needs the extra `prove` (python-flint).
 """
 
+import re
 import runpy
 import time
 from pathlib import Path
@@ -41,12 +42,23 @@ def compass():
     return periodic_orbit(example["walker"], **example["GUESS"], section="strike", **example["STEPS"])
 
 
+def runner():
+    """The runner of docs/proofs.md: four phases, memory, a stride."""
+    page = (Path(__file__).parents[1] / "docs" / "proofs.md").read_text()
+    block = next(x for x in re.findall(r"```python\n(.*?)```", page, re.S) if "def leg(" in x)
+    names = {"np": np, "lb": lb, "periodic_orbit": periodic_orbit}
+    exec(block[: block.index("running = ")], names)
+    return names["stride"]
+
+
 def orbits():
     """Name and call of each proof; the first of a kind compiles."""
     first = van_der_pol(1.0, 6.66)
     gait = compass()
+    stride = runner()
     yield "van der Pol, mu = 1", lambda: prove(first)
     yield "compass walker, 3 degrees", lambda: prove(gait)
+    yield "runner with its stride", lambda: prove(stride)
     yield "Roessler, period 1", lambda: prove_field(roessler, [0, -8.38094, 0.02959], 5.8811)
     if unless_quick(True, False):
         relaxation = van_der_pol(10.0, 19.078)

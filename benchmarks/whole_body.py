@@ -1,12 +1,15 @@
-"""A whole-body controller of ANYmal on four feet, and solvers of the same quadratic programs.
+"""A whole-body controller of ANYmal on four feet, beside TSID, and solvers of the same quadratic programs.
 
     python benchmarks/whole_body.py [rounds]
 
-A call of `liebody.control.WholeBody` is all from q and v to efforts and forces. quadprog and DAQP, dual
+A call of `liebody.control.WholeBody` is all from q and v to efforts and forces. So is one of TSID, with the
+same tasks, weights and limits; its tasks have their own frames, so commands differ. quadprog and DAQP, dual
 active set methods, and ProxQP, a proximal method, get the finished matrices only: their time is that of the
-solver alone. They have to find the same accelerations to 1e-3 of the largest one. A solver that is not
-installed is left out (pip install quadprog daqp proxsuite). Calls take turns in one process, over the same
-random states; medians, 99th percentiles, and the median of the rounds' ratios. Processor time.
+solver alone. They have to find the same accelerations of the base to 1e-3 of the largest one. Differences of
+efforts are printed, as far as the small cost of forces decides them, and errors of the solution in its
+conditions of a minimum. What is not installed is left out (pip install quadprog daqp proxsuite; TSID: pip
+install tsid==1.7.1 pin==3.4.0 "cmeel-urdfdom<5" "cmeel-tinyxml2<11"). Calls take turns in one process, over
+the same random states; medians, 99th percentiles, and the median of the rounds' ratios. Processor time.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +28,8 @@ from robots import path
 
 import liebody as lb
 from liebody.compiler import Kernel
-from liebody.control import MotionTask, Support, WholeBody
+from liebody.control import MotionTask, QuadraticProgram, Support, WholeBody
+from liebody.io import pinocchio_layout
 
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
@@ -71,6 +76,86 @@ def proxsuite(solver: Any, data: Sequence[np.ndarray]) -> Call:
 PEERS = {"quadprog": quadprog, "daqp": daqp, "proxsuite": proxsuite}
 
 
+def tsid_calls(ours: lb.Robot, Q: np.ndarray, V: np.ndarray, target: np.ndarray) -> list[Call]:
+    """A call of TSID in each state, for its efforts; none where it is not installed.
+
+    The body is held at `target` (4, 4).
+    """
+    try:
+        import pinocchio as pin
+        from tsid import tsid_pywrap as tsid
+    except ImportError:
+        print("tsid is not installed here; it is left out")
+        return []
+    file, _ = path("anymal")
+    robot = tsid.RobotWrapper(str(file), [], pin.JointModelFreeFlyer(), False)
+    model = robot.model()
+    layout = pinocchio_layout(ours.tree, model)
+    states = [(layout.to_q(q), layout.to_v(q, v)) for q, v in zip(Q, V, strict=True)]
+    formulation = tsid.InverseDynamicsFormulationAccForce("tsid", robot, False)
+    formulation.computeProblemData(0.0, *states[0])
+    data = formulation.data()
+    contacts = []
+    for foot in FEET:
+        contact = tsid.ContactPoint(foot, robot, foot, np.array([0, 0, 1.0]), 0.7, 0.0, 1e4)
+        contact.setKp(np.zeros(3))
+        contact.setKd(10 * np.ones(3))
+        contact.setReference(robot.framePosition(data, model.getFrameId(foot)))
+        contact.useLocalFrame(False)
+        formulation.addRigidContact(contact, 1e-4)
+        contacts.append(contact)
+    base = tsid.TaskSE3Equality("base", robot, "base")
+    base.setKp(100 * np.ones(6))
+    base.setKd(20 * np.ones(6))
+    sample = tsid.TrajectorySample(12, 6)
+    sample.value(np.concatenate([target[:3, 3], target[:3, :3].T.ravel()]))
+    base.setReference(sample)
+    formulation.addMotionTask(base, 10.0, 1, 0.0)
+    posture = tsid.TaskJointPosture("posture", robot)
+    posture.setKp(50 * np.ones(12))
+    posture.setKd(2 * np.sqrt(50) * np.ones(12))
+    rest = np.zeros(ours.nq)
+    rest[0] = 1
+    rest[7:] = POSE
+    sample = tsid.TrajectorySample(12)
+    sample.value(layout.to_q(rest)[7:])
+    posture.setReference(sample)
+    formulation.addMotionTask(posture, 0.1, 1, 0.0)
+    bounds = tsid.TaskActuationBounds("efforts", robot)
+    most = model.effortLimit[6:]
+    bounds.setBounds(-most, most)
+    formulation.addActuationTask(bounds, 1.0, 0, 0.0)
+    solver = tsid.SolverHQuadProgFast("solver")
+    solver.resize(formulation.nVar, formulation.nEq, formulation.nIn)
+
+    def call(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        solution = solver.solve(formulation.computeProblemData(0.0, q, v))
+        if solution.status:
+            raise SystemExit(f"TSID ends with the status {solution.status}")
+        return formulation.getActuatorForces(solution)
+
+    call.alive = robot, contacts, base, posture, bounds  # TSID itself does not keep them
+    return [partial(call, *state) for state in states]
+
+
+def conditions_of_a_minimum(programs: Sequence[Sequence[np.ndarray]]) -> None:
+    """Print the errors of the solver in the conditions of a minimum, relative to their terms."""
+    H, g, A, b, weight, C, low, high, weight_c, scale = (np.array(x) for x in zip(*programs, strict=True))
+    m, n = A.shape[1:]
+    solve = QuadraticProgram(n, m, C.shape[1])
+    weight_c[weight_c > 1e30] = np.inf
+    low, high = np.where(low < -1e20, -np.inf, low), np.where(high > 1e20, np.inf, high)
+    s = solve(H, g, A, b, C, low, high, weight_a=weight, weight_c=weight_c, scale=scale[:, 0])
+    Hx = np.einsum("kij,kj->ki", H, s.x)
+    pull = np.einsum("kji,kj->ki", A, s.y) + np.einsum("kji,kj->ki", C, s.z)
+    terms = np.abs(Hx) + np.abs(g) + np.einsum("kji,kj->ki", np.abs(A), np.abs(s.y))
+    terms += np.einsum("kji,kj->ki", np.abs(C), np.abs(s.z))
+    stationary = np.abs(Hx + g - pull).max(axis=1) / terms.max(axis=1)
+    outside = np.abs(s.slack_c).max(axis=1) / np.abs(s.x).max(axis=1)
+    for name, error in (("stationarity", stationary), ("rows", outside), ("gap", s.gap)):
+        print(f"{name}: error of its conditions {np.median(error):.0e}, at most {error.max():.0e}")
+
+
 def installed() -> dict[str, Any]:
     """The modules of `PEERS` that are there."""
     found = {}
@@ -101,21 +186,36 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     kernel = controller.kernel
     commands = controller(Q, V, p)
     before = Kernel(kernel.function.before)
-    programs = [before(Q[k], V[k], p) for k in range(STATES)]
+    results = [before(Q[k], V[k], p) for k in range(STATES)]
+    programs = [result[:10] for result in results]
     peers = {name: [PEERS[name](solver, program) for program in programs] for name, solver in solvers.items()}
+    conditions_of_a_minimum(programs)
+    outputs = [*kernel.function.before.outputs]
     for name, calls in peers.items():
-        worst = 0.0
+        efforts, worst = [], 0.0
         for k, call in enumerate(calls):
-            a = commands.a[k, controller.driven]
-            worst = max(worst, np.abs(call()[: len(a)] - a).max() / np.abs(commands.a[k]).max())
-        print(f"{name} finds the same accelerations to {worst:.0e} of the largest one")
+            x = call()
+            a, tau = (
+                Y[:, :-1] @ x + Y[:, -1]
+                for Y in (results[k][outputs.index(word)] for word in ("follow", "efforts"))
+            )
+            efforts.append(np.abs(tau - commands.tau[k, controller.driven]).max())
+            worst = max(worst, np.abs(a[:6] - commands.a[k, :6]).max() / np.abs(commands.a[k]).max())
+        differences = f"{np.median(efforts):.0e} N m, at most {max(efforts):.0e}"
+        print(f"{name}: base accelerations differ by {worst:.0e} at most, efforts by {differences}")
         if not worst < 1e-3:
             raise SystemExit(f"{name} has another solution")
+    labels = {"liebody": "liebody, whole call", **{name: f"{name}, solver" for name in peers}}
+    if whole := tsid_calls(robot, Q[:STATES], V[:STATES], robot.pose(q, "base")):
+        peers["tsid"], labels["tsid"] = whole, "TSID, whole call"
+        most = max(np.abs(call()).max() for call in whole)
+        print(f"largest effort {np.abs(commands.tau).max():.1f} N m, of TSID {most:.1f}")
 
     times: dict[str, list[float]] = {name: [] for name in ("liebody", *peers)}
     ratios: dict[str, list[float]] = {name: [] for name in peers}
     batch: list[float] = []
     model: list[float] = []
+    members: list[float] = []  # times that TSID takes, in those of a member of a batch
     for _ in range(rounds):
         for k in range(STATES):
             begin = time.process_time()
@@ -132,16 +232,22 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
             begin = time.process_time()
             f(Q, V, p)
             durations.append((time.process_time() - begin) / MANY)
+        if "tsid" in peers:
+            members.append(latest["tsid"] / batch[-1])
     print(f"{commands.iterations.mean():.1f} iterations, at most {commands.iterations.max():.0f}")
     print("\n                             median, us      99 %, us   times the whole call")
     for name, x in times.items():
-        label = "liebody, whole call" if name == "liebody" else f"{name}, solver"
-        keep(label, seconds=x, **({"ratio": ratios[name]} if name in ratios else {}))
+        keep(labels[name], seconds=x, **({"ratio": ratios[name]} if name in ratios else {}))
         ratio = f"{statistics.median(ratios[name]):14.2f}" if name in ratios else ""
-        print(f"{label:24s} {1e6 * statistics.median(x):14.1f} {1e6 * np.quantile(x, 0.99):13.1f} {ratio}")
+        print(
+            f"{labels[name]:24s} {1e6 * statistics.median(x):14.1f} {1e6 * np.quantile(x, 0.99):13.1f}", ratio
+        )
     for label, durations in (("liebody, of 1000", batch), ("its program's matrices", model)):
-        keep(label, seconds=durations)
+        of_tsid = {"ratio": members} if members and durations is batch else {}
+        keep(label, seconds=durations, **of_tsid)
         print(f"{label:24s} {1e6 * statistics.median(durations):14.2f}   each, one thread")
+    if members:
+        print(f"TSID takes {statistics.median(members):.1f} times as long as one of 1000")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from liebody.compiler.printers.c import PIECE, Guard, batch_units, c99
 LANES = (1, 2, 4, 8, 16)  # vectors wider than the processor's are compiled to several
 
 
-def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
+def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1, flags=build.FLAGS):
     """The batch loop of `function` as a call on arrays (n, *shape): (status of `run`, list of results)."""
-    run = compiled_run(function, lanes, single, piece, guard, units)
+    run = compiled_run(function, lanes, single, piece, guard, units, flags)
     real = np.float32 if single else np.float64
 
     def call(*arrays):
@@ -28,10 +28,10 @@ def compiled(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
     return call
 
 
-def compiled_run(function, lanes=1, single=False, piece=PIECE, guard=None, units=1):
+def compiled_run(function, lanes=1, single=False, piece=PIECE, guard=None, units=1, flags=build.FLAGS):
     """The function `run` itself, of runtime/batch.h: run(n, addresses, strides, addresses, strides)."""
     sources = batch_units(function, lanes, single, guard or Guard(), units, piece)
-    library = build.library(build.Source(sources), build.find_compiler())
+    library = build.library(build.Source(sources, flags), build.find_compiler())
     library.run.restype = ctypes.c_int64
     library.run.argtypes = [ctypes.c_int64, *[ctypes.c_void_p] * 4, ctypes.c_int]
 

@@ -266,7 +266,8 @@ def test_structures_have_the_layout_that_python_gives_them(target, tmp_path):
     for name, field, offset in offsets():
         place = f"sizeof({name})" if field is None else f"offsetof({name}, {field})"
         lines.append(f'_Static_assert({place} == {offset}, "{place}");')
-    source = "\n".join(["#include <stddef.h>", "#include <stdint.h>", "typedef double real;", *lines])
+    head = ["#include <stddef.h>", "#include <stdint.h>", "typedef double real;", "typedef void Scratch;"]
+    source = "\n".join([*head, *lines])
     (tmp_path / "layout.c").write_text(source)
     done = subprocess.run(
         [*ZIG, target, "-c", "-o", "layout.o", "layout.c"], cwd=tmp_path, capture_output=True, text=True

@@ -51,6 +51,16 @@ def test_the_arm_and_its_load_are_identified_as_well_as_the_noise_allows(capsys)
 
 
 @pytest.mark.wide
+def test_a_load_is_weighed_better_by_a_planned_motion(capsys):
+    found, other = load_example("weigh_a_load").main()
+    for load in (found, other):
+        assert abs(load.mass - 2) < 4 * load.deviations["mass"]
+        assert (np.abs(load.center - [0.02, -0.03, 0.15]) < 4 * load.deviations["center"]).all()
+    assert found.deviations["mass"] < other.deviations["mass"]
+    assert capsys.readouterr().out.count("+-") == 20
+
+
+@pytest.mark.wide
 def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     error, step, found = load_example("inverse_kinematics").main()
     assert error < 1e-9 and step < 0.1

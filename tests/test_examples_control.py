@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
+import subprocess
+
 import numpy as np
 import pytest
 from found import description, load_example
 
 import liebody as lb
+from liebody.compiler.native import build
 
 pytestmark = pytest.mark.wide
 
@@ -246,6 +251,126 @@ def test_anymal_shifts_its_body_and_lifts_a_foot(tmp_path):
     assert not forces[0, lifted].any() and (forces[1:, lifted] > 20).all()
     up = example.LIFT * example.smooth(t[-1], 1.0, 1.6)[0]
     assert height[-1] - height[0] == pytest.approx(up, abs=5e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_anymal_trots_on_bumps_that_it_does_not_see(seed, tmp_path):
+    """Trunk, speed, limits and estimate stay within bounds, on two terrains with sensors of their own."""
+    description("anymal_c_simple_description")
+    example = load_example("anymal_trots_on_bumps")
+    walk, heights = example.walk(seed, t_end=2.2)
+    assert walk.t[-1] == pytest.approx(2.2) and np.ptp(heights) > 0.9 * example.BUMPS
+    assert walk.tilt.max() < 4 and np.ptp(walk.q[1000:, 6]) < 0.05
+    late = walk.t > 1.2  # two cycles and a half, after it has got its speed
+    assert np.abs(walk.velocity[late, :2].mean(axis=0) - [example.SPEED, 0]).max() < 0.08
+    assert np.abs(walk.tau).max() <= 80 * (1 + 1e-9) and not (walk.status == 2).any()
+    assert np.unique(walk.stands[late], axis=0).shape[0] > 2  # both pairs swing
+    swings = np.diff(walk.stands.astype(int), axis=0)
+    assert (np.sum(swings < 0, axis=0) >= 3).all()
+    # the controller has seen the estimate alone: what it does not know has grown slowly
+    assert walk.drift.max() < 0.04
+    assert np.abs(walk.estimated_velocity - walk.velocity)[200:].max() < 0.15
+    example.draw(walk, heights, str(tmp_path / "trot.png"))
+    assert (tmp_path / "trot.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_anymal_trots_on_after_a_push():
+    description("anymal_c_simple_description")
+    example = load_example("anymal_trots_on_bumps")
+    for seed in range(3):
+        walk, _ = example.walk(seed, t_end=4.5)
+        pushed = walk.velocity[(walk.t > example.START) & (walk.t < example.END + 0.05), 1]
+        assert pushed.max() > 0.3  # m/s, sideways
+        assert walk.t[-1] == pytest.approx(4.5) and walk.tilt.max() < 10
+        assert np.abs(walk.velocity[-500:, :2].mean(axis=0) - [example.SPEED, 0]).max() < 0.1
+
+
+def test_talos_squats_and_lifts_an_arm_within_its_limits(tmp_path):
+    """Centre of mass and hand follow their references; what presses on the soles presses within them."""
+    description("talos_data")
+    example = load_example("talos_squats")
+    squat = example.main(str(tmp_path / "squat.png"), t_end=2.1)
+    assert (tmp_path / "squat.png").read_bytes().startswith(b"\x89PNG")
+    assert np.ptp(squat.center[:, 2]) > 0.19 and np.ptp(squat.hand[:, 2]) > 0.49
+    assert np.abs(squat.center - squat.wanted_center).max() < 3e-3
+    assert np.abs(squat.hand - squat.wanted_hand).max() < 8e-3
+    assert np.abs(squat.share).max() <= 1 + 1e-9 and not squat.status.any()
+    for k, (low, high) in enumerate((example.X, example.Y)):
+        assert (squat.pressure[..., k] > low).all() and (squat.pressure[..., k] < high).all()
+
+
+class Recorded:
+    """A controller that keeps the states, parameters and commands of its calls."""
+
+    def __init__(self, controller):
+        self.controller = controller
+        self.calls = []
+
+    def __call__(self, q, v, values):
+        u = self.controller(q, v, values)
+        self.calls.append((q.copy(), v.copy(), self.controller.pack(values), u))
+        return u
+
+
+def controller_in_c(controller, folder):
+    """The exported controller, compiled for this machine: (q, v, p) -> arrays like those of a command."""
+    if (compiler := build.find_compiler()) is None:
+        pytest.skip("there is no C compiler")
+    source, header, *_ = controller.export_c(folder)
+    library = folder / "controller.so"
+    flags = "-std=c99 -O1 -fPIC -shared".split()
+    subprocess.run([*compiler.command, *flags, "-o", library, source, "-lm"], check=True)
+    function = ctypes.CDLL(str(library))[f"{source.stem}_whole_body"]
+    work = np.zeros(int(re.search(r"WHOLE_BODY_WORK_SIZE (\d+)", header.read_text())[1]))
+
+    def call(q, v, p, like):
+        results = [np.full(np.shape(x), np.nan) for x in like]
+        function(*(ctypes.c_void_p(x.ctypes.data) for x in (q, v, p, *results, work)))
+        return type(like)(*results)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "run", "t_end"),
+    [
+        ("anymal_trots_on_bumps", "anymal_c_simple_description", "walk", 0.62),
+        ("talos_squats", "talos_data", "main", 0.4),
+    ],
+)
+def test_controllers_of_examples_compute_in_c_what_they_compute_in_python(
+    name, package, run, t_end, tmp_path, monkeypatch
+):
+    """In the states of the example, beside each other.
+
+    Torques agree to 1e-9 of the largest where the small costs are 1, as in the self-test of `export_c`: a
+    matrix with entries from 1 to 1e7 loses seven of the sixteen digits. The example's own costs of 1e-4 leave
+    four digits less to what they alone decide, such as the force by which two feet press against each other;
+    accelerations do not depend on that.
+    """
+    description(package)
+    example = load_example(name)
+    make, made = example.controller_of, []
+    monkeypatch.setattr(example, "controller_of", lambda robot: made.append(Recorded(make(robot))) or made[0])
+    getattr(example, run)(t_end=t_end)
+    controller, calls = made[0].controller, made[0].calls
+    in_c = controller_in_c(controller, tmp_path)
+    assert len(calls) == round(1000 * t_end)
+    small = [controller.layout.places[word] for word in ("acceleration_weight", "force_weight")]
+    for q, v, p, u in calls[::7]:
+        result = in_c(q, v, p, u)
+        assert result.status == u.status
+        np.testing.assert_allclose(result.a, u.a, rtol=0, atol=1e-6 * max(1, np.abs(u.a).max()))
+        for place in small:
+            p[place] = 1.0
+        exact = controller(q, v, p)
+        result = in_c(q, v, p, exact)
+        for word in ("tau", "a", "f"):
+            expected = getattr(exact, word)
+            size = max(10.0, np.abs(expected).max())  # N m, rad/s2, N; forces vanish in the air
+            np.testing.assert_allclose(getattr(result, word), expected, rtol=0, atol=1e-9 * size)
+        assert result.iterations == exact.iterations
 
 
 # -- a Panda beside a wall ----------------------------------------------------------------------------------

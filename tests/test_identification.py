@@ -224,6 +224,14 @@ def test_several_recordings_and_a_prior(pendulum):
     assert abs(drawn.values["link1.mass"] - (one.values["link1.mass"] + 1.2 + 4 * d) / 2) < 0.02 * d
 
 
+def test_validation_has_the_residuals_of_a_fit_to_the_same_recording(pendulum):
+    recording = recorded(pendulum, {"link1.mass": 1.2}, 1e-3)
+    found = fit(pendulum, recording, ["link1.mass", "link2.center"], dt=0.01)
+    for channel, other in zip(found.channels, found.validate(recording), strict=True):
+        assert channel.name == other.name
+        np.testing.assert_allclose(channel.rms, other.rms, rtol=1e-12)
+
+
 # -- errors -------------------------------------------------------------------------------------------------
 
 

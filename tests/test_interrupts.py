@@ -2,7 +2,10 @@
 
 import _thread
 import contextlib
+import dis
 import gc
+import inspect
+import itertools
 import os
 import signal
 import sys
@@ -370,6 +373,35 @@ def test_no_error_of_this_library_takes_the_place_of_one_of_a_handler(monkeypatc
 
 
 @with_alarms
+def test_an_error_by_which_the_standard_library_replaces_one_of_a_handler_is_passed_on():
+    def handler(number, frame):
+        raise ValueError("of a handler")
+
+    def replaces():
+        try:
+            handler(1, sys._getframe())
+        except ValueError:
+            raise ValueError("a kind of parameter that is not valid")  # noqa: B904
+
+    def looks(function):
+        try:
+            function()
+        except ValueError as error:
+            pass_on_signals(error)
+
+    with pytest.raises(ValueError, match="not valid"):
+        looks(replaces)
+
+    def fails():
+        raise ValueError("of a number")
+
+    # One that a caller handles meanwhile is no reason to raise another one.
+    try:
+        handler(1, sys._getframe())
+    except ValueError:
+        looks(fails)
+
+
 def test_efforts_that_a_signal_interrupts_are_not_taken_for_ones_that_cannot_be_traced():
     def tau(t, q, v):
         signal.raise_signal(ALARM)
@@ -457,6 +489,46 @@ def test_handlers_are_installed_again_after_a_trace_that_one_ended(no_callbacks_
                 time.sleep(1.0)  # until it comes
             assert {number: signal.getsignal(number) for number in signal.valid_signals()} == before
             assert gc.isenabled()
+
+
+def test_handlers_are_installed_again_if_one_raises_at_any_jump_of_a_loop():
+    """Python runs handlers at jumps backwards; the error of one is raised there, here by a tracer."""
+    installed = inspect.unwrap(interrupts.outside_of).__code__
+    watched = {installed, interrupts._restore.__code__, interrupts._Outside.remove.__code__}
+    old = sys.gettrace()
+
+    def ended_at(place):
+        seen = itertools.count()
+
+        def at_instruction(frame, event, argument):
+            frame.f_trace_opcodes = True
+            code = frame.f_code.co_code[frame.f_lasti]
+            if event == "opcode" and dis.opname[code].startswith("JUMP_BACKWARD") and next(seen) == place:
+                sys.settrace(None)
+                raise Ended
+            return at_instruction
+
+        def at_call(frame, event, argument):
+            frame.f_trace_opcodes = frame.f_code in watched
+            return at_instruction(frame, event, argument) if frame.f_trace_opcodes else None
+
+        try:
+            sys.settrace(at_call)
+            with interrupts.outside_of(frozenset()):
+                pass
+        except Ended:
+            return True
+        finally:
+            sys.settrace(old)
+        return False
+
+    with handled(late):
+        before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        places = 0
+        while ended_at(places):
+            places += 1
+            assert {number: signal.getsignal(number) for number in signal.valid_signals()} == before
+    assert places > 2  # at least two loops over handlers, of two of them
 
 
 class Ended(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -219,6 +220,63 @@ def test_calls_leave_the_rounding_of_the_thread_as_it_was(plain):
     with pytest.raises(NotProved):
         plain.combine("div", exactly([1.0]), exactly([0.0]))
     assert np.array([1.0])[0] / np.array([3.0])[0] == third and 0.1 + 0.2 == 0.30000000000000004
+
+
+@pytest.mark.parametrize("header", [runtime("interval.h")], ids=["interval.h"])
+def test_constants_of_the_reductions_enclose_what_they_stand_for(header):
+    """pi/2 = P1 + P2 + P3, ln 2 = L1 + L2 + L3: exact sums, and no wider than a double can tell."""
+    words = re.findall(r"(\w+) = (\{[^}]*\}|0x[\w.+-]+)", header)
+    parts = {name: [*map(float.fromhex, re.findall(r"-?0x[\w.+-]+", x))] for name, x in words}
+    exact = {"P": arb.pi() / 2, "L": arb(2).log()}
+    for letter, number in exact.items():
+        (first,), (second,), (minus, upper) = (parts[f"{letter}{k}"] for k in (1, 2, 3))
+        rest = number - arb(first) - arb(second)
+        assert arb(-minus) < rest < arb(upper) and upper + minus <= math.ulp(upper)
+        # products with the integers that occur are exact: 33 bits and 20 bits
+        assert all(int(math.frexp(x)[0] * 2**53) % 2**20 == 0 for x in (first, second))
+    for name, number in (("HALF_PI", exact["P"]), ("TWO_OVER_PI", 1 / exact["P"])):
+        minus, upper = parts[name]
+        assert arb(-minus) < number < arb(upper) and upper + minus <= math.ulp(upper)
+
+
+def with_guesses(moved):
+    """A library in which the C library's logarithms and arctangents are wrong by so much."""
+    text = native.interval_source
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("log", "atan"):
+            assert f"y0 = {name}(x);" in runtime("interval.h")
+        patch.setattr(
+            native,
+            "interval_source",
+            lambda *a: re.sub(r"y0 = (log|atan)\(x\);", rf"y0 = \1(x) + {moved!r};", text(*a)),
+        )
+        return library(lambda y: y, 1)
+
+
+@pytest.mark.parametrize("moved", [2.0**-12, -(2.0**-12)])
+def test_nothing_is_assumed_of_the_guesses_of_the_c_library(moved):
+    arithmetic = with_guesses(moved)
+    random = np.random.default_rng(12)
+    for name in ("log", "arctan"):
+        near_one = random.uniform(0.01, 100, 300)
+        x = np.concatenate([near_one, DRAWN[name](random, 300), [1e300]])
+        z = arithmetic.combine(name, exactly(x))
+        exact = [EXACT[name](arb(a))[0] for a in x.tolist()]
+        assert [a for a, row, y in zip(x, z, exact) if misses(row, y)] == []
+        # as far from them as the square and the cube of the error
+        assert z[:300].sum(axis=-1).max() < 2.1 * 2.0**-24
+    if moved > 0:  # the last guess is beyond a quarter of a turn: within one is all that is known
+        assert (z[-1] == math.nextafter(math.pi / 2, 2)).all()
+
+
+def test_sines_stay_within_one_and_are_known_to_be_there_for_any_number(plain):
+    x = np.concatenate([TURNS, [2.0**18, 1e6, -1e9, 1e300, 2.0**19 * math.pi / 2]])
+    z = plain.combine("sincos", exactly(x))
+    assert z.max() <= 1
+    for a, pair in zip(x.tolist(), z):
+        assert not any(map(misses, pair, arb(a).sin_cos()))
+    assert (z[-4:] == 1).all()  # beyond the counted quarters of a turn
+    assert (plain.combine("sqrt", exactly([0.0])) == 0).all()
 
 
 # -- the probe ----------------------------------------------------------------------------------------------

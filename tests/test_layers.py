@@ -28,7 +28,7 @@ FLOORS: dict[int, list[set[str]]] = {
     2: [{"bodies", "integrators"}, {"dynamics"}],
     3: [{"mechanisms"}, {"runs"}, {"hybrid"}, {"contact"}],
     4: [{"io"}, {"robot"}, {"models"}, {"simulation"}],
-    5: [{"control", "identification", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
+    5: [{"control", "enclosures", "identification", "interop", "sweep", "symbolic", "view"}, {"gaits"}],
     6: [{"cli"}, {"__init__", "__main__"}],
 }
 LEVEL = {
@@ -245,7 +245,7 @@ COMPILER = ("graph", "programs", "runtime", "printers", "native")  # from the gr
 STEPPING = (  # likewise, as the head of stepping/__init__.py explains
     *("samples", "clock", "banded", "records", "singular", "print_march", "print_descent", "print_explicit"),
     *("print_implicit", "march", "newton", "loop", "flow", "implicit", "hybrid", "drive", "recurrence"),
-    *("riccati", "descent"),
+    *("riccati", "print_plan", "descent"),
 )
 INSIDE = {"compiler": COMPILER, "stepping": STEPPING}
 

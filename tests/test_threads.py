@@ -30,7 +30,7 @@ import threads
 # which entry of the table calls what is public; and what has no state that calls could share
 CALLED = {
     "a robot": {"Robot", "models", "load", "derivatives"},
-    "a kernel and its derivatives": {"compiler", "stepping", "export_c"},
+    "a kernel and its derivatives": {"compiler", "stepping", "export_c", "export_cuda"},
     "a rigid body": {"RigidBody", "solve_ivp", "integrators", "groups", "dynamics", "mechanisms"},
     "a system with constraints": {"System", "SystemBuilder"},
     "a hybrid system": {"HybridSystem", "hybrid", "contact"},
@@ -38,6 +38,7 @@ CALLED = {
     "simulations by rkmk4": {"simulate", "Run", "runs", "SingularPosition"},
     "equations of a robot": {"equations", "symbolic"},
     "continuation": {"gaits"},
+    "a tube": {"Enclosure", "EnclosureError", "enclose"},
     "inverse kinematics": {"inverse_kinematics", "InverseKinematics"},
     "linearization": {"linearize", "Linearization", "lqr"},
     "optimal control": {"optimal_control", "OptimalControl", "OptimalPlan", "control"},

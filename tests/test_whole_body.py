@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -16,6 +17,7 @@ from liebody.groups import SE3, SO3, Free, Prismatic
 
 FEET = ("left_foot", "right_foot")
 POSE = np.array([0.1, 0.4, -0.8, -0.1, 0.4, -0.8])
+STRAIGHT = np.arctan2(0.02, 0.28)  # the knee of a leg whose hip, knee and foot are on one line
 FREE = {"velocity_limit": np.full(6, 1e6), "low": np.full(6, -1e6), "high": np.full(6, 1e6)}
 EXACT = {"acceleration_weight": 1e-10, "force_weight": 1e-10}
 
@@ -34,6 +36,25 @@ def walking(biped):
         MotionTask("lift", lambda q, v, p: biped.pose(q, "right_foot")[2:3, 3] - p.z, {"z": 0.0}, kp=20.0),
     ]
     return WholeBody(biped, tasks, [Support.sole("left_foot", 0.2, 0.1), Support("right_foot", facets=8)])
+
+
+def on_points(biped, whole=False):
+    """A controller on two points, each at the end of three joints.
+
+    whole  whether its program has all unknowns from the start, for which a hard task without weight will do
+    """
+    tasks = [
+        MotionTask.pose(biped, "pelvis", kp=100.0, weight=10.0),
+        MotionTask.posture(biped, kp=50.0, weight=0.5),
+    ]
+    if whole:
+        tasks.append(MotionTask("none", lambda q, v, p: q[7:8], weight=0.0, hard=True))
+    return WholeBody(biped, tasks, [Support("left_foot"), Support("right_foot", facets=8)])
+
+
+@pytest.fixture(scope="module")
+def stepping(biped):
+    return on_points(biped)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +165,65 @@ def test_the_laws_hold_in_all_commands_also_with_slack(biped, walking):
     one = walking(q[5], v[5], {name: x[5] for name, x in values.items()})
     for x, y in zip(one, many, strict=True):
         np.testing.assert_allclose(x, y[5], atol=2e-5 * max(1, np.abs(x).max()))
+
+
+def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_program(biped, stepping):
+    """States near and far from straight legs; supports and friction on and off; limits that contradict.
+
+    The program of forces alone is tried first. Where it fails, the whole one takes over in the same call.
+    """
+    whole = on_points(biped, whole=True)
+    assert stepping.kernel.function.unknowns == 6 and whole.kernel.function.unknowns == 12
+    rng = np.random.default_rng(6)
+    count = 96
+    q, v = (np.array(x) for x in zip(*(state_of(biped, rng) for _ in range(count)), strict=True))
+    q[::8, 9] = STRAIGHT + 10.0 ** rng.uniform(-9, -1, len(q[::8]))
+    q[0, 9] = STRAIGHT
+    active = rng.integers(0, 2, (2, count))
+    active[:, 0] = 1
+    friction = rng.choice([0.0, 0.3, 1.0], count)
+    effort = 10.0 ** rng.uniform(-2, 2, (count, 6))
+    values = {
+        "left_foot.active": active[0],
+        "right_foot.active": active[1],
+        "left_foot.friction": friction,
+        "right_foot.friction": friction,
+        "effort_limit": effort,
+        "posture.target": POSE + rng.normal(size=(count, 6)),
+        "acceleration_weight": 1e-2,
+        "force_weight": 1e-2,
+    }
+    v[::2] = 0
+    many, others = stepping(q, v, values), whole(q, v, values)
+    for u in (many, others):
+        assert (u.status < 2).all()
+    # Supports that are on have some slack in the whole program, and none in that of forces alone.
+    on = active.any(axis=0)
+    slipped = many.slack[:, :6].any(axis=1)
+    assert 0.1 < slipped.mean() < 0.5 and {0, 1} <= {*many.status[slipped].astype(int)} and slipped[0]
+    assert (many.status[on & ~slipped] == 0).all()
+    for k in range(count):
+        u = type(many)(*(x[k] for x in many))
+        laws(stepping, q[k], v[k], u, active[:, k], friction[k])
+        assert (np.abs(u.tau[6:]) <= effort[k] * (1 + 1e-6) + 1e-6 * np.abs(u.tau).max()).all()
+    # What differs is caused by slack s of the whole program: the support does not move at all, or by s.
+    slack = np.abs(others.slack).max(axis=1)
+    for x, y in ((many.tau, others.tau), (many.a, others.a), (many.f.sum(axis=1), others.f.sum(axis=1))):
+        difference = np.abs(x - y).max(axis=1) / (1 + np.abs(y).max(axis=1))
+        assert (difference <= slack + 1e-5).all()
+    # Points that carry do not accelerate. At rest that is J a = 0.
+    for k in np.flatnonzero(on & ~slipped):
+        for support, on in zip(stepping.supports, active[:, k], strict=True):
+            if on and not v[k].any():
+                J = jacobian_of_points(biped, q[k], support)
+                np.testing.assert_allclose(J @ many.a[k], 0, atol=1e-11 * (1 + np.abs(many.a[k]).max()))
+    # a single call is a lane
+    for k in (0, 1, np.flatnonzero(slipped)[-1]):
+        one = stepping(
+            q[k], v[k], {name: np.broadcast_to(x, (count, *np.shape(x)[1:]))[k] for name, x in values.items()}
+        )
+        for x, y in zip(one, many, strict=True):
+            np.testing.assert_allclose(x, y[k], atol=2e-5 * max(1, np.abs(x).max()))
 
 
 def certified(H, g, rows, low, high, x):
@@ -373,11 +453,15 @@ def test_straight_legs_and_four_coplanar_points_have_an_answer(biped, walking):
         assert np.abs(u.tau).max() < 30 and np.abs(u.f).max() < 3 * 9.81 * biped.mass
 
 
-def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_numbers(biped, walking, tmp_path):
+@pytest.mark.parametrize("name", ["walking", "stepping"])
+def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_numbers(
+    name, biped, request, tmp_path
+):
     """Its self-test compares it with NumPy; here it is compared with the call from Python."""
+    wb = request.getfixturevalue(name)
     if (compiler := build.find_compiler()) is None:
         pytest.skip("there is no C compiler")
-    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    paths = wb.export_c(tmp_path, {"posture.target": POSE})
     assert [x.name for x in paths] == ["biped.c", "biped.h", "biped_test.c", "CMakeLists.txt"]
     strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wfloat-equal".split()
     program = tmp_path / "selftest"
@@ -391,10 +475,14 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
     function = ctypes.CDLL(str(library)).biped_whole_body
     size = int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", paths[1].read_text())[1])
     rng = np.random.default_rng(5)
-    p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
-    for _ in range(3):
+    p = wb.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
+    for is_straight in (False, False, True):
         q, v = state_of(biped, rng)
-        expected = walking(q, v, p)
+        if is_straight:  # a leg that is not eliminated
+            q[9] = STRAIGHT
+        expected = wb(q, v, p)
+        if name == "stepping":
+            assert expected.slack.any() == is_straight
         # memory of any contents, behind whose end nothing is written
         work = np.r_[np.full(size, np.nan), 7.0]
         results = [np.full(x.shape, np.nan) for x in expected]
@@ -402,10 +490,59 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
         assert work[-1] == 7.0
         for x, y in zip(results, expected, strict=True):
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
-    with pytest.raises(ModelError, match="needs the digits of float64"):
-        lb.export_c(tmp_path, "single", [walking.kernel], dtype=np.float32)
     with pytest.raises(ModelError, match="two of the functions solve quadratic programs"):
-        lb.export_c(tmp_path, "two", {"one": walking.kernel, "two": walking.kernel})
+        lb.export_c(tmp_path, "two", {"one": wb.kernel, "two": wb.kernel})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    None in (shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")),
+    reason="gcc-aarch64-linux-gnu or qemu-user is not installed",
+)
+def test_the_exported_controller_passes_its_own_test_on_aarch64(walking, tmp_path):
+    paths = walking.export_c(tmp_path, {"posture.target": POSE})
+    program = tmp_path / "selftest"
+    strict = "-std=c99 -O2 -static -Wall -Wextra -Werror -pedantic -Wconversion".split()
+    subprocess.run(["aarch64-linux-gnu-gcc", *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run(["qemu-aarch64", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.wide
+def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(biped, walking, tmp_path):
+    """In the states that it was found in, by another compilation; efforts of some 20 N m differ by N m."""
+    if (compiler := build.find_compiler()) is None:
+        pytest.skip("there is no C compiler")
+    with pytest.warns(
+        lb.io.InaccurateFloats, match=r"tau of biped_whole_body in float32 differ .* of the largest"
+    ):
+        paths = walking.export_c(tmp_path, {"posture.target": POSE}, dtype=np.float32)
+    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion".split()
+    program = tmp_path / "selftest"
+    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
+    done = subprocess.run([program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    header = paths[1].read_text()
+    stated = float(re.search(r"tau: (\S+) \(", header)[1])
+    library = tmp_path / "floats.so"
+    subprocess.run(
+        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
+    )
+    function = ctypes.CDLL(str(library)).biped_whole_body
+    work = np.zeros(int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", header)[1]), np.float32)
+    p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "posture.target": POSE})
+    rng = np.random.default_rng(1)
+    apart = []
+    for _ in range(100):
+        q = biped.integrate(biped.neutral(), 0.3 * rng.standard_normal(biped.nv))
+        q, v = q.astype(np.float32), (0.3 * rng.standard_normal(biped.nv)).astype(np.float32)
+        expected = walking(q.astype(float), v.astype(float), p.astype(np.float32).astype(float))
+        results = [np.zeros(max(1, x.size), np.float32) for x in expected]
+        arrays = (q, v, p.astype(np.float32), *results, work)
+        function(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+        apart.append(np.abs(results[0] - expected.tau).max())
+    # round-off is another one, and what it makes of the worst states
+    assert stated / 10 < max(apart) < 10 * stated
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

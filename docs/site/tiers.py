@@ -21,11 +21,13 @@ PACKAGES = (
 )
 
 PROVISIONAL = """
-export_fmu
+export_cuda export_fmu
+enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
 control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution
+io.InaccurateFloats
 gaits.Certificate gaits.ProofError gaits.prove gaits.prove_field
 gaits.Design gaits.Designs gaits.design
 identification
@@ -40,6 +42,8 @@ integrators.StageTangents integrators.StateTangents integrators.any_method integ
 integrators.is_mechanical integrators.mechanical_method integrators.method_named
 simulation.is_sampled simulation.mechanism_of simulation.states_of
 hybrid.ExtendedSystem
+io.COARSE io.Difference io.ExportedPart io.LEAST_FLOAT io.c_comment io.c_prefix io.host_library
+io.is_single io.warn_if_coarse io.write_c
 base.errors.handlers_of base.errors.pass_on_signals base.errors.suppress
 base.errors.require base.errors.warn base.errors.known base.errors.counted base.errors.positive
 """.split()

@@ -45,10 +45,12 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .bodies import Joint, SpatialInertia, Tree, TreeBuilder
     from .control.inverse_kinematics import InverseKinematics, inverse_kinematics
     from .control.optimal import OptimalControl, OptimalPlan, optimal_control
+    from .enclosures import Enclosure, EnclosureError, enclose
     from .hybrid import HybridSystem
     from .integrators import solve_ivp
     from .interop.fmi import export_fmu
     from .io.c_export import export_c
+    from .io.cuda_export import export_cuda
     from .mechanisms import RigidBody
     from .mechanisms.constrained import System, SystemBuilder
     from .models.loading import load
@@ -68,6 +70,8 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
 __version__ = "0.2.0"
 
 __all__ = [
+    "Enclosure",
+    "EnclosureError",
     "HybridSystem",
     "InverseKinematics",
     "Joint",
@@ -93,9 +97,11 @@ __all__ = [
     "control",
     "derivatives",
     "dynamics",
+    "enclose",
     "equations",
     "errors",
     "export_c",
+    "export_cuda",
     "export_fmu",
     "gaits",
     "groups",
@@ -132,10 +138,12 @@ _HOMES = {
     "bodies": ("Joint", "SpatialInertia", "Tree", "TreeBuilder"),
     "control.inverse_kinematics": ("InverseKinematics", "inverse_kinematics"),
     "control.optimal": ("OptimalControl", "OptimalPlan", "optimal_control"),
+    "enclosures": ("Enclosure", "EnclosureError", "enclose"),
     "hybrid": ("HybridSystem",),
     "integrators": ("solve_ivp",),
     "interop.fmi": ("export_fmu",),
     "io.c_export": ("export_c",),
+    "io.cuda_export": ("export_cuda",),
     "mechanisms": ("RigidBody",),
     "mechanisms.constrained": ("System", "SystemBuilder"),
     "models.loading": ("load",),

@@ -1,8 +1,9 @@
 """The proof: Krawczyk's inequality for all steps at once, the multipliers, and that nothing else happens.
 
-Unknown are the states x_0, ..., x_m at the ends of the steps and the factor s of their durations w_i:
+In each phase unknown are the states x_0, ..., x_m at the ends of the steps and the factor s of their
+durations w_i. With the start x_0' of the next phase, the equations are
 
-    phi(x_i, s w_i) - x_(i+1) = 0,  i < m,        g(x_m) = 0,        J(x_m) - x_0 = 0.
+    phi(x_i, s w_i) - x_(i+1) = 0,  i < m,        g(x_m) = 0,        J(x_m) - x_0' = 0.
 
 Krawczyk (1969): let A contain the derivatives of these equations F at all points of a box Z = c +- r. If
 c - Y F(c) + (I - Y A) (Z - c) lies in the interior of Z, then F has one zero in Z, and it lies there.
@@ -19,9 +20,11 @@ from flint import acb_mat, arb, arb_mat, ctx
 
 from .motions import Numbers, Step, jets, step
 from .numbers import Ball, around, ball, precisely, value_of
-from .reading import Claim, Function, Guard, Refused
+from .reading import Claim, Function, Guard, Phase, Refused
+from .symmetries import must_be_symmetries
 from .words import theorem_of
 
+FINE = arb(2) ** -48  # of a state behind a step from numbers
 DEEPEST = 10  # halvings of a step, to decide the sign of a guard
 
 
@@ -30,15 +33,21 @@ class Proof:
     """What a certificate proves, with bounds by this program: balls of Arb.
 
     period       the time of the orbit
-    nodes        its states at the ends of the steps
+    durations    the times of its phases
+    nodes        its states at the ends of the steps, of one phase after the other
+    shift        how far it moves in a period along each symmetry
     multipliers  of the return map, as complex balls; None where they were not separated
+    modulus      an upper bound of the moduli of all multipliers, from powers of the derivative; or None
     least        whether the period is known to be the least one
     """
 
     claim: Claim
     period: Ball
+    durations: list[Ball]
     nodes: list[list[Ball]]
+    shift: list[Ball]
     multipliers: list[Any] | None
+    modulus: Ball | None
     least: bool
     theorem: str = field(default="", repr=False)
 
@@ -54,9 +63,9 @@ class Proof:
     @property
     def stable(self) -> bool | None:
         largest = self.largest
-        if largest is None:
-            return None
-        return True if bool(largest < 1) else False if bool(largest > 1) else None
+        if any(x is not None and bool(x < 1) for x in (largest, self.modulus)):
+            return True
+        return False if largest is not None and bool(largest > 1) else None
 
 
 def prove_again(claim: Claim) -> Proof:
@@ -72,8 +81,11 @@ def prove_again(claim: Claim) -> Proof:
 
 
 def _proof(claim: Claim) -> Proof:
+    must_be_symmetries(claim)
     equations = _Equations(claim)
-    c = [ball(x) for row in claim.nodes for x in row] + [ball(claim.factor)]
+    c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
+    for symmetry in claim.symmetries:
+        c[symmetry.coordinate] = ball(symmetry.shift)
     radius = [ball(claim.radius)] * len(c)
     # existence, and no other one in the box of the claim
     F = equations.residual(c)
@@ -94,19 +106,24 @@ def _proof(claim: Claim) -> Proof:
         _krawczyk(c, tight, shift, equations.derivatives(c, tight), Y) if most < ball(claim.radius) else None
     )
     found = closer or found
-    if not found.box[-1] > 0:
-        raise Refused("the period is not positive")
-    period = found.box[-1] * sum((ball(w) for w in claim.durations), arb(0))
-    x = equations.rows(found.box)
-    steps = [
-        step(claim.field, equations.known, [[b] for b in row], found.box[-1] * ball(w), claim.order)
-        for row, w in zip(x, claim.durations)
-    ]
-    times = [found.box[-1] * ball(w) for w in claim.durations]
-    _no_other_events(equations, x, steps, times)
-    proof = Proof(claim, period, x, _multipliers(equations, found), _is_least(equations, x, steps, times))
+    stretches = equations.stretches(found.box)
+    _no_other_events(equations, stretches)
+    durations = [_sum(one.times) for one in stretches]
+    proof = Proof(
+        claim,
+        _sum(durations),
+        durations,
+        [x for one in stretches for x in one.x],
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *_multipliers(equations, found),
+        _is_least(equations, stretches),
+    )
     proof.theorem = theorem_of(proof)
     return proof
+
+
+def _sum(terms: list[Ball]) -> Ball:
+    return sum(terms, arb(0))
 
 
 @dataclass
@@ -117,8 +134,22 @@ class _Found:
     A: arb_mat
 
 
+@dataclass
+class _Stretch:
+    """The orbit in a phase: its states at the ends of the steps, the steps, and how long they take."""
+
+    phase: Phase
+    x: list[list[Ball]]
+    steps: list[Step]
+    times: list[Ball]
+
+
 class _Equations:
-    """F and its derivatives."""
+    """F and its derivatives.
+
+    The unknowns are, of each phase, its states and then its factor. Coordinates of symmetries have the value
+    of the first node at the start; in their places the shift is unknown: J(x_m) - x_0' - s xi = 0 at last.
+    """
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
@@ -126,56 +157,114 @@ class _Equations:
             "constant": [around(x) for x in claim.constants],
             "parameter": [around(x) for x in claim.parameters.values()],
         }
-        self.N = len(claim.states)
-        self.m = len(claim.durations)
 
-    def rows(self, z: list[Ball]) -> list[list[Ball]]:
-        """The states among the unknowns."""
-        return [z[k * self.N : (k + 1) * self.N] for k in range(self.m + 1)]
+    def split(self, z: list[Ball]) -> Iterator[tuple[Phase, list[list[Ball]], Ball]]:
+        """Each phase with its states and its factor among the unknowns."""
+        z = list(z)
+        for symmetry in self.claim.symmetries:
+            z[symmetry.coordinate] = ball(self.claim.phases[0].nodes[0][symmetry.coordinate])
+        place = 0
+        for phase in self.claim.phases:
+            N = len(phase.states)
+            end = place + len(phase.nodes) * N
+            yield phase, [z[k : k + N] for k in range(place, end, N)], z[end]
+            place = end + 1
 
     def value(self, function: Function, at: Numbers) -> Numbers:
         """A function at a box, with derivatives along the directions of the arguments."""
         results = value_of(function, jets(at), self.known)
         return [[y.x[0], *(a[0] for a in y.dx)] for y in results]
 
+    def stretches(self, z: list[Ball]) -> list[_Stretch]:
+        """The motions from a box of unknowns."""
+        stretches = []
+        for phase, x, factor in self.split(z):
+            if not factor > 0:
+                raise Refused("the period is not positive")
+            pairs = [
+                pair
+                for row, w in zip(x, phase.durations)
+                for pair in self.steps(phase, [[b] for b in row], factor * ball(w))
+            ]
+            stretches.append(_Stretch(phase, x, [one for one, _ in pairs], [time for _, time in pairs]))
+        return stretches
+
+    def steps(
+        self, phase: Phase, start: Numbers, time: Ball, fine: bool = False, depth: int = 5
+    ) -> list[tuple[Step, Ball]]:
+        """Steps one after the other, with their times: one, or halves of it where no box contains it.
+
+        fine  also where its remainder makes the result wide, for steps from numbers
+        """
+        try:
+            one = step(phase.field, self.known, start, time, self.claim.order)
+            narrow = not fine or all(x[0].rad() < FINE * (1 + abs(x[0])) for x in one.at(time))
+            if narrow or depth == 0:
+                return [(one, time)]
+        except Refused:
+            if depth == 0:
+                raise
+        half = (time / 2).mid()
+        first = self.steps(phase, start, half, fine, depth - 1)
+        return first + self.steps(phase, _end(first), time - half, fine, depth - 1)
+
     def residual(self, z: list[Ball]) -> list[Ball]:
-        x = self.rows(z)
         F = []
-        for i, w in enumerate(self.claim.durations):
-            time = z[-1] * ball(w)
-            end = step(self.claim.field, self.known, [[b] for b in x[i]], time, self.claim.order).at(time)
-            F += [a[0] - b for a, b in zip(end, x[i + 1])]
-        last = [[b] for b in x[-1]]
-        F += [self.value(self.claim.section, last)[0][0]]
-        return F + [a[0] - b for a, b in zip(self.jump(last), x[0])]
+        parts = [*self.split(z)]
+        for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
+            for i, w in enumerate(phase.durations):
+                end = _end(self.steps(phase, [[b] for b in x[i]], factor * ball(w), True))
+                F += [a[0] - b for a, b in zip(end, x[i + 1])]
+            last = [[b] for b in x[-1]]
+            F += [self.value(phase.section, last)[0][0]]
+            F += [a[0] - b for a, b in zip(self.jump(phase, last), following[0])]
+        N = len(following[0])
+        for symmetry in self.claim.symmetries:
+            moved = [ball(x) * z[symmetry.coordinate] for x in symmetry.along[0]]
+            F[-N:] = [a - b for a, b in zip(F[-N:], moved)]
+        return F
 
     def derivatives(self, z: list[Ball], radius: list[Ball]) -> arb_mat:
-        """All derivatives of F in a box: blocks of steps, and the section and the jump below them."""
+        """All derivatives of F in a box: for each phase blocks of steps, its section and its jump below."""
         box = [a + arb(0, r) if r > 0 else a for a, r in zip(z, radius)]
-        x = self.rows(box)
-        N = self.N
-        size = (self.m + 1) * N + 1
+        size = len(z)
         A = arb_mat(size, size)
-        for i, w in enumerate(self.claim.durations):
-            time = box[-1] * ball(w)
-            moved = step(self.claim.field, self.known, with_unit(x[i]), time, self.claim.order).at(time)
-            rate = self.value(self.claim.field, [[a[0]] for a in moved])
-            for j in range(N):
-                A[i * N + j, (i + 1) * N + j] = -1
-                A[i * N + j, size - 1] = rate[j][0] * ball(w)
+        row = column = 0
+        for phase, x, factor in self.split(box):
+            N = len(phase.states)
+            last = column + len(phase.durations) * N  # the columns of the last state
+            for i, w in enumerate(phase.durations):
+                moved = _end(self.steps(phase, with_unit(x[i]), factor * ball(w)))
+                rate = self.value(phase.field, [[a[0]] for a in moved])
+                for j in range(N):
+                    A[row + j, column + (i + 1) * N + j] = -1
+                    A[row + j, last + N] = rate[j][0] * ball(w)
+                    for k in range(N):
+                        A[row + j, column + i * N + k] = moved[j][1 + k]
+                row += N
+            end = with_unit(x[-1])
+            below = [self.value(phase.section, end)[0], *self.jump(phase, end)]
+            for j, values in enumerate(below):
                 for k in range(N):
-                    A[i * N + j, i * N + k] = moved[j][1 + k]
-        last = with_unit(x[-1])
-        below = [self.value(self.claim.section, last)[0], *self.jump(last)]
-        for j, row in enumerate(below):
-            for k in range(N):
-                A[self.m * N + j, self.m * N + k] = row[1 + k]
-        for j in range(N):
-            A[self.m * N + 1 + j, j] = A[self.m * N + 1 + j, j] - 1
+                    A[row + j, last + k] = values[1 + k]
+            column = (last + N + 1) % size
+            for j in range(len(below) - 1):
+                A[row + 1 + j, column + j] = A[row + 1 + j, column + j] - 1
+            row += len(below)
+        for symmetry in self.claim.symmetries:
+            xi = symmetry.along[0]
+            for k in range(size):
+                A[k, symmetry.coordinate] = -ball(xi[k - size]) if k >= size - len(xi) else 0
         return A
 
-    def jump(self, at: Numbers) -> Numbers:
-        return at if self.claim.jump is None else self.value(self.claim.jump, at)
+    def jump(self, phase: Phase, at: Numbers) -> Numbers:
+        return at if phase.jump is None else self.value(phase.jump, at)
+
+
+def _end(steps: list[tuple[Step, Ball]]) -> Numbers:
+    """The box at the end of steps one after the other."""
+    one, time = steps[-1]
+    return one.at(time)
 
 
 def with_unit(x: list[Ball]) -> Numbers:
@@ -196,59 +285,87 @@ def _krawczyk(c: list[Ball], radius: list[Ball], shift: arb_mat, A: arb_mat, Y: 
 # -- multipliers --------------------------------------------------------------------------------------------
 
 
-def _multipliers(equations: _Equations, found: _Found) -> list[Any] | None:
-    """Eigenvalues of the derivative of the return map, in the section where that is y_j = c.
+def _multipliers(equations: _Equations, found: _Found) -> tuple[list[Any] | None, Ball | None]:
+    """Eigenvalues of the derivative of the return map, in the section where that is y_j = c; and `_modulus`.
 
-    The states at the end by those at the start solve the same linear system, with x_0 = e in place of J.
+    The states at the end by those at the start solve the same linear system, with x_0 = e in place of the
+    last jump.
     """
-    N, m = equations.N, equations.m
+    first, last = equations.claim.phases[0], equations.claim.phases[-1]
+    N, M = len(first.states), len(last.states)
     A = arb_mat(found.A)
     n = A.nrows()
     for j in range(N):
         for k in range(n):
-            A[m * N + 1 + j, k] = int(k == j)
+            A[n - N + j, k] = int(k == j)
     right = arb_mat(n, N)
     for j in range(N):
-        right[m * N + 1 + j, j] = 1
+        right[n - N + j, j] = 1
     try:
         Y = A.mid().inv().mid()
         X = (Y * A).solve(Y * right)
     except ZeroDivisionError:
-        return None
-    end = arb_mat([[X[m * N + j, k] for k in range(N)] for j in range(N)])
-    last = equations.jump(with_unit(equations.rows(found.box)[-1]))
-    P = arb_mat([row[1:] for row in last]) * end
-    kept = [k for k in range(N) if k != equations.claim.coordinate]
+        return None, None
+    end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
+    *_, (_, x, _) = equations.split(found.box)
+    P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
+    # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
+    symmetries = equations.claim.symmetries
+    for symmetry in symmetries:
+        xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
+        P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
+    left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    kept = [k for k in range(N) if k not in left_out]
     if not kept:
-        return []
+        return [], None
+    P = arb_mat([[P[i, j] for j in kept] for i in kept])
     try:
-        return list(acb_mat([[P[i, j] for j in kept] for i in kept]).eig(multiple=True))
+        return list(acb_mat(P).eig(multiple=True)), _modulus(P)
     except ValueError:
-        return None
+        return None, _modulus(P)
+
+
+def _modulus(P: arb_mat) -> Ball | None:
+    """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
+    bound = None
+    power = P
+    n = P.nrows()
+    for j in range(9):
+        norm = arb(0)
+        for i in range(n):
+            norm = norm.max(_sum([abs(power[i, k]) for k in range(n)]))
+        if norm.is_finite():
+            size = (norm.abs_upper() ** (arb(1) / 2**j)).abs_upper()
+            bound = size if bound is None else bound.min(size)
+        power = power * power
+    return bound
 
 
 # -- what happens on the way --------------------------------------------------------------------------------
 
 
-def _no_other_events(
-    equations: _Equations, x: list[list[Ball]], steps: list[Step], times: list[Ball]
-) -> None:
-    """Refused unless each guard has no event on the way, and the section's has one at the end."""
-    claim = equations.claim
-    for guard in claim.guards:
-        end = 0
-        if claim.event is not None and guard.name == claim.event[0]:
-            end = claim.event[1]
-            if _sign(_guard_and_rate(equations, guard.function, x[-1])[1]) != end:
-                raise Refused(
-                    f"the guard {guard.name} does not surely pass zero at the end, in its direction"
-                )
-        _scan(equations, guard, steps, times, end != 0 and _is_zero_again(claim), end)
+def _no_other_events(equations: _Equations, stretches: list[_Stretch]) -> None:
+    """Refused unless each guard has no event on the way, and that of a phase's end has one there."""
+    for k, stretch in enumerate(stretches):
+        phase = stretch.phase
+        for guard in phase.guards:
+            end = 0
+            same = guard.function == phase.section
+            if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
+                end = phase.event[1]
+                if _sign(_guard_and_rate(equations, phase, guard.function, stretch.x[-1])[1]) != end:
+                    raise Refused(
+                        f"the guard {guard.name} does not surely pass zero at the end, in its direction"
+                    )
+            starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            _scan(equations, guard, stretch, starts, end)
+        last = [[x] for x in stretch.x[-1]]
+        for function, sign in phase.at_end:
+            if _sign(equations.value(function, last)[0][0]) != sign:
+                raise Refused("a condition at the end of a phase has not surely its sign")
 
 
-def _scan(
-    equations: _Equations, guard: Guard, steps: list[Step], times: list[Ball], starts: bool, end: int
-) -> None:
+def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, end: int) -> None:
     """Refused unless no piece of the motion can have an event.
 
     starts   the guard is zero at the start: pieces where its rate has kept its sign since then have none
@@ -257,13 +374,15 @@ def _scan(
     """
 
     def quiet(signs: tuple[int, int]) -> bool:
-        """Whether the guard keeps its sign, or changes against its direction only."""
+        """Whether the guard keeps its sign, or changes against its direction only; a condition: has it."""
+        if guard.sign:
+            return signs[0] == guard.sign
         return signs[0] != 0 or (guard.direction != 0 and signs[1] == -guard.direction)
 
     def signs_over(one: Step, a: Ball, b: Ball, depth: int) -> Iterator[tuple[int, int]]:
         """Signs of the guard and of its rate over pieces of [a, b], halved until one of them tells enough."""
         box = [state[0] for state in one.at(a.union(b))]
-        value, rate = _guard_and_rate(equations, guard.function, box)
+        value, rate = _guard_and_rate(equations, stretch.phase, guard.function, box)
         signs = _sign(value), _sign(rate)
         if depth == 0 or quiet(signs) or (signs[1] != 0 and depth < DEEPEST - 3):
             yield signs
@@ -272,19 +391,31 @@ def _scan(
         yield from signs_over(one, a, half, depth - 1)
         yield from signs_over(one, half, b, depth - 1)
 
-    pieces = [x for one, time in zip(steps, times) for x in signs_over(one, arb(0), time.upper(), DEEPEST)]
+    pieces = [
+        x
+        for one, time in zip(stretch.steps, stretch.times)
+        for x in signs_over(one, arb(0), time.upper(), DEEPEST)
+    ]
     first = 0
-    while starts and first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
-        first += 1
+    if starts and guard.sign in (0, pieces[0][1]):
+        while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
+            first += 1
     last = len(pieces)
-    while end and last > 0 and pieces[last - 1][1] == end:
-        last -= 1
+    if end and guard.sign in (0, -end):
+        while last > 0 and pieces[last - 1][1] == end:
+            last -= 1
     if not all(quiet(x) for x in pieces[first:last]):
-        raise Refused(f"another event of the guard {guard.name} on the way is not excluded")
+        raise Refused(
+            f"that the {guard.name} keeps its sign is not proved"
+            if guard.sign
+            else f"another event of the guard {guard.name} on the way is not excluded"
+        )
 
 
-def _guard_and_rate(equations: _Equations, function: Function, x: list[Ball]) -> tuple[Ball, Ball]:
-    rate = equations.value(equations.claim.field, [[a] for a in x])
+def _guard_and_rate(
+    equations: _Equations, phase: Phase, function: Function, x: list[Ball]
+) -> tuple[Ball, Ball]:
+    rate = equations.value(phase.field, [[a] for a in x])
     value, along = equations.value(function, [[a, r[0]] for a, r in zip(x, rate)])[0]
     return value, along
 
@@ -293,18 +424,18 @@ def _sign(x: Ball) -> int:
     return 1 if bool(x > 0) else -1 if bool(x < 0) else 0
 
 
-def _is_zero_again(claim: Claim) -> bool:
-    """Whether the guard of the section is zero after the jump because it was zero before it.
+def _is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
+    """Whether a guard is zero at the start of a phase because the phase before it ended where its own was.
 
     Functions become sums of numbers times terms, which are products, quotients and functions of such sums.
-    The guard after the jump must be no term at all, or the same sum as before it.
+    The guard after the jump must be no term at all, or the same sum as that before it.
     """
-    if claim.jump is None:
-        return True
-    inputs = [{("input", k): Fraction(1)} for k in range(len(claim.states))]
-    (before,) = _sums(claim, claim.section, inputs)
-    (after,) = _sums(claim, claim.section, _sums(claim, claim.jump, inputs))
-    return not after or after == before
+    if before.jump is None:
+        return False
+    inputs: list[_Sum] = [{("input", k): Fraction(1)} for k in range(len(before.states))]
+    (zero,) = _sums(claim, before.section, inputs)
+    (after,) = _sums(claim, guard.function, _sums(claim, before.jump, inputs))
+    return not after or after == zero
 
 
 _Sum = dict[Any, Fraction]  # numbers by their terms; () is the term of a number alone
@@ -346,21 +477,36 @@ def _without_zeros(total: _Sum) -> _Sum:
     return {term: number for term, number in total.items() if number}
 
 
-def _is_least(equations: _Equations, x: list[list[Ball]], steps: list[Step], times: list[Ball]) -> bool:
-    """Whether the orbit is at its start at no time between: with an event this is known already.
+def _is_least(equations: _Equations, stretches: list[_Stretch]) -> bool:
+    """Whether the orbit is at its start at no time between."""
+    events = equations.claim.events
+    if not events:
+        return not equations.claim.symmetries and _leaves_its_start(equations, stretches[0])
+    # a shorter period would repeat the events, and the states behind them
+    for length in range(1, len(events)):
+        if events == events[length:] + events[:length]:
+            pairs = zip(stretches[0].x[0], stretches[length].x[0])
+            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            if unknown or all(a.overlaps(b) for a, b in pairs):
+                return False
+    return True
+
+
+def _leaves_its_start(equations: _Equations, stretch: _Stretch) -> bool:
+    """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
     between, boxes must not meet that of the start.
     """
-    j = equations.claim.coordinate
-    if j is None:
-        return True
+    phase = stretch.phase
+    j = phase.coordinate
+    assert j is not None
     found: list[tuple[bool, int]] = []
-    for one, time in zip(steps, times):
+    for one, time in zip(stretch.steps, stretch.times):
         for k in range(4):
             box = [state[0] for state in one.at((arb(k) / 4).union(arb(k + 1) / 4) * time.upper())]
-            rate = equations.value(equations.claim.field, [[a] for a in box])[j][0]
-            found.append((all(a.overlaps(b) for a, b in zip(box, x[0])), _sign(rate)))
+            rate = equations.value(phase.field, [[a] for a in box])[j][0]
+            found.append((all(a.overlaps(b) for a, b in zip(box, stretch.x[0])), _sign(rate)))
     first = 0
     while first < len(found) and found[first][1] == found[0][1] != 0:
         first += 1

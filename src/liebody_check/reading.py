@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 FORMAT = "liebody certificate 1"
+FORMAT_OF_PHASES = "liebody certificate 2"
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
@@ -32,35 +33,72 @@ class Function:
 
 @dataclass(frozen=True)
 class Guard:
+    """A guard without an event on the way; or, with a `sign` that is not 0, a condition that keeps it."""
+
     name: str
     direction: int
     function: Function
+    sign: int
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a certificate says, with exact numbers.
+class Phase:
+    """The equations between two events, and numbers near the orbit there.
 
-    section     the function that is zero at the end of a period
+    section     the function that is zero at the end of the phase
     event       name and direction of the guard that it is; or else `coordinate`, the index of a state
-    jump        the state after the event; None: it stays
+    jump        the state at the start of the next phase; None: it stays
+    at_end      functions with a sign at the end of the phase: conditions of the jump
     """
 
-    name: str
     states: tuple[str, ...]
-    constants: tuple[Bounds, ...]
-    parameters: dict[str, Bounds]
     field: Function
     section: Function
     event: tuple[str, int] | None
     coordinate: int | None
     jump: Function | None
     guards: tuple[Guard, ...]
+    at_end: tuple[tuple[Function, int], ...]
     nodes: tuple[tuple[Fraction, ...], ...]
     durations: tuple[Fraction, ...]
     factor: Fraction
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A translation under which the equations are said not to change.
+
+    coordinate  a state of the first phase that it moves by 1, and that no other symmetry moves
+    along       the translation in the states of each phase
+    shift       about how far the orbit moves along it in a period
+    """
+
+    coordinate: int
+    along: tuple[tuple[Fraction, ...], ...]
+    shift: Fraction
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a certificate says, with exact numbers."""
+
+    name: str
+    constants: tuple[Bounds, ...]
+    parameters: dict[str, Bounds]
+    phases: tuple[Phase, ...]
+    symmetries: tuple[Symmetry, ...]
     radius: Fraction
     order: int
+
+    @property
+    def events(self) -> list[tuple[str, int]]:
+        """The events of a period in their order."""
+        return [phase.event for phase in self.phases if phase.event is not None]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return sum(len(phase.nodes) for phase in self.phases)
 
 
 def read(data: Mapping[str, Any]) -> Claim:
@@ -74,19 +112,61 @@ def read(data: Mapping[str, Any]) -> Claim:
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    _need(data["format"] == FORMAT, f"the format is {data['format']!r}, expected {FORMAT!r}")
-    states = tuple(_name(x) for x in data["states"])
-    N = len(states)
-    _need(N >= 1, "there are no states")
+    known_format = data["format"] in (FORMAT, FORMAT_OF_PHASES)
+    _need(known_format, f"the format is {data['format']!r}, expected {FORMAT!r} or {FORMAT_OF_PHASES!r}")
     constants = tuple(_bounds(x) for x in data["constants"])
     parameters = {_name(name): _bounds(x) for name, x in data["parameters"]}
     _need(len(parameters) == len(data["parameters"]), "two parameters have one name")
+    known = {"constant": len(constants), "parameter": len(parameters)}
+    # one phase stands beside the other entries
+    rows = data["phases"] if data["format"] == FORMAT_OF_PHASES else [data]
+    _need(len(rows) >= 1, "there are no phases")
+    sizes = [len(row["states"]) for row in rows]
+    phases = tuple(_phase(row, known, sizes[(k + 1) % len(rows)]) for k, row in enumerate(rows))
+    for k, phase in enumerate(phases):
+        _need(phase.event is not None or k == len(phases) - 1, f"phase {k + 1} does not end with an event")
+    first, last = phases[0], phases[-1]
+    same = (first.states, first.field) == (last.states, last.field)
+    _need(last.event is not None or same, "the orbit closes between two phases without an event")
+    radius = _binary(data["radius"])
+    _need(
+        all(0 < radius < phase.factor for phase in phases),
+        "the radius is not positive, or not below the factor of the durations",
+    )
+    order = data["order"]
+    _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
+    symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
+    for x in symmetries:
+        moved = [int(x is other) for other in symmetries]
+        _need(
+            [other.along[0][x.coordinate] for other in symmetries] == moved,
+            "a symmetry does not move its coordinate by 1, or another one moves it",
+        )
+    return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+
+
+def _symmetry(data: Mapping[str, Any], sizes: list[int]) -> Symmetry:
+    along = tuple(tuple(_number(x) for x in row) for row in data["along"])
+    _need([len(row) for row in along] == sizes, "a symmetry has not as many entries as there are states")
+    return Symmetry(_index(data["coordinate"], sizes[0]), along, _binary(data["shift"]))
+
+
+def _phase(data: Mapping[str, Any], known: Mapping[str, int], following: int) -> Phase:
+    """A phase, behind which there are so many states."""
+    states = tuple(_name(x) for x in data["states"])
+    N = len(states)
+    _need(N >= 1, "there are no states")
 
     def function(given: Mapping[str, Any], outputs: int) -> Function:
-        return _function(given, N, outputs, {"constant": len(constants), "parameter": len(parameters)})
+        return _function(given, N, outputs, known)
 
     guards = tuple(
-        Guard(_name(x["name"]), _direction(x["direction"]), function(x["function"], 1))
+        Guard(
+            _name(x["name"]),
+            _direction(x["direction"]),
+            function(x["function"], 1),
+            _direction(x.get("sign", 0)),
+        )
         for x in data["guards"]
     )
     section = data["section"]
@@ -94,15 +174,20 @@ def _read(data: Mapping[str, Any]) -> Claim:
     event = coordinate = jump = None
     if "event" in section:
         event = _name(section["event"]), _direction(section["direction"])
-        same = [x for x in guards if x.name == event[0] and x.function == g and x.direction in (0, event[1])]
+        same = [
+            x
+            for x in guards
+            if x.name == event[0] and x.function == g and x.direction in (0, event[1]) and not x.sign
+        ]
         _need(len(same) == 1 and event[1] != 0, f"the section is not the guard {event[0]!r} in its direction")
-        jump = function(section["jump"], N)
+        jump = function(section["jump"], following)
     else:
         coordinate = _index(section["coordinate"], N)
         constant = g.nodes[N]
         form = [*(("input", k) for k in range(N)), constant, ("sub", coordinate, N)]
         _need(list(g.nodes) == form and constant[0] == "constant", "the section is not y_j - c")
         _need(g.outputs == (N + 1,), "the section is not y_j - c")
+        _need(following == N, "a section y_j - c leads to another number of states")
     nodes = tuple(tuple(_binary(x) for x in row) for row in data["nodes"])
     durations = tuple(_binary(x) for x in data["durations"])
     _need(
@@ -110,15 +195,22 @@ def _read(data: Mapping[str, Any]) -> Claim:
     )
     _need(all(len(row) == N for row in nodes), "a node has not as many states as there are")
     _need(all(w > 0 for w in durations), "a step has no duration")
-    radius = _binary(data["radius"])
     factor = _binary(data["factor"])
-    _need(0 < radius < factor, "the radius is not positive, or not below the factor of the durations")
-    order = data["order"]
-    _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
-    return Claim(
-        _name(data["name"]), states, constants, parameters, function(data["field"], N), g, event, coordinate,
-        jump, guards, nodes, durations, factor, radius, order,
-    )  # fmt: skip
+    at_end = tuple((function(x["function"], 1), _direction(x["sign"])) for x in data.get("at_end", []))
+    _need(all(sign != 0 for _, sign in at_end), "a condition at the end of a phase has no sign")
+    return Phase(
+        states,
+        function(data["field"], N),
+        g,
+        event,
+        coordinate,
+        jump,
+        guards,
+        at_end,
+        nodes,
+        durations,
+        factor,
+    )
 
 
 def _function(given: Mapping[str, Any], inputs: int, outputs: int, known: Mapping[str, int]) -> Function:

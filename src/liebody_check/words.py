@@ -8,44 +8,97 @@ from fractions import Fraction
 from typing import Any
 
 PLENTY = Context(prec=400)
+STABLE = "the orbit is exponentially stable"
 FINEST = Fraction(1, 10**18)  # no more digits are shown
 
 
 def theorem_of(proof: Any) -> str:
     """The theorem that a proof proves."""
     claim = proof.claim
-    names = ", ".join(claim.states)
     fixed, free = _parameters(claim)
-    lines = [
-        f"Theorem ({claim.name}). Let y = ({names}) obey dy/dt = f(y), with the function f of the "
-        f"certificate{fixed}."
-    ]
-    if claim.event:
-        name, direction = claim.event
-        way = "from negative to positive" if direction > 0 else "from positive to negative"
-        lines.append(
-            f"Where the guard {name} changes {way}, the state jumps to J(y), with the function J of the "
-            "certificate."
-        )
+    lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
     wide = (
         "any numbers within their bounds in the certificate"
         if _is_wide(claim)
         else ("exactly the numbers of the certificate")
     )
     lines.append(f"The constants of these functions are {wide}.")
-    kind = f" with one jump at {claim.event[0]} in each period" if claim.event else ""
+    several = len(claim.phases) > 1
+    kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
+    kind = " that passes these phases once, in this order" if several else kind
     least = "least period" if proof.least else "period (perhaps not the least one)"
     there = f"For {free} there" if free else "There"
+    if claim.symmetries:
+        lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
+        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
     lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
-    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(claim.states, proof.nodes[0]))
-    lines.append(f"It starts {'after the jump ' if claim.event else ''}at {state}.")
+    for symmetry, s in zip(claim.symmetries, proof.shift):
+        lines.append(f"In each period {claim.phases[0].states[symmetry.coordinate]} moves by {bounds(s)}.")
+    first = claim.phases[0]
+    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
+    where = "in phase 1 " if several else "after the jump " if claim.events else ""
+    lines.append(f"It starts {where}at {state}.")
+    if several:
+        times = ", ".join(bounds(x) for x in proof.durations)
+        lines.append(f"Its phases take the times {times}.")
     r = _up(claim.radius, 2)
+    factors = (
+        f"one factor for each phase within {r} of those of the certificate"
+        if several
+        else f"one factor within {r} of {float(first.factor):.17g}"
+    )
     lines.append(
-        f"No other orbit has its {len(claim.nodes)} nodes within {r} (each state) of those of the "
-        f"certificate, at their durations times one factor within {r} of {float(claim.factor):.17g}."
+        f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
+        f"their durations times {factors}{_shifts(claim, r)}."
     )
     lines += [_crossings(claim), _stability(proof)]
     return "\n".join(x for x in lines if x)
+
+
+def _motion(claim: Any, fixed: str) -> str:
+    """What moves: the field, and the phases where there are several."""
+    if len(claim.phases) == 1:
+        (phase,) = claim.phases
+        lines = [
+            f"Let y = ({', '.join(phase.states)}) obey dy/dt = f(y), with the function f of the "
+            f"certificate{fixed}."
+        ]
+        if phase.event:
+            lines.append(
+                f"Where the guard {_event(phase.event)}, the state jumps to J(y), with the function J of the "
+                "certificate."
+            )
+        return "\n".join(lines)
+    lines = [f"Let y move in {len(claim.phases)} phases, with the functions of the certificate{fixed}."]
+    for k, phase in enumerate(claim.phases, 1):
+        after = k % len(claim.phases) + 1
+        end = (
+            f"until the guard {_event(phase.event)}; there it jumps to J{k}(y) in phase {after}"
+            if phase.event
+            else "until the orbit closes"
+        )
+        lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
+    return "\n".join(lines)
+
+
+def _moved(claim: Any, symmetry: Any) -> str:
+    """What a symmetry moves, each state once."""
+    pairs = dict.fromkeys(
+        (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
+    )
+    return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _shifts(claim: Any, r: str) -> str:
+    """The shifts next to which the orbit is the only one."""
+    numbers = ", ".join(_exact(symmetry.shift) for symmetry in claim.symmetries)
+    return f", and with shifts within {r} of {numbers}" if numbers else ""
+
+
+def _event(event: tuple[str, int]) -> str:
+    name, direction = event
+    way = "from negative to positive" if direction > 0 else "from positive to negative"
+    return f"{name} changes {way}"
 
 
 def _parameters(claim: Any) -> tuple[str, str]:
@@ -71,29 +124,44 @@ def _is_wide(claim: Any) -> bool:
 
 
 def _crossings(claim: Any) -> str:
-    guards = [x.name for x in claim.guards]
+    guards = list(dict.fromkeys(x.name for phase in claim.phases for x in phase.guards if not x.sign))
+    decided = any(phase.at_end or any(x.sign for x in phase.guards) for phase in claim.phases)
+    signs = "The conditions of the functions have their signs, as the certificate lists them."
+    return "\n".join(x for x in (_of_guards(claim, guards), signs if decided else "") if x)
+
+
+def _of_guards(claim: Any, guards: list[str]) -> str:
     if not guards:
         return ""
-    if claim.event and guards == [claim.event[0]]:
+    if len(claim.phases) > 1:
+        return f"Within its phases there is no event of: {', '.join(guards)}."
+    if claim.events and guards == [claim.events[0][0]]:
         return f"Between its jumps the guard {guards[0]} has no event."
-    return f"On the way there is no{' other' if claim.event else ''} event of: {', '.join(guards)}."
+    return f"On the way there is no{' other' if claim.events else ''} event of: {', '.join(guards)}."
 
 
 def _stability(proof: Any) -> str:
     largest = proof.largest
     if largest is None:
+        if proof.stable:
+            size = _up(_fraction(proof.modulus), 6)
+            return f"All multipliers {_of_what(proof)} have a modulus below {size}: {STABLE}."
         return "Its multipliers are not separated: nothing is said about its stability."
     if proof.multipliers == []:
         return "There is no multiplier beside the one along the orbit."
     shown = "; ".join(_complex(x) for x in proof.multipliers)
-    what = "of its return map" if proof.claim.event else "beside the 1 along the orbit"
-    said = f"The multipliers {what} are: {shown}."
+    said = f"The multipliers {_of_what(proof)} are: {shown}."
     if proof.stable:
-        size = _up(_fraction(largest.upper()), 6)
-        return f"{said}\nAll have a modulus below {size}: the orbit is exponentially stable."
+        sizes = [largest.upper(), *([] if proof.modulus is None else [proof.modulus])]
+        size = _up(min(map(_fraction, sizes)), 6)
+        return f"{said}\nAll have a modulus below {size}: {STABLE}."
     if proof.stable is False:
         return f"{said}\nOne has a modulus above 1: the orbit is unstable."
     return f"{said}\nWhether all moduli are below 1 is not decided."
+
+
+def _of_what(proof: Any) -> str:
+    return "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
 
 
 def _complex(x: Any) -> str:

@@ -516,6 +516,16 @@ def continuation() -> Call:
     return call
 
 
+@shared
+def a_tube() -> Call:
+    tube = lb.enclose(lb.models.double_pendulum(), [(1.0, 1.001), 0.5], [0.0, 0.0], 0.4)
+
+    def call(i: int) -> Any:
+        return [tube.at([0.05 * i, 0.4]), tube.bounds(lambda t, q, v: i * scalars.sin(q[0]) + v)]
+
+    return call
+
+
 # -- for other programs -------------------------------------------------------------------------------------
 
 

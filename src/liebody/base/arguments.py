@@ -249,6 +249,7 @@ def check_arguments(name: str, function: Any, *arguments: str, more: str = "") -
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
+        pass_on_signals(error)
         taken = ", ".join(arguments)
         raise ArgumentError(f"{name} has to be a function of ({taken}){more}: {error}") from None
     except ValueError as error:  # a function without a signature, such as some of C

@@ -85,10 +85,17 @@ class MissingPackage(LiebodyError, ImportError):
 
 
 def handlers_of(error: BaseException) -> set[types.CodeType]:
-    """The signal handlers in the traceback of an error: functions called with (number, frame)."""
+    """The signal handlers in the traceback of an error: functions called with (number, frame).
+
+    The standard library replaces some errors by others (`inspect`: a kind of parameter that is not valid);
+    the replaced one is followed, too. One that a caller handles while it calls this library is not: its
+    traceback ends at the caller, which is not in the traceback of `error`.
+    """
     handlers: set[types.CodeType] = set()
+    frames: list[types.FrameType] = []
     trace = error.__traceback__
     while trace is not None:
+        frames.append(trace.tb_frame)
         code = trace.tb_frame.f_code
         values = trace.tb_frame.f_locals
         arguments = [values.get(name) for name in code.co_varnames[: code.co_argcount]]
@@ -103,6 +110,9 @@ def handlers_of(error: BaseException) -> set[types.CodeType]:
         if isinstance(values, dict) and code.co_flags & inspect.CO_OPTIMIZED:
             values.clear()
         trace = trace.tb_next
+    replaced = error.__context__
+    if replaced is not None and replaced.__traceback__ and replaced.__traceback__.tb_frame in frames:
+        handlers |= handlers_of(replaced)
     return handlers
 
 

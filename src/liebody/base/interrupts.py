@@ -269,6 +269,11 @@ class _Outside:
             caller.f_trace = at_next_line
             sys.settrace(lambda *_: None)
 
+    def remove(self, number: int) -> None:
+        """Install the delayed handler again, unless another one has been installed meanwhile."""
+        if _signal.getsignal(number) is self:
+            _signal.signal(number, self.handler)
+
 
 def _again(number: int) -> None:
     """Send a signal to the main thread again, after a while."""
@@ -285,13 +290,19 @@ def outside_of(codes: Set[CodeType]) -> Iterator[None]:
     what these change, they change back.
     """
     replaced: dict[int, _Outside] = {}
+    if threading.current_thread() is threading.main_thread():
+        found = {number: _signal.getsignal(number) for number in _SIGNALS}
+        replaced = {
+            number: _Outside(handler, _MANAGING | codes)
+            for number, handler in found.items()
+            if callable(handler) and type(handler) is not _Outside
+        }
     try:
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                handler = _signal.getsignal(number)
-                if callable(handler) and type(handler) is not _Outside:
-                    replaced[number] = _Outside(handler, _MANAGING | codes)
-                    _signal.signal(number, replaced[number])
+        # No condition ends this loop's body, nor that of `_restore`: Python's table of exceptions omits the
+        # jump from a condition to the loop's beginning, where a handler may run. Its exception would leave
+        # the function without `finally`.
+        for number, ours in replaced.items():
+            _signal.signal(number, ours)
         yield
     finally:
         _restore(replaced)
@@ -303,8 +314,7 @@ def _restore(replaced: dict[int, _Outside]) -> None:
     while True:
         try:
             for number, ours in replaced.items():
-                if _signal.getsignal(number) is ours:
-                    _signal.signal(number, ours.handler)
+                ours.remove(number)
             break
         except BaseException as error:
             raised = error
@@ -317,7 +327,8 @@ _SIGNALS = sorted(_signal.valid_signals())
 # `outside_of` does not run before the instance is entered.
 _manager: Any = type(outside_of(frozenset()))
 _MANAGING = frozenset(
-    f.__code__ for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore)
+    f.__code__
+    for f in (_manager.__enter__, _manager.__exit__, inspect.unwrap(outside_of), _restore, _Outside.remove)
 )
 
 

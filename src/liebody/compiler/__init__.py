@@ -12,18 +12,18 @@ This package knows operations, not mechanics.
 """
 
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
-from .graph.graph import CONDITIONS, Expr, Function, Graph, trace
+from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
-from .printers.interval import Constants, Tape, tape_of
+from .printers.interval import Constants, Tape, outward, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
-from .programs.quadratic_program import Measures, Minimizer
+from .programs.quadratic_program import Measures, Minimizer, Otherwise
 from .programs.repeats import repeated, traced
 
 __all__ = [
@@ -43,14 +43,17 @@ __all__ = [
     "Minimizer",
     "Named",
     "NotProved",
+    "Otherwise",
     "Program",
     "Tape",
+    "evaluate",
     "exactly",
     "hessian",
     "hvp",
     "interpreted",
     "jacobian",
     "jvp",
+    "outward",
     "repeated",
     "sympy_rules",
     "tape_of",

@@ -10,15 +10,14 @@ import numpy as np
 
 from ..base.arguments import checked, floats, vectors
 from ..base.concurrency import cached_property
-from ..base.errors import ModelError, known, positive
+from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
-from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
+from ..compiler import FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
 from ..robot import Robot
-from ..scalars import Array, clip, maximum, minimum, sqrt
-from ..scalars.linear import product, solve
+from ..scalars import Array
 from .task_programs import (
     bounded,
     check_plain,
@@ -27,14 +26,12 @@ from .task_programs import (
     packed,
     read_parameters,
     shapes_behind,
-    stacked,
-    verdict,
 )
-from .whole_body_tasks import NONE, MotionTask, SizedTask, Support
+from .whole_body_program import WholeBodyProgram, legs
+from .whole_body_tasks import MotionTask, SizedTask, Support
 
-HARD = 1e6  # weight of a hard task in units of the largest weight of the others
 TOLERANCE = 1e-9  # of the quadratic program
-SPARE = 1e-3  # a hard task that misses by more has the status SLACK                            [rad/s2, m/s2]
+ITERATIONS_OF_LEGS = 20  # of the program without accelerations of legs; then the other one takes over
 LIMITS = ("effort", "velocity", "position")
 
 
@@ -95,6 +92,10 @@ class WholeBody:
     is divided by near straight legs. Efforts of zero and forces inside of the cones are always possible:
     equations of motion, cones and effort limits never contradict each other.
 
+    Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
+    alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
+    no solution, or a leg is nearly straight, the program of all unknowns follows in the same call.
+
     Hard rows weigh a million times as much as the largest other weight. Where they contradict each other or
     the exact rows, `slack` and `status` tell what gives way, and other tasks are accurate to some 1e-3 of it.
 
@@ -123,7 +124,7 @@ class WholeBody:
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.iterations = iterations
-        joints = self._driven(actuated)
+        joints = self._joints = self._driven(actuated)
         self.actuated = [body.joint.name for body in joints]
         self.driven = np.array([i for body in joints for i in body.places], int)
         self.passive = np.setdiff1d(np.arange(robot.nv), self.driven)
@@ -179,150 +180,37 @@ class WholeBody:
         """Whether velocities or positions are limited."""
         return bool({"velocity", "position"} & {*self.limits}) and len(self.bounded) > 0
 
-    # -- the equations, on symbols ------------------------------------------------------------------------
+    def _program(self, of_legs: Mapping[int, np.ndarray]) -> WholeBodyProgram:
+        parts = self.robot, self.tasks, self.supports, self.layout, self.horizon, self.limits
+        places = self.driven, self.bounded, self.coordinates
+        return WholeBodyProgram(*parts, *places, self._is_foreseen, of_legs)
 
-    def _accelerations_within(self, q: Array, v: Array, named: Mapping[str, Any]) -> tuple[Array, Array]:
-        """Least and largest accelerations of joints by their limits of velocity and position."""
-        h = self.horizon
-        x = q[self.coordinates]
-        u = v[self.bounded]
-        most = named["velocity_limit"] + 0 * u if "velocity" in self.limits else np.full(len(u), NONE)
-        ends = [most, most]
-        if "position" in self.limits:
-            # The largest velocity w after the horizon from which the way h (u + w)/2 + w^2/(2 d) until rest,
-            # with the deceleration d, fits into what is left.
-            d = named["braking"]
-            for k, left in enumerate((named["high"] - x, x - named["low"])):
-                moving = u if k == 0 else -u
-                rest = clip(left, -1e6, 1e6) - h * moving / 2
-                w = d * (sqrt(h * h / 4 + 2 * maximum(rest, 0.0) / d) - h / 2)
-                # too near to stop before the horizon: to be at the limit then, or back there, if beyond it
-                ends[k] = minimum(ends[k], w + 2 * minimum(rest, 0.0) / h)
-        return (-ends[1] - u) / h, (ends[0] - u) / h
-
-    def _problem(self, q: Array, v: Array, p: Array) -> dict[str, Array]:
-        """The quadratic program at a state; then passive accelerations and efforts by its unknowns."""
-        robot = self.robot
-        named = self.layout.named(p)
-        A, U = self.driven, self.passive
-        m, n = len(A), len(A) + 3 * self.points
-        # M a + h = tau + J^T f, with forces J^T F x_f of the unknowns x = (a_A, x_f)
-        M = robot.mass_matrix(q)
-        h = robot.bias(q, v, damping=True)
-        holds = [support.equation(robot, q, v, named) for support in self.supports]
-        parts = [
-            product(J.T, support.forces(named, float(robot.mass)))
-            for support, (_, _, J) in zip(self.supports, holds, strict=True)
-        ]
-        F = np.hstack([np.zeros((robot.nv, 0), int).astype(object), *parts])
-        # rows of passive joints give their accelerations a_U = B x + c; those of driven ones tau = T x + t
-        right = np.hstack([-M[np.ix_(U, A)], F[U], -h[U, None]])
-        solved = solve(M[np.ix_(U, U)], right) if len(U) else right
-        B, c = solved[:, :n], solved[:, n]
-        M_AU = M[np.ix_(A, U)]
-        T = np.hstack([M[np.ix_(A, A)], -F[A]]) + product(M_AU, B)
-        t = h[A] + product(M_AU, c)
-
-        def in_unknowns(J: Array, b: Array) -> tuple[Array, Array]:
-            """J a = b as rows of x."""
-            straight = np.hstack([J[:, A], np.zeros((len(J), n - m), int)])
-            return straight + product(J[:, U], B), b - product(J[:, U], c)
-
-        # equalities: supports and hard tasks first, then the others. Their weights are those of their slack.
-        soft = [named["acceleration_weight"], named["force_weight"]]
-        equations = [task.equation(q, v, named) for task in self.tasks]
-        for task, (_, _, weight) in zip(self.tasks, equations, strict=True):
-            soft += [] if task.task.hard else [*weight]
-        scale = soft[0]
-        for x in soft[1:]:
-            scale = maximum(scale, x)
-        rows = []
-        for support, (J, b, _) in zip(self.supports, holds, strict=True):
-            active = HARD * scale * named[f"{support.name}.active"]
-            rows.append((*in_unknowns(J, b), active * np.ones(len(b))))
-        for hard in (True, False):
-            for task, (J, b, weight) in zip(self.tasks, equations, strict=True):
-                if task.task.hard == hard:
-                    rows.append((*in_unknowns(J, b), HARD * scale * weight if hard else weight))
-        E, b, weights = stacked(rows, n)
-        # inequalities: foreseen limits (hard), then efforts and cones (exact), one-sided rows last
-        C: list[Array] = []
-        low: list[Any] = []
-        high: list[Any] = []
-        unit = np.eye(n, dtype=int)
-        if self._is_foreseen:
-            C += [unit[np.searchsorted(A, i)] for i in self.bounded]
-            ends = self._accelerations_within(q, v, named)
-            low += [*ends[0]]
-            high += [*ends[1]]
-        foreseen = len(C)
-        if "effort" in self.limits:
-            C += [*T]
-            low += [*(-named["effort_limit"] - t)]
-            high += [*(named["effort_limit"] - t)]
-        pyramids = []
-        k = m
-        for support in self.supports:
-            largest = named[f"{support.name}.largest"] / float(robot.mass)
-            for _ in support.points:
-                C.append(unit[k + 2])
-                low.append(0.0)
-                high.append(largest)
-                pyramids += [row @ unit[k : k + 3] for row in support.cone()]
-                k += 3
-        C += pyramids
-        low += [-NONE] * len(pyramids)
-        high += [0.0] * len(pyramids)
-        weight_c = np.array([HARD * scale] * foreseen + [np.inf] * (len(C) - foreseen), dtype=object)
-        costs = [named["acceleration_weight"]] * m + [named["force_weight"]] * (n - m)
-        return {
-            "H": np.diag(np.array(costs, dtype=object)),
-            "g": np.zeros(n, int),
-            "A": E,
-            "b": b,
-            "weight_a": weights,
-            "C": np.array(C, dtype=object).reshape(-1, n),
-            "l": np.array(low, dtype=object),
-            "u": np.array(high, dtype=object),
-            "weight_c": weight_c,
-            "scale": np.array([scale], dtype=object),
-            "passive": np.hstack([B, c[:, None]]),
-            "efforts": np.hstack([T, t[:, None]]),
-        }
-
-    def _command(self, *arrays: Array) -> dict[str, Array]:
-        """The command, from inputs, what was kept, and the minimum."""
-        _, _, p, passive, efforts, x, _, _, slack, slack_limits, measures = arrays
-        named = self.layout.named(p)
-        measures = Measures(*measures)
-        m = len(self.driven)
-        tau = np.zeros(self.robot.nv, int).astype(object)
-        a = np.zeros(self.robot.nv, int).astype(object)
-        tau[self.driven] = product(efforts[:, :-1], x) + efforts[:, -1]
-        a[self.driven] = x[:m]
-        a[self.passive] = product(passive[:, :-1], x) + passive[:, -1]
-        f = [np.zeros(0, int)]
-        for support in self.supports:
-            n = 3 * len(support.points)
-            f.append(product(support.forces(named, float(self.robot.mass)), x[m : m + n]))
-            m += n
-        foreseen = len(self.bounded) if self._is_foreseen else 0
-        rows = np.concatenate([slack[: len(self.rows) - foreseen], slack_limits[:foreseen]])
-        return {
-            "tau": tau,
-            "a": a,
-            "f": np.concatenate(f).reshape(self.points, 3),
-            **verdict(rows, measures, SPARE),
-        }
-
-    def _minimizer(self) -> Minimizer:
+    def _minimizer(self, of_legs: Mapping[int, np.ndarray], **options: Any) -> Minimizer:
+        program = self._program(of_legs)
+        name = "legs" if of_legs else "body"
         shapes = {"q": self.robot.nq, "v": self.robot.nv, "p": self.layout.size}
-        before = trace(self._problem, shapes, "whole_body_problem")
-        behind = shapes_behind(before, shapes, ("passive", "efforts"))
-        after = trace(self._command, behind, "whole_body_command")
+        before = trace(program.problem, shapes, f"whole_{name}_problem")
+        behind = shapes_behind(before, shapes, ("follow", "efforts", "regular"))
+        after = trace(program.command, behind, f"whole_{name}_command")
         # Rows of supports and hard tasks stay rows; the others, with moderate weights, belong to the cost.
-        hard = len(self.rows) - (len(self.bounded) if self._is_foreseen else 0)
-        return Minimizer("whole_body", before, after, self.iterations, TOLERANCE, behind["y"] - hard)
+        return Minimizer(
+            "whole_body", before, after, tolerance=TOLERANCE, folded=behind["y"] - program.held, **options
+        )
+
+    def _minimizers(self) -> Minimizer:
+        """The program of all unknowns, or of forces alone with that one behind it.
+
+        Rows that keep a large weight lose digits to that elimination, so there may be no hard tasks.
+        """
+        whole = self._minimizer({}, iterations=self.iterations)
+        own = legs(self.robot, self._joints, self.supports)
+        if not own or any(task.task.hard for task in self.tasks):
+            return whole
+        iterations = min(self.iterations, ITERATIONS_OF_LEGS)
+        try:
+            return self._minimizer(own, iterations=iterations, otherwise=Otherwise(whole, "status"))
+        except ConfigurationError:  # a leg whose joints never move its support in all directions
+            return whole
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -331,7 +219,7 @@ class WholeBody:
         """The compiled controller, (q, v, parameters) -> the parts of `WholeBodyCommand`."""
         quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
         guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
-        return Kernel(self._minimizer, guard=guard, doc=WholeBodyCommand.__doc__ or "")
+        return Kernel(self._minimizers, guard=guard, doc=WholeBodyCommand.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """The parameters as one array (..., size): defaults, and the values that are given by name."""
@@ -351,18 +239,30 @@ class WholeBody:
         v = vectors("v", v, self.robot.nv, finite=False)
         return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
 
-    def export_c(self, folder: str | Path, parameters: Mapping[str, Any] | None = None) -> list[Path]:
+    def export_c(
+        self,
+        folder: str | Path,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        dtype: Any = np.float64,
+    ) -> list[Path]:
         """Write the controller as C99 source, with a header, a self-test and a file for CMake.
 
             wb.export_c("out", {"base.target": T})
 
         parameters  {name: value} of the states in the self-test; None: defaults
+        dtype       float64: numbers are `double`; float32: `float`
 
         The function `<robot>_whole_body(q, v, p, tau, a, f, slack, gap, status, iterations, work)` takes the
         array of `wb.pack` as p, and `work`, memory of the caller: nothing is allocated. It needs math.h and
         string.h. Iterations end as they do here, after `iterations` at most. States and parameters are not
         checked. The self-test compares it with the NumPy version in states near the neutral one, to 1e-9.
         Returns the paths.
+
+        Interior points need digits that float32 does not have: the header states by how much its results
+        differ from those of float64 in 100 states, and an `io.InaccurateFloats` warning comes where efforts
+        differ by more than 1e-3 of the largest. The self-test then allows ten times as much, and leaves out
+        results of which no digit is kept.
 
         Forces that only the small costs decide, as those of a foot with more than three points, have as many
         digits as these costs let them have: some 1e-5 of the weight may differ between processors.
@@ -379,4 +279,4 @@ class WholeBody:
 
         places = [f"{name}: from {place.start}" for name, place in self.layout.places.items()]
         about = About(["Parameters in p:", *places], sample=sample)
-        return export_c(folder, self.robot.name, [self.kernel], about=about)
+        return export_c(folder, self.robot.name, [self.kernel], dtype=dtype, about=about)

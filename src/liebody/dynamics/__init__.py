@@ -117,6 +117,7 @@ from .momentum import (
 from .regressor import (
     BaseParameters,
     base_parameters,
+    independent_columns,
     inertial_parameters,
     inverse_dynamics_regressor,
     passive_regressor,
@@ -189,6 +190,7 @@ __all__ = [
     "hamiltonian",
     "hamiltonian_dynamics",
     "holonomy",
+    "independent_columns",
     "inertial_parameters",
     "integrability",
     "integrate",

@@ -219,7 +219,7 @@ def base_parameters(
         rows = [
             passive_regressor(tree, tree.group.random(rng), v, v_r, a_r, gravity) for v, v_r, a_r in rates
         ]
-        columns, K = _first_columns(np.concatenate(rows).astype(float), tolerance)
+        columns, K = independent_columns(np.concatenate(rows).astype(float), tolerance)
     else:
         columns, K = _by_joints(tree, gravity, rng, states or STATES, tolerance)
     names = [f"{PARAMETERS[k % 10]} of {tree.bodies[k // 10].name}" for k in columns]
@@ -229,7 +229,7 @@ def base_parameters(
 def _by_joints(
     tree: Tree, gravity: Array, rng: np.random.Generator, states: int, tolerance: float
 ) -> tuple[Array, Array]:
-    """As `_first_columns` of the whole Y."""
+    """As `independent_columns` of the whole Y."""
 
     def rows_of_joints(q: Array, v: Array, v_r: Array, a_r: Array) -> Array:
         """The rows of each body's joint, in the columns of the body."""
@@ -246,7 +246,7 @@ def _by_joints(
     for i, body in enumerate(tree.bodies):
         here = slice(count * i, count * (i + 1))
         rest = np.eye(count)
-        kept, C = _first_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
+        kept, C = independent_columns(rows[:, ends[i] : ends[i + 1]].reshape(-1, count), tolerance)
         columns += (count * i + kept).tolist()
         K[count * i + kept, here] = C
         # the dependent rest of each column moves with the parent and is added to its parameters; parents come
@@ -273,8 +273,12 @@ def _moved_parameters(pose: Array) -> Array:
     return np.array(rows, float).T
 
 
-def _first_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
-    """The columns of Y that do not depend on those before them, (r,), and K (r, n): Y = Y[:, columns] K."""
+def independent_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
+    """The columns of Y that do not depend on those before them, (r,), and K (r, n): Y = Y[:, columns] K.
+
+    Y          (m, n)
+    tolerance  as of `base_parameters`
+    """
     # Columns of unit length, so that units of parameters do not matter; those that are zero are dependent.
     scale = np.linalg.norm(Y, axis=0)
     scale = np.where(scale > tolerance * scale.max(initial=0), scale, np.inf)

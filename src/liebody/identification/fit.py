@@ -111,13 +111,14 @@ def _search(problem: FitProblem, recordings: list[Recording], most: int) -> tupl
         diagonal = np.diag(H)
         diagonal = np.maximum(diagonal, LEAST_DIAGONAL * diagonal.max(initial=0.0) + np.finfo(float).tiny)
         step = -np.linalg.solve(H + damping * np.diag(diagonal), g)
-        if (np.abs(step) <= STEP * scales).all():
+        predicted = -float(step @ g) - 0.5 * float(step @ H @ step)
+        # Smaller decreases are round-off of the cost: trials would only be accepted by chance.
+        if (np.abs(step) <= STEP * scales).all() or predicted <= DECREASE * best.cost:
             return x, done, True
         try:
             trial = problem.evaluated(recordings, x + step)
         except (IntegrationError, ModelError):  # too far: a motion without an end, or a body that cannot be
             trial = best._replace(cost=math.inf)
-        predicted = -float(step @ g) - 0.5 * float(step @ H @ step)
         gain = (best.cost - trial.cost) / predicted if predicted > 0 else -1.0
         if gain > 0:
             settled = best.cost - trial.cost <= DECREASE * best.cost

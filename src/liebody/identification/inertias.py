@@ -18,6 +18,8 @@ from ..scalars import Array
 
 COORDINATES = ("a", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
 PLACES = {"s12": (0, 1), "s23": (1, 2), "s13": (0, 2), "t1": (0, 3), "t2": (1, 3), "t3": (2, 3)}
+PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
+"""Names of the numbers in which efforts are linear: mass, first moments, inertia about the frame's origin."""
 UPPER = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # entries xx, xy, xz, yy, yz, zz of a matrix
 
 
@@ -60,9 +62,7 @@ def body_of(theta: Array) -> tuple[Array, Array]:
 
 def coordinates_of(mass: float, center: Array, inertia: Array) -> Array:
     """The coordinates (10,) of a body; raises ModelError if it cannot be, or has no extent."""
-    I = np.zeros((3, 3))
-    I[UPPER] = inertia
-    I = I + np.triu(I, 1).T
+    I = symmetric(inertia)
     central = np.trace(I) / 2 * np.eye(3) - I
     c = np.asarray(center, float)
     J = np.block([[central + mass * np.outer(c, c), mass * c[:, None]], [mass * c, mass]])
@@ -77,6 +77,25 @@ def coordinates_of(mass: float, center: Array, inertia: Array) -> Array:
     scaled = U / U[3, 3]
     diagonal = np.log(np.diag(scaled)[:3])
     return np.array([np.log(U[3, 3]), *diagonal, *(scaled[place] for place in PLACES.values())])
+
+
+def symmetric(upper: Array) -> Array:
+    """The matrix (3, 3) with these entries xx, xy, xz, yy, yz, zz."""
+    I = np.zeros((3, 3))
+    I[UPPER] = upper
+    return I + np.triu(I, 1).T
+
+
+def pseudo_inertia(pi: Array) -> Array:
+    """[Sigma h; h^T m] (4, 4) of `PARAMETERS` (10,), in which it is linear."""
+    I = symmetric(pi[4:])
+    h = pi[1:4, None]
+    return np.block([[np.trace(I) / 2 * np.eye(3) - I, h], [h.T, pi[:1, None]]])
+
+
+def parameters_of(P: Array) -> Array:
+    """`PARAMETERS` (10,) of a pseudo-inertia (4, 4)."""
+    return np.array([P[3, 3], *P[:3, 3], *_inertia(P[:3, :3])])
 
 
 def _inertia(Sigma: Array) -> Array:

@@ -18,6 +18,7 @@ from ..compiler import FlatLayout, Kernel, trace
 from ..robot import Robot, derivatives
 from ..scalars import Array
 from ..simulation.sensitivities import sensitivities
+from ..simulation.simulate import simulate
 from .free import FreeParameters
 from .recordings import Recording, Residual, Signals
 
@@ -138,42 +139,49 @@ class FitProblem:
 
     # -- residuals ----------------------------------------------------------------------------------------
 
-    def residuals(self, recordings: Sequence[Recording], x: Array) -> list[dict[str, Residual]]:
+    def residuals(
+        self, recordings: Sequence[Recording], x: Array, differentiated: bool = True
+    ) -> list[dict[str, Residual]]:
         """The residuals of all recordings, by signal, with their derivatives by x.
+
+        differentiated  False: derivatives have no columns, and no tangents are computed
 
         Raises IntegrationError if a motion does not reach its end.
         """
         n = len(self.free.start)
         values, D = self.free.values(x[:n]), self.free.derivative(x[:n])
-        found = []
+        columns = len(x) if differentiated else 0
+        residuals = []
         for place, recording in enumerate(recordings):
             q0, v0, by_q, by_v = self._start_of(recording, x, place)
-            motion = sensitivities(
-                self.robot,
-                q0,
-                v0,
-                t_end=float(recording.t[-1]),
-                t_eval=recording.t,
-                tau=recording.tau,
-                hold=recording.hold,
-                parameters={**self.parameters, **values},
+            samples = len(recording.t)
+            dq, dv = (np.zeros((samples, self.robot.nv, columns)) for _ in STATES)
+            options: dict[str, Any] = {
+                "t_end": float(recording.t[-1]),
+                "t_eval": recording.t,
+                "tau": recording.tau,
+                "hold": recording.hold,
+                "parameters": {**self.parameters, **values},
                 **self.options,
-            )
-            run = motion.run
+            }
+            if differentiated:
+                motion = sensitivities(self.robot, q0, v0, **options)
+                run = motion.run
+            else:
+                run = simulate(self.robot, q0, v0, **options)
             if not (np.isfinite(run.q).all() and np.isfinite(run.v).all()):
                 raise IntegrationError(f"{recording.name} cannot be simulated to its end")
-            samples = len(recording.t)
-            columns = [motion.tangents(name) for name in self.free.names]
-            dq, dv = (np.zeros((samples, self.robot.nv, len(x))) for _ in STATES)
-            for change, which in ((dq, "q"), (dv, "v")):
-                by_values = [getattr(c, which).reshape(samples, self.robot.nv, -1) for c in columns]
-                change[..., :n] = np.concatenate(by_values, axis=-1) @ D
-            if self.starts:
-                for name, at in (("q0", by_q), ("v0", by_v)):
-                    by_start = motion.tangents(name)
+            if differentiated:
+                starts = {"q0": by_q, "v0": by_v} if self.starts else {}
+                tangents = motion.tangents([*self.free.names, *starts])
+                by_values = tangents[: len(self.free.names)]
+                for change, which in ((dq, "q"), (dv, "v")):
+                    flat = [getattr(x, which).reshape(samples, self.robot.nv, -1) for x in by_values]
+                    change[..., :n] = np.concatenate(flat, axis=-1) @ D
+                for at, by_start in zip(starts.values(), tangents[len(self.free.names) :], strict=True):
                     dq[..., at], dv[..., at] = by_start.q, by_start.v
-            found.append(self._of_signals(recording, run, values, D, dq, dv))
-        return found
+            residuals.append(self._of_signals(recording, run, values, D[:, :columns], dq, dv))
+        return residuals
 
     def _of_signals(
         self, recording: Recording, run: Any, values: Mapping[str, Array], D: Array, dq: Array, dv: Array

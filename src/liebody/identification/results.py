@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from .recordings import Recording, Residual
 UNSEEN = 1.0  # deviation of a combination of coordinates, in their sizes, from which on it is not seen
 LAGS = 10  # of residuals, which have to be independent
 LEVEL = 1e-3  # of the test of independence
+HIDDEN = 1e-6  # part of a quantity along what is not seen, from which on it is not seen either
 PART = 0.05  # of a combination: smaller parts are not shown
 
 
@@ -39,50 +40,63 @@ class Channel:
     is_white: bool
 
 
-class Fit:
-    """Estimates, and what they are worth; made by `fit`.
+class Estimates:
+    """Estimates of parameters, and what they are worth: what all results of identification have in common.
 
-    coordinates  estimates of the coordinates that were free (n,): logarithms, log-Cholesky coordinates, ...
+    coordinates  estimates of the coordinates that were free (n,)
     entries      their names
     values       {parameter: value} of all free parameters
-    iterations   simulations of all recordings
-    converged    whether the search ended by itself
+    information  J^T J of the residuals over the noise (n, n)
     """
 
     def __init__(
-        self, problem: FitProblem, recordings: list[Recording], x: Array, iterations: int, converged: bool
+        self,
+        coordinates: Array,
+        entries: Sequence[str],
+        scales: Array,
+        values: dict[str, Any],
+        derivative: Array,
+        information: Array,
+        residuals: dict[str, dict[str, np.ndarray]],
     ) -> None:
-        self.coordinates = np.asarray(x)
-        self.iterations = iterations
-        self.converged = converged
-        self.entries = tuple(problem.entries(recordings))
-        self._free = len(problem.free.start)
-        self._problem = problem
-        self._scales = problem.scales(recordings)
-        found = problem.free.values(x[: self._free])
-        self.values = {name: y if y.ndim else float(y) for name, y in found.items()}
-        evaluation = problem.evaluated(recordings, x)
-        self.cost = evaluation.cost
-        self.information = evaluation.J.T @ evaluation.J
-        self._residuals = _by_key(recordings, evaluation.residuals)
+        """scales: sizes of coordinates; derivative: of all values in one array by the first coordinates."""
+        self.coordinates = np.asarray(coordinates)
+        self.entries = tuple(entries)
+        self.values = values
+        self.information = information
+        self._scales = scales
+        self._derivative = derivative
+        self._residuals = residuals
 
     # -- what the estimates are worth -----------------------------------------------------------------------
 
     @cached_property
     def _inverse(self) -> tuple[Array, Array]:
-        """The covariance of what is seen (n, n), and which coordinates take part in what is not."""
+        """The covariance of what is seen (n, n), and unit directions, in sizes, that are not (n, k)."""
         scaled = self.information * np.outer(self._scales, self._scales)
         squares, vectors = np.linalg.eigh(scaled)
         seen = squares > len(scaled) * np.finfo(float).eps * squares.max(initial=0.0)
         inverse = (vectors[:, seen] / squares[seen]) @ vectors[:, seen].T
-        unseen = (np.abs(vectors[:, ~seen]) > 1e-6).any(axis=1)
-        return inverse * np.outer(self._scales, self._scales), unseen
+        return inverse * np.outer(self._scales, self._scales), vectors[:, ~seen]
+
+    def deviations_of(self, D: Array) -> np.ndarray:
+        """Standard deviations (m,) of quantities with the derivative D (m, n) by the coordinates.
+
+        Infinite for quantities that change along a direction that is not seen.
+        """
+        covariance, unseen = self._inverse
+        variances = np.einsum("ij,jk,ik->i", D, covariance, D)
+        deviations = np.sqrt(np.maximum(variances, 0))
+        scaled = D * self._scales
+        size = np.linalg.norm(scaled, axis=1)
+        deviations[np.linalg.norm(scaled @ unseen, axis=1) > HIDDEN * size] = np.inf
+        return deviations
 
     @property
     def covariance(self) -> np.ndarray:
         """Of the coordinates (n, n), by the noise: (J^T J)^-1; infinite variances for what is not seen."""
-        covariance, unseen = self._inverse
-        covariance = covariance.copy()
+        covariance = self._inverse[0].copy()
+        unseen = ~np.isfinite(self.deviations_of(np.eye(len(covariance))))
         covariance[unseen] = covariance[:, unseen] = 0
         covariance[unseen, unseen] = np.inf
         return covariance
@@ -99,11 +113,9 @@ class Fit:
     @cached_property
     def deviations(self) -> dict[str, Any]:
         """{parameter: standard deviation} of the estimates, of first order in the noise."""
-        covariance, unseen = self._inverse
-        n = self._free
-        D = self._problem.free.derivative(self.coordinates[:n])
-        deviations = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", D, covariance[:n, :n], D), 0))
-        deviations[(np.abs(D[:, unseen[:n]]) > 0).any(axis=1)] = np.inf
+        D = np.zeros((len(self._derivative), len(self.coordinates)))
+        D[:, : self._derivative.shape[1]] = self._derivative
+        deviations = self.deviations_of(D)
         of_parameters = {}
         for name, value in self.values.items():
             size = np.size(value)
@@ -141,32 +153,15 @@ class Fit:
     @property
     def channels(self) -> list[Channel]:
         """The residuals by entry of each signal, with a test whether anything is left in them."""
-        return _channels(self._residuals)
+        return channels_of(self._residuals)
 
     @property
     def chi_squared(self) -> float:
         """Squared residuals per degree of freedom: 1 if model and noise are right."""
         signals = [x for one in self._residuals.values() for x in one.values()]
         flat = np.concatenate([x[np.isfinite(x)] for x in signals])
-        return float(flat @ flat) / max(len(flat) - len(self.coordinates), 1)
-
-    def validate(self, recordings: Recording | Iterable[Recording]) -> list[Channel]:
-        """The residuals of recordings that the fit has not seen, from their own q0 and v0."""
-        given = listed(recordings)
-        x = self._problem.start(given)
-        x[: self._free] = self.coordinates[: self._free]
-        return _channels(_by_key(given, self._problem.residuals(given, x)))
-
-    @cached_property
-    def robot(self) -> Robot:
-        """The robot with the estimates."""
-        original = self._problem.robot
-        values = {**self._problem.parameters, **self.values}
-        own = {name: value for name, value in values.items() if name in original.parameters}
-        if not own:
-            return original
-        varied = original.freed(own)
-        return Robot(*varied.at(varied.packed(own)))
+        seen = len(self.coordinates) - self._inverse[1].shape[1]
+        return float(flat @ flat) / max(len(flat) - seen, 1)
 
     def plot(self, path: str | None = None) -> Any:
         """Residuals of each recording over time, in units of the noise; returns Matplotlib's figure."""
@@ -189,7 +184,7 @@ class Fit:
         return figure
 
     def __repr__(self) -> str:
-        return f"Fit of {', '.join(self.values)}"
+        return f"{type(self).__name__} of {', '.join(self.values)}"
 
     def __str__(self) -> str:
         lines = [f"{'parameter':28} {'estimate':>13} {'deviation':>11}"]
@@ -200,16 +195,73 @@ class Fit:
             for place, x, deviation in numbers:
                 label = f"{name}[{','.join(map(str, place))}]" if place else name
                 lines.append(f"{label:28} {x:13.6g} {deviation:11.2g}")
-        ended = "converged" if self.converged else "not converged"
-        lines.append(
-            f"chi squared {self.chi_squared:.3g} per degree of freedom; {ended} after {self.iterations} "
-            "simulations"
-        )
+        lines.append(f"chi squared {self.chi_squared:.3g} per degree of freedom{self._ended()}")
         if wrong := [x.name for x in self.channels if not x.is_white]:
             lines.append(f"residuals of {', '.join(wrong)} are no noise: the model lacks something")
         if count := len(self.unseen):
             lines.append(f"{count} of {len(self.entries)} combinations are not seen: `unseen` has them")
         return "\n".join(lines)
+
+    def _ended(self) -> str:
+        """How the search ended, for the table."""
+        return ""
+
+
+class Fit(Estimates):
+    """Estimates, and what they are worth; made by `fit`.
+
+    coordinates  estimates of the coordinates that were free (n,): logarithms, log-Cholesky coordinates, ...
+    entries      their names
+    values       {parameter: value} of all free parameters
+    iterations   simulations of all recordings
+    converged    whether the search ended by itself
+    """
+
+    def __init__(
+        self, problem: FitProblem, recordings: list[Recording], x: Array, iterations: int, converged: bool
+    ) -> None:
+        free = len(problem.free.start)
+        evaluation = problem.evaluated(recordings, x)
+        values = problem.free.values(x[:free])
+        super().__init__(
+            x,
+            problem.entries(recordings),
+            problem.scales(recordings),
+            {name: y if y.ndim else float(y) for name, y in values.items()},
+            problem.free.derivative(x[:free]),
+            evaluation.J.T @ evaluation.J,
+            _by_key(recordings, evaluation.residuals),
+        )
+        self.iterations = iterations
+        self.converged = converged
+        self.cost = evaluation.cost
+        self._free = free
+        self._problem = problem
+
+    def validate(self, recordings: Recording | Iterable[Recording]) -> list[Channel]:
+        """The residuals of recordings that the fit has not seen, from their own q0 and v0."""
+        given = listed(recordings)
+        x = self._problem.start(given)
+        x[: self._free] = self.coordinates[: self._free]
+        return channels_of(_by_key(given, self._problem.residuals(given, x, differentiated=False)))
+
+    @cached_property
+    def robot(self) -> Robot:
+        """The robot with the estimates."""
+        return robot_with(self._problem.robot, {**self._problem.parameters, **self.values})
+
+    def _ended(self) -> str:
+        ended = "converged" if self.converged else "not converged"
+        return f"; {ended} after {self.iterations} simulations"
+
+
+def robot_with(robot: Robot, values: Mapping[str, Any]) -> Robot:
+    """The robot with these values of its parameters; words of the user are left out."""
+    own = {name: value for name, value in values.items() if name in robot.parameters}
+    if not own:
+        return robot
+    varied = robot.freed(own)
+    return Robot(*varied.at(varied.packed(own)))
 
 
 def _eigenvectors(matrix: Array) -> tuple[Array, Array]:
@@ -219,14 +271,17 @@ def _eigenvectors(matrix: Array) -> tuple[Array, Array]:
 
 
 def _by_key(
-    recordings: list[Recording], found: list[dict[str, Residual]]
+    recordings: list[Recording], residuals: list[dict[str, Residual]]
 ) -> dict[str, dict[str, np.ndarray]]:
     """Values of residuals by the recordings' names."""
     keys = keys_of(recordings)
-    return {key: {name: x.values for name, x in one.items()} for key, one in zip(keys, found, strict=True)}
+    return {
+        key: {name: x.values for name, x in one.items()} for key, one in zip(keys, residuals, strict=True)
+    }
 
 
-def _channels(residuals: Mapping[str, Mapping[str, Array]]) -> list[Channel]:
+def channels_of(residuals: Mapping[str, Mapping[str, Array]]) -> list[Channel]:
+    """Channels of {recording: {signal: (n, entries)}}."""
     channels = []
     for key, signals in residuals.items():
         for name, values in signals.items():

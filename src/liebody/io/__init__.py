@@ -17,7 +17,20 @@ import os
 from typing import Any
 
 from ..bodies import Tree
-from .c_export import About
+from .c_export import (
+    COARSE,
+    LEAST_FLOAT,
+    About,
+    Difference,
+    ExportedPart,
+    InaccurateFloats,
+    c_comment,
+    c_prefix,
+    host_library,
+    is_single,
+    warn_if_coarse,
+    write_c,
+)
 from .document import read_document
 from .layouts import Layout, mujoco_layout, pinocchio_layout
 from .mjcf import Actuator, MjcfTree, load_mjcf
@@ -38,12 +51,17 @@ from .urdf import (
 )
 
 __all__ = [
+    "COARSE",
+    "LEAST_FLOAT",
     "About",
     "Actuator",
     "AssumedDynamics",
     "DescribedTree",
     "Description",
+    "Difference",
     "DoubtfulInertia",
+    "ExportedPart",
+    "InaccurateFloats",
     "Layout",
     "LoopConstraint",
     "MjcfTree",
@@ -53,12 +71,18 @@ __all__ = [
     "Shape",
     "Transmission",
     "UnusedElements",
+    "c_comment",
+    "c_prefix",
+    "host_library",
+    "is_single",
     "load_description",
     "load_mjcf",
     "load_urdf",
     "mujoco_layout",
     "pinocchio_layout",
     "read_urdf",
+    "warn_if_coarse",
+    "write_c",
 ]
 
 

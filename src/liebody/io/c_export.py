@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..base.arguments import checked, short
-from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals
+from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals, warn
 from ..base.public import version
 from ..base.texts import path_of
 from ..compiler import Function, Kernel, Minimizer, Program
 from ..compiler.graph.graph import FUNCTIONS
+from ..compiler.native import build
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import data_type
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal, number_type
@@ -31,6 +33,10 @@ STATES = 3  # random states in the self-test
 DRAWS = 20  # of arguments, to find results that are finite
 TOLERANCE = 1e-9  # relative difference of this machine's numbers and the C compiler's
 LEAST_FLOAT = 1e-5  # relative tolerance of floats, at least
+MEASURED = 100  # states in which float32 is compared with float64
+KEPT = 0.1  # of the largest result: where floats differ by more, the self-test does not compare them
+UNKNOWN = 1e-2  # relative tolerance of floats that were not compared, for want of a compiler
+COARSE = 1e-3  # of the largest result: a larger difference of float32 from float64 gives a warning
 TIMES_ROUND_OFF = 10.0  # the tolerance as a multiple of the round-off of our own kernel in floats
 
 Exportable = Kernel | Function | Program
@@ -55,6 +61,69 @@ class About:
     lines: Sequence[str] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     sample: Sample = normal
+
+
+class InaccurateFloats(UserWarning):
+    """A controller that is exported in float32 differs from the one in float64 by more than `COARSE`."""
+
+
+class Difference(NamedTuple):
+    """The largest difference of results in float32 from those in float64, and by the largest result."""
+
+    absolute: float
+    relative: float
+
+    @classmethod
+    def of(cls, floats: Any, doubles: Any) -> Difference:
+        """Of results over many states; NaN and infinity differ by infinity."""
+        floats, doubles = (np.asarray(x, float) for x in (floats, doubles))
+        largest = np.abs(np.nan_to_num(floats - doubles, nan=np.inf)).max(initial=0.0)
+        return cls(float(largest), float(largest / max(np.abs(doubles).max(initial=0.0), 1e-300)))
+
+    def __str__(self) -> str:
+        part = f" ({self.relative:.0e} of the largest)" if self.relative <= 1 else ""
+        return f"{self.absolute:.0e}{part}"
+
+
+def host_library(text: str) -> ctypes.CDLL | None:
+    """Exported text as a library of this machine; None without a compiler."""
+    compiler = build.find_compiler()
+    return build.library(build.Source([text], name="exported C"), compiler) if compiler else None
+
+
+def warn_if_coarse(what: str, difference: Difference) -> None:
+    """An `InaccurateFloats` warning where a difference is larger than a `COARSE` part."""
+    if not difference.relative <= COARSE:
+        warn(
+            f"{what} in float32 differ from those in float64 by up to {difference}; export with "
+            "dtype=numpy.float64, or make the problem less stiff",
+            InaccurateFloats,
+        )
+
+
+class ExportedPart(Protocol):
+    """Functions of an exported file, of one type of numbers: their text, declaration and self-test.
+
+    key          names the part in the self-test
+    real         "double" or "float"
+    text         of C99, behind the header of the file and math.h
+    names        of arrays whose numbers of entries become macros
+    comparisons  calls that the self-test makes
+    """
+
+    key: str
+    real: str
+    text: str
+    comparisons: int
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def declaration(self, macros: Sequence[str]) -> str:
+        """For the header; `macros` has a name for the size of each array of `names`."""
+
+    def case(self) -> str:
+        """`static void test_<key>(void)`, which runs the functions and compares their results."""
 
 
 @checked
@@ -83,26 +152,50 @@ def export_c(
     Raises LiebodyError for an empty list of functions and for other types than float64 and float32.
     """
     about = about or About()
-    prefix = _word(name).lower()
-    # an identifier of C begins with a letter
-    prefix = prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
-    single = data_type(dtype) == np.float32
-    if not single and data_type(dtype) != np.float64:
-        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
-    exported = [_Exported(prefix, key, f, single, about.sample) for key, f in _named(functions).items()]
+    prefix = c_prefix(name)
+    single = is_single(dtype)
+    exported = [
+        _Exported(prefix, key, f, single, about.sample) for key, f in named_functions(functions).items()
+    ]
     if sum(x.work > 0 for x in exported) > 1:
         raise ModelError("two of the functions solve quadratic programs; export each to a folder of its own")
     # the solver has macros of its own: nothing stands behind it
     exported.sort(key=lambda x: x.work)
     if not exported:
         raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
+    rules = _RULES.format(real=exported[0].real, bytes=BYTES_PER_STATEMENT)
+    return write_c(folder, prefix, exported, about, rules)
+
+
+def c_prefix(name: str) -> str:
+    """The prefix of names in C that is made of a name, in lower case."""
+    prefix = word_of_c(name).lower()
+    # an identifier of C begins with a letter
+    return prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether a type of numbers is float32; LiebodyError for other types than float32 and float64."""
+    single = data_type(dtype) == np.float32
+    if not single and data_type(dtype) != np.float64:
+        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
+    return bool(single)
+
+
+def write_c(
+    folder: str | Path, prefix: str, exported: Sequence[ExportedPart], about: About, rules: str
+) -> list[Path]:
+    """Write source, header, self-test and CMakeLists.txt of these parts; returns the paths.
+
+    rules  text of the header about arguments, results and memory
+    """
     # all texts exist before the first file is written: an error leaves no half of an export
     includes = f'#include "{prefix}.h"\n\n#include <math.h>\n\n'
     source = includes + "\n".join(x.text for x in exported)
     texts = {
         f"{prefix}.c": source,
-        f"{prefix}.h": _header(prefix, about, exported, digest(source)[:16]),
-        f"{prefix}_test.c": _test(prefix, exported, "float" if single else "double"),
+        f"{prefix}.h": _header(prefix, about, exported, digest(source)[:16], rules),
+        f"{prefix}_test.c": _test(prefix, exported),
         "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
     }
     folder = path_of("the folder", folder)
@@ -116,7 +209,7 @@ def export_c(
     return [folder / file for file in texts]
 
 
-def _named(functions: Functions) -> dict[str, Exportable]:
+def named_functions(functions: Functions) -> dict[str, Exportable]:
     """The functions by their names in C, which differ."""
     items = functions.items() if isinstance(functions, Mapping) else functions
     named: dict[str, Exportable] = {}
@@ -128,7 +221,7 @@ def _named(functions: Functions) -> dict[str, Exportable]:
                 "or a name for each"
             )
         # functions of one name, such as a jacobian of two frames, get numbers
-        word = _word(key)
+        word = word_of_c(key)
         number = 1
         while (name := word if number == 1 else f"{word}_{number}") in named:
             number += 1
@@ -136,12 +229,12 @@ def _named(functions: Functions) -> dict[str, Exportable]:
     return named
 
 
-def _word(text: str) -> str:
+def word_of_c(text: str) -> str:
     """The text as a word of C, of ASCII letters, digits and underscores."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
 
 
-def _comment(text: str) -> str:
+def c_comment(text: str) -> str:
     """The text made safe for a comment of C: names in descriptions may hold anything."""
     text = text.encode("ascii", "replace").decode().replace("?", "_")  # ?? begins a trigraph
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "_")
@@ -149,6 +242,8 @@ def _comment(text: str) -> str:
 
 class _Exported:
     """A function as it goes into the files."""
+
+    comparisons = STATES
 
     def __init__(self, prefix: str, key: str, given: Exportable, single: bool, sample: Sample) -> None:
         self.key = key
@@ -158,9 +253,7 @@ class _Exported:
         self.name = identifier(f"{prefix}_{key}")
         self.work = 0  # how many numbers of working memory it takes
         if isinstance(self.function, Minimizer):
-            if single:
-                raise ModelError(f"{key} solves a quadratic program, which needs the digits of float64")
-            self.text, self.work = minimizer_c99(self.function, self.name)
+            self.text, self.work = minimizer_c99(self.function, self.name, single)
         else:
             self.name, *_ = c99_names(self.function, self.name)
             self.text = callable_c99(self.function, self.name, single)
@@ -172,22 +265,57 @@ class _Exported:
         self.arguments = list(zip(declared, shapes, strict=True))
         self.single = single
         self.sample = sample
+        self.differences: list[Difference] = []
+        if single and self.work:
+            self.differences = self._measured()
 
     @property
     def names(self) -> list[str]:
         """The names of arguments and results in C."""
         return [declared.split("*")[-1] for declared, _ in self.arguments]
 
+    def _measured(self) -> list[Difference]:
+        """How each result in float32 differs from that in float64, by the text itself; [] without a compiler.
+
+        A warning says so where the first result is coarse.
+        """
+        library = host_library(f"#include <math.h>\n{self.text}")
+        if library is None:
+            return []
+        rng = np.random.default_rng(1)
+        pairs: list[list[tuple[Array, Array]]] = [[] for _ in self.kernel.outputs]
+        for _ in range(MEASURED):
+            values, results = self._state(rng)
+            floats = [np.zeros(max(1, y.size), np.float32) for y in results]
+            arrays = [*(x.astype(np.float32) for x in values), *floats, np.zeros(self.work, np.float32)]
+            getattr(library, self.name)(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+            for pair, y, double in zip(pairs, floats, results, strict=True):
+                pair.append((y[: double.size], double.ravel()))
+        differences = [Difference.of(*zip(*pair, strict=True)) for pair in pairs]
+        warn_if_coarse(f"{next(iter(self.kernel.outputs))} of {self.name}", differences[0])
+        return differences
+
+    def _precision(self) -> list[str]:
+        """Lines about results in float32."""
+        if not self.single:
+            return []
+        if not self.differences:
+            return ["Floats were not compared with doubles: there was no C compiler."]
+        told = zip(self.kernel.outputs, self.differences, strict=True)
+        head = f"Results differ from those of doubles in {MEASURED} states by up to"
+        return [head, *(f"  {name}: {x}" for name, x in told)]
+
     def declaration(self, macros: Sequence[str]) -> str:
         """The prototype with its documentation; `macros` are names of the arguments' sizes."""
-        text = [_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
+        text = [c_comment(line) for line in (self.kernel.__doc__ or "").strip().splitlines()]
         text.append(_counted(self.function.operations))
         if isinstance(self.function, Minimizer):
-            text.append(
-                f"before and behind a quadratic program, which takes {self.function.iterations} iterations"
-            )
+            most = self.function.most_iterations
+            text.append(f"before and behind a quadratic program, which takes {most} iterations")
             text.append("at most, and memcpy and memset of string.h; work is memory of the caller, with any")
             text.append("contents, and nothing is kept in it")
+            text += self._precision()
+            text.append(f"bytes: work {self.work * number_type(self.single).size}, {self._memory()[7:]}")
         else:
             text.append(self._memory())
         lines = [f"/* {self.key}", *(f"   {line}".rstrip() for line in text)]
@@ -223,6 +351,9 @@ class _Exported:
                 names.append(f"work{state}")
             lines.append(f"    {self.name}({', '.join(names)});")
             for k, (y, tolerance) in enumerate(zip(results, self._tolerances(values, results), strict=True)):
+                if tolerance is None:
+                    lines.append(f"    (void)expected{state}_{k};")
+                    continue
                 words = f'"{self.key}", out{state}_{k}, expected{state}_{k}, {y.size}, {literal(tolerance)}'
                 lines.append(f"    compare({words});")
         return "\n".join([*lines, "}", ""])
@@ -243,10 +374,20 @@ class _Exported:
                 break
         return values, results
 
-    def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float]:
-        """The relative tolerance of each result; for floats from the round-off of our own kernel."""
+    def _tolerances(self, values: Sequence[Array], results: Sequence[Array]) -> list[float | None]:
+        """The relative tolerance of each result, None to leave it out; for floats from our own round-off."""
         if not self.single:
             return [TOLERANCE] * len(results)
+        if self.work:
+            if not self.differences:
+                return [UNKNOWN] * len(results)
+            # counts and small rests, such as a gap, have no digits that floats keep; the first result counts
+            return [
+                max(LEAST_FLOAT, float(f"{TIMES_ROUND_OFF * x.relative:.1e}"))
+                if x.relative < KEPT or not k
+                else None
+                for k, x in enumerate(self.differences)
+            ]
         # the round-off of our own kernel in floats shows how much the operations amplify it
         ours = _listed(Kernel(self.function, dtype=np.float32)(*values))
         sizes = [max(1.0, np.abs(y).max(initial=0.0)) for y in results]
@@ -284,9 +425,8 @@ def _listed(results: Any) -> list[Array]:
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str) -> str:
+def _header(prefix: str, about: About, exported: Sequence[ExportedPart], code: str, rules: str) -> str:
     """The text of the header. Macros are numbered by underscores where two would be one word."""
-    real = exported[0].real
     macros = dict.fromkeys([f"{prefix}_H".upper()])
 
     def macro(*words: str) -> str:
@@ -299,9 +439,10 @@ def _header(prefix: str, about: About, exported: Sequence[_Exported], code: str)
 
     guard = next(iter(macros))
     lines = [f"/* {prefix}: C99 generated by liebody {version()}."]
-    lines += [f"   {_comment(line)}".rstrip() for line in ["", *about.lines]]
-    of_code, rules = macro("HASH"), _RULES.format(real=real, bytes=BYTES_PER_STATEMENT).splitlines()
-    lines += [f"   {line}".rstrip() for line in [*rules, f"{of_code} changes when the source does. */"]]
+    lines += [f"   {c_comment(line)}".rstrip() for line in ["", *about.lines]]
+    of_code = macro("HASH")
+    rules = f"{rules}\n{of_code} changes when the source does. */"
+    lines += [f"   {line}".rstrip() for line in rules.splitlines()]
     defines = [f'#define {macro("LIEBODY")} "{version()}"', f'#define {of_code} "{code}"']
     defines += [f"#define {macro(size)} {value}" for size, value in about.sizes.items()]
     opened = ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
@@ -328,20 +469,20 @@ estimate, {bytes} for each operation and result, for Thumb-2 with a floating-poi
 {real}; calls in place of such a unit take 2 to 2.5 times as many. Tables are constants."""
 
 
-def _test(prefix: str, exported: Sequence[_Exported], real: str) -> str:
+def _test(prefix: str, exported: Sequence[ExportedPart]) -> str:
     """The text of the program that compares the functions in C with our numbers."""
     return "\n".join(
         [
             f"/* Compares {prefix}.c with numbers of the library that generated it. */",
             f'#include "{prefix}.h"',
-            f"#define REAL {real}",
+            f"#define REAL {exported[0].real}",
             "",
             runtime("compare.h"),
             *(x.case() for x in exported),
             "int main(void)",
             "{",
             *(f"    test_{x.key}();" for x in exported),
-            f'    return report("{prefix}", {STATES * len(exported)});',
+            f'    return report("{prefix}", {sum(x.comparisons for x in exported)});',
             "}",
             "",
         ]

@@ -23,9 +23,11 @@ from ..bodies.tree import OfTree
 from ..compiler import Function, Kernel, Program, to_casadi, to_casadi_external
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import InSingle, data_type
+from ..compiler.printers.cuda import Layout
 from ..compiler.programs.layout import FlatLayout, word_of
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
+from ..io.cuda_export import export_cuda
 from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
@@ -517,10 +519,37 @@ class Robot(Algorithms, OfTree, Parametric):
         The test compares the functions with numbers of this library at random states; it needs nothing but
         `cc -std=c99 source test -lm`. More in `liebody.export_c`. Returns the paths.
         """
+        return export_c(folder, self.name, self._exported(functions), dtype=dtype, about=self._about)
+
+    @checked
+    def export_cuda(
+        self,
+        folder: str | Path,
+        functions: Iterable[Any] | Mapping[str, Any],
+        *,
+        dtype: Any = np.float64,
+        layout: Layout = "rows",
+    ) -> Path:
+        """Write functions to `folder` as CUDA kernels, which evaluate one state in each thread.
+
+            file = robot.export_cuda("out", ["gravity", ("jacobian", {"frame": "tool0"})], dtype="float32")
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels, such as
+                   derivatives, controllers and steps. The keys of a mapping are the names of the kernels
+        dtype      float64: numbers are `double`; float32: `float`
+        layout     of arrays for n states on the device: "rows", (n, size), or "columns", (size, n)
+
+        Experimental: not yet run or timed on a device. More in `liebody.export_cuda` and in docs/gpu.md.
+        Returns the path of the file.
+        """
+        exported = self._exported(functions)
+        return export_cuda(folder, self.name, exported, dtype=dtype, layout=layout, about=self._about)
+
+    def _exported(self, functions: Iterable[Any] | Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """The name in C and the kernel of each of `functions`."""
         calls = [functions] if isinstance(functions, str) else functions
         pairs = calls.items() if isinstance(calls, Mapping) else [(None, x) for x in calls]
-        exported = [self._exportable(name, x) for name, x in pairs]
-        return export_c(folder, self.name, exported, dtype=dtype, about=self._about)
+        return [self._exportable(name, x) for name, x in pairs]
 
     def _exportable(self, name: str | None, item: Any) -> tuple[str, Any]:
         """The name in C and the kernel of one item of `functions`."""

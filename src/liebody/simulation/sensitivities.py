@@ -19,7 +19,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -418,11 +418,11 @@ class StepChain(Sendable):
         entries = [table[:, rows[steps]] for rows in (self.low, self.high)[: 1 + self.linear]]
         return np.concatenate(entries, axis=-1)
 
-    def columns(self, part: slice, of: str) -> Array:
-        """Tangents (n, times, rows, columns) by the entries of a part of the start, samples or parameters."""
+    def columns(self, part: Array, of: str) -> Array:
+        """Tangents (n, times, rows, columns) by these entries of the start, samples or parameters."""
         n = len(self.start)
         w = self.width
-        width = len(range(w)[part])
+        width = len(part)
         blocks = self.samples.table.shape[1] if of == "samples" else 1  # of columns, one for each sample
 
         def inject(X: Array, k: int, B: Array) -> None:
@@ -501,7 +501,7 @@ class HybridVariations:
     def integral(self) -> None:
         return None
 
-    def columns(self, part: slice, of: str) -> Array:
+    def columns(self, part: Array, of: str) -> Array:
         return self.D[..., : self.size][..., part] if of == "start" else self.D[..., self.size :][..., part]
 
     def along(self, start: Array, table: Array) -> Array:
@@ -582,17 +582,34 @@ class Sensitivities:
 
     # -- forwards -------------------------------------------------------------------------------------------
 
-    def tangents(self, wrt: str) -> Tangents:
+    @overload
+    def tangents(self, wrt: str) -> Tangents: ...
+
+    @overload
+    def tangents(self, wrt: list[str]) -> list[Tangents]: ...
+
+    def tangents(self, wrt: str | list[str]) -> Tangents | list[Tangents]:
         """How all samples change with each entry of "q0", "v0", "tau" or of a parameter.
 
+        For a list of names it returns a list. All parameters of the list are one sweep through the steps.
         The work grows with the number of entries; for many of them and few numbers take `gradient`.
         """
+        if isinstance(wrt, str):
+            return self.tangents([wrt])[0]
         parts = {**self._free, **self._parts}
-        if wrt not in parts:
-            names = [*self._parts, *self._free]
-            raise ModelError(f"there are no derivatives by {wrt!r}; {known(names, wrt)}")
-        part = parts[wrt]
-        return self._named(self._motion.columns(part.at, part.of), part.shape)
+        for name in wrt:
+            if name not in parts:
+                names = [*self._parts, *self._free]
+                raise ModelError(f"there are no derivatives by {name!r}; {known(names, name)}")
+        tangents: dict[str, Tangents] = {}
+        for of in {parts[name].of: None for name in wrt}:
+            together = [name for name in dict.fromkeys(wrt) if parts[name].of == of]
+            at = [np.arange(parts[name].at.start, parts[name].at.stop) for name in together]
+            sweep = self._motion.columns(np.concatenate(at), of)
+            sizes = [math.prod(parts[name].shape) for name in together]
+            for name, columns in zip(together, np.split(sweep, np.cumsum(sizes)[:-1], axis=-1), strict=True):
+                tangents[name] = self._named(columns, parts[name].shape)
+        return [tangents[name] for name in wrt]
 
     def jvp(
         self,

@@ -20,6 +20,7 @@ hybrid          explicit steps of hybrid systems, with memory and events: `Hybri
 drive           the driver of all motions: members along the rows of their record
 recurrence      linear recurrences, as a flow
 riccati         forward and backward passes of differential dynamic programming
+print_plan      C99 source of a controller that plans again at each call
 descent         its iterations: models, passes, search along the step; multipliers of constraints
 """
 
@@ -30,6 +31,15 @@ from .flow import Flow, together
 from .implicit import ImplicitFlow
 from .print_descent import Ended
 from .print_explicit import error_in_c, stages_in_c
+from .print_plan import (
+    STATUSES,
+    PlanConstraints,
+    PlanFunctions,
+    PlanShape,
+    linearisations,
+    plan_c99,
+    plan_memory,
+)
 from .records import Coefficients, Phase
 from .riccati import ShootingFunctions, ShootingPasses, ShootingSizes, ShootingWorkspace
 from .samples import Samples
@@ -38,3 +48,12 @@ __all__ = ["Clock", "Coefficients", "Drive", "Flow", "ImplicitFlow", "Phase", "S
 __all__ += ["error_in_c", "stages_in_c"]
 __all__ += ["Descent", "Ended", "MultiplierUpdate"]
 __all__ += ["ShootingFunctions", "ShootingPasses", "ShootingSizes", "ShootingWorkspace"]
+__all__ += [
+    "STATUSES",
+    "PlanConstraints",
+    "PlanFunctions",
+    "PlanShape",
+    "linearisations",
+    "plan_c99",
+    "plan_memory",
+]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..compiler.printers.c import enumeration
+from ..compiler.printers.c import DOUBLE, NumberType, enumeration
 from ..compiler.runtime import runtime
 
 LENGTHS = 16  # lengths 1, 1/2, 1/4, ... that are tried
 ACCEPTED = 0.1  # of the decrease that is predicted
 CLOSED = 1e-10  # gaps below are round-off
+CLOSED_FLOAT = 1e-5  # the same, of floats
 # of the damping, in units of Q_uu
 LEAST = 1e-9
 MOST = 1e9
 FACTOR = 10.0
 NEAR = 1e-2  # predicted decrease, in units of the cost, from which on steps are seen as curved
 ROUND_OFF = 1e-9  # in units of the cost: predictions below it may be lost in it
+ROUND_OFF_FLOAT = 1e-4  # the same, of floats
 
 
 class Ended(IntEnum):
@@ -31,19 +33,19 @@ class Ended(IntEnum):
     NO_MEMORY = 7
 
 
-def iterations() -> list[str]:
+def iterations(number: NumberType = DOUBLE) -> list[str]:
     """The text of an iteration, with its constants and outcomes."""
     constants = {
         "ACCEPTED": ACCEPTED,
-        "CLOSED": CLOSED,
+        "CLOSED": CLOSED if number is DOUBLE else CLOSED_FLOAT,
         "LEAST": LEAST,
         "MOST": MOST,
         "FACTOR": FACTOR,
         "NEAR": NEAR,
-        "ROUND_OFF": ROUND_OFF,
+        "ROUND_OFF": ROUND_OFF if number is DOUBLE else ROUND_OFF_FLOAT,
     }
     return [
         enumeration({"LENGTHS": LENGTHS} | {x.name: int(x) for x in Ended}),
-        *(f"#define {name} {value!r}" for name, value in constants.items()),
+        *(f"#define {name} {number.literal(value)}" for name, value in constants.items()),
         runtime("descent.h"),
     ]

@@ -13,6 +13,7 @@ from ..base.concurrency import cached_property
 from ..compiler import Function, Program
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
+from ..compiler.printers.c import DOUBLE, NumberType
 from ..compiler.printers.numpy_source import compile_numpy
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs import Packing
@@ -22,6 +23,16 @@ from .print_march import opening
 
 ROUNDS = 100  # of a search in a box
 ZERO_SLOPE = 1e-12  # in units of the largest entry of the linear term
+ZERO_SLOPE_FLOAT = 1e-6  # the same, of floats
+LINE = 64  # bytes of a cache line
+
+
+def passes_head(sizes: ShootingSizes, number: NumberType = DOUBLE) -> list[str]:
+    """Dimensions and constants, which runtime/shooting.h reads."""
+    values: dict[str, object] = dict(zip(("STATE", "TANGENT", "INPUT", "PARAMETERS"), sizes, strict=True))
+    values |= {"ALL": "(TANGENT + INPUT)", "ROUNDS": ROUNDS}
+    values["ZERO_SLOPE"] = number.literal(ZERO_SLOPE if number is DOUBLE else ZERO_SLOPE_FLOAT)
+    return [f"#define {name} {value}" for name, value in values.items()]
 
 
 class ShootingFunctions(NamedTuple):
@@ -40,7 +51,8 @@ class ShootingFunctions(NamedTuple):
 class _Call(ctypes.Structure):
     _fields_ = build.fields(
         "int64 knots apart gapped bounded width pieces, double damping change gradient gaps, "
-        "void_p x u p models end low high alpha constant at of factor length k K slopes states inputs costs"
+        "void_p x u p models end low high alpha constant at of factor length k K slopes states inputs costs "
+        "scratch"
     )
 
 
@@ -93,6 +105,7 @@ class ShootingWorkspace:
         self.constant = np.pad(packing.constant.reshape(-1, n + m), ((0, 0), (0, wide - n - m)))
         self.at = packing.at // (n + m) * wide + packing.at % (n + m)
         self.of, self.factor, self.length = packing[3:]
+        self.scratch = _aligned(scratch_size(sizes, lanes))
         pointers = [getattr(self, name).ctypes.data for name, _ in _Call._fields_[10:]]
         counts = self.models.shape[1], len(self.at)
         self.call = _Call(N, self.p.shape[1], 0, self.bounded, *counts, 0, 0, 0, 0, *pointers)
@@ -113,6 +126,21 @@ class ShootingWorkspace:
         rows = self.packing.unpack(self.models[knots])
         F, g, H = np.split(rows.reshape(*rows.shape[:-1], -1, all_), [n, n + 1], axis=-2)
         return [F, g[..., 0, :], H]
+
+
+def scratch_size(sizes: ShootingSizes, lanes: int) -> int:
+    """How many numbers `Scratch` of runtime/shooting.h holds: the matrices of one knot."""
+    _, n, m, _ = sizes
+    narrow, wide = (-(-size // lanes) * lanes for size in (n, n + m))
+    return (n + 2 * m) * narrow + (n + n + 1 + n + m) * wide
+
+
+def _aligned(size: int) -> Any:
+    """An array of zeros that begins where a cache line does."""
+    spare = LINE // 8
+    memory = np.zeros(size + spare)
+    first = -memory.ctypes.data % LINE // 8
+    return memory[first : first + size]
 
 
 def _in_rows(shapes: tuple[tuple[int, ...], ...], *batch: int) -> tuple[Any, list[Any]]:
@@ -165,9 +193,7 @@ class ShootingPasses:
 
     def source(self, lanes: int) -> str:
         """C source over so many lanes."""
-        names = ("STATE", "TANGENT", "INPUT", "PARAMETERS")
-        text = [*opening(lanes), *(f"#define {x} {n}" for x, n in zip(names, self.sizes, strict=True))]
-        text.append("#define ALL (TANGENT + INPUT)")
+        text = [*opening(lanes), *passes_head(self.sizes)]
         for name, function in self.functions._asdict().items():
             text += callable_over_lanes(function, name)
         return "\n".join([*text, runtime("shooting.h"), *iterations()])

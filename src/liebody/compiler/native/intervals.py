@@ -41,9 +41,9 @@ class NotProved(IntegrationError):
 
 
 class IntervalLibrary:
-    """Functions over intervals, motions of the first of them, and arrays of intervals.
+    """Functions over intervals, motions of those that are vector fields, and arrays of intervals.
 
-    tapes       the vector field, and further functions
+    tapes       vector fields, and further functions
     constants   theirs
     middles     use the middle of constants that have bounds: for guesses, not for proofs
     directions  of derivatives, at most
@@ -90,21 +90,42 @@ class IntervalLibrary:
         return out[:, 0], out[:, 1:]
 
     def move(
-        self, x: Array, time: Array, order: int, derivatives: bool = False, pieces: int = 0
+        self, x: Array, time: Array, order: int, derivatives: bool = False, pieces: int = 0, field: int = 0
     ) -> tuple[Array, Array, Array]:
-        """The end (n, 2) of the motions from a box x (n, 2) after times (2,).
+        """The end (n, 2) of the motions of a field, which is a part, from a box x (n, 2) after times (2,).
 
         Also their derivatives (n, n, 2) by the start, and boxes (pieces, n, 2) of the states in equal parts
         of [0, time].
+        """
+        out, tube = self.follow(x, time, order, derivatives, pieces, field=field)
+        return out[:, 0], out[:, 1:], tube[:, :, 0]
+
+    def follow(
+        self,
+        x: Array,
+        time: Array,
+        order: int,
+        derivatives: bool,
+        pieces: int,
+        part: int | None = None,
+        field: int = 0,
+    ) -> tuple[Array, Array]:
+        """As `move`: the end with its derivatives (n, 1 + d, 2), and bounds of a part along the motions.
+
+        The bounds are those of the results of a part, or of the states, and of their derivatives by the start
+        in equal pieces of the time, (pieces, results, 1 + d, 2).
         """
         n = len(x)
         d = n if derivatives else 0
         seeds = exactly(np.eye(n)[:, :d])
         numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
         out = np.empty((n, 1 + d, 2))
-        tube = np.empty((pieces, n, 2))
-        self._call("enclose", self.constants, numbers, d, order, _numbers(time), pieces, out, tube)
-        return out[:, 0], out[:, 1:], tube
+        results = n if part is None else len(self.tapes[part].outputs)
+        tube = np.empty((pieces, results, 1 + d, 2))
+        observed = -1 if part is None else part
+        counts = pieces, observed
+        self._call("enclose", field, self.constants, numbers, d, order, _numbers(time), *counts, out, tube)
+        return out, tube
 
     def combine(self, operation: str, x: Array, y: Array = None) -> Array:
         """An operation of `OPERATIONS` on arrays of intervals, entry by entry; "sincos" adds an axis of 2."""
@@ -125,6 +146,12 @@ class IntervalLibrary:
         """Y x (n, p, 2) for numbers Y (n, m) and intervals x (m, p, 2)."""
         out = np.empty((len(Y), x.shape[1], 2))
         self._call("multiplied", *Y.shape, x.shape[1], _numbers(Y), _numbers(x), out)
+        return out
+
+    def product(self, x: Array, y: Array) -> Array:
+        """x y (n, p, 2) for matrices of intervals x (n, m, 2) and y (m, p, 2)."""
+        out = np.empty((len(x), y.shape[1], 2))
+        self._call("product", *x.shape[:2], y.shape[1], _numbers(x), _numbers(y), out)
         return out
 
     def applied(self, A: tuple[Array, Array, Array], x: Array) -> Array:

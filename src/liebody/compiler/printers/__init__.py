@@ -40,7 +40,9 @@ def interpreted(
     return {key: [value(x) for x in y.flat] for key, y in function.outputs.items()}
 
 
-from .c import constant_table, enumeration, literal  # noqa: E402
+from .c import constant_table, enumeration, literal, number_type, plain_prelude, private  # noqa: E402
+from .costs import BYTES_PER_STATEMENT, memory_of  # noqa: E402
 from .program import callable_c99  # noqa: E402
 
 __all__ = ["callable_c99", "constant_table", "enumeration", "interpreted", "literal", "on"]
+__all__ += ["BYTES_PER_STATEMENT", "memory_of", "number_type", "plain_prelude", "private"]

@@ -213,6 +213,11 @@ def lanes_dialect(number: NumberType) -> Dialect:
     )
 
 
+def device_dialect(number: NumberType) -> Dialect:
+    """The state of one thread of a device, which cannot read tables in the memory of this process."""
+    return replace(lanes_dialect(number), at_address="", at_once=False)
+
+
 def wide_dialect(number: NumberType) -> Dialect:
     """Places of one state as lanes; it has arithmetic only."""
     return replace(lanes_dialect(number), value="W", splat="wide({})", if_any="", at_once=False)
@@ -594,12 +599,14 @@ def _bindings(
     results: Sequence[str],
     constant: Callable[[float], str],
     entries: Sequence[str] | None = None,
+    places: Sequence[str] | None = None,
 ) -> tuple[dict[Expr, str], dict[Expr, list[str]], list[str]]:
     """The text of input symbols, the targets of nodes, and statements for all other entries of outputs.
 
-    entries  templates for an entry of each argument; "name[{}]" if None
+    entries, places  templates for an entry of each argument and result; "name[{}]" if None
     """
     entries = entries or [f"{key}[{{}}]" for key in arguments]
+    places = places or [f"{key}[{{}}]" for key in results]
     symbols = {
         x: entry.format(i)
         for entry, array in zip(entries, function.inputs.values(), strict=True)
@@ -607,12 +614,13 @@ def _bindings(
     }
     targets: dict[Expr, list[str]] = {}
     fixed: list[str] = []
-    for key, array in zip(results, function.outputs.values(), strict=True):
+    for place, array in zip(places, function.outputs.values(), strict=True):
         for i, x in enumerate(array.flat):
+            target = place.format(i)
             if type(x) is Expr and x.op != "input":
-                targets.setdefault(x, []).append(f"{key}[{i}]")
+                targets.setdefault(x, []).append(target)
             else:
-                fixed.append(f"{key}[{i}] = {symbols[x] if type(x) is Expr else constant(x)};")
+                fixed.append(f"{target} = {symbols[x] if type(x) is Expr else constant(x)};")
     return symbols, targets, fixed
 
 
@@ -666,6 +674,17 @@ def prelude(lanes: int, number: NumberType = DOUBLE) -> str:
     return f"#define LANES {lanes}\n#define SINGLE {int(number is FLOAT)}\n{runtime('lanes.h')}"
 
 
+def plain_prelude(number: NumberType = DOUBLE) -> str:
+    """The same for exported C99 over one number."""
+    return f"#define SINGLE {int(number is FLOAT)}\n{runtime('plain.h')}"
+
+
+def private(text: str, name: str) -> str:
+    """Text of C99 whose function `name` is for this file alone."""
+    head = f"void {name}("
+    return f"static {text}" if text.startswith(head) else text.replace(f"\n{head}", f"\nstatic {head}")
+
+
 def over_lanes(
     function: Function,
     name: str,
@@ -673,12 +692,15 @@ def over_lanes(
     constants: Container[int] = (),
     attribute: str = "__attribute__((noinline)) ",
     piece: int = PIECE,
+    apart: str = "",
 ) -> list[str]:
     """C functions over T, of which the last computes `function` and calls the others.
 
     It is `void name(const T *x0, ..., T *y0, ...)`, a pointer per input and per output. The inputs numbered
     in `constants` are `const real *`, the same in all lanes. C99 of plain numbers goes without `restrict`,
     which MISRA C forbids.
+
+    apart  name of a last argument, of type int64_t: how many numbers lie between entries; "": they are dense
     """
     dialect = dialect or lanes_dialect(DOUBLE)
     T = dialect.value
@@ -686,14 +708,14 @@ def over_lanes(
     restrict = "" if T == real else "restrict "
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
-    entries = [
-        dialect.splat.format(f"{x}[{{}}]") if k in constants else f"{x}[{{}}]"
-        for k, x in enumerate(arguments)
-    ]
-    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries)
+    at = f"[{{}} * {apart}]" if apart else "[{}]"
+    entries = [dialect.splat.format(x + at) if k in constants else x + at for k, x in enumerate(arguments)]
+    places = [y + at for y in results]
+    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries, places)
     body = straight_line(function, dialect, symbols, targets, piece)
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
     takes = [f"{kind} *{restrict}{key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
+    takes += [f"int64_t {apart}"] if apart else []
     scope = f"static {attribute}"
     scopes = ("static " if len(body.pieces) > 1 else scope), scope
     tables = tables_text([function], dialect.number)

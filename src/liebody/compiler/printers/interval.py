@@ -253,14 +253,14 @@ class _Lines:
 def interval_source(tapes: Sequence[Tape], parameters: int, directions: int) -> str:
     """C source with the calls of runtime/flow_enclosure.h and runtime/interval_arrays.h.
 
-    tapes       the vector field, with as many results as inputs, then any other functions
+    tapes       vector fields, with as many results as inputs, and any other functions
     parameters  how many there are
     directions  along how many of them derivatives are taken at most
     """
     printed = [_Lines(tape, parameters) for tape in tapes]
     lines = [
         f"#define DIRECTIONS {directions}",
-        f"#define STATES {tapes[0].inputs}",
+        f"#define MOST_STATES {max(tape.inputs for tape in tapes)}",
         f"#define LENGTH {LENGTH}",
         runtime("interval.h"),
         runtime("taylor.h"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from .c import (
     PIECE,
     Code,
     Guard,
+    NumberType,
     Plan,
     c99,
     c99_names,
@@ -22,8 +25,11 @@ from .c import (
     constant_table,
     enumeration,
     lanes_dialect,
+    number_type,
     over_lanes,
+    plain_prelude,
     prelude,
+    private,
 )
 from .numpy_source import compile_numpy
 
@@ -35,85 +41,141 @@ def minimizer_unit(minimizer: Minimizer, lanes: int, guard: Guard | None = None,
     """The translation unit that defines `run` over batches of states; see `batch_units`."""
     dialect = lanes_dialect(DOUBLE)
     plan = Plan(minimizer.interface(), lanes, dialect)
-    text = [prelude(lanes), _solver(minimizer)]
-    text += over_lanes(minimizer.before, "before", dialect, piece=piece)
-    text += over_lanes(minimizer.after, "behind", dialect, piece=piece)
 
-    # Arrays of the program, of what is kept and of its solution lie in the working memory w, one behind the
-    # other; the solver's own memory is last.
-    lines = ["T *next = w;"]
+    def straight(function: Function, name: str) -> list[str]:
+        return over_lanes(function, name, dialect, piece=piece)
 
-    def array(name: str, size: int) -> str:
-        lines.append(f"T *const {name} = next; next += {max(size, 1)};")
-        return name
-
-    inputs = [f"x{k}" for k in range(len(minimizer.inputs))]
-    sizes = [x.size for x in minimizer.before.outputs.values()]
-    data = [array(name, size) for name, size in zip(Data._fields, sizes, strict=False)]
-    kept = [array(f"kept{k}", size) for k, size in enumerate(sizes[len(data) :])]
-    solution = [array(f"best_{name}", minimizer.sizes[name]) for name in Minimum._fields]
-    size = sum(max(n, 1) for n in [*sizes, *minimizer.sizes.values()])
     # Over one lane each output has an array, over many all share y0, one behind the other.
     widths = [x.size for x in minimizer.outputs.values()]
     results = [f"y{k}" for k in range(len(widths))]
+    inputs = [f"x{k}" for k in range(len(minimizer.inputs))]
     if lanes > 1:
         results = [f"y0 + {sum(widths[:k])}" for k in range(len(widths))]
-    lines += [
-        f"before({', '.join([*inputs, *data, *kept])});",
-        f"const Problem problem = {{{', '.join(data)}}};",
-        f"const Solution solution = {{{', '.join(solution)}}};",
-        "quadratic_program(&problem, &solution, next);",
-        f"behind({', '.join([*inputs, *kept, *solution, *results])});",
-    ]
     takes = [*(f"const T *restrict {x}" for x in inputs), *(f"T *restrict y{k}" for k in range(plan.results))]
-    head = f"static void piece0({', '.join([*takes, 'T *restrict w'])})"
-    loop = plan.loop(Code([[]], size + _memory(minimizer)), guard or Guard())
-    return "\n".join([*text, c_function(head, lines), loop])
+    names = _Names("", inputs, results, [*takes, "T *restrict w"], "w")
+    functions, size = _functions(minimizer, "piece0", names, straight, DOUBLE, alone=lanes == 1)
+    loop = plan.loop(Code([[]], size), guard or Guard())
+    return "\n".join([prelude(lanes), *functions, loop])
 
 
-def minimizer_c99(minimizer: Minimizer, name: str) -> tuple[str, int]:
-    """C99 functions of plain doubles, of which the last computes the function, and the size of its memory.
+def minimizer_c99(minimizer: Minimizer, name: str, single: bool = False) -> tuple[str, int]:
+    """C99 functions of doubles (or floats), of which the last computes the function; the size of its memory.
 
-    The last argument is working memory: `work`, so many doubles, of any contents.
+    The last argument is working memory: `work`, so many numbers, of any contents.
     """
-    _, arguments, results = c99_names(minimizer.interface(), name, r"work|next|data_\w+|kept\d+|best_\w+")
-    before = c99_function(minimizer.before, f"{name}_before")
-    behind = c99_function(minimizer.after, f"{name}_behind")
-    lines = ["T *next = work;"]
-    size = 0
+    local = r"work|next|data_\w+|kept\d+|best_\w+|problem|solution"
+    _, arguments, results = c99_names(minimizer.interface(), name, local)
+    number = number_type(single)
+    real = number.name
+    takes = [*(f"const {real} *{x}" for x in arguments), *(f"{real} *{y}" for y in results), f"{real} *work"]
+    names = _Names(f"{name}_", arguments, results, takes, "work")
+
+    def straight(function: Function, name: str) -> list[str]:
+        return [private(c99(function, name, single=single), name)]
+
+    functions, size = _functions(minimizer, name, names, straight, number, alone=True, public=True)
+    return "\n".join([plain_prelude(number), *functions]), size
+
+
+class _Names(NamedTuple):
+    """How the functions of a minimizer and their arguments are called."""
+
+    prefix: str  # of the functions before and behind
+    inputs: list[str]
+    results: list[str]  # pointers, one for each output
+    takes: list[str]  # declarations of all arguments
+    work: str  # the argument that is working memory
+    suffix: str = ""  # of the names that the solver defines
+
+
+def _functions(
+    minimizer: Minimizer,
+    name: str,
+    names: _Names,
+    straight: Callable[[Function, str], list[str]],
+    number: NumberType,
+    alone: bool,
+    public: bool = False,
+) -> tuple[list[str], int]:
+    """C functions, of which the last, `name`, computes the minimizer, and how much working memory it takes.
+
+    straight  prints a traced function by its name
+    number    of the solver
+    alone     whether there is one lane, in which what takes over may write its results at once
+    public    whether other files may call it
+    """
+    before, behind = f"{names.prefix}before", f"{names.prefix}behind"
+    text = [
+        _renamed(_solver(minimizer, number), names.suffix),
+        *straight(minimizer.before, before),
+        *straight(minimizer.after, behind),
+    ]
+    # Arrays of the program, of what is kept and of its solution lie in the working memory, one behind the
+    # other; the solver's own memory is last.
+    lines = [f"T *next = {names.work};"]
 
     def array(key: str, entries: int) -> str:
-        nonlocal size
         lines.append(f"T *const {key} = next;")
         lines.append(f"next += {max(entries, 1)};")
-        size += max(entries, 1)
         return key
 
     sizes = [x.size for x in minimizer.before.outputs.values()]
     data = [array(f"data_{key}", n) for key, n in zip(Data._fields, sizes, strict=False)]
     kept = [array(f"kept{k}", n) for k, n in enumerate(sizes[len(data) :])]
     solution = [array(f"best_{key}", minimizer.sizes[key]) for key in Minimum._fields]
+    size = sum(max(n, 1) for n in [*sizes, *minimizer.sizes.values()]) + _memory(minimizer)
     lines += [
-        f"{name}_before({', '.join([*arguments, *data, *kept])});",
-        f"const Problem problem = {{{', '.join(data)}}};",
-        f"const Solution solution = {{{', '.join(solution)}}};",
-        "quadratic_program(&problem, &solution, next);",
-        f"{name}_behind({', '.join([*arguments, *kept, *solution, *results])});",
+        f"{before}({', '.join([*names.inputs, *data, *kept])});",
+        f"const Problem{names.suffix} problem = {{{', '.join(data)}}};",
+        f"const Solution{names.suffix} solution = {{{', '.join(solution)}}};",
+        f"quadratic_program{names.suffix}(&problem, &solution, next);",
+        f"{behind}({', '.join([*names.inputs, *kept, *solution, *names.results])});",
     ]
-    takes = [*(f"const double *{x}" for x in arguments), *(f"double *{y}" for y in results), "double *work"]
-    text = [before, behind, runtime("plain.h"), _solver(minimizer)]
-    text.append(c_function(f"void {name}({', '.join(takes)})", lines))
-    return "\n".join(text), size + _memory(minimizer)
+    head = f"({', '.join(names.takes)})"
+    visible = "" if public else "static "
+    if minimizer.otherwise is None:
+        return [*text, c_function(f"{visible}void {name}{head}", lines)], size
+    # What takes over is printed in front, with names of its own, because both have all names of the header.
+    other, unless = minimizer.otherwise
+    takes_over = f"{name}_otherwise"
+    others = names._replace(prefix=f"{takes_over}_", suffix="_otherwise")
+    fallback, needed = _functions(other, takes_over, others, straight, number, alone)
+    word = names.results[[*minimizer.outputs].index(unless)]
+    lines.append(f"const I failed = MASK(({word})[0] > 0);")
+    if alone:
+        call = ", ".join([*names.inputs, *names.results, names.work])
+        lines.append(f"if (any(failed)) {takes_over}({call});")
+    else:
+        count = sum(x.size for x in minimizer.outputs.values())
+        needed += count
+        call = ", ".join([*names.inputs, names.work, f"{names.work} + {count}"])
+        lines += [
+            "if (any(failed)) {",
+            f"    {takes_over}({call});",
+            f"    for (int i = 0; i < {count}; i++) y0[i] = where(failed, {names.work}[i], y0[i]);",
+            "}",
+        ]
+    return [*fallback, *text, c_function(f"{visible}void {name}{head}", lines)], max(size, needed)
 
 
-def c99_function(function: Function, name: str) -> str:
-    """A function of C99 that only this file calls."""
-    text = c99(function, name)
-    head = f"void {name}("
-    return text.replace(f"\n{head}", f"\nstatic {head}") if not text.startswith(head) else f"static {text}"
+def _renamed(text: str, suffix: str) -> str:
+    """C text in which the names that it defines for itself, of a solver, have a suffix."""
+    kinds = [
+        r"^enum \{([^}]*)\}",  # several names, each before =
+        r"^#define (\w+)",
+        r"^static const int (\w+)",
+        r"^(?:static|INLINE) [\w ]+?\**(\w+)\(",
+        r"^(?:typedef .* |\} )(\w+)(?: __attribute__.*)?;",
+    ]
+    if not suffix:
+        return text
+    names = [word for kind in kinds for word in re.findall(kind, text, re.MULTILINE)]
+    words = {word for part in names for word in re.findall(r"(\w+)(?=\s*=|$)", part)}
+    words -= {*re.findall(r"^#define (\w+)", runtime("plain.h"), re.MULTILINE)}  # one for all solvers
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda m: m[0] + suffix if m[0] in words else m[0], text)
 
 
-def _solver(minimizer: Minimizer) -> str:
+def _solver(minimizer: Minimizer, number: NumberType = DOUBLE) -> str:
     """The header, with its sizes, settings and the ranges of rows."""
     sizes = {
         "N": minimizer.unknowns,
@@ -126,7 +188,8 @@ def _solver(minimizer: Minimizer) -> str:
         "ITERATIONS": minimizer.iterations,
     }
     text = [enumeration(sizes)]
-    text += [f"#define {name} {DOUBLE.literal(x)}" for name, x in minimizer.settings.items()]
+    settings = minimizer.settings if number is DOUBLE else minimizer.settings_of_floats
+    text += [f"#define {name} {number.literal(x)}" for name, x in settings.items()]
 
     def table(name: str, values: list[int]) -> None:
         text.append(constant_table("int", name, map(str, values or [0])))
@@ -166,7 +229,8 @@ def _memory(minimizer: Minimizer) -> int:
     rows = rounded(minimizer.equalities - minimizer.folded + k)
     folded = rounded(minimizer.folded)
     matrices = (3 * n + 11 + 2 * rows + folded) * n
-    return matrices + rows + folded + 9 * m + 36 * rounded(k) + k * LONG + 1
+    bounds = 19 * rounded(k) + 5 * (rounded(minimizer.lower) + rounded(minimizer.upper))
+    return matrices + rows + folded + 9 * m + bounds + k * LONG + 1
 
 
 def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
@@ -174,17 +238,28 @@ def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
     before = compile_numpy(minimizer.before)
     behind = compile_numpy(minimizer.after)
     shapes = [x.shape for x in minimizer.inputs.values()]
-    count = len(Data._fields)
+    fields = len(Data._fields)
+    if minimizer.otherwise is not None:
+        place = [*minimizer.outputs].index(minimizer.otherwise.unless)
+        takes_over = minimizer_numpy(minimizer.otherwise.minimizer)
 
     def one(*inputs: Any) -> tuple[Any, ...]:
-        data = before(*inputs)
-        values = behind(*inputs, *data[count:], *minimizer.minimum(data[:count]))
-        return values if isinstance(values, tuple) else (values,)
+        with np.errstate(all="ignore"):
+            data = before(*inputs)
+            values = behind(*inputs, *data[fields:], *minimizer.minimum(data[:fields]))
+        values = values if isinstance(values, tuple) else (values,)
+        if minimizer.otherwise is None or not values[place] > 0:
+            return values
+        others = takes_over(*inputs)
+        return others if isinstance(others, tuple) else (others,)
 
     def call(*arrays: Any) -> Any:
         leads = [x.shape[: x.ndim - len(shape)] for x, shape in zip(arrays, shapes, strict=True)]
         batch = np.broadcast_shapes(*leads)
-        wide = [np.broadcast_to(x, (*batch, *s)).reshape(-1, *s) for x, s in zip(arrays, shapes, strict=True)]
+        count = math.prod(batch)
+        wide = [
+            np.broadcast_to(x, (*batch, *s)).reshape(count, *s) for x, s in zip(arrays, shapes, strict=True)
+        ]
         rows = [one(*inputs) for inputs in zip(*wide, strict=True)]
         results = tuple(
             np.reshape([row[k] for row in rows], (*batch, *x.shape))

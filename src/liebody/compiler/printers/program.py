@@ -49,17 +49,20 @@ FEW = 4  # places from which on they may be lanes
 WORTH = 4  # operations for each number that is moved, from which on lanes pay
 
 
-def callable_over_lanes(function: Function | Program, name: str, number: NumberType = DOUBLE) -> list[str]:
+def callable_over_lanes(
+    function: Function | Program, name: str, number: NumberType = DOUBLE, dialect: Dialect | None = None
+) -> list[str]:
     """C functions over T, of which the last computes `function`; see `over_lanes`."""
+    dialect = dialect or lanes_dialect(number)
     if isinstance(function, Function):
-        return over_lanes(function, name, lanes_dialect(number))
+        return over_lanes(function, name, dialect)
     arguments = [f"x{k}" for k in range(len(function.inputs))]
     results = [f"y{k}" for k in range(len(function.outputs))]
     targets = dict(zip(results, _outputs(function), strict=True))
-    text = _Text(function, name, arguments, targets, lanes_dialect(number))
+    text = _Text(function, name, arguments, targets, dialect)
     takes = [f"const T *restrict {key}" for key in arguments] + [f"T *restrict {key}" for key in results]
     # The cells may be too many for a stack, so each thread keeps them.
-    memory = [f"static __thread T cells[{max(text.size, 1)}];", "T *w = cells;", "ASK_ONCE(w);"]
+    memory = [f"THREAD_STATIC T cells[{max(text.size, 1)}];", "T *w = cells;", "ASK_ONCE(w);"]
     head = f"static __attribute__((noinline)) void {name}({', '.join(takes)})"
     return [*text.functions, c_function(head, [*memory, *text.lines])]
 

@@ -34,6 +34,16 @@ SETTINGS = {
     "FAINT": 1e-8,  # terms of a gradient that are smaller, in units of the largest, count as so large
     "WORSE": 1e4,  # times the best error: no better one is to be expected
 }
+# The same in float32, where they differ: digits are fewer, and weights further apart than these are lost.
+SETTINGS_FLOAT = {
+    "SMALLEST": 1e-37,
+    "SMALLEST_PIVOT": 1e-7,
+    "HARD": 1e4,
+    "SOFT": 1e5,
+    "APART": 1e-5,
+    "FAINT": 1e-4,
+}
+TOLERANCE_FLOAT = 1e-4  # at least
 FLOOR = 0.03  # of the tolerance: products z t are not made smaller
 
 
@@ -80,6 +90,18 @@ class Minimum(NamedTuple):
     measures: Any
 
 
+class Otherwise(NamedTuple):
+    """What a `Minimizer` does where its results do not stand.
+
+    minimizer  another function with the same inputs and outputs
+    unless     the name of an output (): where that of the first function is above zero, all outputs are those
+               of the other one
+    """
+
+    minimizer: Minimizer
+    unless: str
+
+
 class Minimizer:
     """The function after(inputs, kept, minimum), where before(inputs) is a quadratic program and `kept`:
 
@@ -100,6 +122,7 @@ class Minimizer:
     iterations, tolerance  the largest number, and the largest error
     folded  how many of the last rows of A are counted into H and g before iterations. Their weights have to
             be finite, and at most some powers of ten beyond those of the scale
+    otherwise  another function that takes over where this one fails; None: results are as they are
 
     With t_l = C x + s_c - l > 0, t_u = u - C x - s_c > 0, z = z_l - z_u and slacks y/w, z/w, the
     conditions of a minimum
@@ -122,6 +145,7 @@ class Minimizer:
         iterations: int = ITERATIONS,
         tolerance: float = TOLERANCE,
         folded: int = 0,
+        otherwise: Otherwise | None = None,
     ) -> None:
         self.name = name
         self.before = before
@@ -129,6 +153,7 @@ class Minimizer:
         self.iterations = iterations
         self.tolerance = tolerance
         self.folded = folded
+        self.otherwise = otherwise
         self.inputs = before.inputs
         self.outputs = after.outputs
         count = len(Data._fields)
@@ -156,6 +181,9 @@ class Minimizer:
                 f"{name}: the function behind takes {given}, expected {[*shapes, *solution]}: inputs, "
                 "what is kept, x, y, z, slack_a, slack_c, measures"
             )
+        if otherwise and _shapes(otherwise.minimizer) != _shapes(self):
+            found = f"{_shapes(self)}, and what takes over {_shapes(otherwise.minimizer)}"
+            raise ShapeError(f"{name} has {found}, expected the same inputs and outputs")
         self.sizes = {key: math.prod(shape) for key, shape in zip(Minimum._fields, solution, strict=True)}
         self.entries_c = _entries(C)
         self.entries_f = _entries(A[self.equalities - folded :])
@@ -170,14 +198,29 @@ class Minimizer:
         return SETTINGS | tolerances
 
     @property
+    def settings_of_floats(self) -> dict[str, float]:
+        """The same for an export in float32."""
+        tolerance = max(self.tolerance, TOLERANCE_FLOAT)
+        return SETTINGS | SETTINGS_FLOAT | {"TOLERANCE": tolerance, "FLOOR": FLOOR * tolerance}
+
+    @property
     def operations(self) -> Counter[str]:
-        """The number of operations before and behind the program; its iterations are not counted."""
+        """The number of operations before and behind the program; its iterations are not counted.
+
+        Nor is what takes over where it fails.
+        """
         return self.before.operations + self.after.operations
+
+    @property
+    def most_iterations(self) -> int:
+        """The largest number of iterations, with those of what takes over."""
+        return self.iterations + (self.otherwise.minimizer.most_iterations if self.otherwise else 0)
 
     @property
     def length(self) -> int:
         """Number of operations in the printed text."""
-        return self.before.length + self.after.length
+        own: int = self.before.length + self.after.length
+        return own + (self.otherwise.minimizer.length if self.otherwise else 0)
 
     def unroll(self) -> Function:
         """Raises GraphError: iterations until convergence are no graph."""
@@ -208,6 +251,11 @@ class Minimizer:
             f"{self.name}({', '.join(self.inputs)}) by a quadratic program of {self.unknowns} unknowns, "
             f"{self.equalities} equalities, {self.inequalities} inequalities"
         )
+
+
+def _shapes(minimizer: Minimizer) -> list[dict[str, tuple[int, ...]]]:
+    """Names and shapes of inputs, and of outputs."""
+    return [{key: x.shape for key, x in side.items()} for side in (minimizer.inputs, minimizer.outputs)]
 
 
 def _entries(rows: Any) -> list[list[int]]:

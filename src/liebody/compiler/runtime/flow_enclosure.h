@@ -1,6 +1,6 @@
 /* Values of functions, and ends of motions, for all states in a box. Behind taylor.h and the
-   printed functions: `parts`, `nodes_of`, `outputs_of` and `compute(part, nodes, k, d)`, with the
-   vector field as part 0 of STATES inputs.
+   printed functions: `nodes_of`, `inputs_of`, `outputs_of` and `compute(part, nodes, k, d)`. A part
+   with as many results as inputs, MOST_STATES at most, is a vector field.
 
    Arrays of Python hold (-lower, upper) of each value, followed by those of its derivatives. Bounds
    of constants come with each call, so that other ones need no other code. */
@@ -37,13 +37,13 @@ int evaluate(int part, const double *constants, const double *in, int d, double 
     LEAVE
 }
 
-/* Coefficients 0 to `order` of the motion that starts in nodes[.][0]; those of the state are kept
-   in the nodes 0 to STATES - 1. */
-static void motion_series(Series *nodes, int order, int d) {
+/* Coefficients 0 to `order` of the motion of a field that starts in nodes[.][0]; those of the state
+   are kept in the first nodes. */
+static void motion_series(int field, Series *nodes, int order, int d) {
     for (int k = 0; k < order; k++) {
-        compute(0, nodes, k, d);
-        for (int i = 0; i < STATES; i++)
-            nodes[i][k + 1] = number_shared(nodes[outputs_of[0][i]][k], k + 1, d);
+        compute(field, nodes, k, d);
+        for (int i = 0; i < inputs_of[field]; i++)
+            nodes[i][k + 1] = number_shared(nodes[outputs_of[field][i]][k], k + 1, d);
     }
 }
 
@@ -65,8 +65,46 @@ static Interval share_of(double time, int p, int pieces) {
     return over(times(point(p), point(time)), point(pieces));
 }
 
-/* The motion over [0, `time`] from all states of a box, with derivatives by the start along d
-   directions, at time in [from, to].
+/* Bounds of a part along the motion, with derivatives by the start, in equal pieces of [0, end]; of
+   the states for observed = -1.
+
+   x has the Taylor coefficients up to `order` of motions from the box at the start, z those up to
+   order + 1 from the box Z of all states on the way. The coefficients of a function along the
+   motion follow from them, and the one of z bounds its remainder. */
+static void follow(int field, int observed, Series *x, Series *z, int order, int d, double end,
+                   int pieces, double *tube) {
+    Series *y = x, *rest = z, *own = 0;
+    const int *shown = 0;
+    int count = inputs_of[field];
+    if (observed >= 0) {
+        int n = nodes_of[observed];
+        own = calloc(2 * n, sizeof(Series));
+        if (!own) {
+            failure = NO_MEMORY;
+            return;
+        }
+        y = own;
+        rest = own + n;
+        memcpy(y, x, inputs_of[observed] * sizeof(Series));
+        memcpy(rest, z, inputs_of[observed] * sizeof(Series));
+        for (int k = 0; k <= order; k++) compute(observed, y, k, d);
+        for (int k = 0; k <= order + 1; k++) compute(observed, rest, k, d);
+        shown = outputs_of[observed];
+        count = outputs_count[observed];
+    }
+    for (int p = 0; p < pieces; p++) {
+        Interval t = hull(share_of(end, p, pieces), share_of(end, p + 1, pieces));
+        for (int i = 0; i < count; i++) {
+            int node = shown ? shown[i] : i;
+            Number at = polynomial(y[node], &rest[node][order + 1], t, order, d);
+            write_number(&tube, &at, d);
+        }
+    }
+    free(own);
+}
+
+/* The motion of a field over [0, `time`] from all states of a box, with derivatives by the start
+   along d directions, at time in [from, to].
 
    1. Taylor coefficients S_k of all starts, k <= order.
    2. A box Z with sum S_k [0, t]^k + R [0, t]^(order + 1) inside its interior, where R is the
@@ -76,21 +114,21 @@ static Interval share_of(double time, int p, int pieces) {
    3. The same formula at [from, to].
 
    The derivatives are motions, too, of the linear equation along, so steps 2 and 3 are theirs. */
-APART void enclose_apart(const double *in, int d, int order, Interval time, int pieces, double *out,
-                         double *tube) {
-    int n = nodes_of[0];
+APART void enclose_apart(int field, const double *in, int d, int order, Interval time, int pieces,
+                         int observed, double *out, double *tube) {
+    int n = nodes_of[field], states = inputs_of[field];
     Series *x = calloc(2 * n, sizeof(Series)), *z = x + n;
     if (!x) {
         failure = NO_MEMORY;
         return;
     }
-    read_numbers(x, in, STATES, d);
-    motion_series(x, order, d);
+    read_numbers(x, in, states, d);
+    motion_series(field, x, order, d);
     Interval whole = between(0.0, time.upper), power[LENGTH + 1];
     power[0] = point(1.0);
     for (int k = 1; k <= order + 1; k++) power[k] = times(power[k - 1], whole);
-    Number path[STATES];
-    for (int i = 0; i < STATES; i++) {
+    Number path[MOST_STATES];
+    for (int i = 0; i < states; i++) {
         path[i] = zero_number(d);
         for (int k = 0; k <= order; k++) {
             Number term = number_scaled(x[i][k], power[k], d);
@@ -100,9 +138,9 @@ APART void enclose_apart(const double *in, int d, int order, Interval time, int 
     }
     int found = 0;
     for (int tries = 0; tries < 8 && !found && !failure; tries++) {
-        motion_series(z, order + 1, d);
+        motion_series(field, z, order + 1, d);
         found = 1;
-        for (int i = 0; i < STATES; i++) {
+        for (int i = 0; i < states; i++) {
             Number term = number_scaled(z[i][order + 1], power[order + 1], d);
             term = number_plus(path[i], &term, d);
             for (int j = 0; j <= d; j++)
@@ -113,28 +151,23 @@ APART void enclose_apart(const double *in, int d, int order, Interval time, int 
         }
     }
     if (!found && !failure) failure = NO_ENCLOSURE;
-    for (int i = 0; i < STATES && !failure; i++) {
+    for (int i = 0; i < states && !failure; i++) {
         Number end = polynomial(x[i], &z[i][order + 1], time, order, d);
         write_number(&out, &end, d);
     }
-    for (int p = 0; p < pieces && !failure; p++) {
-        Interval t = hull(share_of(whole.upper, p, pieces), share_of(whole.upper, p + 1, pieces));
-        for (int i = 0; i < STATES; i++) {
-            Number at = polynomial(x[i], &z[i][order + 1], t, order, 0);
-            write_number(&tube, &at, 0);
-        }
-    }
+    if (pieces && !failure) follow(field, observed, x, z, order, d, whole.upper, pieces, tube);
     free(x);
 }
 
-/* The box of the end out (STATES, 1 + d), and of the states in each of so many equal pieces of the
-   time, tube (pieces, STATES). `time` is (-from, to). */
-int enclose(const double *constants, const double *in, int d, int order, const double *time,
-            int pieces, double *out, double *tube) {
+/* The box of the end out (states, 1 + d), and of the states, or of the results of the part
+   `observed`, in each of so many equal pieces of the time, tube (pieces, results, 1 + d). `time` is
+   (-from, to). */
+int enclose(int field, const double *constants, const double *in, int d, int order,
+            const double *time, int pieces, int observed, double *out, double *tube) {
     constant = (const Interval *)constants;
     ENTER
     Interval t = {time[0], time[1]};
     if (t.minus > 0.0) undefined(); /* a time before the start */
-    if (!failure) enclose_apart(in, d, order, t, pieces, out, tube);
+    if (!failure) enclose_apart(field, in, d, order, t, pieces, observed, out, tube);
     LEAVE
 }

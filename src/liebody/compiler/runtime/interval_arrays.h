@@ -93,6 +93,23 @@ int multiplied(int64_t n, int64_t m, int64_t p, const double *Y, const double *x
     LEAVE
 }
 
+APART void product_apart(int64_t n, int64_t m, int64_t p, const Interval *x, const Interval *y,
+                         Interval *z) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < p; j++) {
+            Interval sum = point(0.0);
+            for (int64_t k = 0; k < m; k++) sum = plus(sum, times(x[i * m + k], y[k * p + j]));
+            z[i * p + j] = sum;
+        }
+}
+
+/* z (n, p) = x y for matrices of intervals x (n, m) and y (m, p). */
+int product(int64_t n, int64_t m, int64_t p, const double *x, const double *y, double *z) {
+    ENTER
+    if (!failure) product_apart(n, m, p, (const Interval *)x, (const Interval *)y, (Interval *)z);
+    LEAVE
+}
+
 APART void applied_apart(int64_t n, int64_t p, const int64_t *start, const int64_t *row,
                          const Interval *value, const double *x, Interval *z) {
     for (int64_t i = 0; i < n * p; i++) z[i] = point(0.0);

@@ -1,5 +1,7 @@
 /* Arithmetic over T: one number (LANES 1), or a vector of LANES numbers, one state in each lane.
-   Before this text: LANES, a power of two, and SINGLE, whether numbers are floats. */
+   Before this text: LANES, a power of two, and SINGLE, whether numbers are floats; in CUDA also
+   device.h, and LANES is 1. */
+#ifndef __CUDACC__
 /* Instructions are ordered for parallelism before registers are given out. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(LONG_CODE)
 #pragma GCC optimize("schedule-insns", "sched-pressure")
@@ -23,6 +25,14 @@
 #define UNROLL _Pragma("GCC unroll 16")
 /* A pointer to memory of the thread stays in a register: asking where it is takes a call. */
 #define ASK_ONCE(pointer) __asm__("" : "+r"(pointer))
+/* A function for what rarely happens; an array that is too long for stacks; the value zero. */
+#define RARE static __attribute__((noinline, cold))
+#define THREAD_STATIC static __thread
+#define ZERO(type) ((type){0})
+/* The upper 64 bits of a product of two numbers without sign. */
+#define HIGH_PRODUCT(a, b) ((uint64_t)((unsigned __int128)(a) * (b) >> 64))
+#define UNLIKELY(condition) __builtin_expect(condition, 0)
+#endif
 
 #if SINGLE
 typedef float real;
@@ -35,7 +45,10 @@ typedef uint64_t natural;
 #endif
 
 /* Memory for `size` bytes that vectors may lie in; NULL if there is none. */
-#if defined(_WIN32)
+#if defined(__CUDACC__)
+#define vector_memory(size) malloc(size)
+#define release free
+#elif defined(_WIN32)
 #include <malloc.h>
 #define vector_memory(size) _aligned_malloc(size, sizeof(T))
 #define release _aligned_free
@@ -61,6 +74,7 @@ INLINE T number(I i) {
 }
 INLINE int any(I mask) { return mask != 0; }
 /* Places of a program that do not wait for each other may be lanes, of as many as there are. */
+#ifndef __CUDACC__
 #if defined(SHORT_VECTORS) || !defined(__AVX__)
 enum { WIDE = 16 / sizeof(real) };
 #elif defined(__AVX512F__)
@@ -85,6 +99,7 @@ INLINE void give_lanes(const W *x, real *to, int step, int k, int left) {
     else
         for (int l = 0; l < WIDE && l < left; l++) to[step * (k + l)] = (*x)[l];
 }
+#endif
 #define MASK(condition) (-(I)(condition))
 #define EACH_LANE(y, f, ...) ((y) = f(__VA_ARGS__))
 #define LANE(x) (x)
@@ -210,7 +225,7 @@ static const double no_table[2] = {0, 0};
 INLINE double entry_at(int64_t address) { return *(const double *)(intptr_t)address; }
 INLINE T lookup_at(T address, T i) {
     T y = i, last = i;
-    const I none = (I){0} + (int64_t)(intptr_t)(no_table + 1), known = MASK(address > 0);
+    const I none = ZERO(I) + (int64_t)(intptr_t)(no_table + 1), known = MASK(address > 0);
     const I table = (whole_of(address) & known) | (none & ~known), front = table - 8;
     EACH_LANE(last, entry_at, LANE(front));
     const T within = where(MASK(i > 0), minimum(i, last), splat(0));
@@ -267,8 +282,7 @@ INLINE T hyperbolic_tangent(T x) {
                             w2 * (0x1.571dffbe3ec2cp-5 + w2 * 0x1.4c2903df95208p-7))))))
 #endif
 
-static __attribute__((noinline, cold)) void angles_one_by_one(const T *y, const T *x,
-                                                              const I *which, T *angle) {
+RARE void angles_one_by_one(const T *y, const T *x, const I *which, T *angle) {
     for (int lane = 0; lane < LANES; lane++)
         if (LANE(*which)) LANE(*angle) = (real)atan2((double)LANE(*y), (double)LANE(*x));
 }
@@ -298,7 +312,7 @@ INLINE T angle_of(T y, T x) {
     T rest = low + (z * (w * (ARCTANGENT(w, w2))) + turns * REST_OF_IT);
     T angle = sum + (((whole_turns - sum) + high) + rest);
     angle = number(bits(angle) ^ (bits(y) & sign));
-    if (__builtin_expect(any(rare), 0)) {
+    if (UNLIKELY(any(rare))) {
         T y_there = y, x_there = x, corrected = angle;
         angles_one_by_one(&y_there, &x_there, &rare, &corrected);
         angle = corrected;
@@ -317,8 +331,7 @@ static const uint64_t two_over_pi[] = {
 /* x > 0 mod pi/2, after Payne and Hanek (1983): x = m 2^e; of the product m (2/pi) only the 192
    bits from weight 2^(1-e) on matter, the others are multiples of 4. Two of them count quarter
    turns, 190 are the fraction. */
-static __attribute__((noinline, cold)) void reduce_large(double x, double *high, double *low,
-                                                         int64_t *quadrant) {
+RARE void reduce_large(double x, double *high, double *low, int64_t *quadrant) {
     uint64_t word, window[3], p[3];
     memcpy(&word, &x, sizeof word);
     int start = (int)(word >> 52) - 1075 - 2 + 64; /* bit where the window begins */
@@ -327,11 +340,10 @@ static __attribute__((noinline, cold)) void reduce_large(double x, double *high,
         const uint64_t *limb = two_over_pi + start / 64 + i;
         window[i] = start % 64 ? limb[0] << start % 64 | limb[1] >> (64 - start % 64) : limb[0];
     }
-    unsigned __int128 sum = 0;
+    uint64_t carried = 0;
     for (int i = 2; i >= 0; i--) {
-        sum += (unsigned __int128)m * window[i];
-        p[i] = (uint64_t)sum;
-        sum >>= 64;
+        p[i] = m * window[i] + carried;
+        carried = HIGH_PRODUCT(m, window[i]) + (p[i] < carried);
     }
     *quadrant = (int64_t)(p[0] >> 62);
     for (int i = 0; i < 3; i++) p[i] = p[i] << 2 | (i < 2 ? p[i + 1] >> 62 : 0);
@@ -418,7 +430,7 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
     T a = absolute(x), r, e;
     I quadrant;
     quarter_turns(a, &r, &quadrant);
-    if (__builtin_expect(any(MASK(a > (real)LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
+    if (UNLIKELY(any(MASK(a > (real)LARGE)))) REDUCE_LARGE(a, r, e, quadrant)
     T z = r * r;
     T sine = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
     T cosine = 1.0f - (0.5f * z - z * z *
@@ -437,8 +449,8 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
    makes of these; `larger` is what is done about those beyond LARGE. */
 #define SINE_AND_COSINE(function, T, I, U, bits, number, larger) \
     INLINE void function(T x, T *s, T *c) { \
-        const T shift = 0x1.8p52 - (T){0}; \
-        const I sign = bits(-0.0 - (T){0}); \
+        const T shift = 0x1.8p52 - ZERO(T); \
+        const I sign = bits(-0.0 - ZERO(T)); \
         T a = number(bits(x) & ~sign), shifted = a * 6.36619772367581382433e-01 + shift; \
         T k = shifted - shift, t = a - k * 1.57079632673412561417e+00; \
         T w = k * 6.07710050630396597660e-11, high = t - w; \
@@ -461,7 +473,7 @@ INLINE void sine_and_cosine(T x, T *s, T *c) {
         *c = number(bits(cosine) ^ different ^ next); \
     }
 #define ONE_BY_ONE \
-    if (__builtin_expect(any(MASK(a > LARGE)), 0)) REDUCE_LARGE(a, r, e, quadrant)
+    if (UNLIKELY(any(MASK(a > LARGE)))) REDUCE_LARGE(a, r, e, quadrant)
 SINE_AND_COSINE(sine_and_cosine, T, I, U, bits, number, ONE_BY_ONE)
 #endif
 
@@ -477,7 +489,7 @@ typedef struct {
 } FourTurns;
 SINE_AND_COSINE(four_sines_and_cosines, FourReal, FourWhole, FourNatural, (FourWhole), (FourReal), )
 
-static __attribute__((noinline, cold)) FourTurns four_one_by_one(FourReal x) {
+RARE FourTurns four_one_by_one(FourReal x) {
     FourTurns turns;
     for (int i = 0; i < 4; i++) sine_and_cosine(x[i], turns.s + i, turns.c + i);
     return turns;
@@ -489,7 +501,7 @@ INLINE FourTurns four_turns(FourReal x) {
     int large = 0;
     UNROLL for (int i = 0; i < 4; i++)
         large |= absolute(x[i]) > LARGE;
-    if (__builtin_expect(large, 0)) return four_one_by_one(x);
+    if (UNLIKELY(large)) return four_one_by_one(x);
     four_sines_and_cosines(x, &s, &c);
     memcpy(turns.s, &s, sizeof s), memcpy(turns.c, &c, sizeof c);
     return turns;

@@ -94,7 +94,7 @@ enum {
     PADDED = ROUNDED(ROWS_C, PER),
     ENTRIES = SPARSE_C * LONG + 1,
     QP_MEMORY = (3 * STRIDE + 11 + 2 * ROWS + ROWS_F) * STRIDE + ROWS + ROWS_F + 9 * ROWS_A +
-        36 * PADDED + ENTRIES
+        19 * PADDED + 5 * (ROUNDED(LOWER, PER) + ROUNDED(UPPER, PER)) + ENTRIES
 };
 INLINE V chunk(const T *x) {
     V v;
@@ -330,64 +330,77 @@ typedef struct {
     real sign;
     T *on;            /* 1 where there is one, otherwise 0 */
     T *bound, *t, *z; /* where there is none, z is 0 and t is 1 */
-    T *r, *c;         /* residuals of t, and by how much products z t should change */
-    T *per_t, *per_z; /* reciprocals */
+    T *r, *per_t;     /* residuals of t, and reciprocals */
+    T *c;             /* the predictor's dz dt, then by how much products z t should change */
     T *dt, *dz;
 } Side;
 #define EACH_CHUNK(count) for (int i = 0; i < (count); i += PER)
 
-/* Residuals of distances; the largest is `primal`. Sums of products z t, and of |bound z|. */
-INLINE void residuals(const Side *s, const T *R, V *primal, V *products, V *sizes) {
+/* A step of t and z; all += sign z. */
+INLINE void move(const Side *s, V by, T *restrict all_z) {
+    EACH_CHUNK(s->count) {
+        const V z = chunk(s->z + i) + by * chunk(s->dz + i);
+        put(s->t + i, chunk(s->t + i) + by * chunk(s->dt + i));
+        put(s->z + i, z);
+        put(all_z + i, chunk(all_z + i) + s->sign * z);
+    }
+}
+/* Residuals of distances; the largest is `primal`. Sums of products z t, and of |bound z|. Then
+   what the matrix and the predictor need, which wants products to become 0: curvature += z/t, and
+   what bounds ask of multipliers. */
+INLINE void prepare(const Side *s, const T *R, T *restrict curvature, T *restrict rho, V *primal,
+                    V *products, V *sizes) {
     EACH_CHUNK(s->count) {
         const V z = chunk(s->z + i), t = chunk(s->t + i), bound = chunk(s->bound + i);
-        const V r = chunk(s->on + i) * (s->sign * (bound - chunk(R + i)) + t);
-        put(s->r + i, r);
+        const V on = chunk(s->on + i), r = on * (s->sign * (bound - chunk(R + i)) + t);
+        const V per_t = on / t, bend = z * per_t;
+        put(s->r + i, r), put(s->per_t + i, per_t);
         *primal = largest(size_of(r), *primal);
         *products += z * t;
         *sizes += size_of(bound * z);
+        put(curvature + i, chunk(curvature + i) + bend);
+        put(rho + i, chunk(rho + i) + s->sign * bend * (r - t));
     }
 }
-/* Reciprocals; curvature += z/t; products z t should become 0. */
-INLINE void prepare(const Side *s, T *restrict curvature) {
+/* The predictor's step while rows move by dR: its dt dz, and their sum; `most` is the reciprocal of
+   the longest step. Because z dt + t dz = -z t, the share -dz/z is 1 + dt/t. */
+INLINE void predict(const Side *s, const T *dR, V *most, V *sum) {
+    V most_t = *most, most_z = *most;
     EACH_CHUNK(s->count) {
-        const V z = chunk(s->z + i), t = chunk(s->t + i), on = chunk(s->on + i);
-        const V per_t = on / t;
-        put(s->per_t + i, per_t);
-        put(s->per_z + i, on / pick(ABOVE(z, all(splat(0))), z, all(splat(1))));
-        put(s->c + i, -z * t);
-        put(curvature + i, chunk(curvature + i) + z * per_t);
+        const V on = chunk(s->on + i);
+        const V dt = on * (s->sign * chunk(dR + i) - chunk(s->r + i));
+        const V share = dt * chunk(s->per_t + i);
+        const V product = -chunk(s->z + i) * (on + share) * dt;
+        put(s->c + i, product);
+        *sum += product;
+        most_t = larger(-share, most_t), most_z = larger(on + share, most_z);
     }
+    *most = larger(most_t, most_z);
 }
-/* What bounds ask of multipliers. */
-INLINE void add_forces(const Side *s, T *restrict rho) {
+/* Products should become `centre`, with Mehrotra's term of second order; what bounds then ask of
+   multipliers. */
+INLINE void correct(const Side *s, T centre, T *restrict rho) {
+    const V aim = all(centre);
     EACH_CHUNK(s->count) {
-        const V force = (chunk(s->c + i) + chunk(s->z + i) * chunk(s->r + i)) * chunk(s->per_t + i);
+        const V z = chunk(s->z + i);
+        const V c = chunk(s->on + i) * (aim - z * chunk(s->t + i) - chunk(s->c + i));
+        const V force = (c + z * chunk(s->r + i)) * chunk(s->per_t + i);
+        put(s->c + i, c);
         put(rho + i, chunk(rho + i) + s->sign * force);
     }
 }
 /* Steps of t and z while rows move by dR; `most` is the reciprocal of the longest step. */
 INLINE void step(const Side *s, const T *dR, V *most) {
+    V most_t = *most, most_z = *most;
     EACH_CHUNK(s->count) {
-        const V per_t = chunk(s->per_t + i);
+        const V per_t = chunk(s->per_t + i), z = chunk(s->z + i);
         const V dt = chunk(s->on + i) * (s->sign * chunk(dR + i) - chunk(s->r + i));
-        const V dz = (chunk(s->c + i) - chunk(s->z + i) * dt) * per_t;
+        const V dz = (chunk(s->c + i) - z * dt) * per_t;
         put(s->dt + i, dt), put(s->dz + i, dz);
-        *most = larger(larger(-dt * per_t, -dz * chunk(s->per_z + i)), *most);
+        most_t = larger(-dt * per_t, most_t);
+        most_z = larger(-dz / pick(ABOVE(z, all(splat(0))), z, all(splat(1))), most_z);
     }
-}
-/* The sum of products after a step. */
-INLINE void add_products(const Side *s, T length, V *sum) {
-    const V by = all(length);
-    EACH_CHUNK(s->count) {
-        const V z = chunk(s->z + i) + by * chunk(s->dz + i);
-        *sum += z * (chunk(s->t + i) + by * chunk(s->dt + i)) * chunk(s->on + i);
-    }
-}
-/* Products should become `centre`, with Mehrotra's term of second order. */
-INLINE void correct(const Side *s, T centre) {
-    const V aim = all(centre);
-    EACH_CHUNK(s->count)
-    put(s->c + i, chunk(s->on + i) * (chunk(s->c + i) + aim - chunk(s->dz + i) * chunk(s->dt + i)));
+    *most = larger(most_t, most_z);
 }
 INLINE void advance(T *x, const T *dx, V by, int count) {
     EACH_CHUNK(count) put(x + i, chunk(x + i) + by * chunk(dx + i));
@@ -446,7 +459,7 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     TAKE(rho, PADDED)
     TAKE(best_z, PADDED)
 #define SIDE_OF(name, count, sign) \
-    TAKE(name##_arrays, 10 * PADDED) \
+    TAKE(name##_arrays, 4 * PADDED + 5 * ROUNDED(count, PER)) \
     const Side name = {count, \
                        sign, \
                        name##_arrays, \
@@ -454,11 +467,10 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
                        name##_arrays + 2 * PADDED, \
                        name##_arrays + 3 * PADDED, \
                        name##_arrays + 4 * PADDED, \
-                       name##_arrays + 5 * PADDED, \
-                       name##_arrays + 6 * PADDED, \
-                       name##_arrays + 7 * PADDED, \
-                       name##_arrays + 8 * PADDED, \
-                       name##_arrays + 9 * PADDED};
+                       name##_arrays + 4 * PADDED + ROUNDED(count, PER), \
+                       name##_arrays + 4 * PADDED + 2 * ROUNDED(count, PER), \
+                       name##_arrays + 4 * PADDED + 3 * ROUNDED(count, PER), \
+                       name##_arrays + 4 * PADDED + 4 * ROUNDED(count, PER)};
     SIDE_OF(lower, LOWER, 1)
     SIDE_OF(upper, UPPER, -1)
 #undef SIDE_OF
@@ -576,9 +588,12 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
     T best = splat(INFINITY), iterations = splat(0);
     T best_dual = best, best_primal = best, best_gap = best;
     I active = MASK(splat(0) >= 0);
+    V by = all(splat(0)); /* the length of the step before */
     for (int k = 0;; k++) {
         /* Residuals of stationarity, of rows, and of products z t. */
-        EACH_CHUNK(INEQUALITIES) put(z + i, chunk(lower.z + i) - chunk(upper.z + i));
+        memset(z, 0, PADDED * sizeof(T));
+        move(&lower, by, z);
+        move(&upper, by, z);
         multiply(&rows, x, ax, cx);
         memset(hx, 0, STRIDE * sizeof(T));
         combine(hx, H, x, N, STRIDE, SIDE);
@@ -603,8 +618,10 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
             size_gap += absolute(p->b[i] * y[i]);
         }
         EACH_CHUNK(INEQUALITIES) put(R + i, chunk(cx + i) + chunk(soft_c + i) * chunk(z + i));
-        residuals(&lower, R, &most_primal, &sum_products, &sizes);
-        residuals(&upper, R, &most_primal, &sum_products, &sizes);
+        memset(weight, 0, PADDED * sizeof(T));
+        memset(rho, 0, PADDED * sizeof(T));
+        prepare(&lower, R, weight, rho, &most_primal, &sum_products, &sizes);
+        prepare(&upper, R, weight, rho, &most_primal, &sum_products, &sizes);
         primal = maximum(primal, largest_in(most_primal));
         const T products = sum_of(sum_products), dual = largest_in(most_dual);
         size_gap = maximum(size_gap + sum_of(sizes), scale);
@@ -625,9 +642,6 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         active &= MASK(error <= WORSE * maximum(best, splat(TOLERANCE)));
         if (k == ITERATIONS || !any(active)) break;
         /* The matrix of this iteration, and its factors. */
-        memset(weight, 0, PADDED * sizeof(T));
-        prepare(&lower, weight);
-        prepare(&upper, weight);
         EACH_CHUNK(INEQUALITIES) {
             const V per = 1 / (1 + chunk(used_c + i) * chunk(weight + i));
             put(shrink + i, per);
@@ -641,9 +655,6 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
         combine(rest, E, dy, HELD, STRIDE, SIDE);
         T length = splat(1);
         for (int corrector = 0; corrector < 2; corrector++) {
-            memset(rho, 0, PADDED * sizeof(T));
-            add_forces(&lower, rho);
-            add_forces(&upper, rho);
             EACH_CHUNK(INEQUALITIES) put(rho + i, chunk(rho + i) * chunk(shrink + i));
             memcpy(dx, rest, STRIDE * sizeof(T));
             add_transposed(&rows, dx, rho);
@@ -653,28 +664,28 @@ static void quadratic_program(const Problem *p, const Solution *s, T *restrict m
                 const V by = chunk(cx + i), dz = chunk(rho + i) - chunk(weight + i) * by;
                 put(dR + i, by + chunk(used_c + i) * dz);
             }
-            V most = all(splat(0));
-            step(&lower, dR, &most);
-            step(&upper, dR, &most);
-            length = maximum(largest_in(most), splat(SMALLEST));
-            length = minimum(splat(1), (corrector ? SHORTER : 1) / length);
-            if (corrector) break;
-            V sum_after = all(splat(0));
-            add_products(&lower, length, &sum_after);
-            add_products(&upper, length, &sum_after);
-            const T ratio = sum_of(sum_after) / maximum(products, splat(SMALLEST));
+            V most = all(splat(0)), second = most;
+            if (corrector) {
+                step(&lower, dR, &most);
+                step(&upper, dR, &most);
+                length = minimum(splat(1), SHORTER / maximum(largest_in(most), splat(SMALLEST)));
+                break;
+            }
+            predict(&lower, dR, &most, &second);
+            predict(&upper, dR, &most, &second);
+            length = minimum(splat(1), 1 / maximum(largest_in(most), splat(SMALLEST)));
+            /* (z + length dz) (t + length dt), where z dt + t dz = -z t */
+            const T after = (1 - length) * products + length * length * sum_of(second);
+            const T ratio = after / maximum(products, splat(SMALLEST));
             const T centre = maximum(ratio * ratio * ratio * products, FLOOR * size_gap) / count;
-            correct(&lower, centre);
-            correct(&upper, centre);
+            memset(rho, 0, PADDED * sizeof(T));
+            correct(&lower, centre, rho);
+            correct(&upper, centre, rho);
         }
         length = where(active, length, splat(0));
-        const V by = all(length);
+        by = all(length);
         advance(x, dx, by, STRIDE);
         for (int i = 0; i < HELD; i++) y[i] += length * W[i] * (rp[i] - ax[i]);
-        advance(lower.t, lower.dt, by, LOWER);
-        advance(lower.z, lower.dz, by, LOWER);
-        advance(upper.t, upper.dt, by, UPPER);
-        advance(upper.z, upper.dz, by, UPPER);
     }
     /* 4. Results in the units of the rows that came in. */
     memcpy(s->x, best_x, N * sizeof(T));

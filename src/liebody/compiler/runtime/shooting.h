@@ -8,7 +8,23 @@
 
    over T, and the dimensions STATE, TANGENT, INPUT, PARAMETERS and ALL = TANGENT + INPUT. The model
    of a knot is a row of numbers: gap, cost, and what the entries of F, g and H are multiples of,
-   derivatives by (d, u) of the next state and of the cost. */
+   derivatives by (d, u) of the next state and of the cost. SCOPE is what functions of the library
+   are declared with; exported C, of plain.h, makes them static. */
+
+#ifndef SCOPE
+#define SCOPE
+#endif
+#if SINGLE
+#define FABS fabsf
+#define FMAX fmaxf
+#define FMIN fminf
+#define SQRT sqrtf
+#else
+#define FABS fabs
+#define FMAX fmax
+#define FMIN fmin
+#define SQRT sqrt
+#endif
 
 enum {
     NV = (TANGENT + LANES - 1) / LANES, /* vectors that hold a row */
@@ -17,23 +33,32 @@ enum {
     WIDE = AV * LANES
 };
 
+/* Matrices of one knot. */
 typedef struct {
-    int64_t knots, apart;          /* numbers between the parameters of knots */
-    int64_t gapped, bounded;       /* whether there are gaps, and bounds */
-    int64_t width, pieces;         /* of a row of models; of F, g and H, in rows */
-    double damping;                /* added to the diagonal of Q_uu */
-    double change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
-    double *x, *u;
-    const double *p, *models, *end, *low, *high;
-    double *alpha;
-    const double *constant; /* F, g and H = constant, and [at + j] += factor * row[of + j] */
+    real V[TANGENT][WIDE_N], W[TANGENT][WIDE], K[INPUT][WIDE_N], M[INPUT][WIDE_N];
+    real model[TANGENT + 1 + ALL][WIDE];
+} Scratch;
+
+typedef struct {
+    int64_t knots, apart;        /* numbers between the parameters of knots */
+    int64_t gapped, bounded;     /* whether there are gaps, and bounds */
+    int64_t width, pieces;       /* of a row of models; of F, g and H, in rows */
+    real damping;                /* added to the diagonal of Q_uu */
+    real change, gradient, gaps; /* predicted change of the cost; largest |Q_u|; sum of |gap| */
+    real *x, *u;
+    const real *p, *models, *end, *low, *high;
+    real *alpha;
+    const real *constant; /* F, g and H = constant, and [at + j] += factor * row[of + j] */
     const int64_t *at, *of;
-    const double *factor;
+    const real *factor;
     const int64_t *length;
-    double *k, *K, *slopes, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
+    real *k, *K, *slopes, *states, *inputs, *costs; /* states and inputs of lanes, lane by lane */
+    Scratch *scratch;
 } Shooting;
 
+#ifndef PLAIN
 const int lanes = LANES; /* step lengths that a forward pass tries */
+#endif
 
 INLINE T lanes_of(const real *x) {
     T y;
@@ -42,6 +67,18 @@ INLINE T lanes_of(const real *x) {
 }
 INLINE void put(real *x, T y) { memcpy(x, &y, sizeof y); }
 
+#ifdef PLAIN
+/* y (rows, columns) += sum over k of a[i * a_row + k * a_sum] b[k]. */
+static void accumulate(int rows, int columns, int sum, const real *a, int64_t a_row, int64_t a_sum,
+                       const real *b, int64_t b_step, real *y, int64_t y_step) {
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            real s = y[i * y_step + j];
+            for (int k = 0; k < sum; k++) s += a[i * a_row + k * a_sum] * b[k * b_step + j];
+            y[i * y_step + j] = s;
+        }
+}
+#else
 /* R rows and C vectors of y += a^T b. */
 INLINE void tile(int R, int C, int sum, const real *a, int64_t a_row, int64_t a_sum, const real *b,
                  int64_t b_step, real *y, int64_t y_step) {
@@ -77,11 +114,12 @@ INLINE void accumulate(int rows, int vectors, int sum, const real *a, int64_t a_
     for (; i < rows; i++)
         strip(1, vectors, sum, a + i * a_row, a_row, a_sum, b, b_step, y + i * y_step, y_step);
 }
+#endif
 
 /* Rows of `width` numbers into rows of whole vectors, with zeros behind them. */
 INLINE void widen(int rows, int width, int wide, const real *from, int64_t step, real *to) {
     for (int i = 0; i < rows; i++) {
-        memcpy(to + i * wide, from + i * step, width * sizeof(real));
+        memcpy(to + i * wide, from + i * step, (size_t)width * sizeof(real));
         for (int j = width; j < wide; j++) to[i * wide + j] = 0;
     }
 }
@@ -94,7 +132,7 @@ static int factor(const int *free, int n, real A[INPUT][INPUT], real damping,
             real s = A[free[a]][free[b]] + (a == b ? damping : 0);
             for (int c = 0; c < b; c++) s -= L[a][c] * L[b][c];
             if (a != b) L[a][b] = s * L[b][b];
-            else if (s > 0 && s < INFINITY) L[a][a] = 1 / sqrt(s);
+            else if (s > 0 && s < (real)INFINITY) L[a][a] = 1 / SQRT(s);
             else return 0;
         }
     return 1;
@@ -120,40 +158,40 @@ static int in_box(real A[INPUT][INPUT], const real *q, real damping, const real 
                   const real *high, real *y, int *free, real L[INPUT][INPUT]) {
     real slope[INPUT], way[INPUT], trial[INPUT];
     int n = 0, factored = -1, last[INPUT];
-    for (int i = 0; i < INPUT; i++) y[i] = fmin(fmax(y[i], low[i]), high[i]);
-    for (int round = 0; round < 100; round++) {
+    for (int i = 0; i < INPUT; i++) y[i] = FMIN(FMAX(y[i], low[i]), high[i]);
+    for (int round = 0; round < ROUNDS; round++) {
         real largest = 0, scale = 0, down = 0, step = 1;
         n = 0;
         for (int i = 0; i < INPUT; i++) {
             real s = q[i] + damping * y[i];
             for (int j = 0; j < INPUT; j++) s += A[i][j] * y[j];
-            slope[i] = s, scale = fmax(scale, fabs(q[i]));
+            slope[i] = s, scale = FMAX(scale, FABS(q[i]));
             if ((y[i] > low[i] || s < 0) && (y[i] < high[i] || s > 0)) free[n++] = i;
             else way[i] = 0;
         }
-        if (n != factored || memcmp(last, free, n * sizeof n)) {
+        if (n != factored || memcmp(last, free, (size_t)n * sizeof n)) {
             if (!factor(free, n, A, damping, L)) return -1;
-            memcpy(last, free, n * sizeof n);
+            memcpy(last, free, (size_t)n * sizeof n);
             factored = n;
         }
         for (int a = 0; a < n; a++) {
             way[free[a]] = -slope[free[a]];
-            largest = fmax(largest, fabs(slope[free[a]]));
+            largest = FMAX(largest, FABS(slope[free[a]]));
         }
-        if (!(largest > 1e-12 * scale)) break;
+        if (!(largest > ZERO_SLOPE * scale)) break;
         solve(free, n, L, way);
         for (int a = 0; a < n; a++) down += slope[free[a]] * way[free[a]];
-        for (;; step *= 0.6) { /* until it leads down by a tenth of what the slope says */
+        for (;; step *= (real)0.6) { /* until it leads down by a tenth of what the slope says */
             real change = 0, said = 0;
             for (int i = 0; i < INPUT; i++)
-                trial[i] = fmin(fmax(y[i] + step * way[i], low[i]), high[i]);
+                trial[i] = FMIN(FMAX(y[i] + step * way[i], low[i]), high[i]);
             for (int i = 0; i < INPUT; i++) {
                 real s = damping * (trial[i] - y[i]);
                 for (int j = 0; j < INPUT; j++) s += A[i][j] * (trial[j] - y[j]);
                 change += (trial[i] - y[i]) * (slope[i] + s / 2);
                 said += (trial[i] - y[i]) * slope[i];
             }
-            if (change <= 0.1 * said || step < 1e-12) break;
+            if (change <= (real)0.1 * said || step < (real)1e-12) break;
         }
         memcpy(y, trial, sizeof trial);
     }
@@ -200,15 +238,15 @@ INLINE void substitute(int C, const int *free, int n, real L[INPUT][INPUT], cons
 
 /* From the last knot to the first: gains k, K of the inputs u + alpha k + K d. Returns 0, or 1 +
    the knot at which Q_uu is not positive definite. */
-int64_t backward(Shooting *s) {
-    static __thread real V[TANGENT][WIDE_N], W[TANGENT][WIDE], K[INPUT][WIDE_N], M[INPUT][WIDE_N];
-    static __thread real model[TANGENT + 1 + ALL][WIDE];
+SCOPE int64_t backward(Shooting *s) {
+    real(*V)[WIDE_N] = s->scratch->V, (*W)[WIDE] = s->scratch->W, (*K)[WIDE_N] = s->scratch->K;
+    real(*M)[WIDE_N] = s->scratch->M, (*model)[WIDE] = s->scratch->model;
     real(*F)[WIDE] = model, *q = model[TANGENT], (*Q)[WIDE] = model + TANGENT + 1;
     real v[TANGENT], uu[INPUT][INPUT], L[INPUT][INPUT], low[INPUT], high[INPUT];
     real change = 0, gradient = 0, gaps = 0, k[INPUT], c[INPUT];
     int free[INPUT], n = INPUT;
     memcpy(v, s->end + 1, sizeof v);
-    memcpy(model, s->constant, sizeof model);
+    memcpy(model, s->constant, sizeof s->scratch->model);
     widen(TANGENT, TANGENT, WIDE_N, s->end + 1 + TANGENT, TANGENT, V[0]);
     for (int i = 0; i < INPUT; i++) free[i] = i, k[i] = 0;
     for (int64_t t = s->knots; t--;) {
@@ -218,14 +256,14 @@ int64_t backward(Shooting *s) {
             for (int i = 0; i < TANGENT; i++) {
                 turned[i] = 0;
                 for (int j = 0; j < TANGENT; j++) turned[i] += V[i][j] * gap[j];
-                change += gap[i] * (v[i] + turned[i] / 2), gaps += fabs(gap[i]);
+                change += gap[i] * (v[i] + turned[i] / 2), gaps += FABS(gap[i]);
             }
             for (int i = 0; i < TANGENT; i++) v[i] += turned[i];
         }
         memcpy(s->slopes + t * TANGENT, v, sizeof v);
         memcpy(q, s->constant + TANGENT * WIDE, (1 + ALL) * WIDE * sizeof(real));
         unpack(s, t, model[0]);
-        memset(W, 0, sizeof W);
+        memset(W, 0, sizeof s->scratch->W);
         accumulate(TANGENT, AV, TANGENT, V[0], WIDE_N, 1, F[0], WIDE, W[0], WIDE);
         accumulate(TANGENT, NV, TANGENT, F[0], 1, WIDE, W[0], WIDE, Q[0], WIDE);
         accumulate(INPUT, AV, TANGENT, F[0] + TANGENT, 1, WIDE, W[0], WIDE, Q[TANGENT], WIDE);
@@ -233,7 +271,7 @@ int64_t backward(Shooting *s) {
         for (int i = 0; i < INPUT; i++) {
             memcpy(uu[i], Q[TANGENT + i] + TANGENT, sizeof uu[i]);
             low[i] = s->low[i] - u[i], high[i] = s->high[i] - u[i];
-            gradient = fmax(gradient, fabs(fmin(fmax(-q[TANGENT + i], low[i]), high[i])));
+            gradient = FMAX(gradient, FABS(FMIN(FMAX(-q[TANGENT + i], low[i]), high[i])));
         }
         if (s->bounded) {
             n = in_box(uu, q + TANGENT, s->damping, low, high, k, free, L);
@@ -243,7 +281,7 @@ int64_t backward(Shooting *s) {
             if (n >= 0) solve(free, n, L, k);
         }
         if (n < 0) return t + 1;
-        memset(K, 0, sizeof K);
+        memset(K, 0, sizeof s->scratch->K);
         { /* K = -Q_uu^-1 Q_ux in the free rows */
             int j = 0;
             for (; j + 3 <= NV; j += 3)
@@ -260,7 +298,7 @@ int64_t backward(Shooting *s) {
            brackets are zero where no input is damped or held at a bound */
         widen(TANGENT, TANGENT, WIDE_N, Q[0], WIDE, V[0]);
         accumulate(TANGENT, NV, INPUT, Q[TANGENT], 1, WIDE, K[0], WIDE_N, V[0], WIDE_N);
-        if (n == INPUT && s->damping == 0) {
+        if (n == INPUT && !(s->damping > 0)) {
             for (int i = 0; i < INPUT; i++) change += k[i] * q[TANGENT + i] / 2;
         } else {
             widen(INPUT, TANGENT, WIDE_N, Q[TANGENT], WIDE, M[0]);
@@ -284,7 +322,7 @@ int64_t backward(Shooting *s) {
 
 /* Trajectories with the inputs u + alpha k + K d, in whose gaps 1 - alpha is left; a step length
    alpha in each lane. */
-void forward(Shooting *s) {
+SCOPE void forward(Shooting *s) {
     T x[STATE], y[STATE], own[STATE], d[TANGENT], u[INPUT], p[PARAMETERS], l[1];
     const T alpha = lanes_of(s->alpha);
     T cost = splat(0);

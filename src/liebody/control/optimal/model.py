@@ -345,6 +345,8 @@ class Constraints:
         self.size = len(bounds)
         self.uncontrolled = ~np.array(controlled, bool) & np.isinf(prices)
         """Entries without slack that do not depend on u: the state alone says by how much they are broken."""
+        self.has_slack = np.isfinite(prices)
+        """Whether each entry may be broken at a price."""
 
     def residuals(self, *at: Array) -> Array:
         """Residuals of the augmented Lagrangian, (size,)."""

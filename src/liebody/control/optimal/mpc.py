@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...integrators import Method
 from ...scalars import Array
 from ...simulation.stepper import stepper
 from ...stepping import Clock
+from .c_export import export_controller
 from .model import Violation
 from .plan import OptimalPlan, Planner
 
@@ -155,6 +157,41 @@ class Controller:
             self.plan = plan
             self._shift = 1
         return plan
+
+    @checked
+    def export_c(
+        self,
+        folder: str | Path,
+        q0: Any = None,
+        v0: Any = None,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        dtype: Any = np.float64,
+    ) -> list[Path]:
+        """Write the controller as C99 source, with a header, a self-test and a file for CMake.
+
+            problem.mpc(20, iterations=2).export_c("out", q0=[3.0, 0.1])
+
+        q0, v0      initial state of the self-test, as in `simulate`
+        parameters  {name: value} in the self-test
+        name        prefix of all names in C; None: the name of the mechanism
+        dtype       float64: numbers are `double`; float32: `float`
+
+        `<name>_mpc(memory, q, v, parameters, apart, u, result)` is a call of this controller: the search, the
+        line search, multipliers and penalty are the ones of Python. The memory, a structure of the header,
+        belongs to the caller: it holds the plan, its multipliers, penalty and gains, and all arrays of the
+        search. Nothing is allocated. The result has the status, cost, gap, violation, and numbers of
+        iterations. `<name>_mpc_reset(memory)` forgets the plan: the next call searches anew from inputs of
+        zero. The header states the sizes, and how many iterations a call may take; without `iterations`
+        these may be many, where the model does not predict a step. Nothing is checked, and there are no
+        warnings but the status.
+
+        The self-test follows a closed loop near the plan, from (q0, v0) on, and compares inputs and costs.
+        Returns the paths.
+        """
+        start = (q0, v0)
+        return export_controller(self, folder, name or self.problem.mechanism.name, start, parameters, dtype)
 
     @checked
     def simulate(

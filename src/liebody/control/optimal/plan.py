@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ...compiler import FlatLayout
 from ...mechanisms import OpenTree
 from ...scalars import Array
+from ...stepping import PlanFunctions, PlanShape
 from .fddp import Iteration
 from .lagrangian import NO_MULTIPLIERS, Multipliers
 from .model import Violation, largest_violation
@@ -82,3 +84,10 @@ class Planner(Protocol):
 
     def efforts(self, u: Array) -> Array:
         """tau (..., nv) of inputs u (..., m)."""
+
+    def in_c(self, knots: int) -> tuple[PlanFunctions, PlanShape]:
+        """What `stepping.plan_c99` prints of plans of so many knots."""
+
+    @property
+    def layout(self) -> FlatLayout:
+        """The parameters."""

@@ -22,6 +22,9 @@ from ...simulation import mechanism_of, states_of
 from ...stepping import (
     Descent,
     MultiplierUpdate,
+    PlanConstraints,
+    PlanFunctions,
+    PlanShape,
     ShootingFunctions,
     ShootingPasses,
     ShootingSizes,
@@ -114,6 +117,22 @@ class OptimalControl(Sendable):
             return np.concatenate([cost, g, H.ravel()])
 
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
+
+    def in_c(self, knots: int) -> tuple[PlanFunctions, PlanShape]:
+        """What `stepping.plan_c99` prints of plans of so many knots."""
+        q, v, u, p = self.nq, self.nv, self.nu, self._sizes.parameters
+        arguments = {"q": q, "v": v, "u": u, "p": p}, {"q": q, "v": v, "p": p}
+        constraints = [
+            PlanConstraints(
+                trace(part.violations, shapes, "violations") if part.size else None,
+                ~part.has_slack,
+                part.uncontrolled,
+            )
+            for part, shapes in zip(self._constraints, arguments, strict=True)
+        ]
+        knot, packing = self._knot
+        functions = PlanFunctions(self.shooting.functions, knot, packing, self.last.function, constraints)
+        return functions, PlanShape(self._sizes, q, self.layout.size, knots, self._bounds)
 
     # -- calls --------------------------------------------------------------------------------------------
 

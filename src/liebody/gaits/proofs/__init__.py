@@ -1,8 +1,10 @@
 """Proofs about periodic orbits: that they exist, where, alone, and how stable they are.
 
-equations     what a proof is about: vector field, guards, jump of an orbit's system, with exact constants
+equations     what a proof is about: vector fields, guards and jumps between events, with exact constants
+phases        these equations of the orbit of a hybrid system
+symmetries    translations under which they do not change
 system        the equations of a closed orbit over many short steps, and Krawczyk's operator for them
-events        that no other event happens on the way
+events        that no other event happens within the phases
 multipliers   enclosures of the multipliers of the return map
 certificate   what a proof has found, and the file that another program checks
 prove         the calls that do all of this

@@ -11,11 +11,12 @@ from typing import Any
 
 from ...base.arguments import checked
 from ...compiler import Tape
-from .equations import ExactEquations, ProofError
-from .system import SteppedOrbit
+from .equations import ExactEquations, OrbitPhase, ProofError
+from .system import SteppedOrbit, SteppedPhase
 
 Array = Any
 FORMAT = "liebody certificate 1"
+FORMAT_OF_PHASES = "liebody certificate 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +24,17 @@ class Certificate:
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
-    nodes        bounds (m + 1, 2 n, 2) of its states (q, v) at the ends of m steps: (lower, upper)
-    times        of the nodes over the period, (m + 1,)
+    nodes        bounds (m, 2 n, 2) of its states (q, v) at the ends of steps: (lower, upper); before a jump
+                 and behind it there is one each
+    times        of the nodes over the period, (m,)
+    durations    bounds (phases, 2) of the time from event to event [s]
+    shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
+                 coordinate of each which moves most
     radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
     multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
                  around them which contain the exact ones
-    stable       True: all discs lie inside the unit circle. False: one lies outside. None: not decided
+    modulus      an upper bound of the moduli of all multipliers, from powers of the derivative
+    stable       True: all multipliers lie inside the unit circle. False: one lies outside. None: not decided
     data         the equations, constants, nodes and radius, as `save` writes them: no bounds
 
     The prover's own bounds are not a theorem yet. `check` and `theorem` run the checker (liebody_check, which
@@ -38,23 +44,27 @@ class Certificate:
     period: tuple[float, float]
     nodes: Array
     times: Array
+    durations: Array
+    shift: Array
     radius: float
     multipliers: Array
     multipliers_radius: float
+    modulus: float
     data: Mapping[str, Any]
     _checked: list[Any] = field(default_factory=list, repr=False)
 
     @property
     def stable(self) -> bool | None:
         sizes = abs(self.multipliers)
-        if not len(sizes) or sizes.max() + self.multipliers_radius < 1:
+        if not len(sizes) or self.largest_multiplier < 1:
             return True
         return False if sizes.max() - self.multipliers_radius > 1 else None
 
     @property
     def largest_multiplier(self) -> float:
         """An upper bound of the moduli of all multipliers."""
-        return float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
+        by_discs = float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
+        return min(by_discs, self.modulus)
 
     @checked
     def save(self, path: str | Path) -> None:
@@ -95,32 +105,51 @@ class Certificate:
 
 
 def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
-    """The content of a certificate's file: exact numbers, and no bounds of the prover."""
-    section: dict[str, Any] = {"function": _tape(equations.section)}
-    if equations.event is not None and equations.jump is not None:
-        section |= {
-            "event": equations.event[0],
-            "direction": equations.event[1],
-            "jump": _tape(equations.jump),
+    """The content of a certificate's file: exact numbers, and no bounds of the prover.
+
+    A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
+    """
+    phases = [_phase(phase, steps) for phase, steps in zip(equations.phases, orbit.phases, strict=True)]
+    symmetries = [
+        {
+            "coordinate": symmetry.coordinate,
+            "along": [[_constant(x, x) for x in row] for row in symmetry.along],
+            "shift": s.hex(),
         }
-    else:
-        section |= {"coordinate": equations.coordinate}
+        for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
+    ]
+    several = len(phases) > 1 or bool(symmetries)
     return {
-        "format": FORMAT,
+        "format": FORMAT_OF_PHASES if several else FORMAT,
         "name": equations.name,
-        "states": equations.names,
         "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
         "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
-        "field": _tape(equations.field),
+        **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
+        "radius": radius.hex(),
+        "order": order,
+    }
+
+
+def _phase(phase: OrbitPhase, steps: SteppedPhase) -> dict[str, Any]:
+    section: dict[str, Any] = {"function": _tape(phase.section)}
+    at_end = [{"function": _tape(tape), "sign": sign} for tape, sign in phase.at_end]
+    if phase.event is not None and phase.jump is not None:
+        section |= {"event": phase.event[0], "direction": phase.event[1], "jump": _tape(phase.jump)}
+    else:
+        section |= {"coordinate": phase.coordinate}
+    return {
+        "states": phase.names,
+        "field": _tape(phase.field),
         "section": section,
         "guards": [
             {"name": guard.name, "direction": guard.direction, "function": _tape(guard.tape)}
-            for guard in equations.guards
+            | ({"sign": guard.sign} if guard.sign else {})
+            for guard in phase.guards
         ],
-        "nodes": [[x.hex() for x in row] for row in orbit.x.tolist()],
-        "durations": [x.hex() for x in orbit.w.tolist()],
-        "radius": radius.hex(),
-        "order": order,
+        **({"at_end": at_end} if at_end else {}),
+        "nodes": [[x.hex() for x in row] for row in steps.x.tolist()],
+        "durations": [x.hex() for x in steps.w.tolist()],
+        "factor": steps.s.hex(),
     }
 
 

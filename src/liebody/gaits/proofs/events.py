@@ -4,7 +4,7 @@ An event is a change of the sign of a guard g in its direction. On a piece of th
 
     g has one sign there, or its rate dg/dt has one sign there, against the direction of the guard;
 
-and for the guard of the section, which is zero at both ends of a period,
+and for a guard that is zero at the start or at the end of a phase,
 
     dg/dt has one sign from the start on: g leaves zero and does not come back on these pieces, or
     dg/dt has one sign up to the end: g comes to zero, and was not there before on these pieces.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...compiler import NotProved
-from .equations import ProofError, WatchedGuard
+from .equations import OrbitPhase, ProofError, WatchedGuard
 from .system import Enclosed, StepEquations
 
 Array = Any
@@ -25,73 +25,104 @@ MOST_PIECES = 256  # of a step
 
 
 def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
-    """ProofError where an event other than the one of the section cannot be excluded."""
-    equations = problem.equations
-    last = found.box[:-1].reshape(-1, equations.size, 2)[-1]
-    for k, guard in enumerate(equations.guards):
-        part = equations.first_guard + k
-        ends = 0  # the sign of the rate with which the guard comes to zero at the end
-        if equations.event is not None and guard.name == equations.event[0]:
-            ends = equations.event[1]
-            if _sign(_value_and_rate(problem, part, last)[1]) != ends:
+    """ProofError where an event other than those at the ends of phases cannot be excluded."""
+    for phase, steps, (boxes, factor) in zip(
+        problem.equations.phases, found.orbit.phases, found.phases, strict=True
+    ):
+        times = [problem.time(w, factor) for w in steps.w]
+        for guard in phase.guards:
+            ends = 0  # the sign of the rate with which the guard comes to zero at the end
+            same = guard.tape == phase.section
+            if phase.event is not None and same and (guard.sign or guard.name == phase.event[0]):
+                ends = phase.event[1]
+                if _sign(_value_and_rate(problem, phase, guard, boxes[-1])[1]) != ends:
+                    raise ProofError(
+                        f"the guard {guard.name} may graze zero at the end of "
+                        f"{_called(problem, phase)}: its rate may be zero"
+                    )
+            _along(problem, phase, boxes, times, guard, ends)
+        for tape, sign in phase.at_end:
+            if _sign(problem.library.evaluate(problem.equations.part(tape), boxes[-1])[0][0]) != sign:
                 raise ProofError(
-                    f"the guard {guard.name} may graze zero at the end of the period: its rate may be zero"
+                    f"a condition in the update at {phase.event} is not decided at the end of "
+                    f"{_called(problem, phase)}: its numbers may be equal there"
                 )
-        _along(problem, found, guard, part, ends)
 
 
-def _along(problem: StepEquations, found: Enclosed, guard: WatchedGuard, part: int, ends: int) -> None:
-    """One guard along all steps."""
-    steps = len(found.orbit.w)
+def _called(problem: StepEquations, phase: OrbitPhase) -> str:
+    """A phase in words."""
+    phases = problem.equations.phases
+    if len(phases) == 1:
+        return "the period"
+    k = next(k for k, one in enumerate(phases) if one is phase)
+    return f"phase {k + 1} of {len(phases)}"
+
+
+def _along(
+    problem: StepEquations,
+    phase: OrbitPhase,
+    boxes: Array,
+    times: list[Array],
+    guard: WatchedGuard,
+    ends: int,
+) -> None:
+    """One guard along all steps of a phase."""
+    steps = len(times)
     # the sign of the rate while the guard has been leaving zero from the start on; None: at the start; 0: not
-    leaving: int | None = None if ends and problem.equations.returns else 0
+    leaving: int | None = None if guard.zero_at_start else 0
     for i in range(steps):
         decided = False
         pieces = 1
         while not decided and pieces <= MOST_PIECES:
-            signs = _signs(problem, found, part, i, pieces)
-            decided = bool(signs) and _decided(signs, guard.direction, leaving, ends if i == steps - 1 else 0)
+            signs = _signs(problem, phase, guard, boxes[i], times[i], pieces)
+            decided = bool(signs) and _decided(signs, guard, leaving, ends if i == steps - 1 else 0)
             pieces *= 4
         if not decided:
             raise ProofError(
-                f"whether {guard.name} has another event in step {i + 1} of {steps} is not decided: "
-                "its sign and that of its rate both change in all boxes; it may graze zero there"
+                f"whether {guard.name} has another event in step {i + 1} of {steps} of "
+                f"{_called(problem, phase)} is not decided: its sign and that of its rate both change in all "
+                "boxes; it may graze zero there"
             )
         for _, rate in signs:
             leaving = rate if leaving in (None, rate) else 0
 
 
-def _signs(problem: StepEquations, found: Enclosed, part: int, i: int, pieces: int) -> list[tuple[int, int]]:
+def _signs(
+    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, box: Array, time: Array, pieces: int
+) -> list[tuple[int, int]]:
     """Signs of the guard and of its rate on pieces of a step; none where they cannot be bounded."""
-    N = problem.equations.size
-    X = found.box[:-1].reshape(-1, N, 2)[i]
-    time = problem.time(found.orbit.w[i], found.box[-1])
     try:
-        _, _, tube = problem.library.move(X, time, problem.order, pieces=pieces)
-        bounds = [_value_and_rate(problem, part, y) for y in tube]
+        _, _, tube = problem.move(phase, box, time, pieces=pieces)
+        bounds = [_value_and_rate(problem, phase, guard, y) for y in tube]
     except NotProved:
         return []
     return [(_sign(value), _sign(rate)) for value, rate in bounds]
 
 
-def _decided(signs: list[tuple[int, int]], direction: int, leaving: int | None, ends: int) -> bool:
-    """Whether none of the pieces of a step has an event."""
+def _decided(signs: list[tuple[int, int]], guard: WatchedGuard, leaving: int | None, ends: int) -> bool:
+    """Whether none of the pieces of a step has an event, and a condition has its sign on all of them."""
     # the last pieces, on which the guard comes to zero
     coming = len(signs)
     while ends and coming > 0 and signs[coming - 1][1] == ends:
         coming -= 1
     for k, (value, rate) in enumerate(signs):
         leaving = rate if leaving in (None, rate) else 0
-        against = direction != 0 and rate == -direction
-        if not (value or against or leaving or k >= coming):
+        against = guard.direction != 0 and rate == -guard.direction
+        if guard.sign:
+            quiet = guard.sign in (value, leaving) or (k >= coming and guard.sign == -ends)
+        else:
+            quiet = bool(value or against or leaving) or k >= coming
+        if not quiet:
             return False
     return True
 
 
-def _value_and_rate(problem: StepEquations, part: int, y: Array) -> tuple[Array, Array]:
+def _value_and_rate(
+    problem: StepEquations, phase: OrbitPhase, guard: WatchedGuard, y: Array
+) -> tuple[Array, Array]:
     """Intervals of a guard and of its rate in a box of states."""
-    rate, _ = problem.library.evaluate(0, y)
-    value, along = problem.library.evaluate(part, y, rate[:, None])
+    rate = problem.rate(phase, y)
+    value, along = problem.library.evaluate(problem.equations.part(guard.tape), y, rate[:, None])
     return value[0], along[0, 0]
 
 

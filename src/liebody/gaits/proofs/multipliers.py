@@ -11,6 +11,7 @@ norm (Gershgorin). This part is exact arithmetic of fractions.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import exactly
+from ...compiler import NotProved, exactly
 from .equations import ProofError
 from .system import Enclosed, StepEquations, dense_middle, middle, upwards
 
@@ -28,9 +29,9 @@ Matrix = list[list[Complex]]
 
 
 def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
-    """The derivative of the return map, (N, N, 2), in the section y_j = c (N - 1, N - 1, 2)."""
-    equations = problem.equations
-    N = equations.size
+    """The derivative of the return map, (N, N, 2), without the coordinates of symmetries and of y_j = c."""
+    last = problem.equations.phases[-1]
+    N = problem.equations.phases[0].size
     n = len(found.radius)
     start, rows, values = found.A
     # in place of the last N rows, which close the orbit: x_0 = e
@@ -55,18 +56,51 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
             "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
         )
     error = upwards(rest.max() / np.nextafter(1.0 - away, 0.0))
-    last = X[n - 1 - N : n - 1]
-    ends = upwards(np.stack([error - last, error + last], axis=-1))
-    box = found.box[:-1].reshape(-1, N, 2)[-1]
-    slope = problem.jump_slope(box)
+    # the state at the end of the last phase, before its factor
+    last_states = X[n - 1 - last.size : n - 1]
+    ends = upwards(np.stack([error - last_states, error + last_states], axis=-1))
+    boxes, _ = found.phases[-1]
+    _, slope = problem.jump(last, boxes[-1])
     P = exactly(np.zeros((N, N)))
-    for k in range(N):
+    for k in range(last.size):
         product = library.combine("mul", slope[:, k, None], ends[k][None])
         P = library.combine("add", P, product)
-    j = equations.coordinate
-    if j is None:
-        return P
-    return np.delete(np.delete(P, j, axis=0), j, axis=1)
+    return _across(problem, P)
+
+
+def _across(problem: StepEquations, P: Array) -> Array:
+    """The derivative across the symmetries, and in the section y_j = c.
+
+    A change y of the state is the same up to the symmetries as y - sum_a xi_a y_(j_a), which is zero in their
+    coordinates j_a.
+    """
+    library = problem.library
+    symmetries = problem.equations.symmetries
+    for symmetry, xi in zip(symmetries, problem.translations, strict=True):
+        moved = library.combine("mul", xi[:, None], P[symmetry.coordinate][None])
+        P = library.combine("sub", P, moved)
+    j = problem.equations.phases[-1].coordinate
+    left_out = [symmetry.coordinate for symmetry in symmetries] + ([] if j is None else [j])
+    return np.delete(np.delete(P, left_out, axis=0), left_out, axis=1)
+
+
+def largest_modulus(problem: StepEquations, P: Array) -> float:
+    """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm.
+
+    It holds where eigenvectors are not independent, as those of several multipliers that are zero.
+    """
+    library = problem.library
+    bound = math.inf
+    power = P
+    for j in range(9):
+        norm = float(upwards(upwards(power.max(axis=-1)).sum(axis=-1) * (1 + 1e-14)).max(initial=0.0))
+        bound = min(bound, norm ** (0.5**j) * (1 + 1e-14))
+        try:
+            product = library.combine("mul", power[:, :, None], power[None])
+            power = functools.reduce(lambda a, b: library.combine("add", a, b), product.swapaxes(0, 1))
+        except NotProved:  # larger than all doubles
+            break
+    return bound
 
 
 def discs(P: Array) -> tuple[Array, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 
 from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
-from ...compiler import NotProved
+from ...compiler import NotProved, exactly
 from ..orbit import PeriodicOrbit
 from .certificate import Certificate, data_of
-from .equations import ExactEquations, ProofError, equations_of, equations_of_field
+from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
-from .multipliers import discs, return_map_slope
+from .multipliers import discs, largest_modulus, return_map_slope
+from .phases import Course, equations_of
 from .system import Enclosed, StepEquations, SteppedOrbit
 
 Array = Any
@@ -33,7 +35,8 @@ def prove(
 ) -> Certificate:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system on R(n), whose only event is the one of its section, or without a section
+    orbit       of a hybrid system on R(n), with any events in their order, or without. Memory between events
+                is a constant of the phase, where the order of events decides it, or else a state
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
@@ -55,8 +58,8 @@ def prove(
     """
     options = _Options(rounding, radius, order)
     # the equations and their arithmetic
-    equations = equations_of(orbit, parameters or {}, options.rounding, orbit.shot.arcs[-1].rate)
-    return _proved(equations, np.concatenate([orbit.q, orbit.v]), orbit.period, options)
+    equations, course = equations_of(orbit, parameters or {}, options.rounding)
+    return _proved(equations, course, options)
 
 
 @checked
@@ -90,7 +93,7 @@ def prove_field(
     if len(names) != len(start):
         raise ProofError(f"names has {len(names)} entries, expected {len(start)}, one for each state")
     equations = equations_of_field(field, start, names, name, options.rounding)
-    return _proved(equations, start, positive("period", period, " of seconds"), options)
+    return _proved(equations, Course(start, [positive("period", period, " of seconds")]), options)
 
 
 class _Options:
@@ -108,27 +111,25 @@ class _Options:
             raise ProofError(f"radius is {radius!r}, expected a number below 0.5")
 
 
-def _proved(equations: ExactEquations, start: Array, period: float, options: _Options) -> Certificate:
+def _proved(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
     try:
-        return _steps_of_the_proof(equations, start, period, options)
+        return _steps_of_the_proof(equations, course, options)
     except NotProved as error:
         raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
 
 
-def _steps_of_the_proof(
-    equations: ExactEquations, start: Array, period: float, options: _Options
-) -> Certificate:
+def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
     # an orbit in short steps, to round-off, for one value of each constant
     middle = StepEquations(equations, options.order, exact=False)
-    refined, Y = middle.refined(middle.divided(start, period, min(options.radii[0], 1e-3)))
+    refined, Y = middle.refined(middle.divided(course.start, course.durations, min(options.radii[0], 1e-3)))
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     wide, Y = _largest(problem, refined, Y, options.radii)
     tight = _tightest(problem, wide, Y)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
-    centres, distance = discs(return_map_slope(problem, tight))
-    return _certificate(problem, wide, tight, centres, distance)
+    slope = return_map_slope(problem, tight)
+    return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
 def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array) -> tuple[Enclosed, Array]:
@@ -162,26 +163,35 @@ def _tightest(problem: StepEquations, wide: Enclosed, Y: Array) -> Enclosed:
 
 
 def _certificate(
-    problem: StepEquations, wide: Enclosed, tight: Enclosed, centres: Array, distance: float
+    problem: StepEquations,
+    wide: Enclosed,
+    tight: Enclosed,
+    discs: tuple[Array, float],
+    modulus: float,
 ) -> Certificate:
-    N = problem.equations.size
-    bounds = tight.box * [-1, 1]  # (lower, upper)
+    common = problem.equations.common
     library = problem.library
-    w = tight.orbit.w
-    # s sum w_i in intervals
-    total = np.zeros(2)
-    for x in w:
-        total = library.combine("add", total, np.array([-x, x]))
-    low, high = library.combine("mul", total, tight.box[-1]) * [-1, 1]
+    durations, nodes, times = [], [], []
+    passed = 0.0
+    for steps, (boxes, factor) in zip(tight.orbit.phases, tight.phases, strict=True):
+        # s sum w_i in intervals
+        total = np.zeros(2)
+        for x in steps.w:
+            total = library.combine("add", total, exactly(x))
+        durations.append(library.combine("mul", total, factor))
+        nodes.append(boxes[:, :common] * [-1, 1])  # (lower, upper)
+        times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
+        passed = times[-1][-1]
+    period = functools.reduce(lambda a, b: library.combine("add", a, b), durations)
     radius = float(wide.radius[0])
-    data = data_of(problem.equations, wide.orbit, radius, problem.order)
-    data["factor"] = wide.orbit.s.hex()
     return Certificate(
-        (float(low), float(high)),
-        bounds[:-1].reshape(-1, N, 2),
-        np.append(0.0, np.cumsum(w) / w.sum()),
+        (float(-period[0]), float(period[1])),
+        np.concatenate(nodes),
+        np.concatenate(times) / passed,
+        np.stack(durations) * [-1, 1],
+        tight.shift * [-1, 1],
         radius,
-        centres,
-        distance,
-        data,
+        *discs,
+        modulus,
+        data_of(problem.equations, wide.orbit, radius, problem.order),
     )

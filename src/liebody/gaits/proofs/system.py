@@ -1,11 +1,13 @@
 """The equations of a closed orbit over many short steps, and Krawczyk's operator for them.
 
-Unknown are the states x_0, ..., x_m at the ends of m steps, and a factor s of their durations w_i:
+In each phase k (`equations`) unknown are the states x_0, ..., x_m at the ends of m steps, and a factor s of
+their durations w_i:
 
-    phi(x_i, s w_i) - x_(i+1) = 0,  i < m,        g(x_m) = 0,        J(x_m) - x_0 = 0,
+    phi(x_i, s w_i) - x_(i+1) = 0,  i < m,        g(x_m) = 0,        J(x_m) - x_0' = 0,
 
-where phi is the motion. The period is s sum w_i. Nothing is carried from one step to the next, so boxes do
-not grow along the orbit, and an event is an equation as any other one.
+where phi is the motion and x_0' the start of the next phase. A phase takes the time s sum w_i. Nothing is
+carried from one step to the next, so boxes do not grow along the orbit, and an event is an equation as any
+other one.
 
 Let A contain the derivatives of these equations F at all points of a box c + [-r, r], and Y be any matrix,
 such as an approximate inverse. If |Y F(c)| + |I - Y A| r < r in each row, then the box has exactly one zero
@@ -15,13 +17,14 @@ Cloud 2009, theorem 8.2).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, exactly
-from .equations import ExactEquations, ProofError
+from ...compiler import IntervalLibrary, NotProved, exactly, outward
+from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 Sparse = tuple[Array, Array, Array]
@@ -29,19 +32,64 @@ NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
 @dataclass
-class SteppedOrbit:
-    """An approximate orbit: states x (m + 1, N), durations w (m,), and the factor s of these."""
+class SteppedPhase:
+    """States x (m + 1, N) at the ends of the steps of a phase, durations w (m,), the factor s of these."""
 
     x: Array
     w: Array
     s: float
 
     @property
+    def unknowns(self) -> int:
+        return self.x.size + 1
+
+    @property
     def flat(self) -> Array:
         return np.append(self.x.ravel(), self.s)
 
+
+@dataclass
+class SteppedOrbit:
+    """An approximate orbit: its phases in short steps.
+
+    shift        how far it moves in a period along each symmetry, (k,)
+    coordinates  states of the first node that are given: their places among the unknowns are the shift's
+    """
+
+    phases: list[SteppedPhase]
+    shift: Array
+    coordinates: list[int]
+
+    @property
+    def flat(self) -> Array:
+        """All unknowns: of each phase its states, then its factor."""
+        flat = np.concatenate([phase.flat for phase in self.phases])
+        flat[self.coordinates] = self.shift
+        return flat
+
+    def split(self, flat: Array, given: Any = 0.0) -> list[tuple[Array, Array]]:
+        """The states (m + 1, N, ...) and the factor of each phase, in an array (unknowns, ...).
+
+        given  in the places of the shift: of the coordinates of the first node that are given
+        """
+        flat = np.array(flat)
+        flat[self.coordinates] = given
+        ends = np.cumsum([phase.unknowns for phase in self.phases])[:-1]
+        parts = np.split(flat, ends)
+        return [
+            (part[:-1].reshape(*phase.x.shape, *flat.shape[1:]), part[-1])
+            for part, phase in zip(parts, self.phases, strict=True)
+        ]
+
     def moved(self, change: Array) -> SteppedOrbit:
-        return SteppedOrbit(self.x + change[:-1].reshape(self.x.shape), self.w, float(self.s + change[-1]))
+        return SteppedOrbit(
+            [
+                SteppedPhase(phase.x + dx, phase.w, float(phase.s + ds))
+                for phase, (dx, ds) in zip(self.phases, self.split(change), strict=True)
+            ],
+            self.shift + change[self.coordinates],
+            self.coordinates,
+        )
 
 
 @dataclass
@@ -58,6 +106,16 @@ class Enclosed:
     A: Sparse
     slack: float
 
+    @property
+    def phases(self) -> list[tuple[Array, Array]]:
+        """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase."""
+        return self.orbit.split(self.box, exactly(self.orbit.phases[0].x[0, self.orbit.coordinates]))
+
+    @property
+    def shift(self) -> Array:
+        """The box (k, 2) of the shift along the symmetries."""
+        return self.box[self.orbit.coordinates]
+
 
 class StepEquations:
     """F and its derivatives in intervals, for an orbit of given equations; see `ExactEquations.library`."""
@@ -67,31 +125,71 @@ class StepEquations:
         self.library: IntervalLibrary = equations.library(exact)
         self.order = order
 
+    # -- functions of a phase -------------------------------------------------------------------------------
+
+    def rate(self, phase: OrbitPhase, x: Array) -> Array:
+        """dy/dt (N, 2) in a box of states."""
+        return self.library.evaluate(self.equations.part(phase.field), x)[0]
+
+    def move(
+        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool = False, pieces: int = 0
+    ) -> tuple[Array, Array, Array]:
+        """`IntervalLibrary.move` with the field of a phase."""
+        field = self.equations.part(phase.field)
+        return self.library.move(x, time, self.order, derivatives, pieces, field)
+
+    def section(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
+        """The guard (1, 2) at the end of a phase, and its slope (1, N, 2)."""
+        return self.library.evaluate(self.equations.part(phase.section), x, exactly(np.eye(len(x))))
+
+    def jump(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
+        """The states at the start of the next phase, and their derivatives by x."""
+        unit = exactly(np.eye(len(x)))
+        if phase.jump is None:
+            return x, unit
+        return self.library.evaluate(self.equations.part(phase.jump), x, unit)
+
     # -- steps ----------------------------------------------------------------------------------------------
 
-    def divided(self, x: Array, period: float, radius: float) -> SteppedOrbit:
+    def divided(self, start: Array, durations: Sequence[float], radius: float) -> SteppedOrbit:
         """An orbit from a start, in steps that are as long as boxes of a radius allow."""
+        stepped: list[SteppedPhase] = []
+        period = sum(durations)
+        x = start
+        for phase, duration in zip(self.equations.phases, durations, strict=True):
+            one = self._divided(phase, x, duration, radius, period)
+            stepped.append(one)
+            x = middle(self.jump(phase, exactly(one.x[-1]))[0])
+        coordinates = [symmetry.coordinate for symmetry in self.equations.symmetries]
+        return SteppedOrbit(stepped, (x - start)[coordinates], coordinates)
+
+    def _divided(
+        self, phase: OrbitPhase, x: Array, duration: float, radius: float, period: float
+    ) -> SteppedPhase:
         states, durations = [x], []
-        rest = period
-        step = period / 8
+        rest = duration
+        step = min(period / 8, duration)
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
-            x, step = self._longest(x, step, radius, period)
+            x, step = self._longest(phase, x, step, radius, period)
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
             step *= 1.5
-        return SteppedOrbit(np.stack(states), np.array(durations), 1.0)
+        return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
-    def _longest(self, x: Array, step: float, radius: float, period: float) -> tuple[Array, float]:
+    def _longest(
+        self, phase: OrbitPhase, x: Array, step: float, radius: float, period: float
+    ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
         problem: Exception | None = None
-        while step > 1e-6 * period:
+        shortest = min(1e-6 * period, step)
+        while step >= shortest:
             try:
-                end, _, _ = self.library.move(exactly(x), exactly(step), self.order)
-                self.library.move(around(x, np.full(len(x), radius)), exactly(step), self.order, True)
+                end, _, _ = self.move(phase, exactly(x), exactly(step))
+                self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
                 if end.sum(axis=-1).max() < NARROW * size:
                     return middle(end), step
             except NotProved as error:
@@ -104,46 +202,62 @@ class StepEquations:
 
     # -- equations ------------------------------------------------------------------------------------------
 
+    def _in_turn(self, at: SteppedOrbit) -> Iterator[tuple[OrbitPhase, SteppedPhase, SteppedPhase]]:
+        """Each phase with its steps, and the steps of the next one."""
+        yield from zip(self.equations.phases, at.phases, [*at.phases[1:], at.phases[0]], strict=True)
+
     def residual(self, at: SteppedOrbit) -> Array:
         """F at an orbit of numbers, (unknowns, 2)."""
         rows = []
-        for i, w in enumerate(at.w):
-            time = self.time(w, exactly(at.s))
-            end, _, _ = self.library.move(exactly(at.x[i]), time, self.order)
-            rows.append(self.library.combine("sub", end, exactly(at.x[i + 1])))
-        last = exactly(at.x[-1])
-        rows.append(self.library.evaluate(1, last)[0])
-        rows.append(self.library.combine("sub", self._jump(last)[0], exactly(at.x[0])))
+        for phase, steps, following in self._in_turn(at):
+            for i, w in enumerate(steps.w):
+                time = self.time(w, exactly(steps.s))
+                end, _, _ = self.move(phase, exactly(steps.x[i]), time)
+                rows.append(self.library.combine("sub", end, exactly(steps.x[i + 1])))
+            last = exactly(steps.x[-1])
+            rows.append(self.section(phase, last)[0])
+            rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
+        # the orbit closes up to the shift
+        for xi, s in zip(self.translations, at.shift, strict=True):
+            rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
+
+    @property
+    def translations(self) -> list[Array]:
+        """Bounds (N, 2) of each symmetry in the first phase."""
+        vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
+        return [np.array(rows) * [-1, 1] for rows in vectors]
 
     def derivatives(self, at: SteppedOrbit, radius: Array) -> Sparse:
         """The derivatives of F in the box of a radius, as a sparse matrix of intervals."""
-        m, N = len(at.w), self.equations.size
-        blocks = _Blocks((m + 1) * N + 1)
-        r = radius[:-1].reshape(at.x.shape)
-        factor = around(np.array([at.s]), radius[-1:])[0]
-        minus = exactly(-np.eye(N))
-        for i, w in enumerate(at.w):
-            X = around(at.x[i], r[i])
-            end, D, _ = self.library.move(X, self.time(w, factor), self.order, True)
-            rate, _ = self.library.evaluate(0, end)
-            blocks.add(i * N, i * N, D)
-            blocks.add(i * N, (i + 1) * N, minus)
-            blocks.add(i * N, (m + 1) * N, self.library.combine("mul", rate, exactly(w))[:, None])
-        X = around(at.x[m], r[m])
-        blocks.add(m * N, m * N, self.library.evaluate(1, X, exactly(np.eye(N)))[1])
-        blocks.add(m * N + 1, m * N, self._jump(X)[1])
-        blocks.add(m * N + 1, 0, minus)
+        blocks = _Blocks(len(at.flat))
+        radii = at.split(radius)
+        row = column = 0
+        for (phase, steps, following), (r, rs) in zip(self._in_turn(at), radii, strict=True):
+            m, N = len(steps.w), phase.size
+            factor = around(np.array([steps.s]), np.array([rs]))[0]
+            minus = exactly(-np.eye(N))
+            last = column + (m + 1) * N  # the column of the factor
+            for i, w in enumerate(steps.w):
+                X = around(steps.x[i], r[i])
+                end, D, _ = self.move(phase, X, self.time(w, factor), True)
+                rate = self.rate(phase, end)
+                blocks.add(row, column + i * N, D)
+                blocks.add(row, column + (i + 1) * N, minus)
+                blocks.add(row, last, self.library.combine("mul", rate, exactly(w))[:, None])
+                row += N
+            X = around(steps.x[m], r[m])
+            blocks.add(row, last - N, self.section(phase, X)[1])
+            blocks.add(row + 1, last - N, self.jump(phase, X)[1])
+            column = (last + 1) % blocks.size
+            following_size = following.x.shape[1]
+            blocks.add(row + 1, column, exactly(-np.eye(following_size)))
+            row += 1 + following_size
+        # the shift in place of the coordinates that are given
+        for j, xi in zip(at.coordinates, self.translations, strict=True):
+            blocks.columns[j] = []
+            blocks.add(row - len(xi), j, xi[:, None, ::-1])
         return blocks.sparse()
-
-    def jump_slope(self, X: Array) -> Array:
-        """The derivative (N, N, 2) of the jump in a box."""
-        return self._jump(X)[1]
-
-    def _jump(self, X: Array) -> tuple[Array, Array]:
-        if self.equations.jump is None:
-            return X, exactly(np.eye(len(X)))
-        return self.library.evaluate(2, X, exactly(np.eye(len(X))))
 
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
@@ -154,19 +268,20 @@ class StepEquations:
         """An orbit to round-off, by Newton's method with the middles, and the inverse there."""
         least = np.inf
         for _ in range(tries):
-            A = dense_middle(self.derivatives(at, np.zeros(at.x.size + 1)), at.x.size + 1)
+            size = len(at.flat)
+            A = dense_middle(self.derivatives(at, np.zeros(size)), size)
             Y = _inverse(A)
             change = Y @ middle(self.residual(at))
-            size = np.abs(change).max()
-            if not size < 10 * least:
+            largest = np.abs(change).max()
+            if not largest < 10 * least:
                 raise ProofError(
-                    f"Newton's method for the steps of the orbit does not converge: changes of {size:.1e} "
+                    f"Newton's method for the steps of the orbit does not converge: changes of {largest:.1e} "
                     f"after {least:.1e}; give a more exact orbit (tolerance of periodic_orbit)"
                 )
             at = at.moved(-change)
-            if size < 1e-13 or size > least / 4:
+            if largest < 1e-13 or largest > least / 4:
                 break
-            least = size
+            least = largest
         return at, Y
 
     def krawczyk(self, at: SteppedOrbit, Y: Array, radius: Array, F: Array | None = None) -> Enclosed | None:
@@ -192,6 +307,7 @@ class _Blocks:
     """A sparse matrix made of dense blocks."""
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self.columns: list[list[tuple[Any, Any]]] = [[] for _ in range(size)]
 
     def add(self, row: int, column: int, block: Array) -> None:

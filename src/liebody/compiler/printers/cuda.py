@@ -1,0 +1,114 @@
+"""Prints traced functions as CUDA C++: a kernel that evaluates one state in each thread.
+
+The text is that of `c.py` over one lane, with runtime/device.h in front of runtime/lanes.h. Sines and cosines
+are the library's own, so device and host agree to the bit where neither fuses products and sums. A thread
+keeps its values in registers, of which it has 255 at most; long functions are cut into pieces that do with
+them, and pass values on in memory of the thread.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from ...base.errors import ArgumentError
+from ..graph.graph import Function
+from ..programs.program import Program
+from ..runtime import runtime
+from .c import NumberType, c99_names, c_function, device_dialect, number_type, over_lanes, prelude
+from .program import callable_over_lanes
+
+PIECE = 1500
+"""Operations in one function of the device. Longer ones spill registers (docs/decisions/0046)."""
+LOOPS_ABOVE = 30_000
+"""Operations from which on a program stays in loops over like bodies: caches of instructions hold no more."""
+BLOCK = 160
+"""Threads in a block, at most: each may have 255 registers. Of 96 to 256, ptxas spilled least with this."""
+
+Layout = Literal["rows", "columns"]
+
+
+def cuda_prelude(single: bool = False) -> str:
+    """The text before the kernels of a translation unit, in doubles or floats."""
+    return f"{runtime('device.h')}\n{prelude(1, number_type(single))}"
+
+
+def cuda_names(function: Function | Program, name: str | None = None) -> tuple[str, list[str], list[str]]:
+    """The names of a kernel, of its arguments and of its results in CUDA C++."""
+    local = r"[nw]|[txy]\d+|first|step|state|real|whole|natural|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
+    return c99_names(function, name, local)
+
+
+def cuda_kernel(
+    function: Function | Program, name: str | None = None, single: bool = False, layout: Layout = "rows"
+) -> str:
+    """CUDA C++ of `extern "C" __global__ void name(int64_t n, const real *argument, ..., real *result, ...)`.
+
+    n       number of states; the threads of a grid of any size take them in turns
+    layout  of arguments and results: "rows", (n, size), or "columns", (size, n), in which neighbouring
+            threads read neighbouring numbers
+
+    The device functions that it calls stand before it, and `cuda_prelude` before all kernels of a unit.
+    """
+    if layout not in get_args(Layout):
+        raise ArgumentError(f"layout is {layout!r}, expected 'rows', (n, size), or 'columns', (size, n)")
+    name, arguments, results = cuda_names(function, name)
+    number = number_type(single)
+    lines, functions = (
+        _by_loops(function, name, layout, number)
+        if isinstance(function, Program) and sum(function.operations.values()) > LOOPS_ABOVE
+        else _by_straight_line(function.unroll(), name, layout, number)
+    )
+    takes = ["int64_t n", *(f"const real *restrict {x}" for x in arguments)]
+    takes += [f"real *restrict {y}" for y in results]
+    lines = [
+        "const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
+        "const int64_t step = (int64_t)gridDim.x * blockDim.x;",
+        "for (int64_t state = first; state < n; state += step) {",
+        *(f"    {line}" for line in lines),
+        "}",
+    ]
+    head = f'extern "C" __global__ void __launch_bounds__({BLOCK}) {name}({", ".join(takes)})'
+    return "\n".join([*functions, c_function(head, lines)])
+
+
+def _by_straight_line(
+    function: Function, name: str, layout: Layout, number: NumberType
+) -> tuple[list[str], list[str]]:
+    """Statements that evaluate a state, and the functions they call: these read and write the arrays."""
+    # one piece becomes a part of the kernel; several stay apart, with registers of their own
+    attribute = "__noinline__ " if function.length > PIECE else "__forceinline__ "
+    apart = "n" if layout == "columns" else ""
+    functions = over_lanes(
+        function, f"{name}_state", device_dialect(number), attribute=attribute, piece=PIECE, apart=apart
+    )
+    passed = [
+        f"{key} + state" if apart else f"{key} + state * {size}" for key, size in _sizes(function, name)
+    ]
+    return [f"{name}_state({', '.join([*passed, *([apart] if apart else [])])});"], functions
+
+
+def _by_loops(program: Program, name: str, layout: Layout, number: NumberType) -> tuple[list[str], list[str]]:
+    """The same for a program that stays in loops: in columns, states are copied to arrays of the thread."""
+    functions = callable_over_lanes(program, f"{name}_state", dialect=device_dialect(number))
+    passed = []
+    before = []
+    behind = []
+    for k, (key, size) in enumerate(_sizes(program, name)):
+        if layout == "rows":
+            passed.append(f"{key} + state * {size}")
+            continue
+        passed.append(f"x{k}")
+        before.append(f"real x{k}[{max(size, 1)}];")
+        each = f"for (int j = 0; j < {size}; j++)"
+        if k < len(program.inputs):
+            before.append(f"{each} x{k}[j] = {key}[state + j * n];")
+        else:
+            behind.append(f"{each} {key}[state + j * n] = x{k}[j];")
+    return [*before, f"{name}_state({', '.join(passed)});", *behind], functions
+
+
+def _sizes(function: Function | Program, name: str) -> list[tuple[str, int]]:
+    """The name and the number of entries of each argument and result."""
+    _, arguments, results = cuda_names(function, name)
+    arrays = [*function.inputs.values(), *function.outputs.values()]
+    return [(key, array.size) for key, array in zip([*arguments, *results], arrays, strict=True)]

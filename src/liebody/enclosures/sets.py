@@ -1,0 +1,243 @@
+"""Sets of states that turn with the motion, so that boxes around them do not grow by turning.
+
+    X = { c + A a + B b :  |a| <= alpha,  b in beta }
+
+with numbers c, A, B, radii alpha of the box at the start, and small boxes beta of what was rounded and
+estimated since. After a step phi, with D the derivatives of phi at all points of the box of X,
+
+    phi(X) is in  phi(c) + (D A) a + (D B) b.
+
+The new c and A are the middles of phi(c) and D A, and what they leave goes to the new B b. Its B is the
+orthogonal factor of D B, whose columns are first sorted by how far they reach (Lohner 1988; Nedialkov,
+Jackson 1999): a box along these directions fits what a step has turned and stretched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..base.errors import IntegrationError
+from ..compiler import IntervalLibrary, NotProved, exactly
+from .motion import ExactMotion
+
+Array = Any
+NARROW = 3e-14  # of the end of a step from a number, over the size of the state ...
+SHARE = 1e-3  # ... or over the width of the set, where that is more
+LOOSE = 1.5  # of the derivatives of a step, over those of the field times the step
+SHORTEST = 1e-7  # of all the time
+
+
+class EnclosureError(IntegrationError):
+    """A tube that could not be continued: the message says at which time, and what would help."""
+
+
+@dataclass(frozen=True)
+class MotionSet:
+    """The set X above: c (N,), A and B (N, N), alpha (N,), beta (N, 2)."""
+
+    c: Array
+    A: Array
+    alpha: Array
+    B: Array
+    beta: Array
+
+    def image(self, library: IntervalLibrary, D: Array) -> Array:
+        """(D A) a + (D B) b for matrices D (m, N, 2), all a and all b: boxes (m, 2)."""
+        box = np.stack([self.alpha, self.alpha], axis=-1)
+        DA = library.product(D, exactly(self.A))
+        DB = library.product(D, exactly(self.B))
+        parts = library.product(DA, box[:, None]), library.product(DB, self.beta[:, None])
+        return library.combine("add", *parts)[:, 0]
+
+    def box(self, library: IntervalLibrary) -> Array:
+        """The box (N, 2) of the set."""
+        reach = self.image(library, exactly(np.eye(len(self.c))))
+        return library.combine("add", exactly(self.c), reach)
+
+
+class Passage(NamedTuple):
+    """What is known of a step.
+
+    end     the set after it, and its `box` (N, 2)
+    seen    boxes (pieces, results, 2) of what is observed on the way
+    centre  the end (N, 2) of the motion from c
+    D       derivatives (N, N, 2) of the end by all states of the set
+    """
+
+    end: MotionSet
+    box: Array
+    seen: Array
+    centre: Array
+    D: Array
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A step of a tube: the set at its start, its times from and to (doubles), and its order."""
+
+    start: MotionSet
+    times: tuple[float, float]
+    order: int
+
+
+class Stepping:
+    """Steps of a motion, in intervals.
+
+    library  arithmetic whose part 0 is the vector field
+    part     what is observed along steps: a part of the library, None: the states
+    """
+
+    def __init__(self, library: IntervalLibrary, order: int, part: int | None = None) -> None:
+        self.library = library
+        self.order = order
+        self.part = part
+
+    def from_box(self, x: Array) -> MotionSet:
+        """The set of a box (N, 2)."""
+        n = len(x)
+        c = _middle(x)
+        away = self.library.combine("sub", x, exactly(c))
+        return MotionSet(c, np.eye(n), away.max(axis=-1), np.eye(n), np.zeros((n, 2)))
+
+    def along(self, start: MotionSet, duration: Array, pieces: int) -> Passage:
+        """A step of a duration, an interval (2,), from a set."""
+        library = self.library
+        n = len(start.c)
+        centre, around_centre = library.follow(
+            exactly(start.c), duration, self.order, False, pieces, self.part
+        )
+        ends, around = library.follow(start.box(library), duration, self.order, True, pieces, self.part)
+        ends, D = ends[:, 0], ends[:, 1:]
+        # what is observed: mean values around the centre, and values of the box
+        seen = around[:, :, 0]
+        if pieces:
+            slopes = around[:, :, 1:].reshape(-1, n, 2)
+            reach = start.image(library, slopes).reshape(seen.shape)
+            seen = np.minimum(seen, library.combine("add", around_centre[:, :, 0], reach))
+        # the set at the end
+        centre = centre[:, 0]
+        c = _middle(centre)
+        DA = library.product(D, exactly(start.A))
+        A = _middle(DA)
+        rest = library.combine("sub", centre, exactly(c))
+        left = library.combine("sub", DA, exactly(A))
+        alpha = np.stack([start.alpha, start.alpha], axis=-1)
+        rest = library.combine("add", rest, library.product(left, alpha[:, None])[:, 0])
+        DB = library.product(D, exactly(start.B))
+        B = _directions(_middle(DB), start.beta.max(axis=-1))
+        inverse = self._inverse(B)
+        turned = library.product(library.product(inverse, DB), start.beta[:, None])
+        beta = library.combine("add", turned, library.product(inverse, rest[:, None]))[:, 0]
+        end = MotionSet(c, A, start.alpha, B, beta)
+        return Passage(end, np.minimum(ends, end.box(library)), seen, centre, D)
+
+    def _inverse(self, Q: Array) -> Array:
+        """Bounds of Q^-1 for a nearly orthogonal Q: (1 - E)^-1 Q^T with E = 1 - Q^T Q.
+
+        (1 - E)^-1 - 1 has entries of at most |E| / (1 - |E|) in each row, with the maximum norm |E|.
+        """
+        library = self.library
+        n = len(Q)
+        E = library.combine("sub", exactly(np.eye(n)), library.multiplied(Q.T, exactly(Q)))
+        size = np.nextafter(E.max(axis=-1).sum(axis=-1).max() * (1 + 1e-12), np.inf)
+        if not size < 0.5:
+            raise NotProved("the directions of the tube are nearly dependent")
+        error = np.nextafter(2 * size, np.inf) * np.abs(Q.T).max(axis=0)
+        error = np.broadcast_to(np.nextafter(error, np.inf), (n, n))
+        return library.combine("add", exactly(Q.T), np.stack([error, error], axis=-1))
+
+    def duration(self, times: tuple[float, float]) -> Array:
+        """The interval (2,) of the exact difference of two times."""
+        return self.library.combine("sub", exactly(times[1]), exactly(times[0]))
+
+
+def _middle(x: Array) -> Array:
+    """A number within each interval, near its middle."""
+    return (x[..., 1] - x[..., 0]) / 2
+
+
+def _directions(M: Array, reach: Array) -> Array:
+    """The orthogonal factor of the columns of M, the one with the longest reach first."""
+    scaled = M * reach
+    order = np.argsort(-np.linalg.norm(scaled, axis=0), kind="stable")
+    return np.linalg.qr(M[:, order])[0]
+
+
+def tube(motion: ExactMotion, start: Array, t_end: float, order: int, pieces: int) -> tuple[Any, ...]:
+    """Steps, boxes at their ends (m + 1, N, 2), and boxes on the way (m, N, 2), from a box (N, 2)."""
+    stepping = Stepping(motion.library, order)
+    library = motion.library
+    now = stepping.from_box(start)
+    steps, ends, between = [], [start], []
+    t = 0.0
+    h = t_end / 8
+    while t < t_end:
+        problem: Exception | None = None
+        growth = 1.5
+        while True:
+            # the last two steps share what is left
+            rest = t_end - t
+            to = t_end if h >= rest else t + min(h, rest / 2)
+            if not to - t > SHORTEST * t_end:
+                raise _blown_up(motion, t, t_end, ends, problem)
+            duration = stepping.duration((t, to))
+            try:
+                passage = stepping.along(now, duration, pieces)
+                if _is_short(library, now, passage, to - t):
+                    break
+            except NotProved as error:
+                problem = error
+            h = (to - t) * 0.6
+            growth = 1.1
+        steps.append(Crossing(now, (t, to), order))
+        ends.append(passage.box)
+        between.append(passage.seen.max(axis=0))
+        now = _at_time(passage.end, to)
+        h = (to - t) * growth
+        t = to
+    return steps, np.stack(ends), np.stack(between)
+
+
+def _is_short(library: IntervalLibrary, start: MotionSet, passage: Passage, h: float) -> bool:
+    """Whether a step of h is as short as it should be.
+
+    1. The remainder is small beside the size of the state, or the width of the set.
+    2. Derivatives of the end vary over the set little more than h times those of the field. A longer step
+       evaluates a long series in wide intervals, whose width grows with each coefficient.
+    """
+    box = start.box(library)
+    width = box.sum(axis=-1).max()
+    narrow = passage.centre.sum(axis=-1).max() < max(NARROW * (1 + np.abs(start.c).max()), SHARE * width)
+    _, J = library.evaluate(0, box, exactly(np.eye(len(box))))
+    most = LOOSE * h * J.sum(axis=-1).max() + NARROW * np.abs(passage.D).max()
+    return bool(narrow and passage.D.sum(axis=-1).max() <= most)
+
+
+def _at_time(state: MotionSet, t: float) -> MotionSet:
+    """The set with the time, its last state, as it is."""
+    c = state.c.copy()
+    A = state.A.copy()
+    c[-1] = t
+    A[-1] = 0.0
+    return MotionSet(c, A, state.alpha, state.B, state.beta)
+
+
+def _blown_up(
+    motion: ExactMotion, t: float, t_end: float, ends: list[Array], problem: Exception | None
+) -> EnclosureError:
+    widths = ends[-1].sum(axis=-1)[: len(motion.names)]
+    first = ends[0].sum(axis=-1)[: len(motion.names)]
+    k = int(np.argmax(widths))
+    reason = problem or "the remainder of Taylor's formula is not small in any step"
+    advice = "parts of the box, each with its tube," if first.max() > 0 else "another order"
+    if motion.wide:
+        advice += " or narrower bounds of parameters"
+    return EnclosureError(
+        f"the tube of {motion.name} cannot be continued beyond t = {t:.6g} s of {t_end:g} s: {reason}. There "
+        f"{motion.names[k]} is known within {widths[k]:.1e}, and at the start within {first[k]:.1e}; "
+        f"{advice} may help, or a t_end below {t:.3g}. Beyond a singular state"
+        " there is no tube"
+    )

@@ -1,0 +1,444 @@
+"""The equations of an orbit of a hybrid system: its phases, found from the system itself.
+
+A simulation of one period gives the order of events. What holds between them follows from the system's
+functions, traced for each phase:
+
+1. Memory that is the same number at each passage, such as a flag of contact, is a constant of the phase, if
+   that is consistent: with the constants of phase k, the update at its event gives a constant again, and
+   after the last phase those of the first. Traces fold such constants, so that `where` of a flag is decided.
+2. Other memory is a state of the phase, if it matters: if the field, a guard, or a memory of the next phase
+   that matters depends on it. An anchor in flight does not, because touch-down sets it anew.
+3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, as
+   those of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
+4. Between events the update must leave q, v and this memory as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ...compiler import Constants, Expr, Function, Tape, trace
+from ...hybrid import HybridSystem
+from ..orbit import PeriodicOrbit
+from ..segments import AT_START
+from .branches import Decided, decided, must_be_closed
+from .equations import (
+    ExactEquations,
+    OrbitPhase,
+    ProofError,
+    WatchedGuard,
+    exact_parameters,
+    exact_tape,
+    where_it_is_fast,
+)
+from .symmetries import symmetries_of
+
+Array = Any
+STOP = "stop"
+SHORTEST = 1e-9  # a phase, over the period
+PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
+
+
+@dataclass
+class SimulatedPhase:
+    """What a simulation says about a phase.
+
+    event     name and direction of the event at its end; None: the orbit closes there without one
+    duration  [s]
+    memory    in the phase, flat
+    samples   states on the way, (q, v), the last one next to the end
+    constants entries of the memory that are constants of the phase
+    """
+
+    event: tuple[str, int] | None
+    duration: float
+    memory: list[float]
+    samples: list[Array]
+    constants: frozenset[int] = frozenset()
+
+
+@dataclass
+class Course:
+    """Where an orbit starts, all states of its first phase, and how long its phases take."""
+
+    start: Array
+    durations: list[float]
+
+
+def equations_of(
+    orbit: PeriodicOrbit, parameters: Mapping[str, Any], rounding: float
+) -> tuple[ExactEquations, Course]:
+    """The equations of an orbit; ProofError for kinds of systems that cannot be proved yet."""
+    system = orbit.system
+    _refuse(orbit)
+    constants = Constants(exact_parameters(orbit, parameters), Fraction(rounding))
+    stretches = _stretches(orbit)
+    values = system.parameters.values(orbit.parameters, ())
+    states = _memory_states(system, stretches, values)
+    functions = [
+        TracedPhase(system, stretch, chosen, values, following)
+        for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
+    ]
+    start = np.concatenate([orbit.q, orbit.v, [stretches[0].memory[i] for i in states[0]]])
+    # an orbit without a section starts where its fastest coordinate has a given value
+    closing = None
+    if stretches[-1].event is None:
+        # ... which no symmetry moves
+        still = ~np.any(orbit.shooting.symmetries, axis=0)
+        rate = orbit.shot.arcs[-1].rate * np.append(still, np.ones(system.nv))
+        closing = where_it_is_fast(start, np.append(rate, np.zeros(len(states[0]))), constants)
+    phases = [
+        _phase(functions[k], functions[(k + 1) % len(functions)], constants, closing)
+        for k in range(len(functions))
+    ]
+    # which guards are zero behind a jump
+    for k, phase in enumerate(phases):
+        before = functions[k - 1]
+        after = functions[k]
+        values_at_start = [x for x in after.guards if type(x) is Expr]
+        for guard, value in zip(phase.guards, [*values_at_start, *after.within.differences], strict=True):
+            known_end = before.stretch.event is not None
+            guard.zero_at_start = known_end and _zero_again(before, after, value)
+    durations = [stretch.duration for stretch in stretches]
+    symmetries = symmetries_of(orbit.shooting.symmetries, phases, constants)
+    equations = ExactEquations(system.name, constants, phases, 2 * system.nv, symmetries)
+    return equations, Course(start, durations)
+
+
+# -- the order of events ------------------------------------------------------------------------------------
+
+
+def _stretches(orbit: PeriodicOrbit) -> list[SimulatedPhase]:
+    """The phases of a simulated period."""
+    system, shooting = orbit.system, orbit.shooting
+    T = orbit.period
+    # a little longer than a period, so that the return is not missed
+    until = (1.05 if shooting.section else 1.0) * T
+    options = {**shooting.options(orbit.parameters, T / shooting.segments), "record_every": until}
+    run = shooting.flow.simulate(orbit.q, orbit.v, t_end=until, **options)
+    log = run.events
+    returns = shooting.returns(log, T / shooting.segments)
+    if shooting.section and len(returns) < shooting.segments:
+        raise ProofError(f"the orbit of {system.name} does not return in a simulation of one period")
+    last = returns[shooting.segments - 1] + 1 if shooting.section else len(log)
+    # events of the section just after the start belong to the start
+    quiet = AT_START * T / shooting.segments
+    events = [*zip(log.guard, log.direction.tolist(), log.t.tolist(), strict=True)][:last]
+    kept = [i for i, (name, sign, t) in enumerate(events) if t > quiet or not shooting.at_section(name, sign)]
+
+    def memory(values: Mapping[str, Array], i: int) -> list[float]:
+        return system.memory.write([values[name][i] for name in system.memory.defaults]).tolist()
+
+    times = [0.0, *(events[i][2] for i in kept)]
+    memories = [memory(run.memory, 0), *(memory(log.memory, i) for i in kept)]
+    names: list[tuple[str, int] | None] = [events[i][:2] for i in kept]
+    if not shooting.section:
+        times.append(T)
+        names.append(None)
+    for name, (a, b) in zip(names, pairwise(times), strict=True):
+        if not b - a > SHORTEST * T:
+            raise ProofError(
+                f"two events of {system.name} happen at one time, or almost: before {name} only "
+                f"{b - a:.1e} s pass; proofs are about events one after the other"
+            )
+    # once more, with states on the way
+    places = np.array([[a + (b - a) * part for part in PARTS] for a, b in pairwise(times)])
+    options["t_eval"] = np.concatenate([[0.0], places.ravel(), [until]])
+    del options["record_every"]
+    again = shooting.flow.simulate(orbit.q, orbit.v, t_end=until, **options)
+    samples = np.concatenate([again.q, again.v], axis=-1)[1:-1].reshape(*places.shape, -1)
+    parts = zip(names, pairwise(times), memories[: len(names)], samples, strict=True)
+    return [SimulatedPhase(name, b - a, z, [*y]) for name, (a, b), z, y in parts]
+
+
+# -- functions of a phase -----------------------------------------------------------------------------------
+
+
+class TracedPhase:
+    """The functions of a system in a phase, traced with the memory of the phase.
+
+    The functions are `within` the phase, and the update `behind` its event, without conditions. Entries of
+    the memory that are no states have the numbers of the stretch.
+
+    states  entries of the flat memory that are states, behind (q, v)
+    values  flat parameters, at which conditions are decided
+    following  the states of the memory in the next phase; None: all entries of the memory matter
+    """
+
+    def __init__(
+        self,
+        system: HybridSystem,
+        stretch: SimulatedPhase,
+        states: Sequence[int],
+        values: Array,
+        following: Sequence[int] | None = None,
+    ) -> None:
+        self.system = system
+        self.stretch = stretch
+        self.states = list(states)
+        n = system.nv
+        shapes: dict[str, Any] = {"y": 2 * n + len(self.states), "u": system.parameters.size, "t": ()}
+        self.watched = [*zip(system.guard_names, system.directions, strict=True)]
+        if system.stop is not None:
+            self.watched.append((STOP, 1))
+        event = [0.0] * len(system.guard_names)
+        if stretch.event is not None:
+            event[system.guard_names.index(stretch.event[0])] = float(stretch.event[1])
+
+        def functions(y: Array, u: Array, t: Any) -> dict[str, Array]:
+            z = np.array(stretch.memory, object)
+            z[self.states] = y[2 * n :]
+            arguments = t, y[:n], y[n : 2 * n], system.memory.read(z), system.parameters.read(u)
+            rates = system.rates(*arguments) if system.rates else {}
+            guards = list(system.guard_values(arguments)) if system.guard_names else []
+            if system.stop is not None:
+                guards.append(system.stop(*arguments))
+            return {
+                "field": np.concatenate([arguments[2], np.asarray(system.vector_field(*arguments))]),
+                "rates": system.flowing_memory.write([rates[x] for x in system.flowing_memory.defaults]),
+                "guards": np.array(guards, object),
+                "quiet": self._after(arguments, [0.0] * len(event)),
+                "after": self._after(arguments, event),
+            }
+
+        traced = trace(functions, shapes, system.name)
+        outputs = dict(traced.outputs)
+        if following is not None:  # conditions of memory that does not matter are left out
+            _without(outputs["quiet"], 2 * n, {*self.states, *stretch.constants})
+            _without(outputs["after"], 2 * n, set(following))
+        after = {"after": outputs.pop("after")}
+        # the state at a sample; parameters have the values of the orbit
+        memory = [stretch.memory[i] for i in self.states]
+        at = [(np.concatenate([x, memory]), values, 0.0) for x in stretch.samples]
+        self.within = decided(Function(system.name, traced.inputs, outputs), at)
+        sign = {} if stretch.event is None else {outputs["guards"][self.place]: stretch.event[1]}
+        self.behind = decided(Function(system.name, traced.inputs, after), at[-1:], sign)
+
+    @property
+    def place(self) -> int:
+        """The guard at the end."""
+        assert self.stretch.event is not None
+        return self.system.guard_names.index(self.stretch.event[0])
+
+    def _after(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
+        """q, v and the flat memory after the update."""
+        q, v, z, _ = self.system.after_update(arguments, events)
+        return np.concatenate([q, v, self.system.memory.write(z)])
+
+    def only(self, name: str, outputs: Any, part: Decided | None = None) -> Function:
+        """A function with these outputs, of `within` or of another part."""
+        inputs = (part or self.within).function.inputs
+        return Function(name, inputs, {name: np.array(list(outputs), object)})
+
+    @property
+    def guards(self) -> Array:
+        return self.within.function.outputs["guards"]
+
+    def guard(self, name: str) -> Any:
+        return self.guards[[x for x, _ in self.watched].index(name)]
+
+    def rates_of(self, entries: Sequence[int]) -> list[Any]:
+        """Rates of entries of the memory: those of flows, and zero."""
+        first = self.system.constant_memory.size
+        rates = self.within.function.outputs["rates"]
+        return [rates[i - first] if i >= first else 0.0 for i in entries]
+
+    def field(self) -> Function:
+        return self.only("field", [*self.within.function.outputs["field"], *self.rates_of(self.states)])
+
+    def after(self, entries: Sequence[int]) -> Function:
+        """(q, v) and these entries of the memory, behind the event."""
+        return self.only("jump", self.chosen_after(entries), self.behind)
+
+    def chosen_after(self, entries: Sequence[int]) -> list[Any]:
+        y = self.behind.function.outputs["after"]
+        n = 2 * self.system.nv
+        return [*y[:n], *(y[n + i] for i in entries)]
+
+    def must_be_quiet(self) -> None:
+        """ProofError where the update may change a state, or a constant of the phase, without an event."""
+        n = 2 * self.system.nv
+        y = self.within.function.inputs["y"]
+        memory = list(self.stretch.memory)
+        wanted = {**dict(enumerate(y[:n])), **dict(zip([n + i for i in self.states], y[n:], strict=True))}
+        wanted |= {n + i: memory[i] for i in self.stretch.constants}
+        names = [*(f"{x}[{i}]" for x in "qv" for i in range(n // 2)), *self.system.memory.entries]
+        for i, x in enumerate(self.within.function.outputs["quiet"]):
+            if i in wanted and not (x is wanted[i] or (type(x) is float and x == wanted[i])):
+                raise ProofError(
+                    f"the update of {self.system.name} may change {names[i]} at the end of a step without an "
+                    f"event, before {self.stretch.event}; let it return where(events.name != 0, changed, q), "
+                    "or leave it alone"
+                )
+
+
+def _without(outputs: Array, first: int, kept: set[int]) -> None:
+    """Set those entries of the memory to zero that are not kept; it begins at `first`."""
+    for i in range(first, len(outputs)):
+        if i - first not in kept:
+            outputs[i] = 0.0
+
+
+# -- memory -------------------------------------------------------------------------------------------------
+
+
+def _memory_states(
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array
+) -> list[list[int]]:
+    """The entries of the memory that are states, for each phase; constants go into the stretches."""
+    size = system.memory.size
+    if not size:
+        return [[] for _ in stretches]
+    known = _constants_of_phases(system, stretches, values)
+    for stretch, constant in zip(stretches, known, strict=True):
+        stretch.constants = frozenset(constant)
+    every = [
+        TracedPhase(system, stretch, [i for i in range(size) if i not in constant], values)
+        for stretch, constant in zip(stretches, known, strict=True)
+    ]
+    # backwards, until nothing is added: what a phase needs, and what the next one needs of it
+    needed: list[set[int]] = [set() for _ in stretches]
+    growing = True
+    while growing:
+        growing = False
+        for k in reversed(range(len(every))):
+            functions = every[k]
+            following = (k + 1) % len(every)
+            passed = [i for i in sorted(needed[following]) if i not in known[following]]
+            outputs = [
+                *functions.within.function.outputs["field"],
+                *functions.rates_of(sorted(needed[k])),
+                *functions.guards,
+                *functions.within.differences,
+            ]
+            parts = [
+                functions.only("within", outputs),
+                functions.only(
+                    "jump", [*functions.chosen_after(passed), *functions.behind.differences], functions.behind
+                ),
+            ]
+            found: set[int] = set()
+            for part in parts:
+                symbols = dict(zip(part.inputs["y"][2 * system.nv :], functions.states, strict=True))
+                found |= {symbols[x] for x in part.nodes if x in symbols}
+            growing = growing or not found <= needed[k]
+            needed[k] |= found
+    return [sorted(x) for x in needed]
+
+
+def _constants_of_phases(
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array
+) -> list[set[int]]:
+    """The entries of the memory that are constants of each phase, with their values in its stretch."""
+    size = system.memory.size
+    n = 2 * system.nv
+    first = set(range(system.constant_memory.size))
+    while True:
+        known = [first]
+        for k, stretch in enumerate(stretches):
+            free = [i for i in range(size) if i not in known[k]]
+            functions = TracedPhase(system, stretch, free, parameters)
+            values = functions.behind.function.outputs["after"][n:]
+            constant = {i for i in range(system.constant_memory.size) if type(values[i]) is float}
+            if k + 1 < len(stretches):
+                for i in constant:
+                    stretches[k + 1].memory[i] = values[i]
+            else:
+                constant = {i for i in constant if values[i] == stretches[0].memory[i]}
+            known.append(constant)
+        # the last phase must lead to the constants of the first one
+        if first <= known[-1]:
+            return known[:-1]
+        first = first & known[-1]
+
+
+# -- tapes --------------------------------------------------------------------------------------------------
+
+
+def _phase(
+    functions: TracedPhase,
+    following: TracedPhase,
+    constants: Constants,
+    closing: tuple[Tape, int] | None,
+) -> OrbitPhase:
+    """The equations of a phase; closing: the section of an orbit that closes without an event."""
+    system = functions.system
+    functions.must_be_quiet()
+
+    def tape(function: Function) -> Tape:
+        must_be_closed(function, system.name)
+        if any(x is function.inputs["t"][()] for x in function.nodes):
+            raise ProofError(
+                f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
+                "do not: make the phase of the drive a coordinate"
+            )
+        known = {symbol: k for k, symbol in enumerate(function.inputs["u"].flat)}
+        return exact_tape(function, known, constants)
+
+    field = tape(functions.field())
+    guards = [
+        WatchedGuard(name, direction, tape(functions.only(name, [value])))
+        for (name, direction), value in zip(functions.watched, functions.guards, strict=True)
+        if type(value) is Expr or (name, direction) == functions.stretch.event
+    ]
+    conditions = [
+        WatchedGuard(f"condition {k}", 0, tape(functions.only(f"condition {k}", [value])), sign=sign)
+        for k, (value, sign) in enumerate(
+            zip(functions.within.differences, functions.within.signs, strict=True), 1
+        )
+    ]
+    at_end = [
+        (tape(functions.only("condition at the event", [value], functions.behind)), sign)
+        for value, sign in zip(functions.behind.differences, functions.behind.signs, strict=True)
+    ]
+    symbol_names = [f"{symbol}[{i}]" for symbol in "qv" for i in range(system.nv)]
+    entries = [*system.memory.entries]
+    names = [*symbol_names, *(entries[i] for i in functions.states)]
+    event = functions.stretch.event
+    if event is None:
+        assert closing is not None
+        section, j = closing
+        return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
+    jump = tape(functions.after(following.states))
+    section = tape(functions.only(event[0], [functions.guard(event[0])]))
+    return OrbitPhase(names, field, section, jump, event, None, [*guards, *conditions], at_end)
+
+
+def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:
+    """Whether a guard is zero at the start of a phase, because the phase before it ended there."""
+    assert before.stretch.event is not None
+    guard = before.only("section", [before.guard(before.stretch.event[0])])
+    after = phase.only("guard", [value])
+    jump = before.after(phase.states)
+    shapes = {name: before.within.function.inputs[name].shape for name in ("y", "u", "t")}
+
+    def both(y: Array, u: Array, t: Any) -> Array:
+        behind = Decided.value(jump, y, u, t)
+        return np.concatenate([Decided.value(guard, y, u, t), Decided.value(after, behind, u, t)])
+
+    first, second = trace(both, shapes, "both").outputs["both"]
+    return first is second or (type(second) is float and second == 0.0)
+
+
+def _refuse(orbit: PeriodicOrbit) -> None:
+    """ProofError for what proofs do not cover yet."""
+    system, shooting = orbit.system, orbit.shooting
+    n = system.nv
+    shape = trace(lambda q, v: system.group.integrate(q, v), {"q": system.nq, "v": n}, "integrate")
+    plain = [
+        type(x) is Expr and x.op == "add" and set(x.args) == {a, b}
+        for x, a, b in zip(*shape.outputs.values(), *shape.inputs.values())
+    ]
+    reasons = {
+        f"its group is {system.group}; proofs are about R(n) so far": system.nq != n or not all(plain),
+        "its period is given by a function, as of a drive": shooting.known_period is not None,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ProofError(f"the orbit of {system.name} cannot be proved yet: {reason}")

@@ -1,0 +1,169 @@
+"""Least squares over bodies that exist: a small convex problem, by Newton's method with the log-det barrier.
+
+Parameters x are those of a body that exists if its pseudo-inertia P(x) = [Sigma h; h^T m], which is linear
+in x, is positive definite (Traversaro et al. 2016; Wensing, Kim and Slotine 2018). So
+
+    minimise  |A x - b|^2 / 2   subject to  P_k(x) > 0 of all bodies k,  x_i > 0 of losses i
+
+is convex. The path of minima of
+
+    |A x - b|^2 / 2 + mu sum_k (tr(P0_k^-1 P_k(x)) - log det P_k(x)) + mu sum_i (x_i / x0_i - log x_i)
+
+leads there as mu falls. Up to constants the barrier is the divergence of Lee, Wensing and Park (2019) from
+reference bodies P0: it is zero at P0 alone, and does not depend on frames and units. So combinations of x
+that A does not see go to the bodies nearest to the references.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..scalars import Array
+from .inertias import parameters_of, pseudo_inertia
+
+UNITS = np.array([pseudo_inertia(e) for e in np.eye(10)])
+"""Pseudo-inertias (10, 4, 4) of bodies with one parameter equal to one, and no other."""
+
+GAP = 1e-6  # of the cost from its minimum, in units of the noise: 0.1 % of a standard deviation
+REDUCTION = 10.0  # of mu from one point of the path to the next
+CLOSE = 1e-2  # Newton decrement at which the path goes on
+EXACT = 1e-10  # Newton decrement at the end
+SHORTEST = 1e-9  # step inside, as a part of Newton's; only round-off makes shorter ones
+MOST = 200  # Newton steps for one mu
+
+
+class Barrier(NamedTuple):
+    """The divergence of bodies and losses from references, as a function of x (n,).
+
+    references  P0 (bodies, 4, 4) of the first ten, the next ten, ... entries of x
+    positive    which entries of x are positive, (m,)
+    levels      references of these, (m,)
+    """
+
+    references: Array
+    positive: Array
+    levels: Array
+
+    @property
+    def degree(self) -> int:
+        """The parameter of the barrier: mu degree bounds the distance from the least cost."""
+        return 4 * len(self.references) + len(self.positive)
+
+    def start(self, n: int) -> Array:
+        """x (n,) of the references."""
+        x = np.zeros(n)
+        for k, P in enumerate(self.references):
+            x[10 * k : 10 * k + 10] = parameters_of(P)
+        x[self.positive] = self.levels
+        return x
+
+    def pseudo_inertias(self, x: Array) -> Array:
+        """P (bodies, 4, 4)."""
+        count = len(self.references)
+        return np.einsum("bk,kij->bij", x[: 10 * count].reshape(count, 10), UNITS)
+
+    def value(self, x: Array) -> float:
+        """Infinite for what cannot be."""
+        P, positive = self.pseudo_inertias(x), x[self.positive]
+        if (positive <= 0).any():
+            return np.inf
+        try:
+            diagonals = np.diagonal(np.linalg.cholesky(P), axis1=1, axis2=2)
+        except np.linalg.LinAlgError:
+            return np.inf
+        traces = np.einsum("bij,bji->", np.linalg.inv(self.references), P)
+        ratios = positive / self.levels
+        return float(traces - 2 * np.log(diagonals).sum() + (ratios - np.log(ratios)).sum())
+
+    def derivatives(self, x: Array) -> tuple[Array, Array]:
+        """Gradient (n,), and a factor G (rows, n) of the Hessian G^T G.
+
+        With P = L L^T and E' = L^-1 E L^-T the second derivative of -log det P along E, F is <E', F'>.
+        """
+        count = len(self.references)
+        gradient = np.zeros(len(x))
+        factor = np.zeros((16 * count + len(self.positive), len(x)))
+        roots = np.linalg.inv(np.linalg.cholesky(self.pseudo_inertias(x)))
+        for k, (root, P0) in enumerate(zip(roots, self.references, strict=True)):
+            at = slice(10 * k, 10 * k + 10)
+            turned = root @ UNITS @ root.T
+            gradient[at] = np.einsum("kij,ji->k", UNITS, np.linalg.inv(P0)) - np.einsum("kii->k", turned)
+            factor[16 * k : 16 * k + 16, at] = turned.reshape(10, 16).T
+        positive = x[self.positive]
+        gradient[self.positive] = 1 / self.levels - 1 / positive
+        factor[16 * count + np.arange(len(positive)), self.positive] = 1 / positive
+        return gradient, factor
+
+
+def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[Array, bool]:
+    """x (n,) of least |A x - b|^2 among bodies that exist, and whether they are at the boundary of these.
+
+    scales  sizes of x
+    """
+    # In coordinates x = x0 + V y of the right singular vectors the sum of squares is diagonal, so that large
+    # numbers of combinations that are seen do not swamp those of combinations that are not seen.
+    x0 = barrier.start(A.shape[1])
+    singular, V, c = seen(A * scales, b - A @ x0)
+    V = scales[:, None] * V
+    is_seen = singular > 0
+    c = np.where(is_seen, c, 0.0)
+    best = np.where(is_seen, c / np.where(is_seen, singular, 1), 0.0)
+
+    def newton(y: Array, mu: float, moving: Array, close: float) -> Array:
+        """Minimise |S y - c|^2 / (2 mu) + barrier over the entries `moving` of y."""
+        for _ in range(MOST):
+            x = x0 + V @ y
+            gradient, factor = barrier.derivatives(x)
+            turned = factor @ V[:, moving]
+            misfit = singular * (singular * y - c) / mu
+            g = (misfit + V.T @ gradient)[moving]
+            H = np.diag(singular[moving] ** 2 / mu) + turned.T @ turned
+            weights = 1 / np.sqrt(np.diag(H))
+            step = np.zeros(len(y))
+            step[moving] = -weights * np.linalg.solve(H * np.outer(weights, weights), weights * g)
+            decrement = float(np.sqrt(max(-(step[moving] @ g), 0.0)))
+            if decrement <= close:
+                return y
+            # The function is self-concordant: a step of 1 / (1 + decrement) stays inside and decreases it, if
+            # not for round-off. Longer ones are tried first.
+            length, least = 1.0, 1 / (1 + decrement)
+            cost = 0.5 * float(np.sum((singular * y - c) ** 2)) / mu + barrier.value(x)
+            while True:
+                trial = y + length * step
+                value = barrier.value(x0 + V @ trial)
+                misfits = 0.5 * float(np.sum((singular * trial - c) ** 2)) / mu
+                if misfits + value < cost or (length <= least and np.isfinite(value)):
+                    break
+                if length < SHORTEST:
+                    return y
+                length = max(0.5 * length, least) if length > least else 0.5 * length
+            y = trial
+        return y
+
+    y = np.zeros(len(best))
+    everything = np.ones(len(best), bool)
+    mu = max(0.5 * float(c @ c), GAP) / barrier.degree
+    while True:
+        # The least squares are a solution if bodies exist that have them.
+        free = np.where(is_seen, best, y)
+        if np.isfinite(barrier.value(x0 + V @ free)):
+            return x0 + V @ (newton(free, 1.0, ~is_seen, EXACT) if (~is_seen).any() else free), False
+        if mu * barrier.degree < GAP:
+            return x0 + V @ newton(y, mu, everything, EXACT), True
+        y = newton(y, mu, everything, CLOSE)
+        mu /= REDUCTION
+
+
+def seen(A: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Singular values (n,) of A, zero for what it does not see, V (n, n), and U^T b (n,)."""
+    n = A.shape[1]
+    if len(A) < n:
+        A = np.concatenate([A, np.zeros((n - len(A), n))])
+        b = np.concatenate([b, np.zeros(n - len(b))])
+    Q, R = np.linalg.qr(A)
+    U, singular, Vt = np.linalg.svd(R)
+    least = np.sqrt(n * np.finfo(float).eps) * singular.max(initial=0.0)
+    singular = np.where(singular > least, singular, 0.0)
+    return singular, Vt.T, U.T @ (Q.T @ b)

@@ -1,0 +1,70 @@
+"""That the equations do not change under the translations that a certificate names.
+
+Derivatives along a translation xi pass through each operation as exact numbers, where they are the same
+number everywhere. Where those of the field and of all guards are zero, and that of the jump is the
+translation of the next phase, xi', integration along xi gives
+
+    f(y + s xi) = f(y),    g(y + s xi) = g(y),    J(y + s xi) = J(y) + s xi'.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from .reading import Claim, Function, Refused
+
+Slope = Fraction | None  # None: not the same number everywhere, or not known to be
+
+
+def must_be_symmetries(claim: Claim) -> None:
+    """Refused unless the translations of a claim are symmetries of it."""
+    for symmetry in claim.symmetries:
+        behind = [*symmetry.along[1:], symmetry.along[0]]
+        for k, (phase, xi, following) in enumerate(zip(claim.phases, symmetry.along, behind), 1):
+            for function in (phase.field, phase.section, *(guard.function for guard in phase.guards)):
+                if any(x != 0 for x in _slopes(claim, function, xi)):
+                    raise Refused(f"a function of phase {k} is not seen to be unchanged under a symmetry")
+            jumped = list(xi) if phase.jump is None else _slopes(claim, phase.jump, xi)
+            if jumped != list(following):
+                raise Refused(f"the jump of phase {k} is not seen to move along with a symmetry")
+
+
+def _slopes(claim: Claim, function: Function, xi: tuple[Fraction, ...]) -> list[Slope]:
+    """Derivatives of the results along xi."""
+    slopes: list[Slope] = []
+    numbers: list[Slope] = []  # values of nodes that are one exact number
+    known = {"constant": claim.constants, "parameter": tuple(claim.parameters.values())}
+    for op, *operands in function.nodes:
+        if op == "input":
+            slopes.append(xi[operands[0]])
+            numbers.append(None)
+        elif op in known:
+            low, high = known[op][operands[0]]
+            slopes.append(Fraction(0))
+            numbers.append(low if low == high else None)
+        else:
+            slopes.append(_slope(op, [slopes[k] for k in operands], [numbers[k] for k in operands]))
+            numbers.append(None)
+    return [slopes[k] for k in function.outputs]
+
+
+def _slope(op: str, dx: list[Slope], numbers: list[Slope]) -> Slope:
+    """The derivative of a result by those of the operands, and those operands that are numbers."""
+    if all(a == 0 for a in dx):
+        return Fraction(0)
+    first, last = dx[0], dx[-1]
+    if first is None or last is None:
+        return None
+    if op == "neg":
+        return -first
+    if op == "add":
+        return first + last
+    if op == "sub":
+        return first - last
+    if op == "mul" and numbers[0] is not None:
+        return numbers[0] * last
+    if op == "mul" and numbers[1] is not None:
+        return numbers[1] * first
+    if op == "div" and numbers[1]:
+        return first / numbers[1]
+    return None

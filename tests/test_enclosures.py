@@ -1,0 +1,316 @@
+"""Tubes contain every motion from a box: closed forms, solutions of 25 digits, and bounds of functions."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import liebody as lb
+from liebody.base.errors import ArgumentError, GraphError, ModelError, ShapeError
+from liebody.scalars import cos, sin
+
+R = lb.groups.R
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    with mp.workdps(30):
+        yield
+
+
+def motion(field, start, t, steps, columns=12):
+    """y(t) of y' = field(t, y) in some 25 digits: the midpoint rule, extrapolated to h = 0 in h^2 (Gragg)."""
+    y = [mp.mpf(x) for x in start]
+    H = mp.mpf(t) / steps
+    for k in range(steps):
+        table = []
+        for j in range(1, columns + 1):
+            n = 2 * j
+            h = H / n
+            before, now = y, [a + h * f for a, f in zip(y, field(k * H, y))]
+            for i in range(1, n):
+                rate = field(k * H + i * h, now)
+                before, now = now, [a + 2 * h * f for a, f in zip(before, rate)]
+            row = [now]
+            for m in range(1, j):
+                share = 1 / ((mp.mpf(j) / (j - m)) ** 2 - 1)
+                row.append([a + (a - b) * share for a, b in zip(row[m - 1], table[-1][m - 1])])
+            table.append(row)
+        y = table[-1][-1]
+    return y
+
+
+def inside(box, y):
+    """Whether numbers of many digits lie in bounds (n, 2)."""
+    return all(mp.mpf(float(a)) <= x <= mp.mpf(float(b)) for (a, b), x in zip(box, y))
+
+
+def van_der_pol():
+    return lb.HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([p.mu * (1 - q[0] ** 2) * v[0] - q[0]]),
+        parameters={"mu": 1.0}, name="van der Pol",
+    )  # fmt: skip
+
+
+def pendulum():
+    return lb.HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-9.81 * sin(q[0]) - p.friction * v[0]]),
+        parameters={"friction": 0.0}, name="pendulum",
+    )  # fmt: skip
+
+
+def of_double_pendulum(t, y, masses=(1, 1)):
+    """The equations of the textbook, by Lagrange's function of two bobs on rods of 1 m."""
+    q1, q2, v1, v2 = y
+    m1, m2 = masses
+    c, s, g = mp.cos(q2), mp.sin(q2), mp.mpf(9.81)
+    M11, M12, M22 = m1 + m2 + m2 + 2 * m2 * c, m2 * (1 + c), m2
+    b1 = -m2 * s * (2 * v1 * v2 + v2**2) + g * ((m1 + m2) * mp.sin(q1) + m2 * mp.sin(q1 + q2))
+    b2 = m2 * s * v1**2 + g * m2 * mp.sin(q1 + q2)
+    det = M11 * M22 - M12**2
+    return [v1, v2, (M12 * b2 - M22 * b1) / det, (M12 * b1 - M11 * b2) / det]
+
+
+# -- motions lie in their tubes -----------------------------------------------------------------------------
+
+
+def test_the_reference_of_these_tests_has_25_digits():
+    y = motion(lambda t, y: [y[1], -y[0]], [1, 0], 3, 12)
+    assert abs(y[0] - mp.cos(3)) < 1e-25 and abs(y[1] + mp.sin(3)) < 1e-25
+
+
+@pytest.mark.parametrize("radius", [0.0, 1e-9, 1e-3])
+def test_a_tube_of_van_der_pols_oscillator_contains_exact_motions(radius):
+    tube = lb.enclose(van_der_pol(), [(2 - radius, 2 + radius)], [(-radius, radius)], 3.0)
+    random = np.random.default_rng(1)
+    for _ in range(2):
+        start = 2 + radius * random.uniform(-1, 1), radius * random.uniform(-1, 1)
+        for t, steps in ((0.7, 10), (3.0, 36)):
+            exact = motion(lambda t, y: [y[1], (1 - y[0] ** 2) * y[1] - y[0]], start, t, steps)
+            assert inside(tube.at(t), exact)
+    assert inside(tube.ends[-1], exact) and tube.t[-1] == 3.0
+    assert tube.width < (2e-12 if radius == 0 else 40 * radius)
+
+
+def test_a_tube_of_the_double_pendulum_contains_exact_motions():
+    """A robot: forward dynamics by articulated bodies; the reference has Lagrange's equations."""
+    robot = lb.models.double_pendulum()
+    tube = lb.enclose(robot, [(1.0, 1.0 + 1e-4), 0.5], [0.0, (-1e-4, 0.0)], 1.0)
+    random = np.random.default_rng(2)
+    for _ in range(2):
+        a, b = random.uniform(0, 1e-4, 2)
+        for t in (0.37, 1.0):
+            exact = motion(of_double_pendulum, [1 + a, 0.5, 0, -b], t, 16)
+            assert inside(tube.at(t), exact)
+    assert tube.width < 2e-3
+    thin = lb.enclose(robot, [1.0, 0.5], [0.0, 0.0], 1.0)
+    assert inside(thin.ends[-1], motion(of_double_pendulum, [1, 0.5, 0, 0], 1.0, 16))
+    assert thin.width < 1e-11
+
+
+def test_a_tube_holds_at_each_value_of_a_mass():
+    robot = lb.models.double_pendulum()
+    tube = lb.enclose(robot, [1.0, 0.5], [0.0, 0.0], 1.0, parameters={"link2.mass": ("0.9999", "1.0001")})
+    for mass in ("0.9999", "1.00003", "1.0001"):
+        masses = 1, mp.mpf(mass)
+        exact = motion(partial(of_double_pendulum, masses=masses), [1, 0.5, 0, 0], 1.0, 16)
+        assert inside(tube.ends[-1], exact)
+    assert 1e-4 < tube.width < 6e-3
+
+
+def test_a_tube_holds_at_each_value_of_a_friction_and_is_hardly_wider_than_the_motions():
+    """x'' = -x - 2 d x': the closed form at many values of d fills most of the boxes."""
+    damped = lb.HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-q[0] - 2 * p.d * v[0]]), parameters={"d": 0.1}, name="damped"
+    )
+    tube = lb.enclose(damped, [1], [0], 20.0, parameters={"d": ("0.1", "0.101")})
+    ends = []
+    for k in range(11):
+        d = mp.mpf("0.1") + k * mp.mpf("0.0001")
+        w = mp.sqrt(1 - d * d)
+        t = mp.mpf(20)
+        x = mp.exp(-d * t) * (mp.cos(w * t) + d / w * mp.sin(w * t))
+        v = -mp.exp(-d * t) * mp.sin(w * t) / w
+        assert inside(tube.ends[-1], [x, v])
+        ends.append((float(x), float(v)))
+    spread = np.ptp(ends, axis=0)
+    assert ((tube.ends[-1, :, 1] - tube.ends[-1, :, 0]) < 1.5 * spread + 1e-4).all()
+
+
+def test_tubes_of_turning_motions_do_not_grow():
+    """Forty turns: the exact image of a square is a turned square, in a box at most sqrt(2) as wide."""
+    turning = lambda y: [y[1], -y[0]]  # noqa: E731
+    tube = lb.enclose(turning, [(0.999, 1.001), (-1e-3, 1e-3)], None, 80 * np.pi)
+    assert tube.width < 2e-3 * np.sqrt(2) * (1 + 1e-6)
+    t = mp.mpf(float(tube.t[-1]))
+    for x, y in ((0.999, -1e-3), (1.001, 1e-3), (1.0, 0.0)):
+        exact = [mp.cos(t) * x + mp.sin(t) * y, mp.cos(t) * y - mp.sin(t) * x]
+        assert inside(tube.ends[-1], exact)
+
+
+def test_equations_may_depend_on_time():
+    """x'' = -x + cos(2 t) from rest: x = (cos t - cos 2 t) / 3."""
+    driven = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([cos(2 * t) - q[0]]), name="driven")
+    tube = lb.enclose(driven, [0], [0], 7.0)
+    for t in (0.1, 3.0, 7.0):
+        s = mp.mpf(t)
+        x = (mp.cos(s) - mp.cos(2 * s)) / 3
+        assert inside(tube.at(t), [x, (2 * mp.sin(2 * s) - mp.sin(s)) / 3])
+    low, high = tube.bounds(lambda t, q, v: q[0] - (cos(t) - cos(2 * t)) / 3)
+    assert -1e-12 < low <= 0 <= high < 1e-12
+
+
+def test_width_shrinks_with_the_box():
+    widths = [
+        lb.enclose(pendulum(), [(1.0, 1.0 + size)], [0.0], 3.0).width for size in (1e-3, 1e-5, 1e-7, 0.0)
+    ]
+    assert widths[0] > 50 * widths[1] > 2500 * widths[2] > 1e5 * widths[3]
+    # to first order it is that of the derivative by the start: the tube is no more than a tenth wider
+    a, b = (motion(lambda t, y: [y[1], -mp.mpf(9.81) * mp.sin(y[0])], [x, 0], 3.0, 40) for x in (1, 1 + 1e-5))
+    narrow = lb.enclose(pendulum(), [(1.0, 1.0 + 1e-5)], [0.0], 3.0).ends[-1]
+    assert max(narrow[:, 1] - narrow[:, 0]) < 1.1 * float(max(abs(y - x) for x, y in zip(a, b)))
+
+
+def test_boxes_between_times_contain_the_boxes_at_all_times():
+    tube = lb.enclose(pendulum(), [(1.0, 1.001)], [0.0], 2.0)
+    for i, (low, high) in enumerate(zip(tube.t, tube.t[1:])):
+        inner = tube.at(np.linspace(low, high, 7))
+        if i % 8 == 3:
+            swing = lambda t, y: [y[1], -mp.mpf(9.81) * mp.sin(y[0])]  # noqa: E731
+            assert inside(tube.boxes[i], motion(swing, [1.0005, 0], (low + high) / 2, 12))
+        assert (tube.boxes[i, :, 0] <= inner[..., 1]).all() and (inner[..., 0] <= tube.boxes[i, :, 1]).all()
+    assert (tube.at(tube.t)[..., 0] <= tube.ends[..., 1]).all()
+
+
+# -- bounds of functions ------------------------------------------------------------------------------------
+
+
+def test_bounds_of_the_energy_contain_the_energy_and_stay_where_it_is_conserved():
+    def energy(t, q, v):
+        return v[0] ** 2 / 2 - 9.81 * cos(q[0])
+
+    exact = -mp.mpf(9.81) * mp.cos(1)
+    low, high = lb.enclose(pendulum(), [1.0], [0.0], 4.0).bounds(energy)
+    assert low <= exact <= high and high - low < 1e-11
+    # from a box: the least and the largest energy are those of its ends
+    low, high = lb.enclose(pendulum(), [(1.0, 1.001)], [0.0], 4.0).bounds(energy)
+    most = -mp.mpf(9.81) * mp.cos(mp.mpf(1.001))
+    assert low <= exact < most <= high
+    assert high - low < 1.1 * float(most - exact)
+
+
+def test_bounds_of_reach_and_clearance_contain_those_of_simulated_motions():
+    robot = lb.models.double_pendulum()
+    tube = lb.enclose(robot, [(1.0, 1.001), 0.5], [0.0, 0.0], 1.0)
+
+    def tip(t, q, v):
+        return robot.pose(q, frame="tip")[:3, 3]
+
+    low, high = tube.bounds(tip)
+    run = lb.simulate(robot, [1.0005, 0.5], [0.0, 0.0], t_end=1.0, dt=1e-3, method="rkmk8")
+    places = np.array([tip(t, q, v) for t, q, v in zip(run.t, run.q, run.v)])
+    assert low.shape == high.shape == (3,)
+    assert (low <= places.min(axis=0)).all() and (places.max(axis=0) <= high).all()
+    # more pieces come closer
+    finer = tube.bounds(tip, pieces=32)
+    assert (finer[0] >= low).all() and (finer[1] <= high).all()
+    assert (finer[1][[0, 2]] - finer[0][[0, 2]] < 1.02 * np.ptp(places, axis=0)[[0, 2]] + 0.02).all()
+
+
+def test_functions_take_the_parameters_of_the_system():
+    tube = lb.enclose(pendulum(), [1.0], [0.0], 1.0, parameters={"friction": ("0.1", "0.2")})
+    low, high = tube.bounds(lambda t, q, v, p: p.friction)
+    assert low <= 0.1 and 0.2 <= high < 0.2 + 1e-12
+    # dE/dt = -friction v^2
+    power = tube.bounds(lambda t, q, v, p: -p.friction * v[0] ** 2)
+    assert power[0] < -1 and 0 <= power[1] < 0.02
+
+
+# -- runs ---------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_exact_methods_lie_in_a_tube_and_those_of_other_equations_do_not():
+    system = pendulum()
+    tube = lb.enclose(system, [(0.999, 1.001)], [(-1e-3, 1e-3)], 2.0)
+    options = {"t_end": 2.0, "dt": 0.01, "method": "rkmk8"}
+    assert tube.contains(system.simulate([1.0], [0.0], **options))
+    assert not tube.contains(system.simulate([1.01], [0.0], **options))
+    with pytest.raises(ArgumentError, match="expected 0 to 2 s"):
+        tube.at([1.0, 2.5])
+
+
+@pytest.mark.wide
+def test_an_arm_of_six_joints_is_enclosed():
+    arm = lb.models.puma560()
+    tube = lb.enclose(arm, np.full(6, 0.3), np.zeros(6), 0.1, tau=lambda t, q, v: arm.gravity(q) - 5 * v + 1)
+    run = lb.simulate(
+        arm, np.full(6, 0.3), np.zeros(6), t_end=0.1, dt=1e-3, method="rkmk8",
+        tau=lambda t, q, v: arm.gravity(q) - 5 * v + 1,
+    )  # fmt: skip
+    middle = tube.at(run.t).mean(axis=-1)
+    assert tube.width < 1e-12
+    np.testing.assert_allclose(middle, np.concatenate([run.q, run.v], axis=1), atol=1e-11)
+
+
+def test_a_tube_is_the_same_in_threads_and_after_pickling():
+    tube = lb.enclose(lb.models.double_pendulum(), [1.0, 0.5], [0.0, 0.0], 0.5)
+    times = np.linspace(0, 0.5, 16)
+    alone = tube.at(times)
+    with ThreadPoolExecutor(8) as threads:
+        for other in threads.map(tube.at, [times] * 8):
+            assert np.array_equal(other, alone)
+    again = pickle.loads(pickle.dumps(tube))
+    assert np.array_equal(again.at(times), alone) and np.array_equal(again.boxes, tube.boxes)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_a_tube_that_blows_up_says_when_and_what_helps():
+    """y' = y^2 has its pole at t = 1 / y(0)."""
+    with pytest.raises(lb.EnclosureError, match=r"beyond t = (0\.9|1 s)") as error:
+        lb.enclose(lambda y: y * y, [1.0], None, 2.0)
+    assert "y[0] is known within" in str(error.value)
+    with pytest.raises(lb.EnclosureError, match=r"parts of the box.* may help, or a t_end below"):
+        lb.enclose(lb.models.double_pendulum(), [(0.0, 2.0), 0.5], [0.0, 0.0], 20.0)
+    with pytest.raises(lb.EnclosureError, match="narrower bounds of parameters"):
+        lb.enclose(van_der_pol(), [2.0], [0.0], 9.0, parameters={"mu": (0.5, 1.5)})
+
+
+def test_systems_that_are_not_covered_are_named():
+    with pytest.raises(ModelError, match="its group is"):
+        lb.enclose(lb.models.spherical_pendulum(), [1, 0, 0, 0], [0, 0, 0], 1.0)
+    bouncing = lb.HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-9.81]), guards=lambda t, q, v, z, p: {"hit": q[0]},
+        name="ball",
+    )  # fmt: skip
+    with pytest.raises(ModelError, match="it has events: hit"):
+        lb.enclose(bouncing, [1.0], [0.0], 1.0)
+    kinked = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-abs(q[0])]), name="kinked")
+    with pytest.raises(GraphError, match="'absolute', for which proofs have no rule"):
+        lb.enclose(kinked, [1.0], [0.0], 1.0)
+    with pytest.raises(ArgumentError, match="expected a Robot, a HybridSystem"):
+        lb.enclose("pendulum", [1.0], [0.0], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"q0": [1.0, 2.0]}, ShapeError, r"q0"),
+        ({"q0": [(1.1, 1.0)]}, ArgumentError, "lower bound first"),
+        ({"q0": ["one"]}, ArgumentError, "expected a number, a fraction"),
+        ({"v0": [np.nan]}, ArgumentError, "expected a number, a fraction"),
+        ({"parameters": {"drag": 1.0}}, ModelError, "no parameter 'drag'"),
+        ({"order": 40}, ArgumentError, "expected 4 to 30"),
+        ({"rounding": 0.1}, ArgumentError, "small share"),
+        ({"tau": [1.0]}, ModelError, "takes neither tau nor joints"),
+    ],
+)
+def test_wrong_arguments_are_named(options, error, words):
+    with pytest.raises(error, match=words):
+        lb.enclose(**{"system": pendulum(), "q0": [1.0], "v0": [0.0], "t_end": 1.0, **options})
