@@ -10,7 +10,7 @@ if it violates no constraint by more than 1e-4 and its cost is within 1e-4 of th
 finds. The script tries several settings of each solver and takes the fastest that is accurate. If none is, it
 says so and takes the fastest whose cost is within 2 %. A simulation in NumPy judges cost and violation.
 
-CSQP runs in a process of its own, which measures in turn with this one. Medians of processor time.
+`BENCHMARK_PEERS` may name that Python, too. CSQP runs in a process of its own, which measures in turn with this one. Medians of processor time.
 
 csqp     crocoddyl's models of Pinocchio; constraints by residuals. Its quadratic programs are solved by ADMM,
          whose dual residual falls slowly here: settings are tolerance, ADMM iterations, and `reset_rho`
@@ -298,6 +298,7 @@ class Fatrop:
 
 def compare(name: str, python: str) -> None:
     """One arm: the loosest tolerance of each solver that is accurate enough; then rounds in turn."""
+    from machine import keep
     from mpc import DT, KNOTS, SPEED, problem_of
     from robots import path
 
@@ -343,10 +344,13 @@ def compare(name: str, python: str) -> None:
         line = f"  {name} {label:8s} {middle:8.1f} ms  {last['iterations']:4d} iterations"
         line += f"  cost {cost:.6f} ({100 * (cost / best - 1):+.3f} %)  violation {beyond:.1e}"
         line += f"  setting {chosen[label]}"
+        seconds = [x[label]["seconds"] for x in rounds]
+        ratios: list[float] = []
         if label != "liebody":
             ratios = [x[label]["seconds"] / x["liebody"]["seconds"] for x in rounds]
             low, half, high = statistics.quantiles(ratios, n=4)
             line += f"  ratio {half:.1f} [{low:.1f}, {high:.1f}]"
+        keep(f"{name}, {label}", seconds=seconds, **({"ratio": ratios} if ratios else {}))
         print(line, flush=True)
 
 
@@ -357,7 +361,7 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     from machine import describe, unless_quick
 
-    python = sys.argv[1] if len(sys.argv) == 2 else ""
+    python = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("BENCHMARK_PEERS", "")
     needed = "import crocoddyl, mim_solvers"
     if not shutil.which(python) or subprocess.run([python, "-c", needed], check=False).returncode:
         raise SystemExit(
