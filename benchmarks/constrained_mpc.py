@@ -10,7 +10,8 @@ if it violates no constraint by more than 1e-4 and its cost is within 1e-4 of th
 finds. The script tries several settings of each solver and takes the fastest that is accurate. If none is, it
 says so and takes the fastest whose cost is within 2 %. A simulation in NumPy judges cost and violation.
 
-`BENCHMARK_PEERS` may name that Python, too. CSQP runs in a process of its own, which measures in turn with this one. Medians of processor time.
+CSQP runs in a process of its own, which measures in turn with this one. Medians of processor time. The
+environment variable BENCHMARK_PEERS may name that Python, too.
 
 csqp     crocoddyl's models of Pinocchio; constraints by residuals. Its quadratic programs are solved by ADMM,
          whose dual residual falls slowly here: settings are tolerance, ADMM iterations, and `reset_rho`
