@@ -55,8 +55,8 @@ def _newest(pattern: str) -> Path | None:
 def missing() -> str:
     """Why CUDA cannot be compiled here; "" if it can."""
     if _newest("lib/libnvrtc.so.*") is None:
-        return "NVRTC is not installed: pip install 'liebody[cuda]'"
-    return "" if _ptxas() else "ptxas is not installed: pip install 'liebody[cuda]'"
+        return "NVRTC is not installed: pip install '.[cuda]'"
+    return "" if _ptxas() else "ptxas is not installed: pip install '.[cuda]'"
 
 
 def _ptxas() -> str | None:
