@@ -377,7 +377,7 @@ def test_a_tolerance_below_round_off_ends_with_the_best_point(biped):
     assert (u.iterations > by_default.iterations).all() and u.gap.max() < 1e-9
     np.testing.assert_array_equal(u.status, by_default.status)
     np.testing.assert_array_equal(u.slack.any(axis=1), by_default.slack.any(axis=1))
-    with pytest.raises(IntegrationError, match="tolerance is 0.0, expected a positive number"):
+    with pytest.raises(IntegrationError, match=r"tolerance is 0\.0, expected a positive number"):
         on_points(biped, tolerance=0.0)
 
 
