@@ -1,9 +1,12 @@
 """Whole-body control: laws of mechanics in every command, exact tasks, optimality, and what gives way."""
 
+import copy
 import ctypes
+import pickle
 import re
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ import liebody as lb
 from liebody.base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.compiler import Kernel
 from liebody.compiler.native import build
-from liebody.control import MotionTask, Support, WholeBody
+from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
 from liebody.groups import SE3, SO3, Free, Prismatic
 
 FEET = ("left_foot", "right_foot")
@@ -625,6 +628,31 @@ def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(
         apart.append(np.abs(results[0] - expected.tau).max())
     # round-off is another one, and what it makes of the worst states
     assert stated / 10 < max(apart) < 10 * stated
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda wb: pickle.loads(pickle.dumps(wb))])
+def test_controllers_and_all_kinds_of_tasks_can_be_pickled_before_and_after_calls(biped, stepping, again):
+    q = biped.neutral()
+    q[7:] = POSE
+    v = 0.1 * np.arange(12)
+    before = again(on_points(biped))
+    expected = stepping(q, v)
+    for wb in (before, again(stepping), again(before)):
+        for x, y in zip(wb(q, v), expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+    tasks = [
+        MotionTask.pose(biped, "pelvis"),
+        MotionTask.orientation(biped, "left_foot"),
+        MotionTask.position(biped, "right_foot"),
+        MotionTask.center_of_mass(biped),
+        MotionTask.momentum(biped),
+        MotionTask.posture(biped),
+    ]
+    for task in tasks:
+        values = SimpleNamespace(**task.own)
+        np.testing.assert_array_equal(again(task).function(q, v, values), task.function(q, v, values))
+    ik = DifferentialIK(biped, tasks)
+    np.testing.assert_array_equal(again(ik)(q).v, ik(q).v)
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.arguments import checked, floats, vectors
-from ..base.concurrency import cached_property
+from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
 from ..compiler import FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
@@ -57,7 +57,7 @@ class WholeBodyCommand(NamedTuple):
     iterations: Any
 
 
-class WholeBody:
+class WholeBody(Sendable):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
         minimize    sum of weight |d2y/dt2 - desired|^2 over all tasks, and small costs of a and f
