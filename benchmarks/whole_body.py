@@ -6,10 +6,11 @@ A call of `liebody.control.WholeBody` is all from q and v to efforts and forces.
 same tasks, weights and limits; its tasks have their own frames, so commands differ. quadprog and DAQP, dual
 active set methods, and ProxQP, a proximal method, get the finished matrices only: their time is that of the
 solver alone. They have to find the same accelerations of the base to 1e-3 of the largest one. Differences of
-efforts are printed, as far as the small cost of forces decides them, and errors of the solution in its
-conditions of a minimum. What is not installed is left out (pip install quadprog daqp proxsuite; TSID: pip
-install tsid==1.7.1 pin==3.4.0 "cmeel-urdfdom<5" "cmeel-tinyxml2<11"). Calls take turns in one process, over
-the same random states; medians, 99th percentiles, and the median of the rounds' ratios. Processor time.
+efforts are printed, as far as the small cost of forces decides them, by default and with the tolerance TIGHT,
+and errors of the solution in its conditions of a minimum. What is not installed is left out (pip install
+quadprog daqp proxsuite; TSID: pip install tsid==1.7.1 pin==3.4.0 "cmeel-urdfdom<5" "cmeel-tinyxml2<11").
+Calls take turns in one process, over the same random states; medians, 99th percentiles, and the median of the
+rounds' ratios. Processor time.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from robots import path
 
 import liebody as lb
 from liebody.compiler import Kernel
-from liebody.control import MotionTask, QuadraticProgram, Support, WholeBody
+from liebody.control import MotionTask, QuadraticProgram, Support, WholeBody, WholeBodyCommand
 from liebody.io import pinocchio_layout
 
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
 STATES, MANY = 200, 1000
+TIGHT = 1e-13  # tolerance of the controller whose efforts are compared, too
 
 
 Call = Callable[[], np.ndarray]
@@ -156,6 +158,17 @@ def conditions_of_a_minimum(programs: Sequence[Sequence[np.ndarray]]) -> None:
         print(f"{name}: error of its conditions {np.median(error):.0e}, at most {error.max():.0e}")
 
 
+def check_tight(u: WholeBodyCommand) -> None:
+    """Print how all states end with the tolerance TIGHT, or end the script where one has no solution."""
+    if not all(np.isfinite(x).all() for x in u) or u.status.any():
+        raise SystemExit(f"with the tolerance {TIGHT:g} there are states without a solution")
+    others = np.count_nonzero(u.slack.any(axis=1))
+    print(
+        f"tolerance {TIGHT:g}: {len(u.status)} states solved, {others} by the program of all unknowns, "
+        f"{u.iterations.mean():.1f} iterations, at most {u.iterations.max():.0f}"
+    )
+
+
 def installed() -> dict[str, Any]:
     """The modules of `PEERS` that are there."""
     found = {}
@@ -185,6 +198,8 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     V = 0.1 * rng.normal(size=(MANY, robot.nv))
     kernel = controller.kernel
     commands = controller(Q, V, p)
+    tight = WholeBody(robot, tasks, controller.supports, limits=["effort"], tolerance=TIGHT)(Q, V, p)
+    check_tight(tight)
     before = Kernel(kernel.function.before)
     results = [before(Q[k], V[k], p) for k in range(STATES)]
     programs = [result[:10] for result in results]
@@ -192,17 +207,20 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     conditions_of_a_minimum(programs)
     outputs = [*kernel.function.before.outputs]
     for name, calls in peers.items():
-        efforts, worst = [], 0.0
+        efforts: dict[str, list[float]] = {"efforts": [], f"efforts with the tolerance {TIGHT:g}": []}
+        worst = 0.0
         for k, call in enumerate(calls):
             x = call()
             a, tau = (
                 Y[:, :-1] @ x + Y[:, -1]
                 for Y in (results[k][outputs.index(word)] for word in ("follow", "efforts"))
             )
-            efforts.append(np.abs(tau - commands.tau[k, controller.driven]).max())
+            for words, u in zip(efforts, (commands, tight), strict=True):
+                efforts[words].append(np.abs(tau - u.tau[k, controller.driven]).max())
             worst = max(worst, np.abs(a[:6] - commands.a[k, :6]).max() / np.abs(commands.a[k]).max())
-        differences = f"{np.median(efforts):.0e} N m, at most {max(efforts):.0e}"
-        print(f"{name}: base accelerations differ by {worst:.0e} at most, efforts by {differences}")
+        print(f"{name}: base accelerations differ by {worst:.0e} at most")
+        for words, apart in efforts.items():
+            print(f"{name}: {words} differ by {np.median(apart):.0e} N m, at most {max(apart):.0e}")
         if not worst < 1e-3:
             raise SystemExit(f"{name} has another solution")
     labels = {"liebody": "liebody, whole call", **{name: f"{name}, solver" for name in peers}}

@@ -1,18 +1,22 @@
 """Whole-body control: laws of mechanics in every command, exact tasks, optimality, and what gives way."""
 
+import copy
 import ctypes
+import pickle
 import re
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from legged import legged
 
 import liebody as lb
-from liebody.base.errors import ConfigurationError, ModelError, ShapeError
+from liebody.base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.compiler import Kernel
 from liebody.compiler.native import build
-from liebody.control import MotionTask, Support, WholeBody
+from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
 from liebody.groups import SE3, SO3, Free, Prismatic
 
 FEET = ("left_foot", "right_foot")
@@ -38,8 +42,8 @@ def walking(biped):
     return WholeBody(biped, tasks, [Support.sole("left_foot", 0.2, 0.1), Support("right_foot", facets=8)])
 
 
-def on_points(biped, whole=False):
-    """A controller on two points, each at the end of three joints.
+def on_points(biped, whole=False, **options):
+    """A controller on two points, each at the end of three joints, with options of `WholeBody`.
 
     whole  whether its program has all unknowns from the start, for which a hard task without weight will do
     """
@@ -49,7 +53,7 @@ def on_points(biped, whole=False):
     ]
     if whole:
         tasks.append(MotionTask("none", lambda q, v, p: q[7:8], weight=0.0, hard=True))
-    return WholeBody(biped, tasks, [Support("left_foot"), Support("right_foot", facets=8)])
+    return WholeBody(biped, tasks, [Support("left_foot"), Support("right_foot", facets=8)], **options)
 
 
 @pytest.fixture(scope="module")
@@ -299,6 +303,87 @@ def test_the_command_is_the_minimum_of_the_whole_program(biped, walking, frictio
         assert active > 6  # more than the equalities: a limit or the cone takes part
 
 
+def exact_minimum(data, start):
+    """x of a program whose inequalities have no slack, by active sets, and the numbers of active rows.
+
+    Starting with rows that are met with equality at `start`, solve the equations of the active rows; drop one
+    whose multiplier has the wrong sign, add one that is violated. Where neither is left, the conditions of
+    the minimum of a convex program hold to round-off.
+    """
+    H, g, A, b, weight, C, low, high, weight_c, _ = data
+    assert ((weight_c == 0) | (weight_c > 1e29)).all()
+    lower = (weight_c > 0) & (low > -1e20)
+    upper = (weight_c > 0) & (high < 1e20)
+    rows = np.concatenate([C[lower], -C[upper]])
+    ends = np.concatenate([low[lower], -high[upper]])
+    size = np.abs(rows).max(axis=1)
+    rows, ends = rows / size[:, None], ends / size
+    H = H + (A.T * weight) @ A
+    g = g - A.T @ (weight * b)
+    n = len(g)
+    unit = np.abs(start).max()
+    active = [*np.flatnonzero(rows @ start - ends < 1e-7 * unit)]
+    for _ in range(50):
+        a = rows[active]
+        matrix = np.block([[H, -a.T], [a, np.zeros((len(a), len(a)))]])
+        solution = np.linalg.lstsq(matrix, np.r_[-g, ends[active]], rcond=1e-15)[0]
+        x, z = solution[:n], solution[n:]
+        distances = rows @ x - ends
+        if len(z) and z.min() < -1e-10 * np.abs(g).max():
+            active.pop(int(z.argmin()))
+        elif distances.min() < -1e-12 * unit:
+            active.append(int(distances.argmin()))
+        else:
+            assert np.abs(H @ x + g - a.T @ z).max() < 1e-10 * np.abs(g).max()
+            return x, active
+    raise AssertionError("active sets repeat")
+
+
+def test_a_small_tolerance_gives_efforts_the_digits_that_the_cost_of_forces_decides(biped):
+    """Efforts of two feet that press against each other, beside the exact minimum of the same program."""
+    rng = np.random.default_rng(7)
+    q, v = (np.array(x) for x in zip(*(state_of(biped, rng, 0.1) for _ in range(64)), strict=True))
+    standing = biped.neutral()
+    standing[7:] = POSE
+    values = {"pelvis.target": biped.pose(standing, "pelvis"), "posture.target": POSE}
+    values |= {"force_weight": 1e-2, "effort_limit": np.full(6, 12.0)}
+    apart = {}
+    sizes = []
+    for tolerance in (1e-9, 1e-13):
+        wb = on_points(biped, limits=["effort"], tolerance=tolerance)
+        u = wb(q, v, values)
+        assert not u.status.any() and not u.slack.any() and (u.gap <= tolerance).all()
+        solver = wb.kernel.function
+        *data, _, efforts, _ = Kernel(solver.before)(q, v, wb.pack(values))
+        apart[tolerance] = np.zeros(len(q))
+        for k in range(len(q)):
+            numbers = [np.asarray(x)[k] for x in data]
+            x, active = exact_minimum(numbers, solver.minimum(numbers).x)
+            tau = efforts[k, :, :-1] @ x + efforts[k, :, -1]
+            apart[tolerance][k] = np.abs(tau - u.tau[k, 6:]).max()
+            sizes.append(len(active))
+    assert {0, 1, 2} <= {*sizes}
+    assert apart[1e-9].max() > 1e-3  # N m
+    # Where a row nearly presses, z and t are both small, and the error is the root of their product.
+    assert np.median(apart[1e-13]) < 1e-9 and np.quantile(apart[1e-13], 0.95) < 1e-6
+    assert apart[1e-13].max() < 1e-5
+
+
+def test_a_tolerance_below_round_off_ends_with_the_best_point(biped):
+    """No status 2, and no second program where the first one is solved as well as by default."""
+    rng = np.random.default_rng(8)
+    q, v = (np.array(x) for x in zip(*(state_of(biped, rng, 0.1) for _ in range(200)), strict=True))
+    values = {"posture.target": POSE, "force_weight": 1e-2}
+    by_default = on_points(biped)(q, v, values)
+    u = on_points(biped, tolerance=1e-17)(q, v, values)
+    assert all(np.isfinite(x).all() for x in u)
+    assert (u.iterations > by_default.iterations).all() and u.gap.max() < 1e-9
+    np.testing.assert_array_equal(u.status, by_default.status)
+    np.testing.assert_array_equal(u.slack.any(axis=1), by_default.slack.any(axis=1))
+    with pytest.raises(IntegrationError, match=r"tolerance is 0\.0, expected a positive number"):
+        on_points(biped, tolerance=0.0)
+
+
 def test_each_kind_of_task_alone_has_exactly_its_acceleration(arm, reaching):
     """y along q exp(s v + s^2 a / 2), differentiated by differences, obeys the equation of the task."""
     rng = np.random.default_rng(3)
@@ -543,6 +628,31 @@ def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(
         apart.append(np.abs(results[0] - expected.tau).max())
     # round-off is another one, and what it makes of the worst states
     assert stated / 10 < max(apart) < 10 * stated
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda wb: pickle.loads(pickle.dumps(wb))])
+def test_controllers_and_all_kinds_of_tasks_can_be_pickled_before_and_after_calls(biped, stepping, again):
+    q = biped.neutral()
+    q[7:] = POSE
+    v = 0.1 * np.arange(12)
+    before = again(on_points(biped))
+    expected = stepping(q, v)
+    for wb in (before, again(stepping), again(before)):
+        for x, y in zip(wb(q, v), expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+    tasks = [
+        MotionTask.pose(biped, "pelvis"),
+        MotionTask.orientation(biped, "left_foot"),
+        MotionTask.position(biped, "right_foot"),
+        MotionTask.center_of_mass(biped),
+        MotionTask.momentum(biped),
+        MotionTask.posture(biped),
+    ]
+    for task in tasks:
+        values = SimpleNamespace(**task.own)
+        np.testing.assert_array_equal(again(task).function(q, v, values), task.function(q, v, values))
+    ik = DifferentialIK(biped, tasks)
+    np.testing.assert_array_equal(again(ik)(q).v, ik(q).v)
 
 
 def test_wrong_arguments_are_refused_by_name(biped, walking, arm):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.arguments import checked, count, floats
-from ..base.concurrency import cached_property
+from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ModelError, known, positive
 from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
 from ..robot import Robot
@@ -79,7 +79,7 @@ class Reached(NamedTuple):
     steps: Any
 
 
-class DifferentialIK:
+class DifferentialIK(Sendable):
     """Velocities by which a robot does several tasks at once, within limits and clear of obstacles.
 
         minimize    sum of weight |dy/dt - (rate - gain y)|^2 over all tasks, and damping |v|^2

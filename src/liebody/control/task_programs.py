@@ -94,8 +94,15 @@ def stacked(rows: Rows, unknowns: int) -> tuple[Array, Array, Array]:
     return J, b, weight
 
 
-def verdict(rows: Array, measures: Measures, spare: float) -> dict[str, Array]:
-    """Slack, gap, status and iterations of a command: SLACK if a row misses by more than `spare`."""
+def verdict(rows: Array, measures: Measures, spare: float, accepted: float = 0.0) -> dict[str, Array]:
+    """Slack, gap, status and iterations of a command: SLACK if a row misses by more than `spare`.
+
+    accepted  errors of the solver that count as converged, also where they are above its own tolerance
+    """
+    converged = measures.solved
+    if accepted:
+        error = maximum(maximum(measures.dual, measures.primal), measures.gap)
+        converged = where(error <= accepted, 1.0, converged)
     worst: Any = 0.0
     for x in rows:
         worst = maximum(worst, abs(x))
@@ -103,7 +110,7 @@ def verdict(rows: Array, measures: Measures, spare: float) -> dict[str, Array]:
     return {
         "slack": rows,
         "gap": np.asarray(measures.gap, dtype=object),
-        "status": np.asarray(where(measures.solved > 0, status, float(UNFINISHED)), dtype=object),
+        "status": np.asarray(where(converged > 0, status, float(UNFINISHED)), dtype=object),
         "iterations": np.asarray(measures.iterations, dtype=object),
     }
 

@@ -57,6 +57,7 @@ class WholeBodyProgram:
     bounded, coordinates  velocities and coordinates of joints with limits
     is_foreseen        whether velocities or positions are limited
     legs               {number of a support: velocities of its leg}, as `legs` finds them
+    accepted           errors of the solver that count as converged, beside those within its tolerance
 
     With `legs`, the accelerations of these joints are no unknowns. The rows J a = b of such a support
     determine them exactly, by the inverse of its columns of the leg. So only forces are left for a robot on
@@ -76,6 +77,7 @@ class WholeBodyProgram:
     coordinates: np.ndarray
     is_foreseen: bool
     legs: Mapping[int, np.ndarray]
+    accepted: float = 0.0
 
     def __post_init__(self) -> None:
         self.passive = np.setdiff1d(np.arange(self.robot.nv), self.driven)
@@ -282,7 +284,7 @@ class WholeBodyProgram:
                 first += support.rows
         rows.append(slack[first : self.held])
         rows.append(slack_limits[: len(self.bounded) if self.is_foreseen else 0])
-        verdicts = verdict(np.concatenate(rows), Measures(*measures), SPARE)
+        verdicts = verdict(np.concatenate(rows), Measures(*measures), SPARE, self.accepted)
         if self.legs:
             verdicts["status"] = np.asarray(where(regular[0] > 0, verdicts["status"], float(UNFINISHED)))
         return {"tau": tau, "a": a, "f": np.concatenate(f).reshape(self.points, 3), **verdicts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class MotionTask:
         """y = log(T_d^-1 T(q)), (6,), angular part first: the pose of a frame; parameter `target` (4, 4)."""
         return cls(
             frame,
-            lambda q, v, p: SE3.log(SE3.compose(SE3.inverse(p.target), robot.pose(q, frame))),
+            partial(_pose_error, robot, frame),
             {"target": robot.pose(robot.neutral(), frame)},
             **options,
         )
@@ -105,7 +106,7 @@ class MotionTask:
         """y = log(R_d^T R(q)), (3,): the orientation of a frame; parameter `target` (3, 3)."""
         return cls(
             frame,
-            lambda q, v, p: SO3.log(p.target.T @ robot.pose(q, frame)[:3, :3]),
+            partial(_orientation_error, robot, frame),
             {"target": robot.pose(robot.neutral(), frame)[:3, :3]},
             **options,
         )
@@ -115,7 +116,7 @@ class MotionTask:
         """y = x(q) - x_d, (3,): the origin of a frame in the world; parameter `target` (3,)."""
         return cls(
             frame,
-            lambda q, v, p: robot.pose(q, frame)[:3, 3] - p.target,
+            partial(_position_error, robot, frame),
             {"target": robot.pose(robot.neutral(), frame)[:3, 3]},
             **options,
         )
@@ -125,7 +126,7 @@ class MotionTask:
         """y = c(q) - c_d, (3,); parameter `target` (3,)."""
         return cls(
             "center_of_mass",
-            lambda q, v, p: robot.center_of_mass(q) - p.target,
+            partial(_center_of_mass_error, robot),
             {"target": robot.center_of_mass(robot.neutral())},
             **options,
         )
@@ -135,7 +136,7 @@ class MotionTask:
         """y = h(q, v) - h_d, (6,): the momentum about the centre of mass, of first order; `target` (6,)."""
         return cls(
             "momentum",
-            lambda q, v, p: robot.centroidal_momentum(q, v) - p.target,
+            partial(_momentum_error, robot),
             {"target": np.zeros(6)},
             **options,
         )
@@ -147,10 +148,37 @@ class MotionTask:
         places = [b.coordinates.start for b in joints]
         return cls(
             "posture",
-            lambda q, v, p: q[places] - p.target,
+            partial(_posture_error, places),
             {"target": robot.neutral()[places]},
             **options,
         )
+
+
+# Functions of the ready-made tasks. They are no lambdas, so that controllers can be pickled.
+
+
+def _pose_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
+    return SE3.log(SE3.compose(SE3.inverse(p.target), robot.pose(q, frame)))
+
+
+def _orientation_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
+    return SO3.log(p.target.T @ robot.pose(q, frame)[:3, :3])
+
+
+def _position_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
+    return robot.pose(q, frame)[:3, 3] - p.target
+
+
+def _center_of_mass_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
+    return robot.center_of_mass(q) - p.target
+
+
+def _momentum_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
+    return robot.centroidal_momentum(q, v) - p.target
+
+
+def _posture_error(places: Sequence[int], q: Array, v: Array, p: Any) -> Array:
+    return q[places] - p.target
 
 
 class SizedTask:
