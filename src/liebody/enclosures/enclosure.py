@@ -120,29 +120,29 @@ def enclose(
     rounding: float = 0.0,
     order: int = 18,
 ) -> Enclosure:
-    """Prove where motions are: a tube that contains every solution from a box of states.
+    """Compute a tube: boxes over time that provably contain every motion from a box of initial states.
 
     system      a Robot whose joints turn about one axis or slide along one, a HybridSystem on R(n) without
                 events, or a vector field y' = f(y) of NumPy operators (with v0 = None)
     q0, v0      (nq,), (nv,): each entry is a number, or a pair (lower, upper). Fractions, and decimals in
                 quotes such as "0.1", are exact; 0.1 is the binary number next to it
-    t_end       until when                                                                               [s]
+    t_end       end of the tube                                                                          [s]
     tau         efforts of a robot: (nv,), or a function (t, q, v) or (t, q, v, p), as in `simulate`
     joints      what acts in joints of a robot, as in `simulate`
     parameters  {"link1.mass": (0.9, 1.1)}: the tube contains the motions at each value between
-    rounding    2**-50: constants with more than 24 binary digits stand for all numbers within this share of
-                them; 0: for the binary numbers that they are
-    order       of Taylor's formula in each step, from 4 to 30
+    rounding    relative uncertainty of constants with more than 24 binary digits, such as 2**-50: the tube
+                holds for all constants within it. With 0, constants are exactly their doubles
+    order       order of Taylor's formula in each step, from 4 to 30
 
     returns     Enclosure, with boxes over time, `at`, `contains` and `bounds`
 
-    Each step is Taylor's formula with a remainder that is bounded over a box which the motion does not leave.
-    Sets are carried along directions that turn with the motion (Lohner 1988), so that they do not grow by
-    turning; how motions depend on parameters is carried likewise. It needs a C compiler: NumPy cannot round
-    upwards.
+    Each step uses Taylor's formula. Its remainder is bounded over a box that the motion does not leave. The
+    set of states is represented in axes that rotate with the motion (Lohner 1988), so that rotation does not
+    widen it. The set includes how states depend on the parameters. A C compiler is needed, because NumPy
+    cannot switch the direction of rounding.
 
-    Errors: EnclosureError where the tube cannot be continued, with the time and what may help; ModelError for
-    systems that are not covered, GraphError for operations without a rule.
+    Raises EnclosureError if the tube cannot be continued; the message has the time and what may help. Raises
+    ModelError for systems that are not covered, and GraphError for operations without a rule.
 
         tube = lb.enclose(lb.models.double_pendulum(), [(1.0, 1.001), 0.0], [0.0, 0.0], 1.0)
         tube.boxes, tube.at(0.5)

@@ -55,20 +55,21 @@ def base_parameters(
     v_s: float = 1e-2,
     seed: int = 0,
 ) -> Combinations:
-    """The combinations of inertial parameters that efforts of a robot identify, by name.
+    """Find the base parameters: the combinations of inertial parameters that efforts determine, by name.
 
         base = lb.identification.base_parameters(lb.models.puma560())
         print(base)                                # 36 lines, such as "link6.I_xx - link6.I_yy"
         base.K @ robot.inertial_parameters         # their values
 
-    bodies  whose parameters are looked at; None: of all. Parameters of others are taken as known
-    losses  of all joints, as well: "damping", "friction", "armature", "offset"
-    v_s     as of `JointFriction`                                                                 [rad/s, m/s]
+    bodies  names of bodies whose parameters are unknown; None: all. Those of other bodies are known
+    losses  further unknown terms of all joints: "damping", "friction", "armature", "offset"
+    v_s     transition speed of the friction, as in `JointFriction`                               [rad/s, m/s]
 
-    Of the columns of the efforts, stacked at random states, the first ones that span all are kept; the other
-    ones are combinations of these. Coefficients that are whole numbers, or polynomials of the robot's
-    lengths, become these exactly. Parameters as in `Robot.inertial_parameters`: mass m, first moments h,
-    inertia I about the origin of the body's frame.
+    The regressor is evaluated at random states. Each of its columns that is independent of the columns
+    before it is kept; the others are linear combinations of the kept ones. Coefficients of combinations that
+    agree with whole numbers, or with polynomials of the robot's lengths, are replaced by these. Parameters
+    are those of `Robot.inertial_parameters`: mass m, first moments h, inertia I about the origin of the
+    body's frame.
 
     Raises ModelError for unknown names.
 

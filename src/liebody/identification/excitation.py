@@ -92,23 +92,23 @@ def excite(
     v_s: float = 1e-2,
     seed: int = 0,
 ) -> Excitation:
-    """Find the motion that shows inertial parameters best, with the deviations that it promises.
+    """Find the motion that determines inertial parameters best, and predict the deviations of estimates.
 
         motion = lb.identification.excite(robot, duration=10.0, noise=0.5, velocity=2.0, effort=80.0)
         print(motion)                                # base parameters, and their deviations
         q, v, a = motion.motion(t)                   # what a controller follows
         found = linear(robot, q, v, a, measured, noise=0.5)
 
-    bodies, losses, v_s   what is to be found, as in `linear`
+    bodies, losses, v_s   parameters to estimate, as in `linear`
     duration    period of the motion                                                                   [s]
     noise       standard deviation of the efforts, a number or (nv,)                              [N m, N]
     position    (low, high), numbers or (nv,) each; None: the joints' limits                      [rad, m]
     velocity    largest speeds, a number or (nv,); None: the joints' limits                   [rad/s, m/s]
-    effort      largest efforts, likewise                                                         [N m, N]
-    workspace   a function of q (nv,), of NumPy operators, whose numbers are positive where the robot may be
+    effort      largest efforts, in the same form                                                 [N m, N]
+    workspace   a function of q (nv,), of NumPy operators, whose results are positive inside the workspace
     criterion   "D": least volume of the confidence ellipsoid; "A": least sum of relative variances
-    harmonics   of the series, above the mean, for each joint
-    seed        of the random series from which the search starts
+    harmonics   number of harmonics in the Fourier series of each joint
+    seed        seed of the random series from which the search starts
 
     Efforts are sampled `20 harmonics` times in a period. Positions and speeds keep their limits at all times:
     the limits of the samples are cos(pi / 20) times as large, because a trigonometric polynomial of degree K

@@ -114,22 +114,24 @@ def linear(
 
         tau + sum J^T F = Y(q, v, a) pi + D v + f tanh(v / v_s) + A a + c
 
-    q, v, a     samples (n, nq), (n, nv), (n, nv); filtered ones, accelerations without bias
+    q, v, a     samples (n, nq), (n, nv), (n, nv), filtered such that accelerations have no bias
     tau         generalized forces (n, nv) of the motors, without gravity and contacts: zero in the rows of a
                 floating base. NaN: not measured                                                      [N m, N]
     bodies      names of bodies whose mass, centre and inertia are free; None: all with mass. Others stay
-    losses      kinds that all joints have, each free: "damping", "friction", "armature", "offset" (of the
-                sensor). Others are absent, but for the robot's own armature
-    noise       standard deviation of tau: a number, (nv,) or (n, nv); None: of each joint, from its
-                residuals (Gautier 1997); chi squared is then 1 by itself
+    losses      terms to estimate for every joint: "damping", "friction", "armature", "offset" (of the effort
+                sensor). Terms that are not named are zero, except the armature, which stays the robot's own
+    noise       standard deviation of tau: a number, (nv,) or (n, nv). None: estimated for each joint from
+                its residuals (Gautier 1997), so that chi squared is 1 by construction
     contacts    {frame: forces (n, 3), or moments and forces (n, 6)} that act on the robot there, in axes of
                 the world at the origin of the frame                                                  [N m, N]
-    consistent  whether bodies have to exist: pseudo-inertias are positive definite, losses positive. If the
-                least squares fulfil that, they are the result, else the nearest ones (`consistency`)
-    v_s         as of `JointFriction`                                                             [rad/s, m/s]
-    seed        of the states at which `combinations` are found
+    consistent  True: estimates are physically consistent, with positive definite pseudo-inertias and
+                positive losses. If the least squares solution is, it is the result; otherwise a convex
+                problem gives the nearest consistent one (`consistency`)
+    v_s         transition speed of the friction, as in `JointFriction`                           [rad/s, m/s]
+    seed        seed of the random states that determine `combinations`
 
-    Combinations that the samples do not show stay at, or next to, the robot's own values: `unseen`.
+    Combinations that the samples do not determine keep the robot's own values, or values close to these;
+    `unseen` names the parameters.
 
     Raises ModelError for unknown names and for efforts that are all NaN, ShapeError for arrays that do not
     fit together.

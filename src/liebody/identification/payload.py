@@ -94,12 +94,13 @@ def payload(
         print(load)                                # with standard deviations
         load.mass, load.center, load.robot
 
-    The robot without the payload is known. Efforts that it does not explain are linear in the payload's ten
-    parameters. The payload is a body that exists. What the samples do not show has infinite deviations: at
-    rest mass and centre are seen in part, the inertia is not.
+    The parameters of the robot without the payload are known. The efforts beyond those of the robot are
+    linear in the payload's ten parameters. The estimate is physically consistent. Parameters that the samples
+    do not determine have infinite deviations: samples at rest determine mass and centre only in part, and
+    the inertia not at all.
 
     q, v, a, tau, noise, v_s   as in `linear`
-    losses                     of all joints, which are estimated, too, as in `linear`
+    losses                     terms of all joints to estimate as well, as in `linear`
 
     Raises ModelError for an unknown frame, and what `linear` raises.
 

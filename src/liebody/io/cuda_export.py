@@ -32,20 +32,20 @@ def export_cuda(
 
         file = lb.export_cuda("out", "filter", [lb.compiler.trace(step, {"x": 2, "y": ()}, "step")])
 
-    name       of the file, and prefix of all names in it; characters that C does not allow become _
-    functions  kernels, functions or programs; pairs of a name and such; or a mapping from names to such
+    name       name of the file and prefix of all names in it; characters that C does not allow become _
+    functions  kernels, functions or programs; pairs (name, one of these); or a mapping {name: one of these}
     dtype      float64: the arrays hold `double`; float32: `float`
-    layout     of the arrays on the device, for n states: "rows", (n, size); "columns", (size, n), in which
-               neighbouring threads read neighbouring numbers
-    about      further sentences for the head of the file; see `About`
+    layout     layout of the arrays on the device, for n states: "rows", (n, size), or "columns", (size, n).
+               With "columns", neighbouring threads read neighbouring numbers
+    about      further sentences for the comment at the top of the file; see `About`
 
     The kernels are `extern "C" __global__ void name_function(int64_t n, const double *argument, ..., double
-    *result, ...)`, for blocks of 160 threads or less in a grid of any size. NVRTC compiles the file with no
-    option but the architecture; for nvcc there is a function `..._launch` beside each kernel, too. The device
-    checks no arguments. docs/gpu.md shows launches from CuPy, PyTorch and CUDA C++.
+    *result, ...)`, for blocks of 160 threads or less in a grid of any size. NVRTC compiles the file; its
+    only option is the architecture. With nvcc, the file also has a C function `..._launch` for each kernel.
+    Kernels check no arguments. docs/gpu.md shows launches from CuPy, PyTorch and CUDA C++.
 
-    Experimental: PTX interpreted agrees with the C bit for bit without fused multiply-adds; not yet run or
-    timed on a device. Returns the path.
+    Experimental: kernels have not been run or timed on a GPU yet. In an interpreter of PTX, without fused
+    multiply-adds, their results are equal to those of the C code to the last bit. Returns the path.
 
     Raises LiebodyError for an empty list of functions and for other types than float64 and float32,
     ModelError for functions that solve quadratic programs, GraphError for tables that are parameters.

@@ -178,16 +178,16 @@ class Controller:
         name        prefix of all names in C; None: the name of the mechanism
         dtype       float64: numbers are `double`; float32: `float`
 
-        `<name>_mpc(memory, q, v, parameters, apart, u, result)` is a call of this controller: the search, the
-        line search, multipliers and penalty are the ones of Python. The memory, a structure of the header,
-        belongs to the caller: it holds the plan, its multipliers, penalty and gains, and all arrays of the
-        search. Nothing is allocated. The result has the status, cost, gap, violation, and numbers of
-        iterations. `<name>_mpc_reset(memory)` forgets the plan: the next call searches anew from inputs of
-        zero. The header states the sizes, and how many iterations a call may take; without `iterations`
-        these may be many, where the model does not predict a step. Nothing is checked, and there are no
-        warnings but the status.
+        `<name>_mpc(memory, q, v, parameters, apart, u, result)` is a call of this controller. Its search,
+        line search, multipliers and penalty are those of Python. The caller owns `memory`, a structure
+        declared in the header. It holds the plan, its multipliers, penalty and gains, and all arrays of the
+        search; nothing is allocated. `result` has the status, cost, gap, violation, and the numbers of
+        iterations. `<name>_mpc_reset(memory)` discards the plan, so that the next call starts its search from
+        inputs of zero. The header states the sizes, and the largest number of iterations of a call. Without
+        `iterations` this number may be large if the model predicts steps badly. Arguments are not checked,
+        and the status is the only warning.
 
-        The self-test follows a closed loop near the plan, from (q0, v0) on, and compares inputs and costs.
+        The self-test runs a closed loop near the plan, from (q0, v0) on, and compares inputs and costs.
         Returns the paths.
         """
         start = (q0, v0)
