@@ -444,7 +444,7 @@ def _complete_functions(_: click.Context, __: click.Parameter, typed: str) -> li
 liebody export ur5.urdf --to c --out out/
 liebody export anymal.urdf --floating --to c --out out/ --functions forward_dynamics,poses
 liebody export double_pendulum --functions gravity,jacobian:frame=tip --single
-liebody export ur5.urdf --to fmu --out out/
+liebody export ur5.urdf --to fmu --out out/ --binaries x86_64-linux,x86_64-windows
 """)
 @SOURCE
 @FLOATING
@@ -458,7 +458,13 @@ liebody export ur5.urdf --to fmu --out out/
     help="Functions, separated by commas; a wrong name lists them all. Options follow: pose:frame=foot.",
 )  # fmt: skip
 @click.option("--single", is_flag=True, help="Numbers are floats, instead of doubles.")
-def export(source: str, floating: bool, language: str, out: Path, functions: str, single: bool) -> None:
+@click.option(
+    "--binaries", metavar="PLATFORMS",
+    help="Platforms of an FMU's libraries, separated by commas; a wrong name lists them. Default: this one.",
+)  # fmt: skip
+def export(
+    source: str, floating: bool, language: str, out: Path, functions: str, single: bool, binaries: str | None
+) -> None:
     """Write a robot's equations of motion as source text.
 
     C99 without dependencies, allocation or state: a source, a header, a program that compares them with
@@ -468,8 +474,11 @@ def export(source: str, floating: bool, language: str, out: Path, functions: str
     if language == "fmu":
         robot = load(source, floating=floating)
         out.mkdir(parents=True, exist_ok=True)
-        click.echo(f"wrote {export_fmu(out / f'{robot.name}.fmu', robot)}")
+        platforms = None if binaries is None else _listed(binaries)
+        click.echo(f"wrote {export_fmu(out / f'{robot.name}.fmu', robot, binaries=platforms)}")
         return
+    if binaries is not None:
+        raise click.UsageError("--binaries is for FMUs: add --to fmu")
     calls = [_call(text) for text in _listed(functions)]
     if language != "c":
         if single:

@@ -10,6 +10,6 @@ pool       memory of large results, used again
 casadi_external  kernels as external functions of CasADi
 """
 
-from .build import find_compiler
+from .build import cross_compiler, find_compiler, library_file
 
-__all__ = ["find_compiler"]
+__all__ = ["cross_compiler", "find_compiler", "library_file"]

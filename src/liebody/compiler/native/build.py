@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...base.digests import digest as digest_of
 from ...base.errors import CompilerError, pass_on_signals, suppress
@@ -30,6 +30,7 @@ from ..runtime import runtime
 from . import cache
 from .cache import NoPlace
 
+T = TypeVar("T")
 WINDOWS = sys.platform == "win32"
 # With any options in $CC, NaN, infinity, signed zeros, the order of sums and roundings follow IEEE 754.
 STRICT = (
@@ -58,6 +59,7 @@ TEMPORARY = ("TMPDIR", "TMP", "TEMP")  # where compilers look for the folder for
 FOLDERS = "CPATH C_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH LD_RUN_PATH GCC_EXEC_PREFIX PATH".split()
 # These would change what every compiler compiles, or let it write files elsewhere.
 REMOVED = ("CCC_OVERRIDE_OPTIONS", "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENCIES")
+ZIG = (sys.executable, "-P", "-m", "ziglang", "cc")  # -P: not from the working folder
 LEAST_SPACE = 1 << 20  # bytes of a disk on which a compiler may have failed for want of space
 # What installs a compiler and the headers of its C library, by the ID and ID_LIKE of /etc/os-release.
 OF_DISTRIBUTIONS = {
@@ -162,7 +164,19 @@ def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
             yield (path,), path
     zig = importlib.util.find_spec("ziglang")
     if zig and zig.origin:
-        yield (sys.executable, "-P", "-m", "ziglang", "cc"), zig.origin
+        yield ZIG, zig.origin
+
+
+def cross_compiler(target: str) -> tuple[str, ...]:
+    """The command of a C compiler for another system: that of the ziglang wheel, which has their headers.
+
+    target  processor, system and library, as "aarch64-macos", "x86_64-windows-gnu", "aarch64-linux-gnu.2.17"
+
+    Raises CompilerError if the wheel is not installed.
+    """
+    if importlib.util.find_spec("ziglang") is None:
+        raise CompilerError(f"there is no C compiler for {target} here; pip install ziglang")
+    return (*ZIG, "-target", target)
 
 
 def _program(name: str) -> str | None:
@@ -277,14 +291,48 @@ def library(
     chosen = {_kind(option) for option in compiler.command[1:]}
     flags = [flag for flag in source.flags if _kind(flag) not in chosen]
     key = digest(*source.units, compiler.identity, processor(), *flags)
-    # If the folder fails, as with a full disk, compile once more in a temporary folder.
+    ready = source._replace(flags=flags)
+
+    def kept() -> ctypes.CDLL:
+        compiled = cache.kept(key) or _compiled(key, ready, compiler)
+        if note:
+            cache.store(note, ".path", key.encode())
+        return compiled
+
+    return _with_space(kept)
+
+
+def library_file(unit: str, command: Sequence[str], file: str, name: str) -> bytes:
+    """The content of a shared library for other programs and systems, made of a C translation unit.
+
+    unit     ASCII text
+    command  the compiler with all options but those of files and of the mathematical functions
+    file     what the library is called, without a folder
+    name     says what it is, where a terminal tells a person what is compiled
+
+    Raises CompilerError, of the kind NoPlace where there is no space for it, not even in a temporary folder.
+    """
+    program, *options = command
+    called = [_program(program) or program, *options]
+
+    def built() -> bytes:
+        with (
+            cache.workplace() as folder,
+            Waiting(f"compiling {name}, {len(unit) / 1e6:.1f} MB of C") as waiting,
+        ):
+            (folder / "model.c").write_text(unit, encoding="ascii")
+            _run(folder, OTHERWISE, waiting, [*called, "-shared", "model.c", "-o", file, "-lm"])
+            return (folder / file).read_bytes()
+
+    return _with_space(built)
+
+
+def _with_space(make: Callable[[], T]) -> T:
+    """What a call makes in the cache; if the folder fails, as with a full disk, in a temporary folder."""
     while True:
         folder = cache.cache_folder()
         try:
-            compiled = cache.kept(key) or _compiled(key, source._replace(flags=flags), compiler)
-            if note:
-                cache.store(note, ".path", key.encode())
-            return compiled
+            return make()
         except OSError as error:
             pass_on_signals(error)
             cache.move(error, folder)  # raises if it is the temporary folder already

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import uuid
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...base.arguments import checked, names
-from ...base.errors import SECONDS, CompilerError, LiebodyError, ModelError, pass_on_signals, positive
+from ...base.arguments import checked, names, short
+from ...base.errors import SECONDS, CompilerError, LiebodyError, ModelError, known, pass_on_signals, positive
 from ...base.texts import path_of
 from ...compiler import Function, Kernel, Program
-from ...compiler.native import find_compiler
+from ...compiler.native import cross_compiler, find_compiler, library_file
 from ...hybrid import HybridSystem
 from ...integrators import Method, method_named
 from ...mechanisms import Force, Mechanism
@@ -34,13 +32,22 @@ from .description import build_description, model_description
 from .model import Model, of_function, of_hybrid, of_mechanism
 from .source import source_of
 
+Commands = Mapping[str, Sequence[str]]  # {platform: compiler command with its options}
 KINDS = ("me", "cs")
-OPTIONS = "-std=c99 -shared -fPIC -fvisibility=hidden -ffp-contract=off".split()
+OPTIONS = "-std=c99 -fPIC -fvisibility=hidden -ffp-contract=off".split()
 LONG = 1_000_000  # characters of source from which on -O1 compiles in half the time, to code as fast
 SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")  # of names by RFC 4122
 """Tokens of FMUs are names in this space: the same model has the same token."""
 DATE = (1980, 1, 1, 0, 0, 0)  # of files in the archive, so that the same model has the same bytes
 SUFFIXES = {"windows": ".dll", "darwin": ".dylib"}
+TARGETS = {
+    "x86_64-linux": "x86_64-linux-gnu.2.17",
+    "aarch64-linux": "aarch64-linux-gnu.2.17",
+    "x86_64-windows": "x86_64-windows-gnu",
+    "x86_64-darwin": "x86_64-macos",
+    "aarch64-darwin": "aarch64-macos",
+}
+"""Platforms as FMI calls them, and as the cross-compiler does. On Linux, glibc 2.17 or later is needed."""
 
 
 @checked
@@ -61,7 +68,7 @@ def export_fmu(
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     t_end: float = 10.0,
-    binaries: Mapping[str, Sequence[str]] | None = None,
+    binaries: str | Collection[str] | Mapping[str, Sequence[str]] | None = None,
 ) -> Path:
     """Write an FMU of FMI 3.0: of a robot, a system with constraints, a hybrid system, or a controller.
 
@@ -86,12 +93,15 @@ def export_fmu(
                    systems have their own outputs
     forces, joints, stabilization   of robots and mechanisms, as in `lb.simulate`
     t_end          end of the experiment that the FMU proposes                                          [s]
-    binaries       {platform: compiler command with its options}, such as {"x86_64-windows":
-                   ["x86_64-w64-mingw32-gcc"]}; default: this platform, by the C compiler that liebody
-                   uses, for any processor of this kind. {}: source only
+    binaries       platforms of the compiled libraries, by FMI's names: "x86_64-linux", "aarch64-linux",
+                   "x86_64-windows", "x86_64-darwin", "aarch64-darwin". This platform's is made by the C
+                   compiler that liebody uses, others by the cross-compiler of `pip install ziglang`; each for
+                   any processor of its kind. Default: this platform. (): source only. Or {platform: compiler
+                   command with its options}, as {"x86_64-windows": ["x86_64-w64-mingw32-gcc"]}
 
     Returns the path. Raises ModelError for systems without a vector field (time stepping) and for unknown
-    names, CompilerError if a library cannot be compiled, LiebodyError if the file cannot be written.
+    names, CompilerError if a library cannot be compiled, as without a cross-compiler, LiebodyError if the
+    file cannot be written.
     """
     path = path_of("the file", file)
     kinds = names(kinds)
@@ -116,7 +126,7 @@ def export_fmu(
         "modelDescription.xml": model_description(described, identifier, token, kinds, t_end, step),
         f"sources/{source}": text.encode(),
         "sources/buildDescription.xml": build_description(identifier, source),
-        **_libraries(identifier, text, _commands() if binaries is None else binaries),
+        **_libraries(identifier, text, _commands(binaries)),
     }
     try:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -177,7 +187,17 @@ def _model(
     )
 
 
-def _commands() -> dict[str, Sequence[str]]:
+def _commands(binaries: str | Collection[str] | Mapping[str, Sequence[str]] | None) -> Commands:
+    """The platforms of the compiled libraries, and the command of the compiler for each."""
+    if isinstance(binaries, Mapping):
+        return binaries
+    here = _of_this_platform()
+    if binaries is None:
+        return here
+    return {platform: here.get(platform) or _cross(platform) for platform in names(binaries)}
+
+
+def _of_this_platform() -> Commands:
     """This platform, and the command of the compiler that liebody uses; empty without a compiler."""
     compiler = find_compiler()
     system = {"linux": "linux", "win32": "windows", "darwin": "darwin"}.get(sys.platform)
@@ -186,24 +206,33 @@ def _commands() -> dict[str, Sequence[str]]:
     return {f"{machine}-{system}": list(compiler.command)} if compiler and system else {}
 
 
-def _libraries(identifier: str, source: str, binaries: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+def _cross(platform: str) -> Sequence[str]:
+    """The command of the cross-compiler; raises ModelError, and CompilerError if there is none."""
+    if platform not in TARGETS:
+        raise ModelError(f"binaries: there is no platform {short(platform)}; {known(TARGETS, platform)}")
+    try:
+        return cross_compiler(TARGETS[platform])
+    except CompilerError as error:
+        raise CompilerError(
+            f"binaries: {platform}: {error}, or give the command of one, {{{platform!r}: [command, options]}}"
+        ) from None
+
+
+def _libraries(identifier: str, source: str, commands: Commands) -> dict[str, bytes]:
     """The compiled libraries, by their places in the archive."""
     libraries = {}
-    for platform, command in binaries.items():
+    level = "-O1" if len(source) > LONG else "-O2"
+    for platform, command in commands.items():
+        if not command:
+            raise ModelError(f"binaries: the command for {platform} is empty, expected a C compiler")
         suffix = SUFFIXES.get(platform.partition("-")[2], ".so")
-        with tempfile.TemporaryDirectory() as folder:
-            unit, library = Path(folder, "model.c"), Path(folder, f"model{suffix}")
-            unit.write_text(source, encoding="ascii")
-            level = "-O1" if len(source) > LONG else "-O2"
-            options = [*command, level, *OPTIONS, str(unit), "-o", str(library), "-lm"]
-            try:
-                done = subprocess.run(options, capture_output=True, text=True, check=False)
-            except OSError as error:
-                pass_on_signals(error)
-                raise CompilerError(f"binaries: the compiler of {platform} cannot be run: {error}") from None
-            if done.returncode:
-                raise CompilerError(
-                    f"binaries: {command[0]} does not compile for {platform}: {done.stderr[:2000]}"
-                )
-            libraries[f"binaries/{platform}/{identifier}{suffix}"] = library.read_bytes()
+        # Zig's symbols for debuggers have the name of the folder, another one each time: -s leaves them out.
+        options = [level, *OPTIONS, *(["-s"] if "ziglang" in command else [])]
+        try:
+            library = library_file(
+                source, [*command, *options], f"model{suffix}", f"the library for {platform}"
+            )
+        except CompilerError as error:
+            raise CompilerError(f"binaries: {platform}: {error}") from None
+        libraries[f"binaries/{platform}/{identifier}{suffix}"] = library
     return libraries
