@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 
 import mpmath
 import numpy as np
 import pytest
+from test_proofs import changed
 
 import liebody as lb
 from liebody.gaits import ProofError, periodic_orbit, prove
@@ -27,17 +27,6 @@ def contains(ball, exact):
     """Whether a number of many digits lies in a ball of Arb."""
     low, high = (mpmath.mpf(x.mid().str(40, radius=False)) for x in (ball.lower(), ball.upper()))
     return low <= exact <= high
-
-
-def changed(data, path, value):
-    """A copy of a certificate with one entry changed."""
-    data = copy.deepcopy(data)
-    *where_to, last = path
-    place = data
-    for key in where_to:
-        place = place[key]
-    place[last] = value
-    return data
 
 
 def refused(data):

@@ -137,23 +137,30 @@ def test_standing_still_forces_carry_the_weight_and_efforts_are_those_of_statics
     laws(walking, q, v, u, friction=2.0)
 
 
+def scarce(rng, count):
+    """Random values of parameters for so many calls: supports off, without friction, efforts too small."""
+    active = rng.integers(0, 2, (2, count))
+    friction = rng.choice([0.0, 0.3, 1.0], count)
+    return {
+        "left_foot.active": active[0],
+        "right_foot.active": active[1],
+        "left_foot.friction": friction,
+        "right_foot.friction": friction,
+        "effort_limit": 10.0 ** rng.uniform(-2, 2, (count, 6)),
+        "posture.target": POSE + rng.normal(size=(count, 6)),
+    }
+
+
 def test_the_laws_hold_in_all_commands_also_with_slack(biped, walking):
     """Random states and parameters, with efforts too small for the motion, friction of nought, no support."""
     rng = np.random.default_rng(1)
     count = 64
     states = [state_of(biped, rng) for _ in range(count)]
     q, v = (np.array(x) for x in zip(*states, strict=True))
-    active = rng.integers(0, 2, (2, count))
-    friction = rng.choice([0.0, 0.3, 1.0], count)
-    effort = 10.0 ** rng.uniform(-2, 2, (count, 6))
-    values = {
-        "left_foot.active": active[0],
-        "right_foot.active": active[1],
-        "left_foot.friction": friction,
-        "right_foot.friction": friction,
-        "effort_limit": effort,
-        "posture.target": POSE + rng.normal(size=(count, 6)),
-    }
+    values = scarce(rng, count)
+    active = np.stack([values["left_foot.active"], values["right_foot.active"]])
+    friction = values["left_foot.friction"]
+    effort = values["effort_limit"]
     many = walking(q, v, values)
     for x in many:
         assert np.isfinite(x).all()
@@ -183,20 +190,12 @@ def test_without_the_accelerations_of_legs_commands_are_those_of_the_whole_progr
     q, v = (np.array(x) for x in zip(*(state_of(biped, rng) for _ in range(count)), strict=True))
     q[::8, 9] = STRAIGHT + 10.0 ** rng.uniform(-9, -1, len(q[::8]))
     q[0, 9] = STRAIGHT
-    active = rng.integers(0, 2, (2, count))
-    active[:, 0] = 1
-    friction = rng.choice([0.0, 0.3, 1.0], count)
-    effort = 10.0 ** rng.uniform(-2, 2, (count, 6))
-    values = {
-        "left_foot.active": active[0],
-        "right_foot.active": active[1],
-        "left_foot.friction": friction,
-        "right_foot.friction": friction,
-        "effort_limit": effort,
-        "posture.target": POSE + rng.normal(size=(count, 6)),
-        "acceleration_weight": 1e-2,
-        "force_weight": 1e-2,
-    }
+    values = {**scarce(rng, count), "acceleration_weight": 1e-2, "force_weight": 1e-2}
+    for foot in ("left_foot", "right_foot"):
+        values[f"{foot}.active"][0] = 1
+    active = np.stack([values["left_foot.active"], values["right_foot.active"]])
+    friction = values["left_foot.friction"]
+    effort = values["effort_limit"]
     v[::2] = 0
     many, others = stepping(q, v, values), whole(q, v, values)
     for u in (many, others):

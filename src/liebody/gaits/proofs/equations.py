@@ -16,7 +16,6 @@ Constants are exact: a float of the traced functions is the binary number that i
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from ...base.arguments import wrong_shape
-from ...base.errors import GraphError, known
+from ...base.errors import ArgumentError, GraphError, known
+from ...base.exact import Bounds, exact_bounds
 from ...compiler import Constants, Expr, Function, IntervalLibrary, Tape, tape_of, trace
 from ..orbit import PeriodicOrbit
 from ..segments import GaitError
 
 Array = Any
-Bounds = tuple[Fraction, Fraction]
 
 
 class ProofError(GaitError):
@@ -202,21 +201,8 @@ def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str
 
 
 def _bounds(name: str, value: Any) -> Bounds:
-    """A number, fraction, decimal, text of one of these, or a pair of them, as exact bounds."""
-    pair = value if isinstance(value, tuple | list) and len(value) == 2 else (value, value)
+    """What a user gives for a parameter, as exact bounds."""
     try:
-        low, high = (Fraction(x if isinstance(x, str | int | Fraction) else _exact(x)) for x in pair)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        raise ProofError(
-            f"parameters: {name} is {value!r}, expected a number, a fraction such as Fraction(1, 3) "
-            "or '1/3', or a pair (lower, upper) of these"
-        ) from None
-    if low > high:
-        raise ProofError(f"parameters: {name} is {value!r}, expected the lower bound first")
-    return low, high
-
-
-def _exact(x: Any) -> Fraction:
-    if isinstance(x, float | np.floating) and not math.isfinite(x):
-        raise ValueError
-    return Fraction(float(x)) if isinstance(x, np.floating | np.integer) else Fraction(x)
+        return exact_bounds(f"parameters: {name}", value)
+    except ArgumentError as error:
+        raise ProofError(str(error)) from None
