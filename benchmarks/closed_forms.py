@@ -314,7 +314,7 @@ def puma(limit: int) -> None:
         limited(f"{method}'s method, simplify", method, True, limit)
     limited("its algorithms, simplify", "", True, limit)
     print("puma560, symbols", flush=True)
-    row("liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
+    row("puma560", "liebody", *timed(lambda: left_side(lb.equations("puma560", symbols=True))))
     row("puma560", "its algorithms", left_side(lb.equations("puma560", symbols=True, simplify=False)), 0.0)
 
 

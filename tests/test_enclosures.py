@@ -145,6 +145,10 @@ def test_a_tube_holds_at_each_value_of_a_friction_and_is_hardly_wider_than_the_m
 def test_tubes_of_turning_motions_do_not_grow():
     """Forty turns: the exact image of a square is a turned square, in a box at most sqrt(2) as wide."""
     turning = lambda y: [y[1], -y[0]]  # noqa: E731
+    mixed = lb.enclose(turning, [(0.999, 1.001), 0.0], None, 0.5)
+    assert (mixed.ends[0] == [[0.999, 1.001], [0.0, 0.0]]).all()
+    with pytest.raises(ArgumentError, match=r"q0 is 1\.0, expected a number or a pair for each state"):
+        lb.enclose(turning, 1.0, None, 0.5)
     tube = lb.enclose(turning, [(0.999, 1.001), (-1e-3, 1e-3)], None, 80 * np.pi)
     assert tube.width < 2e-3 * np.sqrt(2) * (1 + 1e-6)
     t = mp.mpf(float(tube.t[-1]))

@@ -85,6 +85,30 @@ def test_gradients_are_those_of_differences(arm, criterion):
     assert abs(np.sum(problem.gradient(x) * direction) / expected - 1) < 1e-6
 
 
+def test_gradients_count_each_axis_of_a_joint_with_two():
+    """A table that slides along x and y has two columns of each loss."""
+    table = (
+        lb.TreeBuilder("table")
+        .add("slab", lb.groups.PlanarTranslation([0, 0, 1]), lb.SpatialInertia.sphere(2.0, 0.2))
+        .add("arm", lb.groups.Revolute([0, 0, 1]), lb.SpatialInertia.sphere(1.0, 0.1), "slab")
+        .build()
+    )
+    robot = lb.Robot(table)
+    losses = ["damping", "friction", "armature"]
+    base = base_parameters(robot, ["arm"], losses=losses, v_s=0.5)
+    model = LinearModel(robot, ["arm"], losses, 0.5)
+    limits = MotionLimits.of(robot, None, 2.0, np.full(3, 50.0))
+    noise = np.array([0.1, 0.2, 0.3])
+    problem = ExcitationProblem(robot, model, base, Series(4.0, 3, 3), noise, limits, None, "D")
+    rng = np.random.default_rng(0)
+    x = 0.1 * rng.normal(size=problem.start(rng).shape)
+    direction = rng.normal(size=x.shape)
+    h = 1e-6
+    costs = [problem.criterion_of(problem.information(y)) for y in (x + h * direction, x - h * direction)]
+    expected = (costs[0] - costs[1]) / (2 * h)
+    assert abs(np.sum(problem.gradient(x) * direction) / expected - 1) < 1e-6
+
+
 def test_each_criterion_is_best_at_its_own(arm):
     options = {"duration": 8.0, "noise": NOISE, "velocity": 2.0, "effort": EFFORT, "harmonics": 4}
     motions = {c: excite(arm, "link6", criterion=c, **options) for c in "DA"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import short, takes_parameters, vector, wrong_shape
+from ..base.arguments import members, short, takes_parameters, vector, wrong_shape
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ArgumentError, GraphError, ModelError, known
 from ..base.exact import Bounds, exact_bounds
@@ -150,7 +150,7 @@ def motion_of(
     if isinstance(system, Robot):
         return _of_robot(system, tau, joints, parameters, rounding)
     if callable(system) and not isinstance(system, Mechanism):
-        names = [f"y[{k}]" for k in range(np.shape(q0)[0] if np.ndim(q0) else len(q0))]
+        names = [f"y[{k}]" for k in range(len(members("q0", q0, "a number or a pair for each state")))]
         field = lambda t, y, v, p: system(y)  # noqa: E731
         return ExactMotion("field", (names, []), field, NOTHING, parameters, rounding)
     raise ArgumentError(

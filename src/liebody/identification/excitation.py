@@ -323,13 +323,13 @@ class ExcitationProblem:
         slopes = {"damping": 1.0, "friction": (1 - np.tanh(v / self.model.v_s) ** 2) / self.model.v_s}
         for kind in self.model.losses:
             for body in self.model.joints:
-                row = body.dofs.start
-                own = weights[:, row, column]
-                column += 1
-                if kind == "armature":
-                    by_a[:, row] += own
-                elif kind in slopes:
-                    by_v[:, row] += own * np.broadcast_to(slopes[kind], v.shape)[:, row]
+                for row in range(self.robot.nv)[body.dofs]:
+                    own = weights[:, row, column]
+                    column += 1
+                    if kind == "armature":
+                        by_a[:, row] += own
+                    elif kind in slopes:
+                        by_v[:, row] += own * np.broadcast_to(slopes[kind], v.shape)[:, row]
         return by_q, by_v, by_a
 
     # -- the limits ---------------------------------------------------------------------------------------

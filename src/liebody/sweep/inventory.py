@@ -302,9 +302,11 @@ def locked(folder: Path) -> int | None:
         pass_on_signals(error)
         return None
     try:
-        # the lock belongs to the open folder; a folder that was renamed or removed meanwhile is another one
-        same = not FOLDERS or os.fstat(handle).st_ino == os.stat(folder).st_ino
-        if lock(handle) and same and folder.is_dir():
+        # The lock belongs to the open folder. Looked at behind the lock: a folder that was renamed or removed
+        # meanwhile is another one.
+        if lock(handle) and (
+            os.fstat(handle).st_ino == os.stat(folder).st_ino if FOLDERS else folder.is_dir()
+        ):
             return handle
     except OSError as error:
         pass_on_signals(error)

@@ -239,6 +239,8 @@ class Store:
         except OSError as error:
             pass_on_signals(error)
             shutil.rmtree(fresh)
+            release(self._lock, fresh)
+            self._lock = None
             raise SweepError(
                 f"cannot make {self.path}: {error.strerror}; another sweep made it meanwhile"
             ) from None
