@@ -7,7 +7,7 @@ import json
 import mpmath
 import numpy as np
 import pytest
-from test_proofs import changed
+from test_proofs import bounds_of, changed, refused
 
 import liebody as lb
 from liebody.gaits import ProofError, periodic_orbit, prove
@@ -19,22 +19,10 @@ import liebody_check
 GRAVITY = 9.81
 
 
-def bounds_of(ball):
-    return float(ball.lower()), float(ball.upper())
-
-
 def contains(ball, exact):
     """Whether a number of many digits lies in a ball of Arb."""
     low, high = (mpmath.mpf(x.mid().str(40, radius=False)) for x in (ball.lower(), ball.upper()))
     return low <= exact <= high
-
-
-def refused(data):
-    try:
-        liebody_check.check(data)
-    except liebody_check.Refused:
-        return True
-    return False
 
 
 # -- a mass that hops on a spring ---------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
 from .native.foreign import Foreign, ForeignCall
-from .native.intervals import IntervalLibrary, NotProved, exactly
+from .native.intervals import IntervalLibrary, NotProved, exactly, middle
 from .native.kernel import Buffer, Guard, Kernel
 from .printers import interpreted
 from .printers.casadi_source import to_casadi
@@ -53,6 +53,7 @@ __all__ = [
     "interpreted",
     "jacobian",
     "jvp",
+    "middle",
     "outward",
     "repeated",
     "sympy_rules",

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..base.errors import IntegrationError
-from ..compiler import IntervalLibrary, NotProved, exactly
+from ..compiler import IntervalLibrary, NotProved, exactly, middle
 from .motion import ExactMotion
 
 Array = Any
@@ -98,7 +98,7 @@ class Stepping:
     def from_box(self, x: Array) -> MotionSet:
         """The set of a box (N, 2)."""
         n = len(x)
-        c = _middle(x)
+        c = middle(x)
         away = self.library.combine("sub", x, exactly(c))
         return MotionSet(c, np.eye(n), away.max(axis=-1), np.eye(n), np.zeros((n, 2)))
 
@@ -119,15 +119,15 @@ class Stepping:
             seen = np.minimum(seen, library.combine("add", around_centre[:, :, 0], reach))
         # the set at the end
         centre = centre[:, 0]
-        c = _middle(centre)
+        c = middle(centre)
         DA = library.product(D, exactly(start.A))
-        A = _middle(DA)
+        A = middle(DA)
         rest = library.combine("sub", centre, exactly(c))
         left = library.combine("sub", DA, exactly(A))
         alpha = np.stack([start.alpha, start.alpha], axis=-1)
         rest = library.combine("add", rest, library.product(left, alpha[:, None])[:, 0])
         DB = library.product(D, exactly(start.B))
-        B = _directions(_middle(DB), start.beta.max(axis=-1))
+        B = _directions(middle(DB), start.beta.max(axis=-1))
         inverse = self._inverse(B)
         turned = library.product(library.product(inverse, DB), start.beta[:, None])
         beta = library.combine("add", turned, library.product(inverse, rest[:, None]))[:, 0]
@@ -152,11 +152,6 @@ class Stepping:
     def duration(self, times: tuple[float, float]) -> Array:
         """The interval (2,) of the exact difference of two times."""
         return self.library.combine("sub", exactly(times[1]), exactly(times[0]))
-
-
-def _middle(x: Array) -> Array:
-    """A number within each interval, near its middle."""
-    return (x[..., 1] - x[..., 0]) / 2
 
 
 def _directions(M: Array, reach: Array) -> Array:

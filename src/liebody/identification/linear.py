@@ -157,7 +157,7 @@ def linear(
     if consistent:
         x, bounded = least_squares(rows, y, scales, _barrier(model, rows, y, scales))
     else:
-        x = own + nearest(rows, y - rows @ own, scales)
+        x = own + nearest(rows, y - rows @ own, scales)[0]
     residuals = (b - A @ x) / deviations
     return LinearFit(model, x, rows.T @ rows, residuals, np.mean(deviations, axis=0), bounded, seed)
 
@@ -194,12 +194,11 @@ def weighted(A: Array, b: Array, deviations: Array) -> tuple[Array, Array]:
     return A[measured] / deviations[measured][:, None], b[measured] / deviations[measured]
 
 
-def nearest(A: Array, b: Array, scales: Array) -> Array:
-    """The shortest x, in units of the scales, of least |A x - b|."""
+def nearest(A: Array, b: Array, scales: Array) -> tuple[Array, int]:
+    """The shortest x, in units of the scales, of least |A x - b|; how many directions of x the data sees."""
     singular, V, c = seen(A * scales, b)
     is_seen = singular > 0
-    shortest: Array = scales * (V[:, is_seen] @ (c[is_seen] / singular[is_seen]))
-    return shortest
+    return scales * (V[:, is_seen] @ (c[is_seen] / singular[is_seen])), int(np.count_nonzero(is_seen))
 
 
 def noise_of(A: Array, b: Array, tau: Array, scales: Array) -> Array:
@@ -211,11 +210,11 @@ def noise_of(A: Array, b: Array, tau: Array, scales: Array) -> Array:
     deviations = np.full(b.shape[1], size)
     for _ in range(PASSES):
         rows, y = weighted(A, b, np.broadcast_to(deviations, b.shape))
-        singular, *_ = seen(rows * scales, y)
-        r = b - A @ nearest(rows, y, scales)
+        x, rank = nearest(rows, y, scales)
+        r = b - A @ x
         measured = np.isfinite(r)
         # Degrees of freedom are shared by the joints in proportion to their samples.
-        share = max(1 - np.count_nonzero(singular) / len(y), 1 / len(y))
+        share = max(1 - rank / len(y), 1 / len(y))
         counts = np.maximum(measured.sum(axis=0) * share, 1)
         squares = np.where(measured, r, 0.0) ** 2
         deviations = np.maximum(np.sqrt(squares.sum(axis=0) / counts), ROUNDING * size)
@@ -226,7 +225,7 @@ def _barrier(model: LinearModel, A: Array, b: Array, scales: Array) -> Barrier:
     """Around the robot's own bodies; around its own losses, or the plain estimates of these."""
     is_positive = [not name.partition("[")[0].endswith(".offset") for name in model.entries]
     losses = np.flatnonzero(is_positive)[model.inertial :]
-    plain = np.abs(nearest(A, b, scales))[losses]
+    plain = np.abs(nearest(A, b, scales)[0])[losses]
     own = model.own[losses]
     levels = np.where(own > 0, own, np.where(plain > 0, plain, 1.0))
     return Barrier(model.references(), losses, levels)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..base.arguments import checked, short
+from ..base.concurrency import cached_property
 from ..base.errors import ArgumentError, LiebodyError, ModelError, pass_on_signals, warn
 from ..base.public import version
 from ..base.texts import path_of
@@ -358,18 +359,22 @@ class _Exported:
                 lines.append(f"    compare({words});")
         return "\n".join([*lines, "}", ""])
 
+    @cached_property
+    def _reference(self) -> Callable[..., Any]:
+        """The function in NumPy."""
+        if isinstance(self.function, Function):
+            return self.function
+        if isinstance(self.function, Minimizer):
+            return minimizer_numpy(self.function)
+        return compile_numpy(self.function)
+
     def _state(self, rng: np.random.Generator) -> tuple[list[Array], list[Array]]:
         """Arguments that `real` holds, and the results in double; finite ones, if DRAWS find any."""
-        reference: Callable[..., Any] = compile_numpy(self.function)
-        if isinstance(self.function, Function):
-            reference = self.function
-        elif isinstance(self.function, Minimizer):
-            reference = minimizer_numpy(self.function)
         for _ in range(DRAWS):
             values = [np.asarray(self.sample(k, s, rng), float) for k, s in self.kernel.inputs.items()]
             # rounded to floats first, so that the C compiler and the reference have the same arguments
             values = [x.astype(np.float32).astype(float) if self.single else x for x in values]
-            results = [np.asarray(y, float) for y in _listed(reference(*values))]
+            results = [np.asarray(y, float) for y in _listed(self._reference(*values))]
             if all(np.isfinite(y).all() for y in results):
                 break
         return values, results

@@ -212,6 +212,11 @@ def exactly(x: Array) -> Array:
     return np.stack([-x, x], axis=-1)
 
 
+def middle(x: Array) -> Array:
+    """A number within each interval, near its middle."""
+    return (x[..., 1] - x[..., 0]) / 2
+
+
 def _numbers(x: Array) -> Array:
     """An array of doubles for C; NotProved for what is not finite."""
     x = np.ascontiguousarray(x, float)

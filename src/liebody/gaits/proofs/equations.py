@@ -173,19 +173,10 @@ def where_it_is_fast(start: Array, rate: Array, constants: Constants) -> tuple[T
     return Tape(N, tuple(rows), (N + 1,)), j
 
 
-def _names(layout: Any) -> list[str]:
-    """Names of flat parameters: "mass", "gains[2]"."""
-    return [
-        f"{name}{list(index)}" if index else name
-        for name, default in layout.defaults.items()
-        for index in np.ndindex(default.shape)
-    ]
-
-
 def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str, Bounds]:
     """Exact bounds of each flat parameter, by name: the orbit's, or what is given."""
     layout = orbit.system.parameters
-    flat = dict(zip(_names(layout), layout.values(orbit.parameters, ()).tolist()))
+    flat = dict(zip(layout.entries, layout.values(orbit.parameters, ()).tolist(), strict=True))
     bounds = {name: (Fraction(x), Fraction(x)) for name, x in flat.items()}
     for name, value in given.items():
         if name not in bounds:

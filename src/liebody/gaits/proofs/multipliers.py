@@ -11,7 +11,6 @@ norm (Gershgorin). This part is exact arithmetic of fractions.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -19,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import NotProved, exactly
+from ...compiler import NotProved, exactly, middle
 from .equations import ProofError
-from .system import Enclosed, StepEquations, dense_middle, middle, upwards
+from .system import Enclosed, StepEquations, dense_middle, upwards
 
 Array = Any
 Complex = tuple[Fraction, Fraction]
@@ -61,11 +60,7 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     ends = upwards(np.stack([error - last_states, error + last_states], axis=-1))
     boxes, _ = found.phases[-1]
     _, slope = problem.jump(last, boxes[-1])
-    P = exactly(np.zeros((N, N)))
-    for k in range(last.size):
-        product = library.combine("mul", slope[:, k, None], ends[k][None])
-        P = library.combine("add", P, product)
-    return _across(problem, P)
+    return _across(problem, library.product(slope, ends))
 
 
 def _across(problem: StepEquations, P: Array) -> Array:
@@ -96,8 +91,7 @@ def largest_modulus(problem: StepEquations, P: Array) -> float:
         norm = float(upwards(upwards(power.max(axis=-1)).sum(axis=-1) * (1 + 1e-14)).max(initial=0.0))
         bound = min(bound, norm ** (0.5**j) * (1 + 1e-14))
         try:
-            product = library.combine("mul", power[:, :, None], power[None])
-            power = functools.reduce(lambda a, b: library.combine("add", a, b), product.swapaxes(0, 1))
+            power = library.product(power, power)
         except NotProved:  # larger than all doubles
             break
     return bound

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, exactly, outward
+from ...compiler import IntervalLibrary, NotProved, exactly, middle, outward
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
@@ -343,11 +343,6 @@ def _inverse(A: Array) -> Array:
             "conserved energy), or it lies at a bifurcation"
         )
     return Y
-
-
-def middle(x: Array) -> Array:
-    """A number within each interval, near its middle."""
-    return (x[..., 1] - x[..., 0]) / 2
 
 
 def around(x: Array, radius: Array) -> Array:
