@@ -20,6 +20,7 @@ from ..bodies import Tree
 from .c_export import (
     COARSE,
     LEAST_FLOAT,
+    UNKNOWN,
     About,
     Difference,
     ExportedPart,
@@ -29,6 +30,7 @@ from .c_export import (
     host_library,
     is_single,
     warn_if_coarse,
+    word_of_c,
     write_c,
 )
 from .document import read_document
@@ -53,6 +55,7 @@ from .urdf import (
 __all__ = [
     "COARSE",
     "LEAST_FLOAT",
+    "UNKNOWN",
     "About",
     "Actuator",
     "AssumedDynamics",
@@ -82,6 +85,7 @@ __all__ = [
     "pinocchio_layout",
     "read_urdf",
     "warn_if_coarse",
+    "word_of_c",
     "write_c",
 ]
 

@@ -162,8 +162,6 @@ def export_c(
         raise ModelError("two of the functions solve quadratic programs; export each to a folder of its own")
     # the solver has macros of its own: nothing stands behind it
     exported.sort(key=lambda x: x.work)
-    if not exported:
-        raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
     rules = _RULES.format(real=exported[0].real, bytes=BYTES_PER_STATEMENT)
     return write_c(folder, prefix, exported, about, rules)
 
@@ -199,6 +197,11 @@ def write_c(
         f"{prefix}_test.c": _test(prefix, exported),
         "CMakeLists.txt": runtime("export.cmake").replace("@NAME@", prefix),
     }
+    return write_texts(folder, texts)
+
+
+def write_texts(folder: str | Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files of these names into a folder, which is made if it is missing; returns their paths."""
     folder = path_of("the folder", folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,7 +214,7 @@ def write_c(
 
 
 def named_functions(functions: Functions) -> dict[str, Exportable]:
-    """The functions by their names in C, which differ."""
+    """The functions by their names in C, which differ; LiebodyError where there are none."""
     items = functions.items() if isinstance(functions, Mapping) else functions
     named: dict[str, Exportable] = {}
     pairs = (x if isinstance(x, tuple) and len(x) == 2 else (getattr(x, "name", ""), x) for x in items)
@@ -227,6 +230,8 @@ def named_functions(functions: Functions) -> dict[str, Exportable]:
         while (name := word if number == 1 else f"{word}_{number}") in named:
             number += 1
         named[name] = function
+    if not named:
+        raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
     return named
 
 

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import checked
-from ..base.errors import LiebodyError, ModelError, pass_on_signals
+from ..base.errors import ModelError
 from ..base.public import version
-from ..base.texts import path_of
 from ..compiler import Function, Kernel, Minimizer, Program
 from ..compiler.printers.c import c_function
 from ..compiler.printers.cuda import BLOCK, Layout, cuda_kernel, cuda_names, cuda_prelude
-from .c_export import About, Functions, c_comment, c_prefix, is_single, named_functions
+from .c_export import About, Functions, c_comment, c_prefix, is_single, named_functions, write_texts
 
 
 @checked
@@ -56,8 +55,6 @@ def export_cuda(
     exported = {
         key: x if isinstance(x, Kernel) else Kernel(x) for key, x in named_functions(functions).items()
     }
-    if not exported:
-        raise LiebodyError("no functions to export; name at least one, such as inverse_dynamics")
     text = [_head(prefix, about, layout, "float" if single else "double"), cuda_prelude(single)]
     for key, kernel in exported.items():
         function = kernel.function
@@ -66,14 +63,7 @@ def export_cuda(
         text.append(_documented(key, kernel, layout))
         text.append(cuda_kernel(function, f"{prefix}_{key}", single, layout))
     text.append(_launches([(f"{prefix}_{key}", x.function) for key, x in exported.items()]))
-    folder = path_of("the folder", folder)
-    path = folder / f"{prefix}.cu"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(text), encoding="ascii")
-    except (OSError, ValueError) as error:  # the latter of names with a null character
-        pass_on_signals(error)
-        raise LiebodyError(f"cannot write into {str(folder)!r}: {error}") from None
+    (path,) = write_texts(folder, {f"{prefix}.cu": "\n".join(text)})
     return path
 
 

@@ -16,6 +16,7 @@ from ...compiler.printers import BYTES_PER_STATEMENT, constant_table, memory_of,
 from ...io import (
     COARSE,
     LEAST_FLOAT,
+    UNKNOWN,
     About,
     Difference,
     c_comment,
@@ -23,6 +24,7 @@ from ...io import (
     host_library,
     is_single,
     warn_if_coarse,
+    word_of_c,
     write_c,
 )
 from ...scalars import Array
@@ -32,7 +34,6 @@ from .plan import Planner
 
 CALLS = 5  # calls of the self-test, a closed loop
 MEASURED = 20  # calls in which float32 is compared with float64
-UNKNOWN = 1e-2  # relative tolerance of floats that were not compared, for want of a compiler
 AWAY = 1e-3  # deviations of its states from the plan: of tangents, and ten times as much of velocities
 TOLERANCE = 1e-9  # relative difference of inputs and costs, at least
 TIMES_ROUND_OFF = 1e3  # the tolerance as a multiple of what the last digits of the state change
@@ -281,7 +282,7 @@ class _ExportedController:
         name = self.name
         lines = [f"#define {macro} {size}" for macro, size in zip(macros, self._sizes, strict=True)]
         lines.append(f"#define {name.upper()}_KNOTS {self._controller.knots}")
-        lines += [f"#define {name.upper()}_{_word(x)} {k}" for k, x in enumerate(STATUSES)]
+        lines += [f"#define {name.upper()}_{word_of_c(x).upper()} {k}" for k, x in enumerate(STATUSES)]
         lines += ["", self._structures(), "", "/* Forgets the plan; to be called first. */"]
         lines += [f"void {name}_reset({name}_memory *memory);", "", *self._about(), f"int {name}("]
         takes = self._takes()
@@ -384,7 +385,3 @@ class _ExportedController:
 
     def _table(self, name: str, values: Any) -> str:
         return constant_table(self.real, name, (self.number.literal(float(x)) for x in np.ravel(values)))
-
-
-def _word(status: str) -> str:
-    return status.replace(" ", "_").upper()
