@@ -69,6 +69,32 @@ def test_prose_has_no_formulas(text):
     assert [piece for kind, piece in pieces(text) if kind == "formula"] == []
 
 
+def test_tables_of_arguments_are_read():
+    """Names alone, several names for one meaning, names longer than the column: one row for each."""
+    table = """mass     [kg]
+A, b, c  coefficients, weights,
+         nodes                                              [s]
+forces, joints, stabilization   as in `simulate`
+rest     where it is relaxed"""
+    assert reference._rows(table.splitlines()) == [
+        ("mass", "", "[kg]"),
+        ("A, b, c", "coefficients, weights, nodes", "[s]"),
+        ("forces, joints, stabilization", "as in `simulate`", ""),
+        ("rest", "where it is relaxed", ""),
+    ]
+
+
+@pytest.mark.parametrize("function", [lb.simulate, lb.linearize, lb.optimal_control, lb.export_fmu])
+def test_each_argument_has_a_row(function):
+    """A parameter that begins a line of the docstring begins a row of a table on its page."""
+    docstring = inspect.getdoc(function)
+    rows = [row for paragraph in reference._paragraphs(docstring) for row in reference._rows(paragraph)]
+    keys = {name for key, _, _ in rows for name in key.split(", ")}
+    lines = {name for line in docstring.splitlines() for name in re.split(r"  | \{", line)[0].split(", ")}
+    missing = (lines & set(inspect.signature(function).parameters)) - keys
+    assert keys and not missing
+
+
 def test_every_public_name_has_a_page():
     pages = reference.pages()
     linked = "\n".join(pages.values())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ PROMISES = {
     "internal": "*Internal*: for programs that extend liebody; it may change in any version.",
 }
 ROW = re.compile(r"(\S(?:.*?\S)??)  +(\S.*)")
+NAMES = re.compile(r"\w+(, \w+)*")
 UNIT = re.compile(r" {2,}(\[[^\]]*\](?:, \[[^\]]*\])*)$")
 
 
@@ -141,8 +143,10 @@ class Reference:
     def convert(self, docstring: str, within: str = "") -> list[str]:
         lines: list[str] = []
         for paragraph in _paragraphs(docstring):
-            rows = _rows([line.removeprefix("    ") for line in paragraph])
-            if paragraph[0].startswith("    ") and not rows:
+            indented = paragraph[0].startswith("    ")
+            flush = textwrap.dedent("\n".join(paragraph)).splitlines()
+            rows = _rows(flush)
+            if indented and not rows:
                 lines += _display([line[4:] for line in paragraph])
             elif rows:
                 lines += [".. list-table::", "   :widths: 22 78", "   :class: arguments", ""]
@@ -233,24 +237,32 @@ def _paragraphs(docstring: str) -> list[list[str]]:
 
 
 def _rows(paragraph: list[str]) -> list[tuple[str, str, str]]:
-    """(name, meaning, unit) of the lines of a table of arguments; none if the paragraph is something else."""
-    first = ROW.fullmatch(paragraph[0])
-    if not first:
+    """(name, meaning, unit) of the lines of a table of arguments; none if the paragraph is something else.
+
+    Meanings begin in one column, but for names that are too long for it, which two spaces part from theirs.
+    Lines that begin with spaces go on with the meaning before; names may have a unit alone, or nothing.
+    """
+    if not ROW.fullmatch(paragraph[0]):
         return []
-    column = first.start(2)
+    column = min(row.start(2) for row in map(ROW.fullmatch, paragraph) if row)
     rows: list[tuple[str, str, str]] = []
     for line in paragraph:
         unit = UNIT.search(line)
         text = line[: unit.start()] if unit else line
+        shown = unit[1] if unit else ""
+        row = ROW.fullmatch(text)
         if rows and not line[: min(column, 4)].strip():
             key, before, known = rows[-1]
-            rows[-1] = key, f"{before} {text.strip()}", known or (unit[1] if unit else "")
+            rows[-1] = key, f"{before} {text.strip()}", known or shown
+        elif row and (row.start(2) == column or row.start(2) == row.end(1) + 2 or NAMES.fullmatch(row[1])):
+            rows.append((row[1], row[2], shown))
+        elif NAMES.fullmatch(text[: column - 1]) and text[column - 1 : column] == " ":
+            rows.append((text[: column - 1], text[column:], shown))
+        elif NAMES.fullmatch(text):
+            rows.append((text, "", shown))
         else:
-            row = ROW.fullmatch(text)
-            if not row or (row.start(2) != column and row.start(2) - row.end(1) != 2):
-                return []
-            rows.append((row[1], row[2], unit[1] if unit else ""))
-    return rows
+            return []
+    return rows if any(meaning for _, meaning, _ in rows) else []
 
 
 def _display(lines: list[str]) -> list[str]:

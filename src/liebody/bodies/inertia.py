@@ -84,8 +84,8 @@ class SpatialInertia:
 
     mass        [kg]
     com         centre of mass in the body frame, (3,)                                     [m]
-    rotational  rotational inertia about the centre of mass, in the axes of the body frame, [kg m2]
-                (3, 3), or (3,) for a diagonal one
+    rotational  rotational inertia about the centre of mass, in the axes of the body frame,
+                (3, 3), or (3,) for a diagonal one                                         [kg m2]
 
     The frame need not lie at the centre of mass. Entries may be symbols. `findings` names values that no body
     can have, and `check` refuses them. J = [[I_c - m [c]^2, m [c]], [-m [c], m 1]]: Ploen (1999), eq. (12).

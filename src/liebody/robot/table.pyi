@@ -177,6 +177,7 @@ class Algorithms:
         q     configuration, (nq,)
         v     velocity, left-trivialised, (nv,)                                [rad/s, m/s]
         form  which of the matrices that give the same C v:
+
               "christoffel"   dM/dt - 2 C is skew-symmetric, and C(v) w - C(w) v = M [v, w] with the bracket of
                               the joints' groups: M^-1 C(v) w is the Levi-Civita connection of the kinetic energy
                               on left-invariant fields. Where these are fields of coordinates (all groups commute)

@@ -211,7 +211,7 @@ def mechanism_of(
     forces  `mechanisms.Force`, which act beside efforts and weight
     joints  what acts in the joints of a robot, as in `simulate`: "ideal", "real", or names of `JOINT_KINDS`;
             None: armature and damping
-    prescribed {joint: function of time} of joints that follow them, as in `simulate`
+    prescribed  {joint: function of time} of joints that follow them, as in `simulate`
     h       length of steps [s]; stops at limits are so soft that a contact lasts some steps. None: short ones
 
     Raises IntegrationError for `joints` beside a mechanism, which has its own, and for other objects;
