@@ -538,7 +538,7 @@ class Run:
         v: np.ndarray,
         *,
         tau: np.ndarray | None = None,
-        forces: Iterable[Any] = (),
+        forces: Any = (),
         joints: str | Iterable[str] | None = None,
         parameters: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str | int | float] | None = None,
