@@ -66,7 +66,7 @@ def joint_named(name: str, *args: Any, **options: Any) -> Joint | MotionSubgroup
 
 
 def joint_along(kind: str, axis: Any) -> Joint | MotionSubgroup | None:
-    """The joint that another package adds by this name; None if there is none, or if the name is one of `OURS`.
+    """The joint that another package adds by this name; None if there is none, or if the name is ours.
 
     axis  (3,), with which a function that makes the joint is called; a joint that is made already stays as
           it is
