@@ -19,6 +19,7 @@ SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))
 import notebooks  # noqa: E402
 import reference  # noqa: E402
+import views  # noqa: E402
 from formulas import formula, pieces  # noqa: E402
 
 GUIDES = sorted((SITE.parent / "guides").glob("*.md"))
@@ -223,3 +224,27 @@ def test_words_of_others_lead_to_pages(word):
     page = (SITE.parent / "words.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| [^|]*\b{word}\b[^|]*\|[^|]+\|(.*)\|$", page, re.MULTILINE)
     assert re.search(r"\]\([\w-]+\.md", row)
+
+
+def test_landing_page_and_gallery_show_views_in_place_of_films():
+    """Each view stands on one page, with words; its frame is loaded late, and has a name and a picture."""
+    pages = {name: (SITE.parent / name).read_text(encoding="utf-8") for name in ("index.md", "gallery.md")}
+    shown = [name for text in pages.values() for name in re.findall(r"^```\{view\} (\w+)\n\w", text, re.M)]
+    assert sorted(shown) == sorted(views.VIEWS)
+    assert [
+        name for name, text in pages.items() if re.search(r"\.(gif|mp4)\b(?!`)", _without_tables(text))
+    ] == []
+    frame = views.figure("cat", 'A "cat" falls', "../")
+    assert 'src="../views/cat.html" loading="lazy" title="A &quot;cat&quot; falls"' in frame
+    assert "url(../views/cat.png)" in frame and 'alt="A &quot;cat&quot; falls"' in frame
+
+
+def _without_tables(text):
+    return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+
+
+def test_a_view_is_a_page_and_a_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "VIEWS", {"pendulum": lambda: lb.load("double_pendulum").view()})
+    views.write(tmp_path / "views")
+    assert sorted(path.name for path in (tmp_path / "views").iterdir()) == ["pendulum.html", "pendulum.png"]
+    assert (tmp_path / "views" / "pendulum.html").stat().st_size < 1_000_000

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import notebooks  # noqa: E402
 import reference  # noqa: E402
+import views  # noqa: E402
 
 import liebody  # noqa: E402
 
@@ -45,10 +46,12 @@ html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "gallery", "used-for")}  # they have no pages below them
 html_theme_options = {
+    "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -95,5 +98,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (mathml, None), (mathml_block, None))
     app.connect("source-read", without_links_to_the_repository)
     app.connect("builder-inited", lambda app: reference.write(DOCS / "reference"))
+    app.add_directive("view", views.ViewDirective)
     # Folders of extra files are looked for when the configuration is read.
     notebooks.write(DOCS / "tutorials", DOCS / "downloads" / "tutorials")
+    views.write(DOCS / "downloads" / "views")
