@@ -85,6 +85,37 @@ rest     where it is relaxed"""
     ]
 
 
+def test_equations_and_code_are_no_tables():
+    """Two equations on a line, a sentence that ends in an equation, code with comments in a column."""
+    for lines in (
+        ["Q = H + F^T V F,    q = g + F^T v"],
+        ["Bracket (dim, dim):   hat(ad(u) w) = hat(u) hat(w) - hat(w) hat(u)"],
+        ["labels_of(robot)[0].names    # of coordinates", "labels_of(robot)[1].units    # of velocities"],
+        ["class Affine(LieGroup):    # of the line"],
+        ["subject to    A x <= b"],
+    ):
+        assert reference._rows(lines) == []
+    for lines in (
+        ['"ploen"   by Proposition 1', '"hamel"   in quasi-velocities'],
+        ["contact (n,)   whether points touch", "anchor (n, k)  where they stick"],
+        ["<element>_work    work of each element", "<element>_<loss>  its losses"],
+    ):
+        assert len(reference._rows(lines)) == 2
+
+
+def test_listings_with_blank_lines_stay_whole():
+    page = reference.Reference(reference.public_names())
+    lines = page.convert(inspect.getdoc(lb.optimal_control))
+    assert sum(line.startswith(".. code-block::") for line in lines) == 1
+    assert not any("``Q = " in line or "``sum_k" in line for line in lines)
+
+
+def test_robots_begin_with_what_users_call():
+    names = [name for _, name, _ in reference.ordered(lb.Robot)]
+    assert {"inverse_dynamics", "mass_matrix", "coriolis_matrix"} <= set(names[:20])
+    assert names.index("own_parameters") > names.index("to_urdf")
+
+
 @pytest.mark.parametrize("function", [lb.simulate, lb.linearize, lb.optimal_control, lb.export_fmu])
 def test_each_argument_has_a_row(function):
     """A parameter that begins a line of the docstring begins a row of a table on its page."""

@@ -38,6 +38,7 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
 
+toc_object_entries_show_parents = "hide"
 html_theme = "pydata_sphinx_theme"
 html_title = "liebody"
 html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")  # known where the site is hosted
