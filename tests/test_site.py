@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))
 import notebooks  # noqa: E402
 import reference  # noqa: E402
+import versions  # noqa: E402
 import views  # noqa: E402
 from formulas import formula, pieces  # noqa: E402
 
@@ -279,3 +281,20 @@ def test_a_view_is_a_page_and_a_picture(tmp_path, monkeypatch):
     views.write(tmp_path / "views")
     assert sorted(path.name for path in (tmp_path / "views").iterdir()) == ["pendulum.html", "pendulum.png"]
     assert (tmp_path / "views" / "pendulum.html").stat().st_size < 1_000_000
+
+
+def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest_release(tmp_path):
+    with pytest.raises(SystemExit, match="no folder of a version"):
+        versions.write(tmp_path, "https://example.org/liebody")
+    (tmp_path / "dev").mkdir()
+    versions.write(tmp_path, "https://example.org/liebody")
+    assert "url=dev/" in (tmp_path / "index.html").read_text()
+    for name in ("v0.9.0", "v0.10.0", "v0.2.1", ".git"):
+        (tmp_path / name).mkdir()
+    versions.write(tmp_path, "https://example.org/liebody/")
+    entries = json.loads((tmp_path / "versions.json").read_text())
+    assert [entry["version"] for entry in entries] == ["dev", "v0.10.0", "v0.9.0", "v0.2.1"]
+    assert [entry["url"] for entry in entries if entry["preferred"]] == [
+        "https://example.org/liebody/v0.10.0/"
+    ]
+    assert "url=v0.10.0/" in (tmp_path / "index.html").read_text()

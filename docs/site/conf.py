@@ -41,7 +41,11 @@ nb_merge_streams = True
 toc_object_entries_show_parents = "hide"
 html_theme = "pydata_sphinx_theme"
 html_title = "liebody"
-html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")  # known where the site is hosted
+# Canonical addresses are known where the site is hosted. Read the Docs adds a selector of versions by itself;
+# elsewhere, as on GitHub Pages, a folder for each version stands at SITE_ADDRESS, beside versions.json.
+address = os.environ.get("SITE_ADDRESS", "").rstrip("/")
+named_version = os.environ.get("SITE_VERSION", "dev")
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", f"{address}/{named_version}/" if address else "")
 html_extra_path = [str(DOCS / "downloads")]
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
@@ -57,6 +61,12 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+if address:
+    html_theme_options |= {
+        "switcher": {"json_url": f"{address}/versions.json", "version_match": named_version},
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+        "check_switcher": False,
+    }
 
 REPOSITORY = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+(?!docs/)[^)]*)\)")
 
