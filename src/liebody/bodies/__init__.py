@@ -1,6 +1,6 @@
 """Bodies, joints and trees: what a mechanism is, without what it does."""
 
-from .inertia import Moments, SpatialInertia
+from .inertia import PARAMETERS, UNIT_MOMENTS, UPPER, Moments, SpatialInertia, matrix_of, moved_parameters
 from .joints import JOINT_KINDS, NO_LIMIT, Joint, Mimic, joint_kinds
 from .labels import UNIT_OF_QUATERNIONS, Labels, labels_of
 from .parameters import Parameter, parameters_of, symbols_of, with_values
@@ -10,7 +10,10 @@ from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 __all__ = [
     "JOINT_KINDS",
     "NO_LIMIT",
+    "PARAMETERS",
+    "UNIT_MOMENTS",
     "UNIT_OF_QUATERNIONS",
+    "UPPER",
     "WORLD",
     "Body",
     "Frame",
@@ -26,6 +29,8 @@ __all__ = [
     "TreeBuilder",
     "joint_kinds",
     "labels_of",
+    "matrix_of",
+    "moved_parameters",
     "parameters_of",
     "symbols_of",
     "with_values",
