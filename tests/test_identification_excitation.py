@@ -220,7 +220,7 @@ MOTORS = np.r_[np.full(6, np.inf), np.full(2, 0.1)]
 
 
 def test_more_is_shown_of_a_base_whose_wrench_is_measured_or_that_moves():
-    """A base that is held, without a force plate, shows what an arm on the ground shows: nothing of itself."""
+    """A base that is held, without a force plate, shows what an arm on the ground shows."""
     robot, rng = hung(), np.random.default_rng(5)
     model = LinearModel(robot, None, (), 0.01)
     names = []
