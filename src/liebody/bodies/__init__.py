@@ -1,6 +1,6 @@
 """Bodies, joints and trees: what a mechanism is, without what it does."""
 
-from .inertia import PARAMETERS, UNIT_MOMENTS, UPPER, Moments, SpatialInertia, matrix_of, moved_parameters
+from .inertia import PARAMETERS, UPPER, Moments, SpatialInertia, matrix_of, moved_parameters
 from .joints import JOINT_KINDS, NO_LIMIT, Joint, Mimic, joint_kinds
 from .labels import UNIT_OF_QUATERNIONS, Labels, labels_of
 from .parameters import Parameter, parameters_of, symbols_of, with_values
@@ -11,7 +11,6 @@ __all__ = [
     "JOINT_KINDS",
     "NO_LIMIT",
     "PARAMETERS",
-    "UNIT_MOMENTS",
     "UNIT_OF_QUATERNIONS",
     "UPPER",
     "WORLD",

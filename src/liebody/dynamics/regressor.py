@@ -18,8 +18,8 @@ import numpy as np
 
 from ..base.arguments import count
 from ..base.errors import ModelError
-from ..bodies import PARAMETERS, UNIT_MOMENTS, Tree, moved_parameters
-from ..bodies.inertia import SECOND_MOMENTS
+from ..bodies import PARAMETERS, Tree, moved_parameters
+from ..bodies.inertia import SECOND_MOMENTS, UNIT_MOMENTS
 from ..compiler import Function, Program, repeated, trace, traced
 from ..compiler.printers.numpy_source import compile_numpy
 from ..scalars import Array

@@ -18,16 +18,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..bodies import UNIT_MOMENTS, Moments
+from ..bodies import Moments
 from ..scalars import Array
 
-UNITS = np.array([moments.pseudo_inertia() for moments in UNIT_MOMENTS], float)
+UNITS = np.array([Moments.of_parameters(e).pseudo_inertia() for e in np.eye(10)])
 """Pseudo-inertias (10, 4, 4) of bodies with one parameter equal to one, and no other."""
 
 GAP = 1e-6  # of the cost from its minimum, in units of the noise: 0.1 % of a standard deviation
 REDUCTION = 10.0  # of mu from one point of the path to the next
 CLOSE = 1e-2  # Newton decrement at which the path goes on
 EXACT = 1e-10  # Newton decrement at the end
+ROUNDING = 1e-14  # of a Hessian with ones on its diagonal
 SHORTEST = 1e-9  # step inside, as a part of Newton's; only round-off makes shorter ones
 MOST = 200  # Newton steps for one mu
 
@@ -160,7 +161,9 @@ def least_squares(A: Decomposition, b: Array, barrier: Barrier) -> tuple[Array, 
             H = np.diag(singular[moving] ** 2 / mu) + turned.T @ turned
             weights = 1 / np.sqrt(np.diag(H))
             step = np.zeros(len(y))
-            step[moving] = -weights * np.linalg.solve(H * np.outer(weights, weights), weights * g)
+            # At the boundary the Hessian of the barrier is singular to round-off.
+            scaled = H * np.outer(weights, weights) + ROUNDING * np.eye(len(g))
+            step[moving] = -weights * np.linalg.solve(scaled, weights * g)
             decrement = float(np.sqrt(max(-(step[moving] @ g), 0.0)))
             if decrement <= close:
                 return y

@@ -79,7 +79,7 @@ def coordinates_of(mass: float, center: Array, inertia: Array) -> Array:
     return np.array([np.log(U[3, 3]), *diagonal, *(scaled[place] for place in PLACES.values())])
 
 
-def of_body(pi: Array) -> tuple[Array, Array]:
+def body_of_parameters(pi: Array) -> tuple[Array, Array]:
     """(mass, center, inertia about it) (10,) of the parameters of a body, and the derivative (10, 10)."""
     m, h = pi[0], pi[1:4]
     c = h / m

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -196,6 +196,7 @@ def linear(
     model = LinearModel(robot, bodies, losses, positive("v_s", v_s))
     samples = EffortSamples(robot, q, v, a, tau, contacts)
     system = EffortSystem(model, samples, contacts, noise, contact_noise)
+    # One after the other, so that the columns of one member are in memory at a time.
     solutions = system.solutions(model.own, model.sizes(), _barrier if consistent else None)
     fits = [LinearFit(model, solution, seed) for solution in solutions]
     return LinearFits(samples.shape, fits) if samples.shape else fits[0]
@@ -233,7 +234,7 @@ class EffortSamples:
         if not np.isfinite(self.tau).any(axis=(-2, -1)).all():
             raise ModelError("no effort is measured: all of tau is NaN")
 
-    def motions(self) -> Iterable[tuple[Array, Array, Array]]:
+    def motions(self) -> Iterator[tuple[Array, Array, Array]]:
         """q, v, a of each member of the batch, in its flat order."""
         arrays = [np.broadcast_to(x, (*self.shape, *x.shape[-2:])) for x in (self.q, self.v, self.a)]
         for index in np.ndindex(self.shape):
@@ -352,13 +353,12 @@ class EffortSystem:
         own: Array,
         scales: Array,
         barrier: Callable[[LinearModel, Decomposition, Array], Barrier] | None,
-    ) -> list[Solution]:
+    ) -> Iterator[Solution]:
         """The estimates of each member: least squares nearest to `own`, or those inside the barrier."""
         # Members of one motion share its columns, and, if they measure the same efforts with the same noise,
         # the decomposition of these.
         A: Array | None = None
         decomposed: dict[bytes, tuple[Weights, Array, Decomposition, Array]] = {}
-        solutions = []
         members = zip(self.samples.motions(), _members(self.tau), _members(self.rest), strict=True)
         for motion, tau, rest in members:
             if A is None or not self.samples.is_one:
@@ -380,8 +380,7 @@ class EffortSystem:
                 x = own + decomposition.nearest(weights.over(rest)[measured])
             residuals = np.where(measured, weights.over(b - A @ x), np.nan)
             noise = np.mean(weights.deviations, axis=0)
-            solutions.append(Solution(x, rows, information, residuals, noise, bounded))
-        return solutions
+            yield Solution(x, rows, information, residuals, noise, bounded)
 
 
 def _members(batch: Array) -> Array:

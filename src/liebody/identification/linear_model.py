@@ -20,7 +20,7 @@ from ..groups import Free
 from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import matvec
-from .inertias import of_body
+from .inertias import body_of_parameters
 
 KINDS = ("damping", "friction", "armature", "offset")
 EXTENT = 0.1  # of a body without volume, in the robot's size
@@ -186,7 +186,7 @@ class LinearModel:
         values: dict[str, Any] = {}
         blocks = []
         for k, body in enumerate(self.bodies):
-            numbers, D = of_body(x[10 * k : 10 * k + 10])
+            numbers, D = body_of_parameters(x[10 * k : 10 * k + 10])
             values[f"{body.name}.mass"] = float(numbers[0])
             values[f"{body.name}.center"] = numbers[1:4]
             values[f"{body.name}.inertia"] = numbers[4:]

@@ -14,7 +14,7 @@ from ..bodies import PARAMETERS, SpatialInertia, matrix_of, moved_parameters
 from ..robot import Robot
 from ..scalars import Array
 from .consistency import Barrier
-from .inertias import of_body
+from .inertias import body_of_parameters
 from .linear import EffortSamples, EffortSystem, Solution
 from .linear_model import DIMENSIONS, LinearModel
 from .results import EffortEstimates
@@ -33,7 +33,7 @@ class Payload(EffortEstimates):
     """
 
     def __init__(self, robot: Robot, frame: str, scales: Array, solution: Solution) -> None:
-        numbers, D = of_body(solution.x)
+        numbers, D = body_of_parameters(solution.x)
         values = {"mass": float(numbers[0]), "center": numbers[1:4], "inertia": numbers[4:]}
         super().__init__(
             solution.x, PARAMETERS, scales, values, D, solution.information,
