@@ -16,7 +16,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0 || FLT_RADIX != 2 || DBL_MANT_DIG != 53
+/* FLT_EVAL_METHOD is 16 on processors with _Float16 arithmetic: doubles stay doubles there, too. */
+#if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16) || FLT_RADIX != 2 || \
+    DBL_MANT_DIG != 53
 #error "intervals need IEEE 754 in 64 bits: take -ffast-math and -mfpmath=387 out of $CC"
 #endif
 
