@@ -17,7 +17,10 @@ Cloud 2009, theorem 8.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +31,7 @@ from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
+MANY = 200  # steps of a phase, from which on threads share them
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -172,11 +176,13 @@ class StepEquations:
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
+            tried = step
             x, step = self._longest(phase, x, step, radius, period)
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
-            step *= 1.5
+            # behind a step that was too long, the next one begins shorter
+            step *= 1.5 if step == tried else 1.1
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
@@ -184,17 +190,18 @@ class StepEquations:
     ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
+        rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # no step is narrower than its rate
         problem: Exception | None = None
         shortest = min(1e-6 * period, step)
         while step >= shortest:
             try:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
-                self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
-                if end.sum(axis=-1).max() < NARROW * size:
+                if end.sum(axis=-1).max() < NARROW * size + 1.5 * step * rounded:
+                    self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
                     return middle(end), step
             except NotProved as error:
                 problem = error
-            step /= 2
+            step /= 1.4
         raise ProofError(
             f"steps from the state {x} become shorter than a millionth of the period: {problem}; the field "
             "may not be smooth there, or grow too fast"
@@ -210,10 +217,8 @@ class StepEquations:
         """F at an orbit of numbers, (unknowns, 2)."""
         rows = []
         for phase, steps, following in self._in_turn(at):
-            for i, w in enumerate(steps.w):
-                time = self.time(w, exactly(steps.s))
-                end, _, _ = self.move(phase, exactly(steps.x[i]), time)
-                rows.append(self.library.combine("sub", end, exactly(steps.x[i + 1])))
+            missed = functools.partial(self._missed, phase, steps.s)
+            rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
             rows.append(self.section(phase, last)[0])
             rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
@@ -221,6 +226,18 @@ class StepEquations:
         for xi, s in zip(self.translations, at.shift, strict=True):
             rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
+
+    def _missed(self, phase: OrbitPhase, s: float, w: float, x: Array, following: Array) -> Array:
+        """The equations of a step."""
+        end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
+        return self.library.combine("sub", end, exactly(following))
+
+    def _slopes(
+        self, phase: OrbitPhase, factor: Array, w: float, x: Array, radius: Array
+    ) -> tuple[Array, Array]:
+        """Derivatives of the end of a step by the state at its start, and by the factor."""
+        end, D, _ = self.move(phase, around(x, radius), self.time(w, factor), True)
+        return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
 
     @property
     def translations(self) -> list[Array]:
@@ -233,11 +250,8 @@ class StepEquations:
         phases = []
         for phase, steps, (r, rs) in zip(self.equations.phases, at.phases, at.split(radius), strict=True):
             factor = around(np.array([steps.s]), np.array([rs]))[0]
-            D, rates = [], []
-            for x, w, rx in zip(steps.x, steps.w, r):  # the last node begins no step
-                end, slopes, _ = self.move(phase, around(x, rx), self.time(w, factor), True)
-                D.append(slopes)
-                rates.append(self.library.combine("mul", self.rate(phase, end), exactly(w)))
+            slopes = functools.partial(self._slopes, phase, factor)
+            D, rates = zip(*in_threads(slopes, steps.w, steps.x[:-1], r[:-1]), strict=True)
             X = around(steps.x[-1], r[-1])
             section, jump = self.section(phase, X)[1][0], self.jump(phase, X)[1]
             phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
@@ -295,6 +309,14 @@ class StepEquations:
         box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
         return Enclosed(at, radius, box, A, float(((radius - total) / radius).min()))
+
+
+def in_threads(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """The results of a function of each item of the arguments; of many items, in threads."""
+    if len(arguments[0]) < MANY:
+        return [*map(function, *arguments)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [*pool.map(function, *arguments)]
 
 
 def around(x: Array, radius: Array) -> Array:
