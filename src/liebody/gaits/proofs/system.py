@@ -232,11 +232,9 @@ class StepEquations:
         end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
         return self.library.combine("sub", end, exactly(following))
 
-    def _slopes(
-        self, phase: OrbitPhase, factor: Array, w: float, x: Array, radius: Array
-    ) -> tuple[Array, Array]:
+    def _slopes(self, phase: OrbitPhase, factor: Array, w: float, start: Array) -> tuple[Array, Array]:
         """Derivatives of the end of a step by the state at its start, and by the factor."""
-        end, D, _ = self.move(phase, around(x, radius), self.time(w, factor), True)
+        end, D, _ = self.move(phase, start, self.time(w, factor), True)
         return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
 
     @property
@@ -250,10 +248,10 @@ class StepEquations:
         phases = []
         for phase, steps, (r, rs) in zip(self.equations.phases, at.phases, at.split(radius), strict=True):
             factor = around(np.array([steps.s]), np.array([rs]))[0]
+            x = around(steps.x, r)
             slopes = functools.partial(self._slopes, phase, factor)
-            D, rates = zip(*in_threads(slopes, steps.w, steps.x[:-1], r[:-1]), strict=True)
-            X = around(steps.x[-1], r[-1])
-            section, jump = self.section(phase, X)[1][0], self.jump(phase, X)[1]
+            D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
+            section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
             phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
         N = self.equations.phases[0].size
         return Derivatives(phases, np.array(self.translations).reshape(-1, N, 2), at.coordinates)
