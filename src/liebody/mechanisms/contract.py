@@ -18,7 +18,7 @@ import numpy as np
 from ..base.arguments import floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import IntegrationError, ModelError, ShapeError
-from ..bodies import Tree
+from ..bodies import Parameter, Tree
 from ..bodies.labels import Labels, labels
 from ..bodies.tree import OfTree
 from ..compiler import Function, Graph, Guard, Kernel, Program, traced
@@ -37,7 +37,7 @@ from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
 from ..scalars.linear import product, solve
 from ..stepping.records import Part, Watch
-from .forces import Force, JointForce, JointLimits, Limits
+from .forces import Force, JointForce, JointLimits, Limits, forces_of
 from .prescribed import Motion, OfTime, PrescribedMotion
 
 Feedback = Callable[..., Array]
@@ -64,6 +64,7 @@ class Mechanism(Sendable):
     drives  names and units of u; None if there is one effort for each velocity
     layout  its free parameters, if it has some; flows take them behind the efforts, (u, p)
     values  default values of the parameters
+    parameters  {name: Parameter} of what may be free, with units; empty if nothing may be
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
     implicit ones, `functions` for kernels.
@@ -75,6 +76,11 @@ class Mechanism(Sendable):
     drives: Labels | None = None
     layout = FlatLayout("parameter", {})
     values: Array = np.zeros(0)
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The possible parameters, by name."""
+        return {}
 
     @property
     def loops(self) -> bool | None:
@@ -257,19 +263,22 @@ class Mechanism(Sendable):
 
     # -- forces ---------------------------------------------------------------------------------------------
 
-    def with_forces(self, *forces: Force) -> Self:
+    def with_forces(self, *forces: Force | str) -> Self:
         """This mechanism with further forces; made once for the same ones.
+
+        forces  objects, or names of forces that need no arguments (`force_named`)
 
         Raises ModelError for objects that are no `Force`, and for unknown joints.
         """
-        for force in forces:
+        acting = forces_of(forces)
+        for force in acting:
             check_force(force, self.joints)
-        key = ("forces", *forces)
-        if forces and key not in self.flows:
+        key = ("forces", *acting)
+        if acting and key not in self.flows:
             mechanism = self._anew()
-            mechanism.take(forces)
+            mechanism.take(acting)
             self.flows[key] = mechanism
-        return self.flows[key] if forces else self
+        return self.flows[key] if acting else self
 
     def _anew(self) -> Self:
         """A copy that shares the numbers, not the functions that were compiled for this mechanism."""
@@ -419,9 +428,14 @@ class OpenTree(OfTree, Mechanism):
         if robot is not None:
             self.layout = robot.layout
             self.values = robot.values
-            self._source = robot.at
+            self._source = robot
         for force in self.forces:
             check_force(force, self.joints)
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """Those of the robot, if it has free ones."""
+        return self._source.parameters if self.layout.size else {}
 
     @cached_property
     def labels(self) -> tuple[Labels, Labels]:
@@ -588,7 +602,7 @@ class OpenTree(OfTree, Mechanism):
 
     def _at(self, p: Array) -> Self:
         here = copy.copy(self)
-        here.tree, here.gravity = self._source(p)
+        here.tree, here.gravity = self._source.at(p)
         return here
 
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:
