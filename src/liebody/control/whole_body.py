@@ -12,7 +12,7 @@ from ..base.arguments import checked, floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
-from ..compiler import FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
+from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
@@ -22,7 +22,9 @@ from .task_programs import (
     bounded,
     check_plain,
     checked_limits,
+    checked_solver,
     merged,
+    most_iterations,
     packed,
     read_parameters,
     shapes_behind,
@@ -45,7 +47,8 @@ class WholeBodyCommand(NamedTuple):
                 are missed (..., rows), in the order of `WholeBody.rows`                     [rad/s2, m/s2]
     gap         products of multipliers and distances from limits, relative to the cost (...)
     status      0 solved; 1 solved, with slack above 1e-3; 2 not converged: the best point found (...)
-    iterations  of the interior point method (...)
+    iterations  of the interior point method; or changes of the active set, and programs in turn (...)
+    z           multipliers of the limits (..., k), from which an active set may start; None: an interior point
     """
 
     tau: Any
@@ -55,6 +58,7 @@ class WholeBodyCommand(NamedTuple):
     gap: Any
     status: Any
     iterations: Any
+    z: Any = None
 
 
 class WholeBody(Sendable):
@@ -78,8 +82,10 @@ class WholeBody(Sendable):
     limits    which limits are kept, of "effort", "velocity", "position". The joints' own are defaults
     actuated  names of driven joints; None: all but free ones. Others have no effort
     horizon   time over which velocities and positions are foreseen: a few control periods              [s]
-    iterations  of the interior point method at most
+    iterations  of the interior point method at most (None: 40), or of the active set's changes
     tolerance   of the solver's errors of stationarity, rows and gap, relative to their terms
+    solver      "interior-point", or "active-set": fewer operations in single calls of large robots, above all
+                from the command before. Errors are near round-off then, whatever the tolerance is
 
     A call takes parameters by name, a value for all states or one for each: those of tasks and supports, and
 
@@ -128,13 +134,15 @@ class WholeBody(Sendable):
         limits: Sequence[str] = LIMITS,
         actuated: Sequence[str] | None = None,
         horizon: float = 0.01,
-        iterations: int = 40,
+        iterations: int | None = None,
         tolerance: float = TOLERANCE,
+        solver: str = INTERIOR_POINT,
     ) -> None:
         self.robot = robot
         check_plain(robot, "a controller needs")
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
+        self.solver = checked_solver(solver)
         self.iterations = iterations
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
@@ -205,8 +213,22 @@ class WholeBody(Sendable):
         name = "legs" if of_legs else "body"
         shapes = {"q": self.robot.nq, "v": self.robot.nv, "p": self.layout.size}
         before = trace(program.problem, shapes, f"whole_{name}_problem")
-        behind = shapes_behind(before, shapes, ("follow", "efforts", "regular"))
-        after = trace(program.command, behind, f"whole_{name}_command")
+        kept = "follow", "efforts", "regular"
+        behind = shapes_behind(before, shapes, kept)
+        command = program.command
+        if self.solver == ACTIVE_SET:
+            shapes["start"] = len(before.outputs["l"])
+            before = trace(lambda q, v, p, start: program.problem(q, v, p), shapes, f"whole_{name}_problem")
+            behind = shapes_behind(before, shapes, kept)
+            options |= {"method": ACTIVE_SET, "start": "start"}
+
+            def command(q: Array, v: Array, p: Array, start: Array, *rest: Array) -> dict[str, Array]:
+                return {**program.command(q, v, p, *rest), "z": rest[list(behind).index("z") - len(shapes)]}
+
+        after = trace(command, behind, f"whole_{name}_command")
+        if options.get("iterations") is None:
+            size = program.unknowns + program.held + behind["z"]
+            options["iterations"] = most_iterations(None, self.solver, size)
         # Rows of supports and hard tasks stay rows; the others, with moderate weights, belong to the cost.
         return Minimizer(
             "whole_body",
@@ -226,7 +248,9 @@ class WholeBody(Sendable):
         own = legs(self.robot, self._joints, self.supports)
         if not own or any(task.task.hard for task in self.tasks):
             return whole
-        iterations = min(self.iterations, ITERATIONS_OF_LEGS)
+        iterations = self.iterations
+        if self.solver == INTERIOR_POINT:
+            iterations = min(iterations or ITERATIONS_OF_LEGS, ITERATIONS_OF_LEGS)
         try:
             return self._minimizer(own, iterations=iterations, otherwise=Otherwise(whole, "status"))
         except ConfigurationError:  # a leg whose joints never move its support in all directions
@@ -246,18 +270,37 @@ class WholeBody(Sendable):
         return packed(self.layout, parameters)
 
     def __call__(
-        self, q: Array, v: Array, parameters: Mapping[str, Any] | Array | None = None, *, threads: int = 1
+        self,
+        q: Array,
+        v: Array,
+        parameters: Mapping[str, Any] | Array | None = None,
+        *,
+        start: WholeBodyCommand | Array | None = None,
+        threads: int = 1,
     ) -> WholeBodyCommand:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
         parameters  {name: value}, or an array of `pack`; None: defaults
+        start       for the active set: the command of a state nearby, or its z (..., k); None: without one
         threads     that share a batch
+
+            wb = WholeBody(robot, tasks, feet, solver="active-set")
+            u = None
+            while True:
+                u = wb(q, v, p, start=u)
         """
         p = read_parameters(self.layout, parameters, self.pack)
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
-        return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+        if self.solver == INTERIOR_POINT:
+            if start is not None:
+                raise ConfigurationError('an interior point method has no start; use solver="active-set"')
+            return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+        size = self.kernel.inputs["start"][0]
+        z = start.z if isinstance(start, WholeBodyCommand) else start
+        z = np.zeros(size) if z is None else vectors("start", z, size)
+        return WholeBodyCommand(*self.kernel(q, v, p, z, threads=threads))
 
     def export_c(
         self,
@@ -293,6 +336,8 @@ class WholeBody(Sendable):
         def sample(argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
             if argument == "p":
                 return p
+            if argument == "start":
+                return np.zeros(shape)
             if argument == "q":
                 return self.robot.integrate(self.robot.neutral(), 0.3 * rng.standard_normal(self.robot.nv))
             return 0.3 * rng.standard_normal(shape)
