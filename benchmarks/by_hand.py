@@ -57,7 +57,9 @@ class Sway:
             MotionTask.position(robot, HAND, kp=100.0, weight=1.0),
             MotionTask.posture(robot, kp=30.0, weight=1e-3),
         ]
-        return WholeBody(robot, tasks, [Support(sole, CORNERS, friction=0.56) for sole in SOLES], solver=solver)
+        return WholeBody(
+            robot, tasks, [Support(sole, CORNERS, friction=0.56) for sole in SOLES], solver=solver
+        )
 
     def parameters(self, t: float) -> dict[str, Any]:
         w = 2 * np.pi
@@ -138,7 +140,7 @@ class ByHand:
         self.cost[:k] = 0
         self.sense = np.zeros(k + count + len(legs) + (nv - 6) + len(pyramids), np.int32)
         self.multipliers: Array | None = None
-        self.steps = 0
+        self.steps = self.status = 0
         self.parts: list[tuple[float, float, float]] = []
 
     def joint_of(self, velocity: int) -> int:
@@ -155,6 +157,11 @@ class ByHand:
         given = {name.replace(".", " "): np.asarray(x, float) for name, x in values.items()}
         given["posture target"] = self.in_order(given["posture target"])
         return self.layout.to_q(q), self.layout.to_v(q, v), given
+
+    def can(self, q: Array, v: Array, values: Mapping[str, Any]) -> bool:
+        """Whether the program of one of our states has a solution."""
+        self(*self.state(q, v, values))
+        return self.status == 1
 
     def __call__(self, q: Array, v: Array, at: Mapping[str, Array], warm: bool = False) -> Array:
         """Efforts (nv - 6,); warm: from the active rows of the call before."""
@@ -213,9 +220,7 @@ class ByHand:
         efforts[:, :n] -= F[6:]
         efforts[:, n] += h[6:]
         # tasks
-        com, trunk, hand, posture = (
-            self.gains[name] for name in ("center_of_mass", TRUNK, HAND, "posture")
-        )
+        com, trunk, hand, posture = (self.gains[name] for name in ("center_of_mass", TRUNK, HAND, "posture"))
         rows = np.vstack([J_com, by @ J_trunk, J_hand]) @ Y
         aims = np.concatenate(
             [
@@ -258,10 +263,8 @@ class ByHand:
         )
         before_solver = time.process_time()
         dual = self.multipliers if warm else None
-        x, _, status, about = self.daqp.solve(H, g, A, *bounds, self.sense, dual_start=dual)
+        x, _, self.status, about = self.daqp.solve(H, g, A, *bounds, self.sense, dual_start=dual)
         after_solver = time.process_time()
-        if status != 1:
-            raise SystemExit(f"DAQP ends with the status {status}")
         self.multipliers = about["lam"]
         self.steps = about["iterations"]
         tau: Array = efforts[:, :n] @ x + efforts[:, n]

@@ -17,7 +17,7 @@ from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
 from ..robot import Robot
-from ..scalars import Array
+from ..scalars import Array, where
 from .task_programs import (
     bounded,
     check_plain,
@@ -47,8 +47,7 @@ class WholeBodyCommand(NamedTuple):
                 are missed (..., rows), in the order of `WholeBody.rows`                     [rad/s2, m/s2]
     gap         products of multipliers and distances from limits, relative to the cost (...)
     status      0 solved; 1 solved, with slack above 1e-3; 2 not converged: the best point found (...)
-    iterations  of the interior point method; or changes of the active set, and programs in turn (...)
-    z           multipliers of the limits (..., k), from which an active set may start; None: an interior point
+    iterations  of the interior point method (...)
     """
 
     tau: Any
@@ -58,7 +57,23 @@ class WholeBodyCommand(NamedTuple):
     gap: Any
     status: Any
     iterations: Any
-    z: Any = None
+
+
+class ActiveSetCommand(NamedTuple):
+    """A `WholeBodyCommand` of the solver "active-set", and what the next call starts from.
+
+    iterations  changes of the active set, and programs that were solved in turn (...)
+    active      limits, then cones (..., k): 1 at its lower bound, -1 at its upper one, 0 at none
+    """
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    active: Any
 
 
 class WholeBody(Sendable):
@@ -223,7 +238,9 @@ class WholeBody(Sendable):
             options |= {"method": ACTIVE_SET, "start": "start"}
 
             def command(q: Array, v: Array, p: Array, start: Array, *rest: Array) -> dict[str, Array]:
-                return {**program.command(q, v, p, *rest), "z": rest[list(behind).index("z") - len(shapes)]}
+                z = rest[list(behind).index("z") - len(shapes)]
+                sides = [where(x > 0, 1.0, where(x < 0, -1.0, 0.0)) for x in z]
+                return {**program.command(q, v, p, *rest), "active": np.array(sides, dtype=object)}
 
         after = trace(command, behind, f"whole_{name}_command")
         if options.get("iterations") is None:
@@ -275,14 +292,14 @@ class WholeBody(Sendable):
         v: Array,
         parameters: Mapping[str, Any] | Array | None = None,
         *,
-        start: WholeBodyCommand | Array | None = None,
+        start: ActiveSetCommand | Array | None = None,
         threads: int = 1,
-    ) -> WholeBodyCommand:
+    ) -> WholeBodyCommand | ActiveSetCommand:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
         parameters  {name: value}, or an array of `pack`; None: defaults
-        start       for the active set: the command of a state nearby, or its z (..., k); None: without one
+        start       for the active set: the command of a state nearby, or its `active`; None: without one
         threads     that share a batch
 
             wb = WholeBody(robot, tasks, feet, solver="active-set")
@@ -298,9 +315,9 @@ class WholeBody(Sendable):
                 raise ConfigurationError('an interior point method has no start; use solver="active-set"')
             return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
         size = self.kernel.inputs["start"][0]
-        z = start.z if isinstance(start, WholeBodyCommand) else start
-        z = np.zeros(size) if z is None else vectors("start", z, size)
-        return WholeBodyCommand(*self.kernel(q, v, p, z, threads=threads))
+        active = start.active if isinstance(start, ActiveSetCommand) else start
+        active = np.zeros(size) if active is None else vectors("start", active, size)
+        return ActiveSetCommand(*self.kernel(q, v, p, active, threads=threads))
 
     def export_c(
         self,

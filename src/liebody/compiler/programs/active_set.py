@@ -42,7 +42,8 @@ SETTINGS = {
     "SMALLEST_PIVOT": 1e-12,  # in units of the diagonal, and of the scale
     "RAISED_PIVOT": 1e-3,  # what a smaller pivot is raised to, in the same units
     "GIVEN_WAY": 1e-11,  # r of rows without slack, in units of the largest 1/D
-    "HARDER": 1e-3,  # and at most so much of the smallest 1/w of the others
+    "HARDER": 1e-3,  # but at most so much of the smallest 1/w of the others
+    "FIRMEST": 1e-16,  # and at least so much of the largest 1/D
     "DEPENDENT": 1e-14,  # r is larger where a pivot of multipliers is smaller, in units of its diagonal
     "MET": 1e-2,  # a row is met within this share of the tolerance
     "FAINT": 1e-8,  # terms of a gradient that are smaller, in units of the largest, count as so large
@@ -90,8 +91,9 @@ class _Program:
         self.low = np.where(crossed, (low + high) / 2, low)
         self.high = np.where(crossed, (low + high) / 2, high)
         self._factorise()
-        firm = c["GIVEN_WAY"] * self.inverse.max()
-        self.firm = min(firm, c["HARDER"] * self.soft[self.soft > 0].min(initial=np.inf))
+        reach = float(self.inverse.max())
+        harder = c["HARDER"] * self.soft[self.soft > 0].min(initial=np.inf)
+        self.firm = min(c["GIVEN_WAY"] * reach, max(harder, c["FIRMEST"] * reach))
         self.used = np.maximum(self.soft, self.firm)
 
     def _factorise(self) -> None:
@@ -142,7 +144,7 @@ class _Program:
             side = np.sign(start[i - held]) if start is not None else 0
             if (side > 0 and self.is_low[i]) or (side < 0 and self.is_high[i]):
                 self._join(i, int(side), *self._seen(i))
-        best: tuple[float, ...] = (np.inf, np.inf, np.inf, np.inf)
+        best: tuple[float, ...] = (1 / c["SMALLEST"],) * 4
         best_x, best_z = np.zeros(len(self.H)), np.zeros(total)
         before, stalled = np.inf, 0
         for _ in range(PROXIMAL):

@@ -21,6 +21,7 @@ typedef struct {
     Rows rows;
     T *U, *inverse, *pivots;                                /* H + R = U' D^-1 U, and D^-1, D */
     T *size, *soft, *used, *low, *high, *shift, *value, *z; /* of all rows */
+    T *value_c;                                             /* of rows of C */
     T *s0, *x, *s, *y;                                      /* of the unknowns */
     T *S, *L, *d, *w, *r; /* of active rows: S has STRIDE columns, L has MOST_ROWS */
     int *active, *signs;  /* their numbers, and 0: equality; 1: lower, -1: upper bound */
@@ -88,9 +89,18 @@ static int copy_row(const Set *set, int i, T *restrict row) {
     return first < stop ? sparse_column[first] : 0;
 }
 
-/* w becomes L^-1 w; behind the active rows it is zero. */
+/* w becomes L^-1 w; behind the active rows it is zero. In a group one number follows from the
+   other; products with those in front of it need not wait. */
 static void through_L(const Set *set, T *restrict w) {
-    for (int k = 1; k < set->count; k++) w[k] -= dot(set->L + k * MOST_ROWS, w, k);
+    for (int p = 0; p < set->count; p += GROUP) {
+        const int n = set->count - p < GROUP ? set->count - p : GROUP;
+        const T *L = set->L + p * MOST_ROWS;
+        T y[GROUP];
+        for (int i = 0; i < n; i++) y[i] = w[p + i] - dot(L + i * MOST_ROWS, w, p);
+        for (int i = 1; i < n; i++)
+            for (int j = 0; j < i; j++) y[i] -= L[i * MOST_ROWS + p + j] * y[j];
+        memcpy(w + p, y, (size_t)n * sizeof(T));
+    }
 }
 
 /* r = L'^-1 d^-1 w. */
@@ -175,7 +185,7 @@ static void add_multipliers(const Set *set) {
 
 /* The values of all rows, and w = what active rows lack; returns the largest of it. */
 static T see_rest(const Set *set) {
-    multiply(&set->rows, set->x, set->value, set->value + HELD);
+    multiply(&set->rows, set->x, set->value, set->value_c);
     memset(set->w, 0, MOST_ROWS * sizeof(T));
     for (int k = 0; k < set->count; k++) {
         const int i = set->active[k];
@@ -316,16 +326,18 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
     set.active = active, set.signs = signs, set.is_active = is_active;
     set.count = set.changes = 0;
     set.rows.E = E, set.rows.columns = columns, set.rows.entries = entries, set.rows.m = m;
+    set.value_c = set.value + HELD;
     const T scale = p->scale[0];
     /* 1. Scale rows; bounds that contradict each other meet in their middle. */
-    scale_rows(p, &set.rows, set.size, set.size + HELD);
-    T firmest = (T)INFINITY; /* the smallest 1/w */
+    T *const size_c = set.size + HELD;
+    scale_rows(p, &set.rows, set.size, size_c);
+    T smallest = (T)INFINITY; /* 1/w */
     for (int i = 0; i < MOST; i++) {
         const int k = i - HELD;
         const T size = set.size[i], weight = (k < 0 ? p->weight_a[i] : p->weight_c[k]) * size * size;
         const int on = weight > 0;
         set.soft[i] = on && !(weight > LARGEST_WEIGHT) ? 1 / weight : splat(0);
-        if (set.soft[i] > 0) firmest = minimum(firmest, set.soft[i]);
+        if (set.soft[i] > 0) smallest = minimum(smallest, set.soft[i]);
         const T low = k < 0 ? p->b[i] : p->l[k], high = k < 0 ? p->b[i] : p->u[k];
         set.low[i] = on && low > -UNBOUNDED ? low / size : -(T)INFINITY;
         set.high[i] = on && high < UNBOUNDED ? high / size : (T)INFINITY;
@@ -335,9 +347,8 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
     fold(p, H, g, F, m, m + ROWS_F);
     memcpy(set.U, H, STRIDE * STRIDE * sizeof(T));
     factorise_raised(&set, raised, scale);
-    set.firm = splat(0);
-    for (int k = 0; k < N; k++) set.firm = maximum(set.firm, GIVEN_WAY * set.inverse[k]);
-    set.firm = minimum(set.firm, HARDER * firmest);
+    const T reach = largest_of(set.inverse, STRIDE, splat(0));
+    set.firm = minimum(GIVEN_WAY * reach, maximum(HARDER * smallest, FIRMEST * reach));
     for (int i = 0; i < MOST; i++) set.used[i] = maximum(set.soft[i], set.firm);
     /* 2. Equalities, and the rows of the start. */
     for (int i = 0; i < MOST; i++) {
@@ -355,7 +366,7 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
         join(&set, i, sign, pivot);
     }
     /* 3. One program after the other; the best point is kept. */
-    T best = (T)INFINITY, best_dual = best, best_primal = best, best_gap = best;
+    T best = 1 / SMALLEST, best_dual = best, best_primal = best, best_gap = best;
     T compared = (T)INFINITY; /* with the error */
     for (int k = 0, stalled = 0; k < PROXIMAL; k++) {
         for (int i = 0; i < MOST; i++) set.shift[i] = (set.soft[i] - set.used[i]) * before[i];
@@ -377,7 +388,7 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
         const V faint = all(maximum(FAINT * largest_of(terms, STRIDE, splat(0)), splat(SMALLEST)));
         EACH_CHUNK(STRIDE)
         most_dual = largest(size_of(chunk(rd + i)) / largest(chunk(terms + i), faint), most_dual);
-        multiply(&set.rows, set.x, set.value, set.value + HELD);
+        multiply(&set.rows, set.x, set.value, set.value_c);
         T primal = splat(0), gap = splat(0);
         T size = absolute(sum_of(curved)) + absolute(sum_of(sloped));
         for (int i = 0; i < MOST; i++) {
@@ -407,7 +418,7 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
     }
     /* 4. Results in the units of the rows that came in. */
     memcpy(s->x, best_x, N * sizeof(T));
-    multiply(&set.rows, best_x, set.value, set.value + HELD);
+    multiply(&set.rows, best_x, set.value, set.value_c);
     for (int i = 0; i < HELD; i++) {
         const int on = set.low[i] > -(T)INFINITY;
         s->slack_a[i] = on ? (set.low[i] - set.value[i]) * set.size[i] : splat(0);

@@ -38,6 +38,29 @@ static void factorise(T *restrict K, T *restrict inverse, T *restrict minus, T *
     }
 }
 
+/* y += C' c. */
+static void add_transposed(const Rows *rows, T *restrict y, const T *restrict c) {
+    for (int i = 0; i < DENSE_C; i++) rows->m[i] = c[dense_c[i]];
+    combine(y, rows->E + HELD * STRIDE, rows->m, DENSE_C, STRIDE, SIDE);
+    for (int i = 0; i < SPARSE_C; i++)
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
+            y[sparse_column[e]] += rows->entries[e] * c[sparse_c[i]];
+}
+
+/* The upper triangle of K is that of K0 + C' diag(weight) C. */
+static void add_curvature(const Rows *rows, T *restrict K, const T *restrict K0,
+                          const T *restrict weight) {
+    for (int i = 0; i < DENSE_C; i++) rows->m[i] = weight[dense_c[i]];
+    add_squares(K, K0, rows->E + HELD * STRIDE, rows->m, DENSE_C);
+    for (int i = 0; i < SPARSE_C; i++)
+        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++) {
+            const T m = rows->entries[e] * weight[sparse_c[i]];
+            T *row = K + sparse_column[e] * STRIDE;
+            for (int d = e; d < sparse_start[i + 1]; d++)
+                row[sparse_column[d]] += m * rows->entries[d];
+        }
+}
+
 /* The softness 1/w of a row, 0 without slack; and what the factors use in its place, so that the
    matrix stays within the reach of the digits: the rest is made up for by the next iterations. */
 INLINE void softness(const T *weight, T *soft, T *used, int count, T scale) {

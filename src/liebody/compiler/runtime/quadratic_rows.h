@@ -224,15 +224,6 @@ static void multiply(const Rows *rows, const T *restrict x, T *restrict a, T *re
     }
 }
 
-/* y += C' c. */
-static void add_transposed(const Rows *rows, T *restrict y, const T *restrict c) {
-    for (int i = 0; i < DENSE_C; i++) rows->m[i] = c[dense_c[i]];
-    combine(y, rows->E + HELD * STRIDE, rows->m, DENSE_C, STRIDE, SIDE);
-    for (int i = 0; i < SPARSE_C; i++)
-        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++)
-            y[sparse_column[e]] += rows->entries[e] * c[sparse_c[i]];
-}
-
 /* y -= A' a + C' c, and terms += the sizes of its terms. */
 static void pull(const Rows *rows, T *restrict y, T *restrict terms, const T *restrict a,
                  const T *restrict c) {
@@ -257,20 +248,6 @@ static void pull(const Rows *rows, T *restrict y, T *restrict terms, const T *re
             const T part = rows->entries[e] * c[sparse_c[i]];
             y[sparse_column[e]] -= part;
             terms[sparse_column[e]] += absolute(part);
-        }
-}
-
-/* The upper triangle of K is that of K0 + C' diag(weight) C. */
-static void add_curvature(const Rows *rows, T *restrict K, const T *restrict K0,
-                          const T *restrict weight) {
-    for (int i = 0; i < DENSE_C; i++) rows->m[i] = weight[dense_c[i]];
-    add_squares(K, K0, rows->E + HELD * STRIDE, rows->m, DENSE_C);
-    for (int i = 0; i < SPARSE_C; i++)
-        for (int e = sparse_start[i]; e < sparse_start[i + 1]; e++) {
-            const T m = rows->entries[e] * weight[sparse_c[i]];
-            T *row = K + sparse_column[e] * STRIDE;
-            for (int d = e; d < sparse_start[i + 1]; d++)
-                row[sparse_column[d]] += m * rows->entries[d];
         }
 }
 
