@@ -1,8 +1,8 @@
 """A whole-body controller as a careful user writes it: Pinocchio, NumPy and DAQP; for whole_body.py.
 
-Accelerations of the base and of the legs follow from the passive rows of the equations of motion and the rows
-of the soles, one system of 18 equations. Left are accelerations of the other joints and forces. The quadratic
-program has the tasks, weights, limits and pyramids of a `liebody.control.WholeBody`, whose parameters it takes.
+Accelerations of the base and of the legs follow from the passive rows of the equations of motion and the
+rows of the soles, one system of 18 equations. Left are accelerations of the other joints, and forces. The
+quadratic program has the tasks, weights, limits and pyramids of a `liebody.control.WholeBody`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Sway:
 
 
 class ByHand:
-    """Efforts of driven joints, in Pinocchio's order, for centre of mass, trunk, hand and posture on two soles.
+    """Efforts of driven joints, in Pinocchio's order, for the tasks of `Sway`.
 
     parts  processor time of each call: in Pinocchio, in NumPy, and in DAQP
     """
@@ -100,7 +100,7 @@ class ByHand:
         self.layout = pinocchio_layout(wb.robot.tree, model)
         self.soles = [model.getFrameId(support.frame) for support in wb.supports]
         self.trunk, self.hand = model.getFrameId(TRUNK), model.getFrameId(HAND)
-        # velocities of points in the axes of their sole are these matrices times its (linear, angular) velocity
+        # of velocities of points in the axes of their sole, by its (linear, angular) velocity
         self.of_points = [
             np.vstack([np.hstack([np.eye(3), -pin.skew(r)]) for r in support.points])
             for support in wb.supports

@@ -1,4 +1,4 @@
-"""Active sets: conditions of a minimum in exact arithmetic, warm starts, commands of whole bodies, exported C."""
+"""Active sets: conditions of a minimum in exact arithmetic, warm starts, commands, exported C."""
 
 import copy
 import ctypes

@@ -110,9 +110,15 @@ class QuadraticProgram:
             {**given, **solution},
             "found",
         )
-        method = self.iterations, self.tolerance
-        options = {"method": self.solver, "start": "".join(start)}
-        return Minimizer("quadratic_program", before, after, *method, **options)
+        return Minimizer(
+            "quadratic_program",
+            before,
+            after,
+            self.iterations,
+            self.tolerance,
+            method=self.solver,
+            start="".join(start),
+        )
 
     @cached_property
     def kernel(self) -> Kernel:

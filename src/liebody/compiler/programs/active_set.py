@@ -8,18 +8,20 @@ A program as `Minimizer` has it becomes strictly convex, with rows that always h
     minimize    x' H x / 2 + g' x + (x - x0)' R (x - x0) / 2 + sum of s_i^2 / (2 r_i)
     subject to  A x + s = b,    l <= C x + s <= u,    where s + (1/w - r) y0 is the slack y/w of a row at last
 
-R is zero unless H has a pivot of round-off, r = 1/w unless the weight w is very large. With x0 and multipliers
-y0 of the solution before, a few such programs have the solution of the given one as their limit: a proximal
-method of multipliers, Rockafellar (1976), Math. Oper. Res. 1, 97. Each of them is feasible, and has one
-minimum and multipliers, however many rows are redundant or contradict each other.
+R is zero unless H has a pivot of round-off, r = 1/w unless the weight w is very large. With x0 and
+multipliers y0 of the solution before, a few such programs have the solution of the given one as their limit:
+a proximal method of multipliers, Rockafellar (1976), Math. Oper. Res. 1, 97. Each of them is feasible, and has
+one minimum and multipliers, however many rows are redundant or contradict each other.
 
 A set of active rows a with multipliers z of the right signs determines x. The row that is violated most joins
 it; its multiplier grows, until the row is met or the multiplier of another row has come to zero, which then
 leaves: Goldfarb and Idnani (1983), "A numerically stable dual method for solving strictly convex quadratic
 programs", Math. Programming 27, 1. The cost of the dual program grows in each step, so no set comes twice.
-With H = U' D^-1 U and rows S = D^-1 U'^-1 a, the multipliers solve (S D S' + r) z = rest; factors L d L' of
-this matrix follow the set, with a rank-one update (Gill, Golub, Murray and Saunders 1974, Math. Comp. 28, 505)
-where a row leaves. Any set may be the first: rows whose multipliers have the wrong sign leave at once.
+With H = U' D^-1 U, and rows s' of S with U' s = a for each active row a, the multipliers solve
+(S D S' + r) z = rest. Factors L d L' of this matrix follow the set, with a rank-one update (Gill, Golub,
+Murray and Saunders 1974, Math. Comp. 28, 505) where a row leaves. Any set may be the first: rows whose
+multipliers have the wrong sign leave at once. Where multipliers are so large that x by them moves active rows
+by round-off, a step of Newton's method for both brings the rows back.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ import numpy as np
 from .quadratic_terms import Data, Minimum, scaled_rows
 
 PROXIMAL = 20  # programs that are solved in turn, at most
-STALLED = 5  # programs
+STALLED = 5  # of them without progress, at most
 CORRECTIONS = 3  # of round-off in active rows, at most
 # Settings in C, by name, beside those of `quadratic_program.SETTINGS` that both methods have.
 SETTINGS = {
@@ -48,7 +50,8 @@ SETTINGS = {
     "MET": 1e-2,  # a row is met within this share of the tolerance
     "FAINT": 1e-8,  # terms of a gradient that are smaller, in units of the largest, count as so large
     "REFINED": 1e-3,  # of the tolerance: a smaller error needs no further program
-    "SLOW": 0.5,  # an error that shrinks less ends the method: at once within the tolerance, else after STALLED
+    # An error that shrinks less ends the method: within the tolerance at once, else after STALLED programs.
+    "SLOW": 0.5,
 }
 
 
@@ -112,7 +115,7 @@ class _Program:
         self.U = U
 
     def forward(self, r: Any) -> Any:
-        """D^-1 U'^-1 D r, so that backward(forward(r)) = H^-1 r."""
+        """U'^-1 r, so that backward(forward(r)) = H^-1 r."""
         s = r.copy()
         for i in range(len(s)):
             s[i] *= self.inverse[i]
@@ -137,6 +140,7 @@ class _Program:
         self.L = np.zeros((total, total))
         self.d = np.zeros(total)
         self.changes = 0
+        self.x = np.zeros(len(self.H))
         for i in range(held):
             if self.on[i]:
                 self._join(i, 0, *self._seen(i))
@@ -184,7 +188,7 @@ class _Program:
     # -- one strictly convex program -----------------------------------------------------------------------
 
     def _seen(self, i: int) -> tuple[Any, Any, float]:
-        """Of a row that is not active: S of it, w = L^-1 (S D S') to active rows, and its pivot."""
+        """Of a row that is not active: its s, w = L^-1 S D s with the active rows, and its pivot."""
         s = self.forward(self.rows[i])
         q = len(self.active)
         y = s / self.inverse

@@ -149,8 +149,8 @@ static void add_squares(T *K, const T *from, const T *rows, const T *weight, int
             add_block(K, from, rows, weight, count, p, c);
 }
 
-/* With K = U' D^-1 U, D the diagonal of U, b becomes s = D^-1 U'^-1 D b, from the group of the unknown `first` on, in front of which b is
-   zero. In a group the unknowns follow one from the other as numbers; what they give to the others,
+/* With K = U' D^-1 U, D the diagonal of U, b becomes s = U'^-1 b, from the group of the unknown
+   `first` on, in front of which b is zero. In a group the unknowns follow one from the other as numbers; what they give to the others,
    forward, and what they get from them, backward, are products without such waiting. */
 static void forward_with(const T *restrict K, const T *restrict inverse, T *restrict b, int first) {
     for (int p = first / GROUP * GROUP; p < STRIDE; p += GROUP) {
