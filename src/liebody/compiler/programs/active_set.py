@@ -10,7 +10,7 @@ A program as `Minimizer` has it becomes strictly convex, with rows that always h
 
 R is zero unless H has a pivot of round-off, r = 1/w unless the weight w is very large. With x0 and
 multipliers y0 of the solution before, a few such programs have the solution of the given one as their limit:
-a proximal method of multipliers, Rockafellar (1976), Math. Oper. Res. 1, 97. Each of them is feasible, and has
+a proximal method of multipliers, Rockafellar (1976), Math. Oper. Res. 1, 97. Each of them is feasible, with
 one minimum and multipliers, however many rows are redundant or contradict each other.
 
 A set of active rows a with multipliers z of the right signs determines x. The row that is violated most joins

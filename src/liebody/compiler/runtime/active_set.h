@@ -334,7 +334,8 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
     T smallest = (T)INFINITY; /* 1/w */
     for (int i = 0; i < MOST; i++) {
         const int k = i - HELD;
-        const T size = set.size[i], weight = (k < 0 ? p->weight_a[i] : p->weight_c[k]) * size * size;
+        const T size = set.size[i],
+                weight = (k < 0 ? p->weight_a[i] : p->weight_c[k]) * size * size;
         const int on = weight > 0;
         set.soft[i] = on && !(weight > LARGEST_WEIGHT) ? 1 / weight : splat(0);
         if (set.soft[i] > 0) smallest = minimum(smallest, set.soft[i]);
@@ -432,8 +433,7 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
         s->slack_c[i] = (below - above) * set.size[j];
         s->z[i] = best_z[j] / set.size[j];
     }
-    const T measures[] = {(T)set.changes, best_dual, best_primal, best_gap,
-                          (T)(best <= TOLERANCE)};
+    const T measures[] = {(T)set.changes, best_dual, best_primal, best_gap, (T)(best <= TOLERANCE)};
     memcpy(s->measures, measures, sizeof measures);
 }
 #if defined(__GNUC__) && !defined(__clang__) && !defined(PLAIN)

@@ -11,7 +11,7 @@
 
 enum {
     QP_MEMORY = (3 * STRIDE + 11 + 2 * ROWS + ROWS_F) * STRIDE + ROWS + ROWS_F + 9 * ROWS_A +
-        19 * PADDED + 5 * (ROUNDED(LOWER, PER) + ROUNDED(UPPER, PER)) + ENTRIES
+    19 * PADDED + 5 * (ROUNDED(LOWER, PER) + ROUNDED(UPPER, PER)) + ENTRIES
 };
 /* U' D^-1 U = K with D the diagonal of U: U is in the upper triangle of K, what is below it means
    nothing, and `inverse` is D^-1. A pivot that is round-off of its diagonal entry is raised to
