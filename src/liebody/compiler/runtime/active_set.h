@@ -6,8 +6,8 @@
    compiler/programs/active_set.py has the same algorithm in NumPy, with its derivation.
 
    Before this text: the text of quadratic_rows.h with LANES 1, place_c, ITERATIONS at most,
-   TOLERANCE, PROXIMAL, STALLED, CORRECTIONS, and the settings of the Python module. The row i of C is the dense row
-   place_c[i], or if that is negative the other row -1 - place_c[i]. */
+   TOLERANCE, PROXIMAL, STALLED, CORRECTIONS, and the settings of the Python module. The row i of C
+   is the dense row place_c[i], or if that is negative the other row -1 - place_c[i]. */
 
 enum {
     MOST = HELD + INEQUALITIES, /* rows: those of A first, then those of C */

@@ -6,8 +6,8 @@
    A row with an infinite weight w has no slack s; one with the weight 0 is switched off.
    compiler/programs/quadratic_program.py has the same algorithm in NumPy, with its derivation.
 
-   Before this text: the text of quadratic_rows.h, ITERATIONS at most, TOLERANCE, and the settings of
-   the Python module. The first LOWER rows of C may have lower, the first UPPER upper bounds. */
+   Before this text: the text of quadratic_rows.h, ITERATIONS at most, TOLERANCE, and the settings
+   of the Python module. The first LOWER rows of C may have lower, the first UPPER upper bounds. */
 
 enum {
     QP_MEMORY = (3 * STRIDE + 11 + 2 * ROWS + ROWS_F) * STRIDE + ROWS + ROWS_F + 9 * ROWS_A +

@@ -1,9 +1,8 @@
-/* What methods for quadratic programs share, a problem in each lane: numbers, vectors, factors, rows.
+/* What methods for quadratic programs share, a problem in each lane: vectors, triangles, rows.
 
    Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept
-   as rows and the others belong to the cost, INEQUALITIES, and tables.
-   dense_c has the numbers of DENSE_C rows of C with many entries, sparse_c those of SPARSE_C
-   others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the
+   as rows and the others belong to the cost, INEQUALITIES, and tables. dense_c has the numbers of
+   DENSE_C rows of C with many entries, sparse_c those of SPARSE_C others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the
    columns sparse_column. dense_f has the numbers of DENSE_F rows of the cost with many entries,
    counted from its first row, sparse_f those of SPARSE_F others, which are zero but for columns
    first_f[k] ... stop_f[k] - 1. */
@@ -150,8 +149,9 @@ static void add_squares(T *K, const T *from, const T *rows, const T *weight, int
 }
 
 /* With K = U' D^-1 U, D the diagonal of U, b becomes s = U'^-1 b, from the group of the unknown
-   `first` on, in front of which b is zero. In a group the unknowns follow one from the other as numbers; what they give to the others,
-   forward, and what they get from them, backward, are products without such waiting. */
+   `first` on, in front of which b is zero. In a group the unknowns follow one from the other as
+   numbers; what they give to the others, forward, and what they get from them, backward, are
+   products without such waiting. */
 static void forward_with(const T *restrict K, const T *restrict inverse, T *restrict b, int first) {
     for (int p = first / GROUP * GROUP; p < STRIDE; p += GROUP) {
         T y[GROUP];
