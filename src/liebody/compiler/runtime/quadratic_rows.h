@@ -2,10 +2,10 @@
 
    Before this text: the text of lanes.h; N unknowns, EQUALITIES, of which the first HELD are kept
    as rows and the others belong to the cost, INEQUALITIES, and tables. dense_c has the numbers of
-   DENSE_C rows of C with many entries, sparse_c those of SPARSE_C others: entries sparse_start[i] ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the
-   columns sparse_column. dense_f has the numbers of DENSE_F rows of the cost with many entries,
-   counted from its first row, sparse_f those of SPARSE_F others, which are zero but for columns
-   first_f[k] ... stop_f[k] - 1. */
+   DENSE_C rows of C with many entries, sparse_c those of SPARSE_C others: entries sparse_start[i]
+   ... sparse_start[i + 1] - 1 of the row sparse_c[i] are in the columns sparse_column. dense_f has
+   the numbers of DENSE_F rows of the cost with many entries, counted from its first row, sparse_f
+   those of SPARSE_F others, which are zero but for columns first_f[k] ... stop_f[k] - 1. */
 
 #ifndef PLAIN
 #define UNROLL_2 _Pragma("GCC unroll 2")
