@@ -336,10 +336,12 @@ class WholeBody(Sendable):
         The function `<robot>_whole_body(q, v, p, tau, a, f, slack, gap, status, iterations, work)` takes the
         array of `wb.pack` as p, and `work`, memory of the caller: nothing is allocated. It needs math.h and
         string.h. Iterations end as they do here, after `iterations` at most. States and parameters are not
-        checked. The self-test compares it with the NumPy version in states near the neutral one, to 1e-9.
+        checked. With the solver "active-set" it takes `start` behind p, zeros or the last `active`, and gives
+        `active` behind iterations. The self-test compares it with the NumPy version in states near the neutral one, to 1e-9.
         Returns the paths.
 
-        Interior points need digits that float32 does not have: the header states by how much its results
+        An active set is exported in float64 only: GraphError. Interior points need digits that float32 does
+        not have: the header states by how much its results
         differ from those of float64 in 100 states, and an `io.InaccurateFloats` warning comes where efforts
         differ by more than 1e-3 of the largest. The self-test then allows ten times as much, and leaves out
         results of which no digit is kept.
