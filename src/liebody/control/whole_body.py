@@ -342,8 +342,8 @@ class WholeBody(Sendable):
 
         An active set is exported in float64 only: GraphError. Interior points need digits that float32 does
         not have: the header states by how much its results differ from those of float64 in 100 states, and an
-        `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The self-test
-        then allows ten times as much, and leaves out results of which no digit is kept.
+        `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The
+        self-test then allows ten times as much, and leaves out results of which no digit is kept.
 
         Forces that only the small costs decide, as those of a foot with more than three points, have as many
         digits as these costs let them have: some 1e-5 of the weight may differ between processors.
