@@ -269,7 +269,7 @@ def compared(
         for name, x in latest.items():
             ratios[name].append(x / latest["active set"])
     print(f"\n{label}: {len(given)} states, {np.mean(active):.0f} limits active, at most {max(active)}")
-    print(f"active set: {np.mean(changes):.1f} changes and programs, at most {max(changes):.0f}")
+    print(f"active set: {np.mean(changes):.1f} changes, at most {max(changes):.0f}")
     if steps:
         print(f"DAQP: {np.mean(steps):.1f} iterations, at most {max(steps)}")
     for name, x in apart.items():

@@ -201,7 +201,7 @@ def test_a_start_takes_fewer_iterations_to_the_same_solution(solve):
     H, g, A, b, C, u = random_programs(rng, 400, N, M, K)
     cold = solve(H, g, A, b, C, u=u)
     same = solve(H, g, A, b, C, u=u, start=cold)
-    assert cold.iterations.mean() > 4 and same.iterations.max() <= 2
+    assert cold.iterations.mean() > 2 and not same.iterations.any()
     np.testing.assert_allclose(same.x, cold.x, atol=1e-11)
     moved = g + 0.02 * rng.normal(size=g.shape)
     again = solve(H, moved, A, b, C, u=u)

@@ -52,8 +52,8 @@ class QuadraticProgram:
         solution = solve(np.eye(2), [-1.0, -1.0], C=[[1.0, 1.0]], u=[1.0])      # x = (1/2, 1/2)
 
     unknowns, equalities, inequalities  n, m and k
-    iterations  of Mehrotra's predictor and corrector at most (None: 40); or changes of the active set, and
-                programs in turn (None: five for each unknown and each row, and 100)
+    iterations  of Mehrotra's predictor and corrector at most (None: 40); or changes of the active set
+                (None: five for each unknown and each row, and 100)
     tolerance   of the errors of stationarity, rows and gap, relative to their terms
     solver      "interior-point", or "active-set": one program at a time, from the active rows of an earlier
                 solution if one is given
@@ -69,8 +69,7 @@ class QuadraticProgram:
     Matrices are dense. The method is compiled, for single problems and with a problem in each lane of the
     processor's vectors; `liebody.compiler.Minimizer` has its equations. An active set method takes fewer
     operations for single programs of many unknowns, above all where it starts from the solution of a similar
-    program. Its errors are near round-off. It is a dual one with multipliers of programs in turn; see
-    docs/decisions/0049.
+    program. Its errors are near round-off.
 
     Errors: ShapeError, ConfigurationError for arrays that do not fit, are not finite or not symmetric.
     """

@@ -62,7 +62,7 @@ class WholeBodyCommand(NamedTuple):
 class ActiveSetCommand(NamedTuple):
     """A `WholeBodyCommand` of the solver "active-set", and what the next call starts from.
 
-    iterations  changes of the active set, and programs that were solved in turn (...)
+    iterations  changes of the active set (...)
     active      limits, then cones (..., k): 1 at its lower bound, -1 at its upper one, 0 at none
     """
 

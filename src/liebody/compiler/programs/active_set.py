@@ -49,7 +49,7 @@ SETTINGS = {
     "DEPENDENT": 1e-14,  # r is larger where a pivot of multipliers is smaller, in units of its diagonal
     "MET": 1e-2,  # a row is met within this share of the tolerance
     "FAINT": 1e-8,  # terms of a gradient that are smaller, in units of the largest, count as so large
-    "REFINED": 1e-3,  # of the tolerance: a smaller error needs no further program
+    "REFINED": 1e-2,  # of the tolerance: a smaller error needs no further program
     # An error that shrinks less ends the method: within the tolerance at once, else after STALLED programs.
     "SLOW": 0.5,
 }
@@ -153,7 +153,6 @@ class _Program:
         before, stalled = np.inf, 0
         for _ in range(PROXIMAL):
             self._solve()
-            self.changes += 1
             errors = self._errors()
             error = float(np.max(errors))  # NaN if one of them is
             previous = best[0]

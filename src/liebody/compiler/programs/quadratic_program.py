@@ -84,7 +84,7 @@ class Minimizer:
             be finite, and at most some powers of ten beyond those of the scale
     otherwise  another function that takes over where this one fails; None: results are as they are
     method  "interior-point", whose equations follow, over all lanes; or "active-set", one program at a time
-            (`active_set` has its equations), where iterations are changes of the set and programs in turn
+            (`active_set` has its equations), where iterations are changes of the set
     start   name of an input (k,), multipliers of C: an active set method starts with the rows that have one;
             "": it starts without active rows
 

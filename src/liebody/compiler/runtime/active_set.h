@@ -374,7 +374,6 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
         for (int i = 0; i < N; i++) set.s0[i] = raised[i] * place[i] - g[i];
         forward_with(set.U, set.inverse, set.s0, 0);
         solve_program(&set);
-        set.changes++;
         /* Errors of stationarity, rows and gap, as the interior point method has them. */
         memset(hx, 0, STRIDE * sizeof(T));
         combine(hx, H, set.x, N, STRIDE, SIDE);
