@@ -90,6 +90,7 @@ def conditions(H, g, A, b, C, u, weight, s, j):
     return stationary, max(rows.max(), scaled.max()), apart / max(cost, 1e-300)
 
 
+@pytest.mark.wide
 def test_conditions_of_a_minimum_hold_in_exact_arithmetic_for_programs_of_all_kinds(solve):
     """2400 programs: all that have a solution are solved, to 1e-11 in the median and to the tolerance."""
     count = 2400
@@ -310,6 +311,7 @@ def test_along_a_motion_a_command_starts_from_the_last_one(biped, walking):
     assert np.mean(changes[1:]) < 0.5 * np.mean(cold[1:])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("legs", [False, True])
 def test_the_controller_as_c99_takes_a_start_and_has_the_same_numbers(legs, biped, walking, tmp_path):
     wb = controller(biped, legs=True) if legs else walking
