@@ -23,11 +23,15 @@ from .printers.interval import Constants, Tape, outward, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
-from .programs.quadratic_program import Measures, Minimizer, Otherwise
+from .programs.quadratic_program import ACTIVE_SET, INTERIOR_POINT, METHODS, Minimizer, Otherwise
+from .programs.quadratic_terms import Measures
 from .programs.repeats import repeated, traced
 
 __all__ = [
+    "ACTIVE_SET",
     "CONDITIONS",
+    "INTERIOR_POINT",
+    "METHODS",
     "Buffer",
     "Constants",
     "Expr",
