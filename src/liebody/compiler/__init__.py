@@ -14,6 +14,7 @@ This package knows operations, not mechanics.
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
+from .native.device import DeviceKernel
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly, middle
 from .native.kernel import Buffer, Guard, Kernel
@@ -30,6 +31,7 @@ __all__ = [
     "CONDITIONS",
     "Buffer",
     "Constants",
+    "DeviceKernel",
     "Expr",
     "FlatLayout",
     "Foreign",

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import dynamics
 from ..base.arguments import checked, count, floats, names
-from ..base.errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
+from ..base.errors import ArgumentError, LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
 from ..base.public import public
 from ..base.texts import path_of
 from ..bodies import Parameter, Parametric, SpatialInertia, Tree, parameters_of, symbols_of, with_values
@@ -34,6 +34,7 @@ from ..scalars.linear import is_numeric, matvec
 from . import building
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
+from .on_device import RobotOnDevice
 from .table import Algorithms
 
 GRAVITY = dynamics.FREE_FALL
@@ -544,6 +545,27 @@ class Robot(Algorithms, OfTree, Parametric):
         """
         exported = self._exported(functions)
         return export_cuda(folder, self.name, exported, dtype=dtype, layout=layout, about=self._about)
+
+    @checked
+    def on_device(self, device: str = "cuda", *, fused: bool = True) -> RobotOnDevice:
+        """The calls of this robot on arrays that live on a CUDA device, such as those of CuPy and PyTorch.
+
+            gpu = robot.on_device()
+            tau = gpu.inverse_dynamics(q, v, a)         # tensors on the device in, a tensor there out
+
+        device  "cuda"; which one, the arrays of a call say
+        fused   whether products and sums may become fused multiply-adds; without them results are the same
+                bits on every device
+
+        Experimental: not yet run or timed on a device. More in `liebody.compiler.DeviceKernel` and in
+        docs/gpu.md. Raises ArgumentError for other devices.
+        """
+        if device != "cuda":
+            raise ArgumentError(
+                f"device is {device!r}, expected 'cuda'; on the CPU, call the robot itself; the arrays of a "
+                "call say which of several devices it uses"
+            )
+        return RobotOnDevice(self, fused)
 
     def _exported(self, functions: Iterable[Any] | Mapping[str, Any]) -> list[tuple[str, Any]]:
         """The name in C and the kernel of each of `functions`."""

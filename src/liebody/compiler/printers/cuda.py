@@ -34,18 +34,24 @@ def cuda_prelude(single: bool = False) -> str:
 
 def cuda_names(function: Function | Program, name: str | None = None) -> tuple[str, list[str], list[str]]:
     """The names of a kernel, of its arguments and of its results in CUDA C++."""
-    local = r"[nw]|[txy]\d+|first|step|state|real|whole|natural|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
+    local = r"[nw]|[txy]\d+|first|step\d*|state|real|whole|natural|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
     return c99_names(function, name, local)
 
 
 def cuda_kernel(
-    function: Function | Program, name: str | None = None, single: bool = False, layout: Layout = "rows"
+    function: Function | Program,
+    name: str | None = None,
+    single: bool = False,
+    layout: Layout = "rows",
+    strided: bool = False,
 ) -> str:
     """CUDA C++ of `extern "C" __global__ void name(int64_t n, const real *argument, ..., real *result, ...)`.
 
-    n       number of states; the threads of a grid of any size take them in turns
-    layout  of arguments and results: "rows", (n, size), or "columns", (size, n), in which neighbouring
-            threads read neighbouring numbers
+    n        number of states; the threads of a grid of any size take them in turns
+    layout   of arguments and results: "rows", (n, size), or "columns", (size, n), in which neighbouring
+             threads read neighbouring numbers
+    strided  for rows: the last arguments are `int64_t step0, ...`, how many numbers lie between the rows of
+             each argument; 0 for one row that all states share
 
     The device functions that it calls stand before it, and `cuda_prelude` before all kernels of a unit.
     """
@@ -54,12 +60,13 @@ def cuda_kernel(
     name, arguments, results = cuda_names(function, name)
     number = number_type(single)
     lines, functions = (
-        _by_loops(function, name, layout, number)
+        _by_loops(function, name, layout, strided, number)
         if isinstance(function, Program) and sum(function.operations.values()) > LOOPS_ABOVE
-        else _by_straight_line(function.unroll(), name, layout, number)
+        else _by_straight_line(function.unroll(), name, layout, strided, number)
     )
     takes = ["int64_t n", *(f"const real *restrict {x}" for x in arguments)]
     takes += [f"real *restrict {y}" for y in results]
+    takes += [f"int64_t step{k}" for k in range(len(arguments))] if strided else []
     lines = [
         "const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
         "const int64_t step = (int64_t)gridDim.x * blockDim.x;",
@@ -72,7 +79,7 @@ def cuda_kernel(
 
 
 def _by_straight_line(
-    function: Function, name: str, layout: Layout, number: NumberType
+    function: Function, name: str, layout: Layout, strided: bool, number: NumberType
 ) -> tuple[list[str], list[str]]:
     """Statements that evaluate a state, and the functions they call: these read and write the arrays."""
     # one piece becomes a part of the kernel; several stay apart, with registers of their own
@@ -81,21 +88,21 @@ def _by_straight_line(
     functions = over_lanes(
         function, f"{name}_state", device_dialect(number), attribute=attribute, piece=PIECE, apart=apart
     )
-    passed = [
-        f"{key} + state" if apart else f"{key} + state * {size}" for key, size in _sizes(function, name)
-    ]
+    passed = [f"{key} + state" if apart else row for key, _, row in _arrays(function, name, strided)]
     return [f"{name}_state({', '.join([*passed, *([apart] if apart else [])])});"], functions
 
 
-def _by_loops(program: Program, name: str, layout: Layout, number: NumberType) -> tuple[list[str], list[str]]:
+def _by_loops(
+    program: Program, name: str, layout: Layout, strided: bool, number: NumberType
+) -> tuple[list[str], list[str]]:
     """The same for a program that stays in loops: in columns, states are copied to arrays of the thread."""
     functions = callable_over_lanes(program, f"{name}_state", dialect=device_dialect(number))
     passed = []
     before = []
     behind = []
-    for k, (key, size) in enumerate(_sizes(program, name)):
+    for k, (key, size, row) in enumerate(_arrays(program, name, strided)):
         if layout == "rows":
-            passed.append(f"{key} + state * {size}")
+            passed.append(row)
             continue
         passed.append(f"x{k}")
         before.append(f"real x{k}[{max(size, 1)}];")
@@ -107,8 +114,12 @@ def _by_loops(program: Program, name: str, layout: Layout, number: NumberType) -
     return [*before, f"{name}_state({', '.join(passed)});", *behind], functions
 
 
-def _sizes(function: Function | Program, name: str) -> list[tuple[str, int]]:
-    """The name and the number of entries of each argument and result."""
+def _arrays(function: Function | Program, name: str, strided: bool) -> list[tuple[str, int, str]]:
+    """Name of each argument and result, the number of its entries, and the pointer to the row of a state."""
     _, arguments, results = cuda_names(function, name)
-    arrays = [*function.inputs.values(), *function.outputs.values()]
-    return [(key, array.size) for key, array in zip([*arguments, *results], arrays, strict=True)]
+    sizes = [array.size for array in [*function.inputs.values(), *function.outputs.values()]]
+    found = []
+    for k, (key, size) in enumerate(zip([*arguments, *results], sizes, strict=True)):
+        step = f"step{k}" if strided and k < len(arguments) else str(size)
+        found.append((key, size, f"{key} + state * {step}"))
+    return found
