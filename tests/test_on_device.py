@@ -478,3 +478,37 @@ def test_every_function_of_the_driver_that_is_called_is_declared_by_nvidia():
 def ctypes_calls(source):
     """Names of the driver's functions in a Python source."""
     return re.findall(r"\bcu[A-Z]\w+\b", source)
+
+
+# -- JAX ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def jax(monkeypatch):
+    """JAX, whose arrays of the CPU stand in for those of a device."""
+    module = pytest.importorskip("jax")
+    monkeypatch.setattr(device, "driver", lambda: Interpreter(device_type=1))
+    with module.enable_x64(True):
+        yield module
+
+
+def test_arrays_of_jax_go_in_and_come_back(jax):
+    q, gains = jax.numpy.asarray(Q), jax.numpy.asarray(K)
+    tau, s = DeviceKernel(LAW)(q, gains)
+    assert isinstance(tau, jax.Array) and isinstance(s, jax.Array)
+    np.testing.assert_array_equal(tau, Q @ K.T)
+    np.testing.assert_array_equal(s, Q[:, 0] * Q[:, 1] + 1)
+    again, _ = DeviceKernel(LAW)(q + 1, gains)
+    np.testing.assert_array_equal(again, (Q + 1) @ K.T)
+    np.testing.assert_array_equal(tau, Q @ K.T)
+
+
+def test_tracers_of_jax_are_refused(jax):
+    with pytest.raises(DeviceError, match=r"Tracer.*expected an array on a CUDA device"):
+        jax.jit(DeviceKernel(LAW))(jax.numpy.asarray(Q), jax.numpy.asarray(K))
+
+
+def test_arrays_of_jax_in_memory_of_the_cpu_are_refused(gpu):
+    jax = pytest.importorskip("jax")
+    with pytest.raises(DeviceError, match=r"in memory of the CPU.*jax.device_put\(q\)"):
+        DeviceKernel(LAW)(jax.numpy.asarray(Q), jax.numpy.asarray(K))

@@ -28,6 +28,7 @@ from ..compiler.programs.layout import FlatLayout, word_of
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
 from ..io.cuda_export import export_cuda
+from ..io.warp_export import export_warp
 from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
@@ -545,6 +546,26 @@ class Robot(Algorithms, OfTree, Parametric):
         """
         exported = self._exported(functions)
         return export_cuda(folder, self.name, exported, dtype=dtype, layout=layout, about=self._about)
+
+    @checked
+    def export_warp(
+        self,
+        folder: str | Path,
+        functions: Iterable[Any] | Mapping[str, Any],
+        *,
+        dtype: Any = np.float64,
+    ) -> Path:
+        """Write functions to `folder` as native functions of NVIDIA Warp, which kernels of Warp call.
+
+            file = robot.export_warp("out", ["gravity", ("jacobian", {"frame": "tool0"})], dtype="float32")
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels
+        dtype      float64: arrays of wp.float64; float32: of wp.float32
+
+        Experimental. More in `liebody.export_warp` and in docs/gpu.md. Returns the path of the module.
+        """
+        exported = self._exported(functions)
+        return export_warp(folder, self.name, exported, dtype=dtype, about=self._about)
 
     @checked
     def on_device(self, device: str = "cuda", *, fused: bool = True) -> RobotOnDevice:

@@ -219,7 +219,7 @@ class DeviceKernel:
                 else "lies on another device than the arguments"
                 if place.size and place.device != given[0].device
                 else "is read-only"
-                if place.readonly
+                if place.readonly and out is not None
                 else "is not in C order without gaps"
                 if place.size and not _is_dense(place)
                 else "overlaps with an argument"

@@ -20,7 +20,7 @@ import numpy as np
 from ...base.errors import DeviceError, pass_on_signals
 from .driver import DEFAULT_STREAM, Driver
 
-LEGACY = 1  # the default stream, as the CUDA Array Interface and DLPack number it
+LEGACY = 1  # the default stream, as the CUDA Array Interface numbers it
 CODES = {0: "i", 1: "u", 2: "f"}  # DLDataTypeCode: the letters of NumPy's types
 COPIES = "cupy.asarray({0}), torch.as_tensor({0}, device='cuda') or jax.device_put({0})"
 
@@ -71,6 +71,8 @@ def read(name: str, array: Any, driver: Driver) -> DeviceArray:
     """Where an array lies; `name` is what messages call it. Raises DeviceError for arrays of the CPU."""
     if getattr(array, "requires_grad", False):
         array = array.detach()  # PyTorch shows no memory of tensors that it differentiates by
+    if wait := _attribute(array, "block_until_ready"):
+        wait()  # JAX computes in streams of its own, which it does not name
     interface = _attribute(array, "__cuda_array_interface__")
     if isinstance(interface, Mapping):
         return _by_interface(name, interface, driver)
@@ -80,7 +82,7 @@ def read(name: str, array: Any, driver: Driver) -> DeviceArray:
     kind, device = (int(x) for x in where())
     if kind != driver.device_type:
         raise _on_cpu(name, array)
-    return _by_dlpack(array, device, driver)
+    return _by_dlpack(array, device)
 
 
 def _attribute(array: Any, name: str) -> Any:
@@ -144,11 +146,9 @@ class _Tensor(ctypes.Structure):
     )
 
 
-def _by_dlpack(array: Any, device: int, driver: Driver) -> DeviceArray:
+def _by_dlpack(array: Any, device: int) -> DeviceArray:
     """An array by DLPack. The capsule stays unused: it frees itself, and the array keeps its memory."""
-    stream = stream_of(array)
-    ours = LEGACY if stream == DEFAULT_STREAM else stream
-    capsule = array.__dlpack__(stream=ours) if driver.device_type != 1 else array.__dlpack__()
+    capsule = array.__dlpack__()  # its library waits for the array on the default stream
     pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_in.restype = ctypes.c_void_p
     pointer_in.argtypes = (ctypes.py_object, ctypes.c_char_p)
@@ -220,15 +220,11 @@ LIBRARIES = {
     "warp": Library(_warp_empty, _warp_stream),
 }
 """Libraries by the name of their module. Others follow the array API standard, which knows no streams: calls
-work on the default stream, or the one that an array names, and wait for their results."""
+work on the default stream, or the one that an array names, and wait for their results. Arrays of JAX, which
+does not change them, are made, and filled before anyone else holds them."""
 
 
 def library_of(array: Any) -> tuple[str, Library]:
     """The name of an array's library, and how it makes arrays."""
     name = type(array).__module__.partition(".")[0]
     return name, LIBRARIES.get(name, STANDARD)
-
-
-def stream_of(array: Any) -> int:
-    """The handle of the stream on which the library of an array works now."""
-    return library_of(array)[1].stream(array)
