@@ -21,7 +21,7 @@ PACKAGES = (
 )
 
 PROVISIONAL = """
-export_cuda export_fmu
+export_cuda export_fmu export_warp
 enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
 control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
@@ -32,7 +32,7 @@ gaits.Certificate gaits.ProofError gaits.prove gaits.prove_field
 gaits.Design gaits.Designs gaits.design
 identification
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
-compiler.to_casadi_external
+compiler.to_casadi_external compiler.DeviceKernel robot.RobotOnDevice
 """.split()
 
 INTERNAL = """

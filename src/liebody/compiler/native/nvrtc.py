@@ -64,6 +64,9 @@ def identity() -> str:
 def _loaded(file: Path) -> ctypes.CDLL:
     """The library, opened."""
     try:
+        # some versions do not look beside themselves for their second file
+        for builtins in file.parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(builtins))
         nvrtc = ctypes.CDLL(str(file))
     except OSError as error:
         raise CompilerError(f"{file} cannot be loaded: {error}; {ADVICE}") from error
