@@ -512,3 +512,76 @@ def test_arrays_of_jax_in_memory_of_the_cpu_are_refused(gpu):
     jax = pytest.importorskip("jax")
     with pytest.raises(DeviceError, match=r"in memory of the CPU.*jax.device_put\(q\)"):
         DeviceKernel(LAW)(jax.numpy.asarray(Q), jax.numpy.asarray(K))
+
+
+# -- marches ------------------------------------------------------------------------------------------------
+
+
+def marched(function, arrays, dt, steps, t, dtype):
+    """States after some steps of the C of this library, which fuses nothing; times are sums of doubles."""
+    run = compiled(function, single=dtype == np.float32, flags=UNFUSED)
+    q, v, *held = arrays
+    for k in range(steps):
+        status, (q, v) = run(np.full(len(q), t + k * dt), q, v, *held)
+        assert status == 0
+    return q, v
+
+
+MARCHES = [
+    pytest.param(name, dtype, marks=[] if name == "pendulum" else pytest.mark.wide)
+    for name in ("pendulum", "ur5", "panda", "anymal")
+    for dtype in (np.float64, np.float32)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), MARCHES)
+def test_steps_on_a_device_equal_c_to_the_bit(gpu, name, dtype):
+    robot = lb.models.double_pendulum() if name == "pendulum" else budgets.robot(name)
+    stepper = lb.stepper(robot, dt=1e-3, method="rkmk4")
+    march = stepper.on_device(fused=False)
+    rng = np.random.default_rng(4)
+    q = robot.random(rng, 7).astype(dtype)
+    v, u = rng.standard_normal((2, 7, robot.nv)).astype(dtype)
+    ours = march(*(on_device(x, gpu) for x in (q, v, u)), steps=3)
+    assert len(gpu.launches) == 1
+    for x, exact in zip(ours, marched(stepper.function(), (q, v, u), 1e-3, 3, 0.0, dtype), strict=True):
+        assert x.dtype == dtype and not np.array_equal(exact, q)
+        np.testing.assert_array_equal(x.strided, exact)
+
+
+def test_steps_know_the_time_and_efforts_of_one_row(gpu):
+    step = trace(lambda t, x, u: x + t * u, {"t": (), "x": 2, "u": 2}, "step")
+    march = lb.compiler.DeviceMarch(step, 0.25)
+    x, u = on_device(np.ones((3, 2)), gpu), on_device(np.array([1.0, 2.0]), gpu)
+    end = march(x, u, t=2.0, steps=4)  # x + (2 + 2.25 + 2.5 + 2.75) u, exact in binary
+    np.testing.assert_array_equal(end.strided, np.tile([1 + 9.5, 1 + 19.0], (3, 1)))
+    copied = pickle.loads(pickle.dumps(march))
+    np.testing.assert_array_equal(copied(x, u, t=2.0, steps=4).strided, end.strided)
+    other = lb.compiler.DeviceMarch(step, 0.5)(x, u, t=2.0, steps=4)  # dt is part of the kernel
+    np.testing.assert_array_equal(other.strided, np.tile([1 + 11.0, 1 + 22.0], (3, 1)))
+
+
+def test_steps_of_a_stepper_on_a_device_are_those_of_simulate(gpu):
+    robot = lb.models.puma560().with_parameters("link3.mass")
+    stepper = lb.stepper(robot, dt=1e-3)
+    rng = np.random.default_rng(5)
+    q = robot.random(rng, 4)
+    u = rng.standard_normal((4, 6))
+    mass = np.array([[3.0], [4.0], [5.0], [6.0]])
+    given = [on_device(x, gpu) for x in (q, np.zeros((4, 6)), u, mass)]
+    ours = stepper.on_device()(*given, steps=10)
+    run = lb.simulate(robot, q, t_end=0.01, dt=1e-3, tau=u, parameters={"link3.mass": mass[:, 0]})
+    for x, exact in zip(ours, (run.q[..., -1, :], run.v[..., -1, :]), strict=True):
+        np.testing.assert_allclose(x.strided, exact, rtol=0, atol=1e-12)
+
+
+def test_wrong_marches_are_refused_with_a_remedy(gpu):
+    robot = lb.models.puma560()
+    with pytest.raises(lb.LiebodyError, match="no events yet"):
+        lb.stepper(robot, dt=1e-3, events={"e": lambda t, q, v: q[0]}).on_device()
+    with pytest.raises(ArgumentError, match="device is 'cpu', expected 'cuda'"):
+        lb.stepper(robot, dt=1e-3).on_device("cpu")
+    with pytest.raises(GraphError, match="law is no step"):
+        lb.compiler.DeviceMarch(LAW, 0.1)
+    with pytest.raises(lb.LiebodyError, match="steps"):
+        lb.stepper(robot, dt=1e-3).on_device()(*(on_device(np.zeros((2, 6)), gpu),) * 3, steps=0)

@@ -32,7 +32,7 @@ gaits.Certificate gaits.ProofError gaits.prove gaits.prove_field
 gaits.Design gaits.Designs gaits.design
 identification
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
-compiler.to_casadi_external compiler.DeviceKernel robot.RobotOnDevice
+compiler.to_casadi_external compiler.DeviceKernel compiler.DeviceMarch robot.RobotOnDevice
 """.split()
 
 INTERNAL = """

@@ -13,14 +13,14 @@ import numpy as np
 
 from .. import dynamics
 from ..base.arguments import checked, count, floats, names
-from ..base.errors import ArgumentError, LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
+from ..base.errors import LiebodyError, ModelError, ShapeError, counted, known, pass_on_signals
 from ..base.public import public
 from ..base.texts import path_of
 from ..bodies import Parameter, Parametric, SpatialInertia, Tree, parameters_of, symbols_of, with_values
 from ..bodies.labels import labels
 from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree
-from ..compiler import Function, Kernel, Program, to_casadi, to_casadi_external
+from ..compiler import Function, Kernel, Program, cuda_device, to_casadi, to_casadi_external
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import InSingle, data_type
 from ..compiler.printers.cuda import Layout
@@ -581,11 +581,7 @@ class Robot(Algorithms, OfTree, Parametric):
         Experimental: not yet run or timed on a device. More in `liebody.compiler.DeviceKernel` and in
         docs/gpu.md. Raises ArgumentError for other devices.
         """
-        if device != "cuda":
-            raise ArgumentError(
-                f"device is {device!r}, expected 'cuda'; on the CPU, call the robot itself; the arrays of a "
-                "call say which of several devices it uses"
-            )
+        cuda_device(device)
         return RobotOnDevice(self, fused)
 
     def _exported(self, functions: Iterable[Any] | Mapping[str, Any]) -> list[tuple[str, Any]]:

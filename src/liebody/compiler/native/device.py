@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.arguments import wrong_shape
+from ...base.arguments import count, number, wrong_shape
 from ...base.concurrency import lock_of, unlock
-from ...base.errors import DeviceError, GraphError, ShapeError, suppress
+from ...base.errors import ArgumentError, DeviceError, GraphError, ShapeError, suppress
 from ...base.progress import Waiting
 from ..graph.graph import Function
-from ..printers.cuda import BLOCK, cuda_kernel, cuda_prelude
+from ..printers.cuda import BLOCK, cuda_kernel, cuda_march, cuda_prelude
 from ..programs.program import Program
 from ..programs.quadratic_program import Minimizer
 from . import build, cache, nvrtc
@@ -25,6 +25,15 @@ from .kernel import Kernel
 ENTRY = "kernel"  # the name of every kernel in its own translation unit
 MOST_BLOCKS = (1 << 31) - 1  # of a grid along its first axis
 TYPES = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def cuda_device(device: str) -> None:
+    """Raise ArgumentError for another device than "cuda"."""
+    if device != "cuda":
+        raise ArgumentError(
+            f"device is {device!r}, expected 'cuda'; without on_device, calls run on the CPU; the arrays "
+            "of a call say which of several devices it uses"
+        )
 
 
 class _Call(NamedTuple):
@@ -89,13 +98,16 @@ class DeviceKernel:
         if isinstance(function, Minimizer):
             raise GraphError(f"{self.name} solves a quadratic program, which has no kernel for devices yet")
         single = np.dtype(dtype) == np.float32
-        text = cuda_kernel(function, ENTRY, single, strided=True)
-        return f"{cuda_prelude(single)}\n{text}"
+        return f"{cuda_prelude(single)}\n{self._text(function, single)}"
+
+    def _text(self, function: Function | Program, single: bool) -> str:
+        """CUDA C++ of the kernel without the text before it."""
+        return cuda_kernel(function, ENTRY, single, strided=True)
 
     def image(self, target: str, dtype: Any = np.float64) -> bytes:
         """The compiled kernel for a target of NVRTC, such as "sm_90", from the cache or compiled."""
         kind = np.dtype(dtype)
-        identity = [target, str(kind), str(self.fused), nvrtc.identity()]
+        identity = [target, str(kind), str(self.fused), nvrtc.identity(), *self._identity()]
         recipe = self.kernel.recipe
         source = None if recipe else self.source(kind)
         # a recipe determines the source, which then need not be printed
@@ -108,6 +120,10 @@ class DeviceKernel:
             with suppress(OSError):  # a full disk: it is compiled again by the next process
                 cache.store(key, ".cubin", image)
         return image
+
+    def _identity(self) -> list[str]:
+        """What determines the source beside the function."""
+        return []
 
     def _on(self, chosen: Driver, device: int, dtype: Any) -> Any:
         """The kernel on a device, for numbers of a type."""
@@ -122,6 +138,10 @@ class DeviceKernel:
     # -- calls --------------------------------------------------------------------------------------------
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        return self._run(arrays, out)
+
+    def _run(self, arrays: Sequence[Any], out: Any, others: Sequence[int] = ()) -> Any:
+        """Launch the kernel; `others` are its arguments behind those of the arrays."""
         chosen = driver()
         if len(arrays) != len(self.inputs):
             names = ", ".join(self.inputs)
@@ -137,7 +157,7 @@ class DeviceKernel:
         stream = library.stream(arrays[0])
         if n:
             pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
-            arguments = [n, *pointers, *(step for _, step in call.inputs)]
+            arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
             kernel = self._on(chosen, first.device, first.dtype)
             chosen.launch(kernel, first.device, blocks, BLOCK, stream, arguments)
@@ -243,6 +263,50 @@ class DeviceKernel:
                 f"cupy.ascontiguousarray({key}): nothing is copied in silence"
             )
         return merged if lead else 0
+
+
+class DeviceMarch(DeviceKernel):
+    """Steps of a method on a CUDA device, many in one launch; `Stepper.on_device` makes it.
+
+        march = lb.stepper(robot, dt=1e-3).on_device()
+        q, v = march(q, v, u, steps=20)             # tensors on the device: 20 ms later, efforts held
+
+    march(*states, *held, t=0.0, steps=1, out=None) takes arrays as `DeviceKernel` says. The loop over
+    the steps is in the kernel: states stay in memory of the thread from the first step to the last.
+
+    step  a traced step (t (), state, ..., held, ...) -> end, ..., of the length dt
+
+    Experimental: not yet run or timed on a device. Raises the errors of `DeviceKernel`.
+    """
+
+    def __init__(self, step: Kernel | Function, dt: float, *, fused: bool = True) -> None:
+        super().__init__(step, fused=fused)
+        self.dt = float(dt)
+        time, *states = self.inputs.items()
+        if time[1] != () or [shape for _, shape in states[: len(self.outputs)]] != [*self.outputs.values()]:
+            raise GraphError(
+                f"{self.name} is no step: it takes {self.inputs}, expected a time () and then the shapes of "
+                f"its results {self.outputs}"
+            )
+        self.inputs = dict(states)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _device_march, (self.kernel, self.dt, self.fused)
+
+    def _text(self, function: Function | Program, single: bool) -> str:
+        return cuda_march(function.unroll(), self.dt, ENTRY, single)
+
+    def _identity(self) -> list[str]:
+        return ["march", self.dt.hex()]
+
+    def __call__(self, *arrays: Any, t: float = 0.0, steps: int = 1, out: Any = None) -> Any:
+        # the launch takes whole numbers of 64 bits: the time goes as the bits of a double
+        bits = int(np.float64(number("t", t)).view(np.int64))
+        return self._run(arrays, out, [bits, count("steps", steps)])
+
+
+def _device_march(kernel: Kernel, dt: float, fused: bool) -> DeviceMarch:
+    return DeviceMarch(kernel, dt, fused=fused)
 
 
 def _device_kernel(kernel: Kernel, fused: bool) -> DeviceKernel:

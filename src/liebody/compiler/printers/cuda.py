@@ -8,13 +8,14 @@ them, and pass values on in memory of the thread.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from ...base.errors import ArgumentError
 from ..graph.graph import Function
 from ..programs.program import Program
 from ..runtime import runtime
-from .c import NumberType, c99_names, c_function, device_dialect, number_type, over_lanes, prelude
+from .c import NumberType, c99_names, c_function, device_dialect, literal, number_type, over_lanes, prelude
 from .program import callable_over_lanes
 
 PIECE = 1500
@@ -34,7 +35,8 @@ def cuda_prelude(single: bool = False) -> str:
 
 def cuda_names(function: Function | Program, name: str | None = None) -> tuple[str, list[str], list[str]]:
     """The names of a kernel, of its arguments and of its results in CUDA C++."""
-    local = r"[nw]|[txy]\d+|first|step\d*|state|real|whole|natural|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
+    words = r"[nw]|[txy]\d+|first|apart|now|time|steps?\d*|state|real|whole|natural"
+    local = rf"{words}|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
     return c99_names(function, name, local)
 
 
@@ -67,10 +69,56 @@ def cuda_kernel(
     takes = ["int64_t n", *(f"const real *restrict {x}" for x in arguments)]
     takes += [f"real *restrict {y}" for y in results]
     takes += [f"int64_t step{k}" for k in range(len(arguments))] if strided else []
+    return _kernel(name, takes, lines, functions)
+
+
+def cuda_march(function: Function, dt: float, name: str | None = None, single: bool = False) -> str:
+    """CUDA C++ of a kernel that takes steps: it evaluates a function again and again, from its own results.
+
+        name(int64_t n, const real *state, ..., const real *held, ..., real *end, ..., int64_t step0, ...,
+             double time, int64_t steps)
+
+    function  a step (t (), state, ..., held, ...) -> end, ...: as many states come first as there are ends
+    dt        length of a step: step k starts at the time t = time + k dt, a sum of doubles
+
+    Arrays are rows; step0, ... are the numbers between the rows of each argument but the time.
+    """
+    straight = function.unroll()
+    name, (_, *arguments), results = cuda_names(straight, name)
+    number = number_type(single)
+    _, functions = _by_straight_line(straight, name, "rows", False, number)
+    sizes = [array.size for array in straight.outputs.values()]
+    takes = ["int64_t n", *(f"const real *restrict {x}" for x in arguments)]
+    takes += [f"real *restrict {y}" for y in results]
+    takes += [f"int64_t step{k}" for k in range(len(arguments))]
+    takes += ["double time", "int64_t steps"]
+    lines = []
+    for k, (x, size) in enumerate(zip(arguments, sizes, strict=False)):
+        lines += [f"real x{k}[{size}], y{k}[{size}];", _copied(f"x{k}", f"({x} + state * step{k})", size)]
+    held = [f"{x} + state * step{k}" for k, x in enumerate(arguments)][len(sizes) :]
+    starts, ends = ([f"{letter}{k}" for k in range(len(sizes))] for letter in "xy")
+    lines += [
+        "for (int64_t step = 0; step < steps; step++) {",
+        f"    const real now = (real)(time + (double)step * {literal(dt)});",
+        f"    {name}_state({', '.join(['&now', *starts, *held, *ends])});",
+        *(f"    {_copied(x, y, size)}" for x, y, size in zip(starts, ends, sizes, strict=True)),
+        "}",
+    ]
+    for x, y, size in zip(starts, results, sizes, strict=True):
+        lines.append(_copied(f"({y} + state * {size})", x, size))
+    return _kernel(name, takes, lines, functions)
+
+
+def _copied(to: str, start: str, size: int) -> str:
+    return f"for (int j = 0; j < {size}; j++) {to}[j] = {start}[j];"
+
+
+def _kernel(name: str, takes: Sequence[str], lines: Sequence[str], functions: Sequence[str]) -> str:
+    """A kernel that runs these statements for every state, behind the device functions that they call."""
     lines = [
         "const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;",
-        "const int64_t step = (int64_t)gridDim.x * blockDim.x;",
-        "for (int64_t state = first; state < n; state += step) {",
+        "const int64_t apart = (int64_t)gridDim.x * blockDim.x;",
+        "for (int64_t state = first; state < n; state += apart) {",
         *(f"    {line}" for line in lines),
         "}",
     ]
