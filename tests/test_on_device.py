@@ -254,7 +254,7 @@ def test_work_of_cupy_is_queued_on_its_current_stream(gpu, monkeypatch):
 
 
 def test_work_of_warp_is_queued_on_the_stream_of_its_device(gpu, monkeypatch):
-    where = types.SimpleNamespace(stream=stream_with("cuda_stream", 9))
+    where = types.SimpleNamespace(stream=stream_with("cuda_stream", 9))  # None: the default stream
 
     def empty(shape, dtype, device):
         assert dtype == "double" and device is where
@@ -266,7 +266,10 @@ def test_work_of_warp_is_queued_on_the_stream_of_its_device(gpu, monkeypatch):
     q.device = gains.device = where
     tau, _ = DeviceKernel(LAW)(q, gains)
     np.testing.assert_array_equal(tau.strided, Q @ K.T)
-    assert gpu.launches == [(0, 1, 160, 9)]
+    q.requires_grad = True  # Warp has such arrays, too, and shows their memory
+    where.stream.cuda_stream = None
+    DeviceKernel(LAW)(q, gains)
+    assert gpu.launches == [(0, 1, 160, 9), (0, 1, 160, 0)]
 
 
 def test_libraries_without_streams_are_waited_for(gpu):
@@ -425,10 +428,14 @@ def test_the_driver_is_called_as_its_header_declares(stand_in, tmp_path):
     assert cuda.target(3) == "sm_91"
     assert cuda.device_of(0x7000000000003000) == 3
     assert cuda.device_of(0x7000000000001000) == cuda.device_of(0x7000000000002000) == -1
+    assert cuda.device_of(0x7000000000004000) == 3  # where this thread has no context, one is made current
+    with pytest.raises(DeviceError, match="refused cuPointerGetAttribute"):
+        cuda.device_of(0x7000000000005000)
     kernel = cuda.load(3, b"IMAGE...", "kernel")
     cuda.launch(kernel, 3, 2_000_000_000, 160, 0x7FFFEEEEDDDDCCCC, [0x7000000000003000, 1 << 40, -5])
     cuda.wait(3, 0x7FFFEEEEDDDDCCCC)
     assert (tmp_path / "notes").read_text().splitlines() == [
+        "retain 100",
         "retain 103",  # once
         "function kernel",
         "launch 1 33445566778899aa grid 2000000000 1 1 block 160 1 1 shared 0 stream 7fffeeeeddddcccc "

@@ -46,6 +46,8 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 }
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute what, CUdeviceptr pointer) {
     if (pointer == 0x7000000000001000) return CUDA_ERROR_INVALID_VALUE;
+    if (pointer == 0x7000000000004000 && !depth) return CUDA_ERROR_INVALID_CONTEXT;
+    if (pointer == 0x7000000000005000) return CUDA_ERROR_LAUNCH_FAILED;
     const int host = pointer == 0x7000000000002000;
     if (what == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
         *(unsigned *)data = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;

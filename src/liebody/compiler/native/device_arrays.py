@@ -69,8 +69,9 @@ def dense_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def read(name: str, array: Any, driver: Driver) -> DeviceArray:
     """Where an array lies; `name` is what messages call it. Raises DeviceError for arrays of the CPU."""
-    if getattr(array, "requires_grad", False):
-        array = array.detach()  # PyTorch shows no memory of tensors that it differentiates by
+    detach = _attribute(array, "detach")
+    if detach and array.requires_grad:
+        array = detach()  # PyTorch shows no memory of tensors that it differentiates by
     if wait := _attribute(array, "block_until_ready"):
         wait()  # JAX computes in streams of its own, which it does not name
     interface = _attribute(array, "__cuda_array_interface__")
@@ -201,7 +202,7 @@ def _warp_empty(array: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _warp_stream(array: Any) -> int:
-    return int(array.device.stream.cuda_stream)
+    return int(array.device.stream.cuda_stream or DEFAULT_STREAM)
 
 
 def _standard_empty(array: Any, shape: tuple[int, ...]) -> Any:

@@ -22,6 +22,7 @@ DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
 MEMORY_TYPE, ORDINAL = 2, 9  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _DEVICE_ORDINAL
 ON_DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+INVALID_VALUE, INVALID_CONTEXT = 1, 201  # CUDA_ERROR_INVALID_VALUE, _CONTEXT
 DEFAULT_STREAM = 0
 
 NO_DRIVER = (
@@ -56,6 +57,14 @@ class Driver(Protocol):
         """Return when all work in a stream is done."""
 
 
+class _Refused(DeviceError):
+    """An error of the driver, by its number in cuda.h."""
+
+    def __init__(self, words: str, status: int = 0) -> None:
+        super().__init__(words)
+        self.status = status
+
+
 class CudaDriver:
     """NVIDIA's driver. Raises DeviceError where there is none, and for its errors.
 
@@ -87,9 +96,18 @@ class CudaDriver:
     def _call(self, function: str, *arguments: Any) -> None:
         status = self._cuda[function](*arguments)
         if status:
-            raise DeviceError(
+            raise _Refused(
                 f"the driver of CUDA refused {function}, {self._words(status)}; after an illegal address the "
-                "process has to be started again, and a cubin that is newer than the driver needs a newer one"
+                "process has to be started again, and a cubin that is newer than the driver needs a newer one",
+                status,
+            )
+
+    def _check_process(self) -> None:
+        """Raise DeviceError in a process that was forked."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "this process was forked from one that uses CUDA, where CUDA works no more; start processes "
+                "by multiprocessing.get_context('spawn')"
             )
 
     def _attribute(self, device: int, number: int) -> int:
@@ -99,11 +117,7 @@ class CudaDriver:
 
     def _handle(self, device: int) -> ctypes.c_int:
         """The driver's handle of the device with this number."""
-        if os.getpid() != self._process:
-            raise DeviceError(
-                "this process was forked from one that uses CUDA, where CUDA works no more; start processes "
-                "by multiprocessing.get_context('spawn')"
-            )
+        self._check_process()
         handle = ctypes.c_int()
         self._call("cuDeviceGet", ctypes.byref(handle), device)
         return handle
@@ -128,13 +142,26 @@ class CudaDriver:
         return f"sm_{self._attribute(device, MAJOR)}{self._attribute(device, MINOR)}"
 
     def device_of(self, pointer: int) -> int:
-        kind = ctypes.c_uint()
-        # an address that the driver does not know is an error there: it is memory of the CPU
-        if self._cuda.cuPointerGetAttribute(ctypes.byref(kind), MEMORY_TYPE, ctypes.c_uint64(pointer)):
-            return -1
+        self._check_process()
+        try:
+            return self._device_of(pointer)
+        except _Refused as refused:
+            if refused.status != INVALID_CONTEXT:
+                raise
+        with self._current(0):  # in a thread that has none, the context of any device will do
+            return self._device_of(pointer)
+
+    def _device_of(self, pointer: int) -> int:
+        """The number of a device, or -1, as `device_of`; the driver may want a context."""
+        kind, device = ctypes.c_uint(), ctypes.c_int()
+        try:
+            self._call("cuPointerGetAttribute", ctypes.byref(kind), MEMORY_TYPE, ctypes.c_uint64(pointer))
+        except _Refused as refused:
+            if refused.status != INVALID_VALUE:
+                raise
+            return -1  # an address that the driver does not know is memory of the CPU
         if kind.value != ON_DEVICE:
             return -1
-        device = ctypes.c_int()
         self._call("cuPointerGetAttribute", ctypes.byref(device), ORDINAL, ctypes.c_uint64(pointer))
         return device.value
 
