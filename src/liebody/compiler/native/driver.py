@@ -98,7 +98,7 @@ class CudaDriver:
         if status:
             raise _Refused(
                 f"the driver of CUDA refused {function}, {self._words(status)}; after an illegal address the "
-                "process has to be started again, and a cubin that is newer than the driver needs a newer one",
+                "process has to be started again, and a newer cubin needs a newer driver",
                 status,
             )
 
