@@ -57,14 +57,6 @@ class Driver(Protocol):
         """Return when all work in a stream is done."""
 
 
-class _Refused(DeviceError):
-    """An error of the driver, by its number in cuda.h."""
-
-    def __init__(self, words: str, status: int = 0) -> None:
-        super().__init__(words)
-        self.status = status
-
-
 class CudaDriver:
     """NVIDIA's driver. Raises DeviceError where there is none, and for its errors.
 
@@ -94,12 +86,14 @@ class CudaDriver:
         return f"{words[0] or f'error {status}'}: {words[1]}".rstrip(": ")
 
     def _call(self, function: str, *arguments: Any) -> None:
-        status = self._cuda[function](*arguments)
+        self._accept(function, self._cuda[function](*arguments))
+
+    def _accept(self, function: str, status: int) -> None:
+        """Raise DeviceError if a function of the driver returned an error."""
         if status:
-            raise _Refused(
+            raise DeviceError(
                 f"the driver of CUDA refused {function}, {self._words(status)}; after an illegal address the "
-                "process has to be started again, and a newer cubin needs a newer driver",
-                status,
+                "process has to be started again, and a newer cubin needs a newer driver"
             )
 
     def _check_process(self) -> None:
@@ -143,27 +137,19 @@ class CudaDriver:
 
     def device_of(self, pointer: int) -> int:
         self._check_process()
-        try:
-            return self._device_of(pointer)
-        except _Refused as refused:
-            if refused.status != INVALID_CONTEXT:
-                raise
-        with self._current(0):  # in a thread that has none, the context of any device will do
-            return self._device_of(pointer)
-
-    def _device_of(self, pointer: int) -> int:
-        """The number of a device, or -1, as `device_of`; the driver may want a context."""
         kind, device = ctypes.c_uint(), ctypes.c_int()
-        try:
-            self._call("cuPointerGetAttribute", ctypes.byref(kind), MEMORY_TYPE, ctypes.c_uint64(pointer))
-        except _Refused as refused:
-            if refused.status != INVALID_VALUE:
-                raise
-            return -1  # an address that the driver does not know is memory of the CPU
-        if kind.value != ON_DEVICE:
+        function, address = "cuPointerGetAttribute", ctypes.c_uint64(pointer)
+        status = self._cuda[function](ctypes.byref(kind), MEMORY_TYPE, address)
+        if status == INVALID_CONTEXT:  # this thread has none: that of any device will do
+            with self._current(0):
+                status = self._cuda[function](ctypes.byref(kind), MEMORY_TYPE, address)
+                self._cuda[function](ctypes.byref(device), ORDINAL, address)
+        elif not status:
+            self._call(function, ctypes.byref(device), ORDINAL, address)
+        if status == INVALID_VALUE:  # an address that the driver does not know is memory of the CPU
             return -1
-        self._call("cuPointerGetAttribute", ctypes.byref(device), ORDINAL, ctypes.c_uint64(pointer))
-        return device.value
+        self._accept(function, status)
+        return device.value if kind.value == ON_DEVICE else -1
 
     def load(self, device: int, image: bytes, name: str) -> Any:
         module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
