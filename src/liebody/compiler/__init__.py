@@ -14,6 +14,7 @@ This package knows operations, not mechanics.
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
+from .native.device import DeviceKernel, DeviceMarch, cuda_device
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly, middle
 from .native.kernel import Buffer, Guard, Kernel
@@ -34,6 +35,8 @@ __all__ = [
     "METHODS",
     "Buffer",
     "Constants",
+    "DeviceKernel",
+    "DeviceMarch",
     "Expr",
     "FlatLayout",
     "Foreign",
@@ -50,6 +53,7 @@ __all__ = [
     "Otherwise",
     "Program",
     "Tape",
+    "cuda_device",
     "evaluate",
     "exactly",
     "hessian",
