@@ -124,21 +124,21 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     refined, Y = middle.refined(middle.divided(course.start, course.durations, min(options.radii[0], 1e-3)))
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
-    wide, Y = _largest(problem, refined, Y, options.radii)
-    tight = _tightest(problem, wide, Y)
+    F = problem.residual(refined)
+    wide = _largest(problem, refined, Y, F, options.radii)
+    tight = _tightest(problem, wide, Y, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
     return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
-def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array) -> tuple[Enclosed, Array]:
+def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, F: Array, radii: Array) -> Enclosed:
     """The orbit in the largest box for which the proof succeeds."""
-    F = problem.residual(orbit)
     for radius in radii:
         found = problem.krawczyk(orbit, Y, np.full(len(Y), radius), F)
         if found is not None:
-            return found, Y
+            return found
     size = np.abs(Y @ F.max(axis=-1)).max()
     raise ProofError(
         f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
@@ -147,10 +147,9 @@ def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array
     )
 
 
-def _tightest(problem: StepEquations, wide: Enclosed, Y: Array) -> Enclosed:
+def _tightest(problem: StepEquations, wide: Enclosed, Y: Array, F: Array) -> Enclosed:
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
-    F = problem.residual(wide.orbit)
     step = problem.library.multiplied(Y, F[:, None])[:, 0].max(axis=-1)
     least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):

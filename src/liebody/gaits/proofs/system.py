@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, exactly, middle, outward
+from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
@@ -81,6 +81,10 @@ class SteppedOrbit:
             for part, phase in zip(parts, self.phases, strict=True)
         ]
 
+    def boxes(self, box: Array) -> list[tuple[Array, Array]]:
+        """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase, in a box (unknowns, 2)."""
+        return self.split(box, exactly(self.phases[0].x[0, self.coordinates]))
+
     def moved(self, change: Array) -> SteppedOrbit:
         return SteppedOrbit(
             [
@@ -96,20 +100,18 @@ class SteppedOrbit:
 class Enclosed:
     """Around an orbit c: the one zero in c + [-radius, radius] lies in `box` (unknowns, 2).
 
-    A      derivatives of the equations in the box of the radius
-    slack  the least of what is left in the inequality above, over the radius
+    A  derivatives of the equations in the box of the radius
     """
 
     orbit: SteppedOrbit
     radius: Array
     box: Array
     A: Sparse
-    slack: float
 
     @property
     def phases(self) -> list[tuple[Array, Array]]:
         """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase."""
-        return self.orbit.split(self.box, exactly(self.orbit.phases[0].x[0, self.orbit.coordinates]))
+        return self.orbit.boxes(self.box)
 
     @property
     def shift(self) -> Array:
@@ -127,27 +129,29 @@ class StepEquations:
 
     # -- functions of a phase -------------------------------------------------------------------------------
 
-    def rate(self, phase: OrbitPhase, x: Array) -> Array:
-        """dy/dt (N, 2) in a box of states."""
-        return self.library.evaluate(self.equations.part(phase.field), x)[0]
+    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """`IntervalLibrary.evaluate` with one of the tapes."""
+        return self.library.evaluate(self.equations.part(tape), x, along)
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool = False, pieces: int = 0
+        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
     ) -> tuple[Array, Array, Array]:
         """`IntervalLibrary.move` with the field of a phase."""
         field = self.equations.part(phase.field)
         return self.library.move(x, time, self.order, derivatives, pieces, field)
 
-    def section(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
-        """The guard (1, 2) at the end of a phase, and its slope (1, N, 2)."""
-        return self.library.evaluate(self.equations.part(phase.section), x, exactly(np.eye(len(x))))
+    def rate(self, phase: OrbitPhase, x: Array) -> Array:
+        """dy/dt (N, 2) in a box of states."""
+        return self.evaluate(phase.field, x)[0]
 
-    def jump(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
-        """The states at the start of the next phase, and their derivatives by x."""
-        unit = exactly(np.eye(len(x)))
-        if phase.jump is None:
-            return x, unit
-        return self.library.evaluate(self.equations.part(phase.jump), x, unit)
+    def section(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """The guard (1, 2) at the end of a phase, and its slopes along directions; default: along x."""
+        return self.evaluate(phase.section, x, _unit(x) if along is None else along)
+
+    def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """The states at the start of the next phase, and their slopes along directions; default: along x."""
+        along = _unit(x) if along is None else along
+        return (x, along) if phase.jump is None else self.evaluate(phase.jump, x, along)
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -228,27 +232,23 @@ class StepEquations:
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, radius: Array) -> Sparse:
-        """The derivatives of F in the box of a radius, as a sparse matrix of intervals."""
+    def derivatives(self, at: SteppedOrbit, box: Array) -> Sparse:
+        """The derivatives of F in a box (unknowns, 2), as a sparse matrix of intervals."""
         blocks = _Blocks(len(at.flat))
-        radii = at.split(radius)
         row = column = 0
-        for (phase, steps, following), (r, rs) in zip(self._in_turn(at), radii, strict=True):
+        for (phase, steps, following), (x, factor) in zip(self._in_turn(at), at.boxes(box), strict=True):
             m, N = len(steps.w), phase.size
-            factor = around(np.array([steps.s]), np.array([rs]))[0]
             minus = exactly(-np.eye(N))
             last = column + (m + 1) * N  # the column of the factor
             for i, w in enumerate(steps.w):
-                X = around(steps.x[i], r[i])
-                end, D, _ = self.move(phase, X, self.time(w, factor), True)
+                end, D, _ = self.move(phase, x[i], self.time(w, factor), True)
                 rate = self.rate(phase, end)
                 blocks.add(row, column + i * N, D)
                 blocks.add(row, column + (i + 1) * N, minus)
                 blocks.add(row, last, self.library.combine("mul", rate, exactly(w))[:, None])
                 row += N
-            X = around(steps.x[m], r[m])
-            blocks.add(row, last - N, self.section(phase, X)[1])
-            blocks.add(row + 1, last - N, self.jump(phase, X)[1])
+            blocks.add(row, last - N, self.section(phase, x[m])[1])
+            blocks.add(row + 1, last - N, self.jump(phase, x[m])[1])
             column = (last + 1) % blocks.size
             following_size = following.x.shape[1]
             blocks.add(row + 1, column, exactly(-np.eye(following_size)))
@@ -269,7 +269,7 @@ class StepEquations:
         least = np.inf
         for _ in range(tries):
             size = len(at.flat)
-            A = dense_middle(self.derivatives(at, np.zeros(size)), size)
+            A = dense_middle(self.derivatives(at, exactly(at.flat)), size)
             Y = _inverse(A)
             change = Y @ middle(self.residual(at))
             largest = np.abs(change).max()
@@ -284,11 +284,10 @@ class StepEquations:
             least = largest
         return at, Y
 
-    def krawczyk(self, at: SteppedOrbit, Y: Array, radius: Array, F: Array | None = None) -> Enclosed | None:
-        """The zero in the box of a radius; None where the inequality does not hold."""
-        F = self.residual(at) if F is None else F
+    def krawczyk(self, at: SteppedOrbit, Y: Array, radius: Array, F: Array) -> Enclosed | None:
+        """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
-            A = self.derivatives(at, radius)
+            A = self.derivatives(at, around(at.flat, radius))
             bound = self.library.deviation(Y, A)
             shift = self.library.multiplied(Y, F[:, None])[:, 0]
             spread = self.library.spread(bound, radius)
@@ -300,7 +299,7 @@ class StepEquations:
             return None
         box = self.library.combine("sub", exactly(at.flat), shift)
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
-        return Enclosed(at, radius, box, A, float(((radius - total) / radius).min()))
+        return Enclosed(at, radius, box, A)
 
 
 class _Blocks:
@@ -321,6 +320,11 @@ class _Blocks:
         rows = np.concatenate([rows for column in self.columns for rows, _ in column]).astype(np.int64)
         values = np.concatenate([values for column in self.columns for _, values in column])
         return start, rows, np.ascontiguousarray(values)
+
+
+def _unit(x: Array) -> Array:
+    """The directions of all states, as seeds of derivatives (N, N, 2)."""
+    return exactly(np.eye(len(x)))
 
 
 def dense_middle(A: Sparse, size: int) -> Array:
