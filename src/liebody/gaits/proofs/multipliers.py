@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import NotProved, exactly, middle
+from ...compiler import IntervalLibrary, NotProved, exactly, middle
 from .equations import ProofError
 from .system import Enclosed, StepEquations, dense_middle, upwards
 
@@ -49,18 +49,34 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     B = np.zeros((n, N))
     B[n - N :] = np.eye(N)
     rest = library.multiplied(Y, library.combine("sub", exactly(B), library.applied(A, X)))
-    away = library.spread(library.deviation(Y, A), np.ones(n)).max()
-    if not away < 0.5:
-        raise ProofError(
-            "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
-        )
-    error = upwards(rest.max() / np.nextafter(1.0 - away, 0.0))
+    error = _error(library, library.deviation(Y, A), rest.max(axis=-1))
     # the state at the end of the last phase, before its factor
-    last_states = X[n - 1 - last.size : n - 1]
-    ends = upwards(np.stack([error - last_states, error + last_states], axis=-1))
+    places = slice(n - 1 - last.size, n - 1)
+    ends = upwards(np.stack([error[places] - X[places], error[places] + X[places]], axis=-1))
     boxes, _ = found.phases[-1]
     _, slope = problem.jump(last, boxes[-1])
     return _across(problem, library.product(slope, ends))
+
+
+def _error(library: IntervalLibrary, bound: Array, rest: Array) -> Array:
+    """Bounds e (n, N) of |x| for all x = E x + b with |E| <= bound (n, n) and |b| <= rest (n, N).
+
+    In each column rest + bound e < e: then x in [-e, e] are mapped into its interior, so that |E| e < e, the
+    spectral radius of |E| is below 1, and x is the only fixed point, in [-e, e].
+    """
+    least = 1e-3 * rest.max(axis=0) + 1e-300
+    try:
+        error = np.linalg.solve(np.eye(len(bound)) - bound, 1.01 * rest + least)
+        fits = all(
+            (upwards(b + library.spread(bound, e)) < e).all() for b, e in zip(rest.T, error.T, strict=True)
+        )
+    except (np.linalg.LinAlgError, NotProved):
+        fits = False
+    if not fits:
+        raise ProofError(
+            "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
+        )
+    return error
 
 
 def _across(problem: StepEquations, P: Array) -> Array:
