@@ -339,10 +339,12 @@ def test_a_rimless_wheel_rolls_forward_as_its_closed_form_says():
         assert contains(proof.shift[0], 2 * mpmath.sin(alpha) + spurious)
         largest = lost**2
     # two multipliers are zero, which no disc separates; powers of the derivative bound the largest
-    assert proof.multipliers is None and certificate.stable and proof.stable and proof.least
+    assert certificate.stable and proof.stable and proof.least
+    for ball, exact in zip(proof.multipliers, (largest, 0, 0), strict=True):
+        assert contains(ball.real, exact) and ball.imag.contains(0)
     for bound in (float(proof.modulus), certificate.largest_multiplier):
         assert largest < bound < 1.02 * largest
-    assert "All multipliers of its return map have a modulus below" in proof.theorem
+    assert "All have a modulus below" in proof.theorem
     low, high = certificate.shift[0]
     assert high - low < 1e-13 and low <= 2 * np.sin(ALPHA) + 1e-15 and 2 * np.sin(ALPHA) - 1e-15 <= high
     assert "In each period q[1] moves by 0.59104" in proof.theorem

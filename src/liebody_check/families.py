@@ -4,9 +4,9 @@ On a part of the interval of p, the box of the unknowns z has the centre c(p) = 
 r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T those of F(c(p), p) by
 p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) + T (p - p_0). So, if
 
-    |Y F(c, p_0) + Y T (p - p_0) - (I - Y A) [-r, r]| <= e < r
+    |M^-1 (F(c, p_0) + T (p - p_0) - (M - A) [-r, r])| <= e < r
 
-for some matrix Y, then F(., p) has exactly one zero in the box, it lies in c(p) +- e, and the matrices in A
+for some regular matrix M, then F(., p) has exactly one zero in the box, it lies in c(p) +- e, and the matrices in A
 are regular (Krawczyk 1969). The zero is then a smooth function of p. Where two parts meet, the zero of one must
 lie in the box of the other one.
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 from flint import arb, arb_mat
 
+from .blocks import Elimination
 from .numbers import Ball, around, ball
 from .proof import (
     Equations,
@@ -114,13 +115,9 @@ def _part(claim: FamilyClaim, part: Part) -> ProvedPart:
     F = at_place.residual(c)
     T = equations.along(path, slopes)
     A = equations.derivatives(path, radius)
-    try:
-        Y = A.mid().inv().mid()
-    except ZeroDivisionError:
-        raise Refused("the derivatives of the equations are singular") from None
-    moved = Y * arb_mat(n, 1, [a + b * away for a, b in zip(F, T)])
-    unit = arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
-    image = (unit - Y * A) * arb_mat(n, 1, [arb(0, r) for r in radius]) - moved
+    linear = Elimination(A)
+    moved = arb_mat(n, 1, [a + b * away for a, b in zip(F, T)])
+    image = linear.solve(linear.varied(A, arb_mat(n, 1, [arb(0, r) for r in radius])) - moved)
     reach = [image[k, 0].abs_upper() for k in range(n)]
     if not all(e < r for e, r in zip(reach, radius)):
         raise Refused("Krawczyk's inequality does not hold: no orbit is proved in the moving box")

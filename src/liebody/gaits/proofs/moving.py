@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler import Constants, IntervalLibrary, NotProved, Tape, exactly, middle, outward
+from .blocks import Derivatives, Elimination
 from .equations import ExactEquations, OrbitPhase, ProofError
 from .events import refuse_other_events
 from .multipliers import discs, largest_modulus, return_map_slope
@@ -35,6 +36,8 @@ from .system import Enclosed, StepEquations, SteppedOrbit, upwards
 
 Array = Any
 TRIES = 3  # radii of a part
+TERMS = 60  # of a series for the radius
+MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 
 
 def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> ExactEquations:
@@ -138,13 +141,13 @@ def _seeds(along: Array, N: int) -> Array:
 class NearOrbit:
     """An orbit of numbers next to that at a place p_0, and how orbits change with p.
 
-    Y       about the inverse of the derivatives of F there
+    linear  the equations with the derivatives M of F there; Y is M^-1
     slopes  c' (unknowns,)
     """
 
     place: float
     orbit: SteppedOrbit
-    Y: Array
+    linear: Elimination
     slopes: Array
 
     def moved(self, p: float) -> SteppedOrbit:
@@ -181,6 +184,25 @@ class Part:
         return library.combine("add", exactly(self.near.orbit.flat), moved)
 
 
+def _reach(linear: Elimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
+    """|Y F| + |I - Y A| r, with |I - Y A| <= |M^-1| |A - M|."""
+    return upwards(moved + linear.bound(linear.varied(apart, radius[:, None]))[:, 0])
+
+
+def _fitting(linear: Elimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
+    """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
+
+    These are terms of a geometric series, whose sum is finite where the spectral radius of the matrix is small
+    enough.
+    """
+    r = moved / MARGIN**2
+    for _ in range(TERMS):
+        last, r = r, _reach(linear, apart, moved, r) / MARGIN**2
+        if (r <= 1.02 * last).all():
+            return 1.05 * r
+    return None
+
+
 def interval(low: Fraction, high: Fraction) -> Array:
     """Two exact bounds as an interval."""
     a, b = outward((low, high))
@@ -204,19 +226,19 @@ class MovingBoxes:
         """The orbit at p to round-off, from one nearby."""
         guess = self.guess
         guess.parameter = exactly(p)
-        orbit, Y = guess.refined(orbit)
-        rates = guess.along(orbit, exactly(orbit.flat), np.zeros(len(Y)))
-        return NearOrbit(p, orbit, Y, -Y @ middle(rates))
+        orbit, linear = guess.refined(orbit)
+        rates = guess.along(orbit, exactly(orbit.flat), np.zeros(len(orbit.flat)))
+        return NearOrbit(p, orbit, linear, -linear.solve(middle(rates)[:, None])[:, 0])
 
     def part(self, low: Fraction, high: Fraction, near: NearOrbit, least: Array) -> Part | None:
         """The part [low, high] with a radius of at least `least`; None where it is not proved.
 
-        The smallest radius that fits solves r = |Y F| + |I - Y A| r, with the derivatives A in a box of about
-        this radius. Errors: ProofError where other events are not excluded.
+        Errors: ProofError where other events are not excluded.
         """
         problem = self.problem
         combine = problem.library.combine
         flat = near.orbit.flat
+        linear = near.linear
         away = interval(low - Fraction(near.place), high - Fraction(near.place))
         try:
             problem.parameter = exactly(near.place)
@@ -224,24 +246,22 @@ class MovingBoxes:
             problem.parameter = interval(low, high)
             path = combine("add", exactly(flat), combine("mul", exactly(near.slopes), away))
             T = problem.along(near.orbit, path, near.slopes)
-            YF, YT = np.moveaxis(problem.library.multiplied(near.Y, np.stack([F, T], axis=1)), 1, 0)
-            moved = combine("add", YF, combine("mul", YT, away)).max(axis=-1)
-            floor = 1e-14 * (1 + np.abs(flat))
-            radius = np.maximum(2 * moved + floor, least)
+            moved = problem.newton_step(linear, combine("add", F, combine("mul", T, away)))
+            moved = moved + 1e-14 * (1 + np.abs(flat))
+            radius = np.maximum(2 * moved, least)
             for _ in range(TRIES):
                 A = problem.derivatives(near.orbit, upwards(path + radius[:, None]))
-                bound = problem.library.deviation(near.Y, A)
-                reach = upwards(moved + problem.library.spread(bound, radius))
-                if (reach < radius).all():
-                    box = upwards(path + reach[:, None])
-                    found = Enclosed(near.orbit, radius, box, A)
+                apart = A.away(linear.M)
+                reach = _reach(linear, apart, moved, radius)
+                if (reach < MARGIN * radius).all():
+                    found = Enclosed(near.orbit, radius, upwards(path + reach[:, None]), A)
                     refuse_other_events(problem, found)
                     return Part(low, high, near, radius, reach, found)
-                fitting = np.linalg.solve(np.eye(len(bound)) - bound, 1.5 * moved + floor)
-                if not (np.isfinite(fitting).all() and (fitting > 0).all()):
+                fitting = _fitting(linear, apart, moved, radius)
+                if fitting is None:
                     return None
                 radius = np.maximum(fitting, least)
-        except (NotProved, np.linalg.LinAlgError):
+        except NotProved:
             return None
         return None
 

@@ -14,6 +14,7 @@ from ...base.errors import positive
 from ...compiler import NotProved, exactly
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
+from .blocks import Elimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
@@ -213,25 +214,28 @@ def _proved(equations: ExactEquations, course: Course, options: _Options) -> Cer
 def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
     # an orbit in short steps, to round-off, for one value of each constant
     middle = StepEquations(equations, options.order, exact=False)
-    refined, Y = middle.refined(middle.divided(course.start, course.durations, min(options.radii[0], 1e-3)))
+    guess = middle.divided(course.start, course.durations, min(options.radii[0], 1e-3))
+    refined, linear = middle.refined(guess)
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, Y, F, options.radii)
-    tight = _tightest(problem, wide, Y, F)
+    wide = _largest(problem, refined, linear, F, options.radii)
+    tight = _tightest(problem, wide, linear, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
     return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
-def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, F: Array, radii: Array) -> Enclosed:
+def _largest(
+    problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, F: Array, radii: Array
+) -> Enclosed:
     """The orbit in the largest box for which the proof succeeds."""
     for radius in radii:
-        found = problem.krawczyk(orbit, Y, np.full(len(Y), radius), F)
+        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
         if found is not None:
             return found
-    size = np.abs(Y @ F.max(axis=-1)).max()
+    size = problem.newton_step(linear, F).max()
     raise ProofError(
         f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
@@ -239,15 +243,15 @@ def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, F: Array, ra
     )
 
 
-def _tightest(problem: StepEquations, wide: Enclosed, Y: Array, F: Array) -> Enclosed:
+def _tightest(problem: StepEquations, wide: Enclosed, linear: Elimination, F: Array) -> Enclosed:
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
-    step = problem.library.multiplied(Y, F[:, None])[:, 0].max(axis=-1)
+    step = problem.newton_step(linear, F)
     least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
-        found = problem.krawczyk(wide.orbit, Y, factor * least, F)
+        found = problem.krawczyk(wide.orbit, linear, factor * least, F)
         if found is not None:
             return found
     return wide

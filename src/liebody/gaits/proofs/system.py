@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
+from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
-Sparse = tuple[Array, Array, Array]
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -106,7 +106,7 @@ class Enclosed:
     orbit: SteppedOrbit
     radius: Array
     box: Array
-    A: Sparse
+    A: Derivatives
 
     @property
     def phases(self) -> list[tuple[Array, Array]]:
@@ -232,46 +232,31 @@ class StepEquations:
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, box: Array) -> Sparse:
-        """The derivatives of F in a box (unknowns, 2), as a sparse matrix of intervals."""
-        blocks = _Blocks(len(at.flat))
-        row = column = 0
-        for (phase, steps, following), (x, factor) in zip(self._in_turn(at), at.boxes(box), strict=True):
-            m, N = len(steps.w), phase.size
-            minus = exactly(-np.eye(N))
-            last = column + (m + 1) * N  # the column of the factor
-            for i, w in enumerate(steps.w):
-                end, D, _ = self.move(phase, x[i], self.time(w, factor), True)
-                rate = self.rate(phase, end)
-                blocks.add(row, column + i * N, D)
-                blocks.add(row, column + (i + 1) * N, minus)
-                blocks.add(row, last, self.library.combine("mul", rate, exactly(w))[:, None])
-                row += N
-            blocks.add(row, last - N, self.section(phase, x[m])[1])
-            blocks.add(row + 1, last - N, self.jump(phase, x[m])[1])
-            column = (last + 1) % blocks.size
-            following_size = following.x.shape[1]
-            blocks.add(row + 1, column, exactly(-np.eye(following_size)))
-            row += 1 + following_size
-        # the shift in place of the coordinates that are given
-        for j, xi in zip(at.coordinates, self.translations, strict=True):
-            blocks.columns[j] = []
-            blocks.add(row - len(xi), j, xi[:, None, ::-1])
-        return blocks.sparse()
+    def derivatives(self, at: SteppedOrbit, box: Array) -> Derivatives:
+        """The derivatives of F in a box (unknowns, 2), as intervals."""
+        phases = []
+        for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
+            D, rates = [], []
+            for start, w in zip(x, steps.w):  # the last node begins no step
+                end, slopes, _ = self.move(phase, start, self.time(w, factor), True)
+                D.append(slopes)
+                rates.append(self.library.combine("mul", self.rate(phase, end), exactly(w)))
+            section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
+            phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
+        N = self.equations.phases[0].size
+        return Derivatives(phases, np.array(self.translations).reshape(-1, N, 2), at.coordinates)
 
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
 
     # -- zeros ----------------------------------------------------------------------------------------------
 
-    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, Array]:
-        """An orbit to round-off, by Newton's method with the middles, and the inverse there."""
+    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, Elimination]:
+        """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         least = np.inf
         for _ in range(tries):
-            size = len(at.flat)
-            A = dense_middle(self.derivatives(at, exactly(at.flat)), size)
-            Y = _inverse(A)
-            change = Y @ middle(self.residual(at))
+            linear = Elimination(self.derivatives(at, exactly(at.flat)))
+            change = linear.solve(middle(self.residual(at))[:, None])[:, 0]
             largest = np.abs(change).max()
             if not largest < 10 * least:
                 raise ProofError(
@@ -282,71 +267,38 @@ class StepEquations:
             if largest < 1e-13 or largest > least / 4:
                 break
             least = largest
-        return at, Y
+        return at, linear
 
-    def krawczyk(self, at: SteppedOrbit, Y: Array, radius: Array, F: Array) -> Enclosed | None:
+    def newton_step(self, linear: Elimination, F: Array) -> Array:
+        """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
+        step, rest = self._step(linear, F)
+        return np.abs(step) + linear.bound(rest)[:, 0]
+
+    def _step(self, linear: Elimination, F: Array) -> tuple[Array, Array]:
+        """A step x (unknowns,) of Newton's method, and bounds (unknowns, 1) of |F + M x|."""
+        x = -linear.solve(middle(F)[:, None])
+        return x[:, 0], linear.left(F[:, None, ::-1], x)
+
+    def krawczyk(self, at: SteppedOrbit, linear: Elimination, radius: Array, F: Array) -> Enclosed | None:
         """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
             A = self.derivatives(at, around(at.flat, radius))
-            bound = self.library.deviation(Y, A)
-            shift = self.library.multiplied(Y, F[:, None])[:, 0]
-            spread = self.library.spread(bound, radius)
+            step, rest = self._step(linear, F)
+            varied = linear.varied(A.away(linear.M), radius[:, None])
+            spread = linear.bound((rest + varied) * ROUNDED)[:, 0]
         except NotProved:
             return None
-        moved = shift.max(axis=-1)  # |Y F(c)|
-        total = upwards(moved + spread)
+        total = upwards(np.abs(step) + spread)
         if not (total < radius).all():
             return None
-        box = self.library.combine("sub", exactly(at.flat), shift)
+        box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
         return Enclosed(at, radius, box, A)
-
-
-class _Blocks:
-    """A sparse matrix made of dense blocks."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.columns: list[list[tuple[Any, Any]]] = [[] for _ in range(size)]
-
-    def add(self, row: int, column: int, block: Array) -> None:
-        rows = np.arange(row, row + len(block))
-        for j in range(block.shape[1]):
-            self.columns[column + j].append((rows, block[:, j]))
-
-    def sparse(self) -> Sparse:
-        counts = [sum(len(rows) for rows, _ in column) for column in self.columns]
-        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = np.concatenate([rows for column in self.columns for rows, _ in column]).astype(np.int64)
-        values = np.concatenate([values for column in self.columns for _, values in column])
-        return start, rows, np.ascontiguousarray(values)
 
 
 def _unit(x: Array) -> Array:
     """The directions of all states, as seeds of derivatives (N, N, 2)."""
     return exactly(np.eye(len(x)))
-
-
-def dense_middle(A: Sparse, size: int) -> Array:
-    """The middles of a sparse matrix of intervals, dense."""
-    start, rows, values = A
-    M = np.zeros((size, size))
-    columns = np.repeat(np.arange(size), np.diff(start))
-    M[rows, columns] = middle(values)
-    return M
-
-
-def _inverse(A: Array) -> Array:
-    try:
-        Y = np.linalg.inv(A)
-    except np.linalg.LinAlgError:
-        Y = np.full(A.shape, np.nan)
-    if not np.isfinite(Y).all():
-        raise ProofError(
-            "the equations of the orbit are singular: it is not isolated (a family of orbits, as with a "
-            "conserved energy), or it lies at a bifurcation"
-        )
-    return Y
 
 
 def around(x: Array, radius: Array) -> Array:
