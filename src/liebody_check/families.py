@@ -1,14 +1,15 @@
 """The proof of a family: Krawczyk's inequality for boxes that move with a parameter p.
 
-On a part of the interval of p, the box of the unknowns z has the centre c(p) = c + c' (p - p_0) and the radius
-r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T those of F(c(p), p) by
-p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) + T (p - p_0). So, if
+On a part of the interval of p, the box of the unknowns z has the centre c(p) = c + c' (p - p_0) and the
+radius r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T those of
+F(c(p), p) by p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) + T (p - p_0).
+So, if
 
     |M^-1 (F(c, p_0) + T (p - p_0) - (M - A) [-r, r])| <= e < r
 
-for some regular matrix M, then F(., p) has exactly one zero in the box, it lies in c(p) +- e, and the matrices in A
-are regular (Krawczyk 1969). The zero is then a smooth function of p. Where two parts meet, the zero of one must
-lie in the box of the other one.
+for some regular matrix M, then F(., p) has exactly one zero in the box, it lies in c(p) +- e, and the
+matrices in A are regular (Krawczyk 1969). The zero is then a smooth function of p. Where two parts meet, the
+zero of one must lie in the box of the other one.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ def theorem_of_family(proof: Any) -> str:
     boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
     radii = [x for one in proof.parts for x in one.part.radius]
     lines += [
-        f"For {free} there is a periodic orbit{kind} in {boxes} whose centre moves with {name} as the certificate "
-        f"says; its nodes, and the factors of its durations, lie within {_up(max(radii), 2)} of this centre.",
+        f"For {free} there is a periodic orbit{kind} in {boxes} whose centre moves with {name} as the "
+        f"certificate says; its nodes, and the factors of its durations, lie within {_up(max(radii), 2)} of "
+        "this centre.",
         "No other orbit has its nodes and factors in this box"
         + (f", whose radii are at least {_up(min(radii), 2)}." if count == 1 else "."),
     ]
@@ -110,7 +111,8 @@ def _stability_of_family(proof: Any) -> list[str]:
     if len(rows) == 1 and rows[0][2]:
         size = max(_fraction(one.modulus) for one in proof.parts)
         return [
-            f"All multipliers of these orbits have a modulus below {_up(size, 6)}: they are exponentially stable."
+            f"All multipliers of these orbits have a modulus below {_up(size, 6)}: they are exponentially "
+            "stable."
         ]
     words = {True: "exponentially stable", False: "unstable"}
     lines = [

@@ -1,4 +1,4 @@
-"""Proofs of families of orbits: parts of an interval of a parameter one after the other, and their certificate."""
+"""Families of orbits: parts of an interval of a parameter, one beside the other, and their certificate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from .phases import Course
 
 Array = Any
 FORMAT_OF_FAMILIES = "liebody certificate 3"
-FIRST = Fraction(1, 64)  # width of the first part that is tried, over that of the interval
 NARROWEST = Fraction(1, 2**20)  # part, over the interval
 FOR_STABILITY = 6  # halvings of a part to decide the stability of its orbits
 BOXES = 1e-2  # steps are as long as boxes of this radius allow
@@ -79,7 +78,10 @@ class Family:
         return rows[0][2] if len(rows) == 1 else None
 
     def at(self, value: Any) -> tuple[tuple[float, float], Array]:
-        """Bounds of the period, and of the state (q, v) at the start (2 n, 2), at a value of the parameter."""
+        """Bounds of the period, and of the state (q, v) at the start (2 n, 2), for a value of the parameter.
+
+        value  exact: a number, a Fraction, or a text such as "0.1"
+        """
         p, upper = exact_bounds(f"the value of {self.parameter}", value)
         low, high = self.bounds
         if p != upper or not low <= p <= high:
@@ -162,7 +164,10 @@ def _above(x: Fraction) -> float:
 
 @dataclass
 class Side:
-    """The parts to one side of a start, the nearest first, and why they end: empty at the end of the interval."""
+    """The parts to one side of a start, the nearest first.
+
+    reason  why they end, in words; empty at the end of the interval
+    """
 
     parts: list[Part]
     reason: str = ""
@@ -197,7 +202,10 @@ class Chain:
     def both_sides(self, course: Course, start: float) -> tuple[list[Part], list[str]]:
         """All parts in their order, and why they end below and above."""
         first = self.boxes.first(course, start, BOXES)
-        # the exact end of the interval where the start is next to it
+        whole = self._whole(first)
+        if whole is not None:
+            return [whole], ["", ""]
+        # the exact end of the interval where the start is beyond it
         place = min(max(Fraction(start), self.bounds[0]), self.bounds[1])
         up = self._side(first, place, 1)
         down = self._side(first, place, -1)
@@ -205,13 +213,21 @@ class Chain:
             down = Side([], f"the parts beside {float(place):.9g} are not proved to be linked")
         return [*reversed(down.parts), *up.parts], [down.reason, up.reason]
 
+    def _whole(self, first: NearOrbit) -> Part | None:
+        """The whole interval as one part."""
+        try:
+            part = self._part(first, *self.bounds, None)
+        except ProofError:
+            return None
+        return None if part is None or (self.stability and not part.surely_decided) else part
+
     def _side(self, first: NearOrbit, start: Fraction, sign: int) -> Side:
         """The parts from a start to one end."""
         side = Side([])
         end = self.bounds[sign > 0]
         near = first
         place = start
-        width = self.length * FIRST
+        width = self.length / 2
         while place != end:
             if len(side.parts) >= self.most:
                 side.reason = self._stopped(place, f"{self.most} parts were made; a larger `most` goes on")
@@ -234,31 +250,29 @@ class Chain:
         self, near: NearOrbit, place: Fraction, end: Fraction, width: Fraction, sign: int, last: Part | None
     ) -> Part:
         """The part from a place on towards an end."""
-        narrowest = self.length * NARROWEST
-        undecided: Part | None = None
+        found: Part | None = None
         halvings = 0
         problem = (
-            "boxes of derivatives are too wide there. An orbit near a fold, at which orbits turn back over "
-            "the parameter, or near another bifurcation has no other remedy than another parameter; elsewhere "
-            "begin again from an orbit there, whose steps fit it, or with another order"
+            "Krawczyk's inequality fails in all boxes there. Near a fold, where orbits turn back over the "
+            "parameter, and near a branch point another parameter is needed; elsewhere begin again from an "
+            "orbit there, whose steps fit it, or give another order"
         )
-        while width >= narrowest:
-            part = None
+        while width >= self.length * NARROWEST and halvings <= FOR_STABILITY:
             try:
                 part = self._part(near, place, self._cut(place, end, width, sign), last)
             except ProofError as error:
                 problem = str(error)
+                part = None
             if part is not None:
-                if not self.stability or part.stable is not None:
+                if not self.stability or part.surely_decided:
                     return part
-                undecided = undecided or part
+                # the longest part, or the last one that is decided
+                found = part if found is None or part.stable is not None else found
                 halvings += 1
-                if halvings > FOR_STABILITY:
-                    break
             width /= 2
-        if undecided is None:
+        if found is None:
             raise ProofError(problem)
-        return undecided
+        return found
 
     def _cut(self, place: Fraction, end: Fraction, width: Fraction, sign: int) -> Fraction:
         """Where a part ends that has about this width; the last two share what is left."""

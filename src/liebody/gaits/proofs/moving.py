@@ -5,7 +5,7 @@ orbit has the centre
 
     c(p) = c + c' (p - p_0),        c near the orbit at p_0,        c' near its derivative by p,
 
-and the radius r in each unknown. By Krawczyk (1969), for each p, F(., p) has exactly one zero in c(p) +- r, if
+and the radius r in each unknown. By Krawczyk (1969) F(., p) has exactly one zero in c(p) +- r for each p, if
 
     |Y F(c(p), p)| + |I - Y A| r < r,
 
@@ -37,11 +37,12 @@ from .system import Enclosed, StepEquations, SteppedOrbit, upwards
 Array = Any
 TRIES = 3  # radii of a part
 TERMS = 60  # of a series for the radius
+STABLE = 0.97  # a bound of multipliers that leaves the checker a margin
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 
 
 def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> ExactEquations:
-    """The equations with a parameter as one more argument of all functions, the last; fields have its rate."""
+    """The equations with a parameter as last argument of all functions; fields have its rate, zero."""
     constants = equations.constants
     constants = Constants(dict(constants.parameters), constants.spread, list(constants.bounds))
     zero = constants.place((Fraction(0), Fraction(0)))
@@ -111,7 +112,7 @@ class FamilyEquations(StepEquations):
         return np.concatenate([x, self.parameter[None]])
 
     def along(self, at: SteppedOrbit, path: Array, slopes: Array) -> Array:
-        """T (unknowns, 2): the derivatives by p of F(c(p), p), where c(p) lies in a path and has these slopes."""
+        """T (unknowns, 2): derivatives by p of F(c(p), p), where c(p) is in a path and has these slopes."""
         combine = self.library.combine
         rows = []
         parts = [*at.split(slopes)]
@@ -177,6 +178,11 @@ class Part:
     stable: bool | None = None
     largest: float = np.inf
 
+    @property
+    def surely_decided(self) -> bool:
+        """Whether the stability is decided with a margin, so that the checker decides it, too."""
+        return self.stable is False or (self.stable is True and self.largest < STABLE)
+
     def centre(self, library: IntervalLibrary, p: Fraction) -> Array:
         """c(p) as an interval (unknowns, 2)."""
         away = interval(p - Fraction(self.near.place), p - Fraction(self.near.place))
@@ -192,8 +198,7 @@ def _reach(linear: Elimination, apart: Derivatives, moved: Array, radius: Array)
 def _fitting(linear: Elimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
     """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
 
-    These are terms of a geometric series, whose sum is finite where the spectral radius of the matrix is small
-    enough.
+    It is the sum of a geometric series of the matrix |I - Y A|.
     """
     r = moved / MARGIN**2
     for _ in range(TERMS):

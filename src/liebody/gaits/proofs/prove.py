@@ -87,9 +87,10 @@ def prove_branch(
 ) -> Family:
     """Prove that the orbits of a branch are one curve: a chain of moving boxes from one end to the other.
 
-    branch     from `continuation`, in the order of the curve; the chain begins in its middle, and goes both ways
-    stability  make boxes so short that the stability of their orbits is decided; the family has some ten times
-               as many parts then
+    branch     from `continuation`, in the order of the curve; the chain begins in its middle, and goes both
+               ways
+    stability  make boxes so short that the stability of their orbits is decided, if that can be; the family
+               then has many more parts
     rounding, order  as in `prove`
     most       parts to either side
 
@@ -126,7 +127,9 @@ def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
         last += 1
     ends = [values[k] for k, end in ((first, 0), (last, len(values) - 1)) if k != end]
     turns = ", ".join(f"{x:.9g}" for x in ends)
-    words = f"stops at {branch.parameter} = {turns}, next to where the branch turns; prove the rest from an orbit of it"
+    words = (
+        f"stops at {branch.parameter} = {turns}, before the branch turns back: another parameter is needed"
+    )
     return (min(values[first], values[last]), max(values[first], values[last])), words if ends else ""
 
 
