@@ -326,6 +326,22 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
 
 
 def _modulus(P: arb_mat) -> Ball | None:
+    """An upper bound of the moduli of all eigenvalues, in these directions and in those of eigenvectors.
+
+    For any regular matrix V, V^-1 P V has the eigenvalues of P; where V are about its eigenvectors, it is
+    nearly diagonal.
+    """
+    bounds = [_by_powers(acb_mat(P))]
+    try:
+        _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
+        bounds.append(_by_powers(V.inv() * acb_mat(P) * V))
+    except (ValueError, ZeroDivisionError):
+        pass
+    known = [x for x in bounds if x is not None]
+    return min(known, key=float) if known else None
+
+
+def _by_powers(P: acb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...base.arguments import checked
 from ...base.exact import exact_bounds
+from ...compiler import NotProved
 from .certificate import checked_by_another_program, constant_of, equations_data
 from .equations import ExactEquations, ProofError
 from .moving import MovingBoxes, NearOrbit, Part
@@ -288,7 +289,10 @@ class Chain:
         middle = float((low + high) / 2)
         if not low <= Fraction(middle) <= high:
             return None
-        near = self.boxes.near(near.moved(middle), middle)
+        try:
+            near = self.boxes.near(near.moved(middle), middle)
+        except NotProved:
+            return None
         least = np.full(len(near.slopes), self.radius)
         part = self.boxes.part(low, high, near, least)
         if part is not None and last is not None and not self.boxes.are_linked(last, part):
