@@ -328,20 +328,29 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
 def _modulus(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues, in these directions and in those of eigenvectors.
 
-    For any regular matrix V, V^-1 P V has the eigenvalues of P; where V are about its eigenvectors, it is
-    nearly diagonal.
+    With P = P_0 + E and any regular V, V^-1 P V has the eigenvalues of P, and absolute values of at most
+    |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
+    eigenvectors of P_0.
     """
-    bounds = [_by_powers(acb_mat(P))]
+    bounds = [_by_powers(P)]
     try:
         _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
-        bounds.append(_by_powers(V.inv() * acb_mat(P) * V))
+        inverse = V.inv()
+        radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
+        around_it = _sizes(inverse) * radii * _sizes(V)
+        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
     except (ValueError, ZeroDivisionError):
         pass
     known = [x for x in bounds if x is not None]
     return min(known, key=float) if known else None
 
 
-def _by_powers(P: acb_mat) -> Ball | None:
+def _sizes(M: acb_mat) -> arb_mat:
+    """Upper bounds of absolute values."""
+    return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
+
+
+def _by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P

@@ -155,7 +155,7 @@ def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
     """The claim of a file's content; Refused where it is none."""
     try:
         return _read_family(data) if data["format"] == FORMAT_OF_FAMILIES else _read(data)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
         raise Refused(f"the file is no certificate: {type(error).__name__}: {error}") from None

@@ -127,9 +127,7 @@ def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
         last += 1
     ends = [values[k] for k, end in ((first, 0), (last, len(values) - 1)) if k != end]
     turns = ", ".join(f"{x:.9g}" for x in ends)
-    words = (
-        f"stops at {branch.parameter} = {turns}, before the branch turns back: another parameter is needed"
-    )
+    words = f"stops at {branch.parameter} = {turns}, where the branch turns: another parameter is needed"
     return (min(values[first], values[last]), max(values[first], values[last])), words if ends else ""
 
 
