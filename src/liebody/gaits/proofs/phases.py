@@ -11,8 +11,8 @@ functions, traced for each phase:
 3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, as
    those of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
 4. Between events the update must leave q, v and this memory as they are.
-5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age a, the time since
-   then, is the state in its place, with the rate 1. That equations depend on ages alone, and on no time, is proved.
+5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
+   since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
 """
 
 from __future__ import annotations
@@ -343,8 +343,9 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
         along = [Fraction(0)] * (tape.inputs - 1) + [Fraction(1)]
         if any(x != 0 for x in slopes(tape, along, constants)):
             raise ProofError(
-                f"{functions.system.name} depends on the time t, and not only on how long ago the times of its "
-                "memory are; proofs are about equations that do not: make the phase of the drive a coordinate"
+                f"{functions.system.name} depends on the time t, and not only on how long ago the times of "
+                "its memory are; proofs are about equations that do not: make the phase of the drive a "
+                "coordinate"
             )
 
 

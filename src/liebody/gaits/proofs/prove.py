@@ -39,8 +39,9 @@ def prove(
 ) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system on R(n), with any events in their order, or without. Memory between events
-                is a constant of the phase, where the order of events decides it, or else a state
+    orbit       of a hybrid system with any events in their order, or without, on a group with global
+                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
+                of the phase, where the order of events decides it, or else a state; of a time, its age is
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the

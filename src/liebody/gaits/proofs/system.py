@@ -17,7 +17,10 @@ Cloud 2009, theorem 8.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +31,7 @@ from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
+MANY = 200  # steps of a phase, from which on threads share them
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -176,11 +180,13 @@ class StepEquations:
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
+            tried = step
             x, step = self._longest(phase, x, step, radius, period)
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
-            step *= 1.5
+            # behind a step that was too long, the next one begins shorter
+            step *= 1.5 if step == tried else 1.1
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
@@ -188,17 +194,18 @@ class StepEquations:
     ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
+        rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # no step is narrower than its rate
         problem: Exception | None = None
         shortest = min(1e-6 * period, step)
         while step >= shortest:
             try:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
-                self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
-                if end.sum(axis=-1).max() < NARROW * size:
+                if end.sum(axis=-1).max() < NARROW * size + 1.5 * step * rounded:
+                    self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
                     return middle(end), step
             except NotProved as error:
                 problem = error
-            step /= 2
+            step /= 1.4
         raise ProofError(
             f"steps from the state {x} become shorter than a millionth of the period: {problem}; the field "
             "may not be smooth there, or grow too fast"
@@ -214,10 +221,8 @@ class StepEquations:
         """F at an orbit of numbers, (unknowns, 2)."""
         rows = []
         for phase, steps, following in self._in_turn(at):
-            for i, w in enumerate(steps.w):
-                time = self.time(w, exactly(steps.s))
-                end, _, _ = self.move(phase, exactly(steps.x[i]), time)
-                rows.append(self.library.combine("sub", end, exactly(steps.x[i + 1])))
+            missed = functools.partial(self._missed, phase, steps.s)
+            rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
             rows.append(self.section(phase, last)[0])
             rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
@@ -225,6 +230,16 @@ class StepEquations:
         for xi, s in zip(self.translations, at.shift, strict=True):
             rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
+
+    def _missed(self, phase: OrbitPhase, s: float, w: float, x: Array, following: Array) -> Array:
+        """The equations of a step."""
+        end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
+        return self.library.combine("sub", end, exactly(following))
+
+    def _slopes(self, phase: OrbitPhase, factor: Array, w: float, start: Array) -> tuple[Array, Array]:
+        """Derivatives of the end of a step by the state at its start, and by the factor."""
+        end, D, _ = self.move(phase, start, self.time(w, factor), True)
+        return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
 
     @property
     def translations(self) -> list[Array]:
@@ -236,11 +251,8 @@ class StepEquations:
         """The derivatives of F in a box (unknowns, 2), as intervals."""
         phases = []
         for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
-            D, rates = [], []
-            for start, w in zip(x, steps.w):  # the last node begins no step
-                end, slopes, _ = self.move(phase, start, self.time(w, factor), True)
-                D.append(slopes)
-                rates.append(self.library.combine("mul", self.rate(phase, end), exactly(w)))
+            slopes = functools.partial(self._slopes, phase, factor)
+            D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
             section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
             phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
         N = self.equations.phases[0].size
@@ -299,6 +311,14 @@ class StepEquations:
 def _unit(x: Array) -> Array:
     """The directions of all states, as seeds of derivatives (N, N, 2)."""
     return exactly(np.eye(len(x)))
+
+
+def in_threads(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """The results of a function of each item of the arguments; of many items, in threads."""
+    if len(arguments[0]) < MANY:
+        return [*map(function, *arguments)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [*pool.map(function, *arguments)]
 
 
 def around(x: Array, radius: Array) -> Array:
