@@ -76,10 +76,11 @@ def theorem_of_family(proof: Any) -> str:
     if count > 1:
         lines.append("Where two parts meet, the orbit in one box lies in the other: it is the same orbit.")
     lines.append(f"So these orbits are one smooth curve over {name}.")
-    least = "least period" if all(one.least for one in proof.parts) else "period (perhaps not the least one)"
+    least = all(one.least for one in proof.parts)
+    which = "least periods" if least else "periods (perhaps not the least ones)"
     periods = [_hull([one.period]) for one in proof.parts]
     whole = min(a for a, _ in periods), max(b for _, b in periods)
-    lines.append(f"The {least} is T = {between(*whole)}.")
+    lines.append(f"Their {which} lie within T = {between(*whole)}.")
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
     lines += [_crossings(claim), *_stability_of_family(proof)]
     return "\n".join(x for x in lines if x)
