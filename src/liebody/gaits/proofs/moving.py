@@ -32,13 +32,12 @@ from .equations import ExactEquations, OrbitPhase, ProofError
 from .events import refuse_other_events
 from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course
-from .system import Enclosed, StepEquations, SteppedOrbit, upwards
+from .system import MARGIN, Enclosed, StepEquations, SteppedOrbit, upwards
 
 Array = Any
 TRIES = 3  # radii of a part
 TERMS = 60  # of a series for the radius
 STABLE = 0.97  # a bound of multipliers that leaves the checker a margin
-MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 
 
 def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> ExactEquations:

@@ -32,7 +32,8 @@ from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
-NARROW = 3e-14  # of the state at the end of a step from a number, over its size
+MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
+NARROW = 1e-14  # of the state at the end of a step from a number, over its size
 
 
 @dataclass
@@ -301,7 +302,7 @@ class StepEquations:
         except NotProved:
             return None
         total = upwards(np.abs(step) + spread)
-        if not (total < radius).all():
+        if not (total < MARGIN * radius).all():
             return None
         box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
