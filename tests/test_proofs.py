@@ -471,6 +471,7 @@ def test_the_checker_refuses_steps_that_leave_every_box(sign):
     from flint import arb
 
     from liebody_check.motions import step
+    from liebody_check.numbers import Known
     from liebody_check.proof import with_unit
     from liebody_check.reading import Function
 
@@ -478,9 +479,11 @@ def test_the_checker_refuses_steps_that_leave_every_box(sign):
     for part in (1.0, 1.2, 2.0):
         for start in ([[arb(sign)]], with_unit([arb(sign)])):
             with pytest.raises(liebody_check.Refused):
-                step(square, {}, start, arb(part), 4)
+                step(square, Known([], []), start, arb(part), 4)
     for part in (Fraction(1, 16), Fraction(1, 8), Fraction(1, 4)):
-        ((value, slope),) = step(square, {}, with_unit([arb(sign)]), arb(float(part)), 4).at(arb(float(part)))
+        ((value, slope),) = step(square, Known([], []), with_unit([arb(sign)]), arb(float(part)), 4).at(
+            arb(float(part))
+        )
         low, high = exact_bounds(value)
         assert low <= sign / (1 - part) <= high
         low, high = exact_bounds(slope)
