@@ -181,13 +181,11 @@ class StepEquations:
         while rest > 0:
             # the last two steps share what is left
             step = rest if step >= rest else min(step, rest / 2)
-            tried = step
             x, step = self._longest(phase, x, step, radius, period)
             states.append(x)
             durations.append(step)
             rest = 0.0 if step >= rest else rest - step
-            # behind a step that was too long, the next one begins shorter
-            step *= 1.5 if step == tried else 1.1
+            step *= 1.5
         return SteppedPhase(np.stack(states), np.array(durations), 1.0)
 
     def _longest(
@@ -195,7 +193,7 @@ class StepEquations:
     ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
-        rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # no step is narrower than its rate
+        rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
         problem: Exception | None = None
         shortest = min(1e-6 * period, step)
         while step >= shortest:
@@ -206,7 +204,7 @@ class StepEquations:
                     return middle(end), step
             except NotProved as error:
                 problem = error
-            step /= 1.4
+            step /= 2
         raise ProofError(
             f"steps from the state {x} become shorter than a millionth of the period: {problem}; the field "
             "may not be smooth there, or grow too fast"
