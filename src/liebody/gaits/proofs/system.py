@@ -33,7 +33,7 @@ from .equations import ExactEquations, OrbitPhase, ProofError
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
-NARROW = 1e-14  # of the state at the end of a step from a number, over its size
+NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
 @dataclass
