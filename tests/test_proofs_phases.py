@@ -411,7 +411,7 @@ def test_a_runner_on_a_spring_is_proved_up_to_its_stride(running):
 
 
 def runner_that_waits():
-    """The runner, which lands anew only after a while in the air; the time of lift-off is kept."""
+    """The runner, which lands anew only after a while in the air; it keeps the time of lift-off."""
     plain = runner()
 
     def update(t, q, v, z, p, events):
