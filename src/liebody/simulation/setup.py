@@ -25,6 +25,7 @@ from ..base.texts import check_names
 from ..bodies import JOINT_KINDS, Parametric, joint_kinds
 from ..compiler import Function, trace
 from ..integrators import MechanicalFlow, MechanicalMethod, Method, any_method, coefficients
+from ..io import is_single
 from ..mechanisms import Force, Mechanism, OpenTree, joint_laws
 from ..robot import Robot
 from ..scalars import Array
@@ -283,19 +284,46 @@ def with_parameters(
     return mechanism.prototype, mechanism.packed(parameters)
 
 
+def is_single_precision(
+    dtype: Any, mechanism: Mechanism, method: Method | MechanicalMethod, controlled: bool, events: bool
+) -> bool:
+    """Whether a motion with `dtype` is computed in float32, and not in float64.
+
+    Raises LiebodyError for other types, IntegrationError for motions that need the digits of float64: under
+    error control, with events, by implicit methods, and of mechanisms with constraints.
+    """
+    if not is_single(dtype):
+        return False
+    refused = {
+        f"{method.name} solves equations to the round-off of float64": isinstance(method, MechanicalMethod),
+        f"{mechanism.name} has constraints, which are kept to the round-off of float64": mechanism.nc > 0,
+        "error control has tolerances below the round-off of float32: give dt": controlled,
+        "events are located to the round-off of float64": events,
+    }
+    for reason, applies in refused.items():
+        if applies:
+            raise IntegrationError(
+                f"dtype is float32, and {reason}; float32 is for explicit methods with steps of one length, "
+                "of robots without events: leave out dtype, or take method='rkmk4' with dt=..."
+            )
+    return True
+
+
 def flow_of(
     mechanism: Any,
     method: Method | MechanicalMethod,
     stabilized: Any,
     feedback: Function | None,
     metered: bool = False,
+    single: bool = False,
 ) -> Any:
     """The compiled loop of this method, kept with the mechanism; of users' efforts the last few.
 
     metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
+    single   whether an explicit method computes in float32
     """
     # Two functions of one form have the same code, so they share a flow.
-    key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered)
+    key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered, single)
     if key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
@@ -318,6 +346,7 @@ def flow_of(
             recipe=recipe and (f"{recipe}|metered" if metered else recipe),
             after=parts.after,
             watch=parts.watch,
+            single=single,
         )
     # A program may make functions without end, each with a flow of its own: the oldest are dropped.
     if feedback is not None:

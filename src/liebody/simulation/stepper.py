@@ -30,6 +30,7 @@ from .setup import (
     check_fit,
     flow_of,
     guards_of,
+    is_single_precision,
     mechanism_of,
     method_of,
     points_of,
@@ -112,9 +113,15 @@ class _Buffers:
     def __init__(self, sim: Stepper) -> None:
         n = len(sim._table)
         point = sim._point
-        self.y = np.zeros((n, point))
+        dtype = sim._flow.dtype
+        self.y = np.zeros((n, point), dtype)
         self.table = sim._table.copy()
-        self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self.kept = (
+            np.zeros((n, 1, point), dtype),
+            np.zeros(n, np.int64),
+            np.zeros((n, 2)),
+            Nearest.of(n, point),
+        )
         self.failed = memoryview(self.kept[1])
         self.efforts = self.table[..., : sim.nu]
         self.state = self.y.reshape(*sim.batch, point)
@@ -316,9 +323,9 @@ class Stepper:
             ) from None
         n = int(np.prod(batch))
         if not n:
-            return np.zeros((*batch, self._point))
+            return np.zeros((*batch, self._point), self._flow.dtype)
         y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
-        return y.reshape(*batch, -1)
+        return np.asarray(y.reshape(*batch, -1), self._flow.dtype)
 
     def _samples(self, state: StepperState, t: float, buffers: _Buffers) -> Samples:
         """The efforts from t on, as samples; after the last efforts, if a method has to see the jump."""
@@ -413,6 +420,7 @@ def stepper(
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    dtype: Any = np.float64,
 ) -> Stepper:
     """A simulation that is taken one step at a time, with efforts that you choose in between.
 
@@ -440,7 +448,9 @@ def stepper(
     parametric, p = with_parameters(mechanism, parameters, (events or {}).values(), prescribed)
     moving = mechanism_of(parametric, tuple(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
-    flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
+    stabilized = stabilization_of(moving, chosen, stabilization, h)
+    single = is_single_precision(dtype, moving, chosen, False, bool(events))
+    flow = flow_of(moving, chosen, stabilized, None, single=single)
     # The members are asked for, or as many as there are values of the parameters.
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)

@@ -75,17 +75,25 @@ class Ensemble:
     last    (n, guards): time of the last event of each guard
     nearest where members came closest to dependent constraints; without rows where these are not watched
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
+    dtype   of y and record, that of the flow that moves the members; times are double whatever it is
     """
 
     def __init__(
-        self, y: Any, times: Any, step: float, guards: int = 0, copy: bool = True, watched: bool = True
+        self,
+        y: Any,
+        times: Any,
+        step: float,
+        guards: int = 0,
+        copy: bool = True,
+        watched: bool = True,
+        dtype: Any = np.float64,
     ) -> None:
-        self.y = np.array(y, dtype=float, copy=copy or None)
+        self.y = np.array(y, dtype=dtype, copy=copy or None)
         self.times = np.ascontiguousarray(times, dtype=float)
         n, point = self.y.shape
         self._step = step
         self._guards = guards
-        self.record = pool.empty((n, len(self.times), point), float, build.find_compiler())
+        self.record = pool.empty((n, len(self.times), point), dtype, build.find_compiler())
         self.record[:, 1:] = np.nan
         self.record[:, 0] = self.y
         self.nearest = Nearest.of(n if watched else 0, point)
@@ -255,7 +263,7 @@ class Steps:
                     end = self._step(t, length, state, efforts, lost, watched)[0]
                     end = self._complete(t, length, state, end, efforts, watched)
                     # lost members are NaN from here on, while the others go on; the first loss is noted
-                    state = np.where(lost[:, None] != 0, np.nan, end)
+                    state = np.where(lost[:, None] != 0, np.nan, end).astype(y.dtype)
                     newly = (lost != 0) & (lost_before == 0) & (failed == 0)
                     losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
                     made = length
