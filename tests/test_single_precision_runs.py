@@ -201,7 +201,7 @@ def test_without_a_compiler_states_are_rounded_after_each_step(robot, monkeypatc
 def test_what_float32_cannot_do_is_refused_with_a_remedy():
     robot = lb.load("puma560")
     simulate = partial(lb.simulate, robot, t_end=0.1, dtype="float32")
-    with pytest.raises(IntegrationError, match="generalized-alpha solves equations to the round-off"):
+    with pytest.raises(IntegrationError, match="generalized-alpha solves its equations to the round-off"):
         simulate(dt=STEP, method="generalized-alpha")
     with pytest.raises(LiebodyError, match="dtype is float16, expected float64 or float32"):
         lb.simulate(robot, t_end=0.1, dt=STEP, dtype="float16")

@@ -15,7 +15,7 @@ from ..runs import EventLog, Run
 from ..scalars import Array
 from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
-from ..stepping.march import Ensemble, Settings
+from ..stepping.march import LOCATED_IN_SINGLE, Ensemble, Settings
 from .efforts import EffortInput
 from .recorded import efforts_of, run_of_record, stored_energy, work_by_powers
 from .reports import warn_of_singular
@@ -71,14 +71,22 @@ class PreparedSimulation:
         if efforts.called is not None:
             flow = flow.calling(efforts.at_states)
         clock = self.clock
-        guards = len(self.events)
-        kind = {"watched": flow.is_watched, "dtype": flow.dtype}
-        members = Ensemble(y, clock.times, clock.first, guards, copy=False, **kind)
+        members = Ensemble(
+            y,
+            clock.times,
+            clock.first,
+            guards=len(self.events),
+            copy=False,
+            watched=flow.is_watched,
+            dtype=flow.dtype,
+        )
         # Members take steps of one length together, unless an event of one of them shortens its step.
         settings = None
         if clock.h is None or self.events:
             most = MOST_EVENTS if self.events else 0
-            settings = Settings(*self.tolerances, controlled=clock.h is None, most=most)
+            located = LOCATED_IN_SINGLE if self.single else Settings.tolerance
+            controlled = clock.h is None
+            settings = Settings(*self.tolerances, controlled=controlled, tolerance=located, most=most)
         return Drive(flow, members, samples, clock, settings, self.threads)
 
     def recorded(self, drive: Drive) -> tuple[Array, Array]:

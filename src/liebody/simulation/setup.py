@@ -24,8 +24,8 @@ from ..base.errors import (
 from ..base.texts import check_names
 from ..bodies import JOINT_KINDS, Parametric, joint_kinds
 from ..compiler import Function, trace
+from ..compiler.native.kernel import is_single
 from ..integrators import MechanicalFlow, MechanicalMethod, Method, any_method, coefficients
-from ..io import is_single
 from ..mechanisms import Force, Mechanism, OpenTree, joint_laws
 from ..robot import Robot
 from ..scalars import Array
@@ -285,27 +285,30 @@ def with_parameters(
 
 
 def is_single_precision(
-    dtype: Any, mechanism: Mechanism, method: Method | MechanicalMethod, controlled: bool, events: bool
+    dtype: Any, mechanism: Mechanism, method: Method | MechanicalMethod, controlled: bool = False
 ) -> bool:
     """Whether a motion with `dtype` is computed in float32, and not in float64.
 
-    Raises LiebodyError for other types, IntegrationError for motions that need the digits of float64: under
-    error control, with events, by implicit methods, and of mechanisms with constraints.
+    controlled  whether it is under error control
+
+    Raises LiebodyError for other types, IntegrationError for motions that need the digits of float64.
     """
     if not is_single(dtype):
         return False
+    tables = mechanism.layout.tables
     refused = {
-        f"{method.name} solves equations to the round-off of float64": isinstance(method, MechanicalMethod),
-        f"{mechanism.name} has constraints, which are kept to the round-off of float64": mechanism.nc > 0,
-        "error control has tolerances below the round-off of float32: give dt": controlled,
-        "events are located to the round-off of float64": events,
+        f"{method.name} solves its equations to the round-off of float64; take an explicit method, such as "
+        "'rkmk4'": isinstance(method, MechanicalMethod),
+        f"{mechanism.name} has constraints, which are kept to the round-off of float64; leave out dtype": (
+            mechanism.nc > 0
+        ),
+        "error control is for tolerances below the round-off of float32; give dt": controlled,
+        f"the parameters {', '.join(map(repr, tables))} are tables in memory, whose addresses have 64 bits; "
+        "leave out dtype": len(tables) > 0,
     }
     for reason, applies in refused.items():
         if applies:
-            raise IntegrationError(
-                f"dtype is float32, and {reason}; float32 is for explicit methods with steps of one length, "
-                "of robots without events: leave out dtype, or take method='rkmk4' with dt=..."
-            )
+            raise IntegrationError(f"dtype is float32, and {reason}")
     return True
 
 

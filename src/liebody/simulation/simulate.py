@@ -167,8 +167,9 @@ def simulate(
     progress      whether to show a progress bar; default: on a terminal, when it takes long
     dtype         float64, whatever the type of q0 and v0 is; or float32: steps are taken and recorded in it,
                   with twice as many members in a vector, by explicit methods with steps of one length, of
-                  robots without events. Efforts are rounded to it. Each step adds the round-off of float32,
-                  6e-8 of the state; times and energies are computed in float64 (docs/conventions.md)
+                  mechanisms without constraints. Efforts are rounded to it. Each step adds the round-off of
+                  float32, 6e-8 of the state; times and energies are float64, and events are located to 1e-9 s
+                  (docs/conventions.md)
 
     returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
                   ConstrainedRun, which also has violations and multipliers
@@ -227,7 +228,7 @@ def simulation_of(
     moving = mechanism_of(parametric, forces, joints, h, prescribed)
     tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
-    single = is_single_precision(dtype, moving, chosen, h is None, bool(events))
+    single = is_single_precision(dtype, moving, chosen, controlled=h is None)
     if prescribed:
         moving.check_prescribed(clock.t_end, p)
     q, v, batch = states_of(moving, q0, v0, p)

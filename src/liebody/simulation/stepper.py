@@ -22,7 +22,15 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import FEW_STEPS, MOST_EVENTS, threads_of
 from ..stepping.loop import Unable
-from ..stepping.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
+from ..stepping.march import (
+    LOCATED_IN_SINGLE,
+    NOT_FINITE,
+    RAN,
+    REASONS,
+    STOPPED,
+    Ensemble,
+    Settings,
+)
 from ..stepping.singular import Nearest
 from .setup import (
     NONE,
@@ -348,13 +356,14 @@ class Stepper:
         start = state._number * self.dt
         end = number * self.dt
         # An ensemble of this one interval, with all that members remember of earlier ones.
-        m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
+        m = Ensemble(buffers.y, [start, end], self.dt, len(self._events), dtype=self._flow.dtype)
         m.last[:] = state._last
         if self._flow.is_watched:
             m.nearest.rows[...] = state._watched
         # Members that a terminal event has ended are marked as stopped, and the march leaves them alone.
         m.ends[state.ended.ravel()] = start, STOPPED
-        settings = Settings(controlled=False, most=MOST_EVENTS)
+        located = LOCATED_IN_SINGLE if self._flow.single else Settings.tolerance
+        settings = Settings(controlled=False, tolerance=located, most=MOST_EVENTS)
         self._flow.march(m, self._samples(state, start, buffers), 2, settings, self.threads)
         reasons = m.ends[:, 1]
         # A member that did not reach the end, and was not stopped by an event, is lost.
@@ -449,7 +458,7 @@ def stepper(
     moving = mechanism_of(parametric, tuple(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
-    single = is_single_precision(dtype, moving, chosen, False, bool(events))
+    single = is_single_precision(dtype, moving, chosen)
     flow = flow_of(moving, chosen, stabilized, None, single=single)
     # The members are asked for, or as many as there are values of the parameters.
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)

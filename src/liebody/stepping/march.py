@@ -36,6 +36,7 @@ REASONS = {
 RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY, INTERRUPTED = (
     REASONS
 )
+LOCATED_IN_SINGLE = 1e-9  # tolerance of the times of events in float32: closer, states hardly differ      [s]
 CLOCK = np.dtype([("t", float), ("step", float), ("made", float), ("last_defect", float), ("row", np.int64)])
 
 
@@ -108,8 +109,8 @@ class Ensemble:
         The march makes the copies, in a new array, which has arbitrary entries before. A record has two
         rows, and keeps what it held until the march writes it.
         """
-        self.start = np.ascontiguousarray(y)
-        self.y = pool.empty(y.shape, float, build.find_compiler())
+        self.start = np.ascontiguousarray(y, self.y.dtype)
+        self.y = pool.empty(y.shape, self.y.dtype, build.find_compiler())
         self.times[:] = t, end
         self.ends[:] = 0
         self.counts[:] = 0
@@ -354,6 +355,7 @@ class Steps:
             else:
                 state, g, step, stop = self._update(end, following[0], efforts(end)[0], e)
                 following = state[None]
+            following = np.asarray(following, m.y.dtype)
             if not np.isfinite(following).all():
                 reason = NOT_FINITE
                 break
