@@ -15,7 +15,7 @@ from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..compiler import Function, trace
 from ..hybrid import HybridStepper, HybridSystem
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
-from ..mechanisms import Force, Mechanism
+from ..mechanisms import Forces, Mechanism, forces_of
 from ..robot import Robot
 from ..runs import EventLog
 from ..scalars import Array
@@ -422,7 +422,7 @@ def stepper(
     dt: float,
     method: str | Method | MechanicalMethod = "rkmk4",
     members: int | tuple[int, ...] | None = None,
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     prescribed: Mapping[str, Callable[..., Any]] | None = None,
     stabilization: Any = None,
@@ -455,7 +455,7 @@ def stepper(
     h = positive("dt", dt, SECONDS)
     chosen = method_of(method)
     parametric, p = with_parameters(mechanism, parameters, (events or {}).values(), prescribed)
-    moving = mechanism_of(parametric, tuple(forces), joints, h, prescribed)
+    moving = mechanism_of(parametric, forces_of(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
     single = is_single_precision(dtype, moving, chosen)
