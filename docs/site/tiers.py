@@ -21,10 +21,10 @@ PACKAGES = (
 )
 
 PROVISIONAL = """
-export_cuda export_fmu
+export_cuda export_fmu export_warp
 enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
-control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
+control.WholeBody control.WholeBodyCommand control.ActiveSetCommand control.MotionTask control.Support
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution
 io.InaccurateFloats
@@ -33,7 +33,7 @@ gaits.Design gaits.Designs gaits.design
 identification
 groups.group_named bodies.joint_named mechanisms.force_named mechanisms.Forces
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
-compiler.to_casadi_external
+compiler.to_casadi_external compiler.DeviceKernel compiler.DeviceMarch robot.RobotOnDevice
 """.split()
 
 INTERNAL = """
