@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.concurrency import cached_property
+from ..compiler.printers.c import number_type
 from .flow import Explicit
 from .loop import Way
 from .march import Ensemble
@@ -31,6 +32,8 @@ class HybridFlow(Explicit):
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
     retries  how to repeat steps that contain a search; None: steps are taken once
+    single   whether it computes in float32, twice as many members at once; without a compiler states are
+             rounded to float32 at the end of each step
 
     Members march independently, each with its time and its steps: results are the same in any ensemble, bit
     for bit. Members are lanes of vectors; a lane that has finished takes the next member. An event within a
@@ -54,9 +57,12 @@ class HybridFlow(Explicit):
         terminal: Sequence[bool] = (),
         recipe: str | None = None,
         retries: Retries | None = None,
+        single: bool = False,
     ) -> None:
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
-        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries)
+        number = ("float32",) if single else ()
+        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries, *number)
+        self.single = single
         self.retries = retries
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method = method
@@ -70,12 +76,13 @@ class HybridFlow(Explicit):
         return HybridFunctions(*parts, self.directions, self.terminal)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
-        return hybrid_source(self.functions, self.method, lanes, self.retries)
+        return hybrid_source(self.functions, self.method, lanes, self.retries, number_type(self.single))
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
         (g,) = self.functions.guards.outputs.values()
-        return Ensemble(y, times, times[-1] - times[0], g.size, watched=self.is_watched)
+        interval = times[-1] - times[0]
+        return Ensemble(y, times, interval, g.size, watched=self.is_watched, dtype=self.dtype)
 
     # -- without a compiler -------------------------------------------------------------------------------
 
