@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,29 @@ def check_plain(robot: Robot, what: str) -> None:
             f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; {what} "
             "a robot without: make one for each"
         )
+
+
+class RobotAt:
+    """A robot at values of its free parameters: its methods with these values, and its mass.
+
+    flat  (np,), symbols of a trace
+    """
+
+    def __init__(self, robot: Robot, flat: Array) -> None:
+        self._robot = robot
+        self._flat = flat
+        self.nv = robot.nv
+        self.mass = robot.at(flat)[0].mass
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(getattr(self._robot, name), parameters=self._flat)
+
+
+def robot_at(robot: Robot, named: Mapping[str, Any]) -> Any:
+    """The robot at its parameters among all of a controller, by name; the robot itself if it has none."""
+    if not robot.layout.size:
+        return robot
+    return RobotAt(robot, robot.layout.write([named[name] for name in robot.layout.defaults]))
 
 
 def checked_limits(limits: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,6 @@ from ..robot import Robot
 from ..scalars import Array
 from .task_programs import (
     bounded,
-    check_plain,
     checked_limits,
     merged,
     packed,
@@ -132,7 +132,6 @@ class WholeBody(Sendable):
         tolerance: float = TOLERANCE,
     ) -> None:
         self.robot = robot
-        check_plain(robot, "a controller needs")
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.iterations = iterations
@@ -172,7 +171,8 @@ class WholeBody(Sendable):
             values = [np.broadcast_to(getattr(b.joint, word), (b.joint.dim,)) for b in bodies]
             return np.concatenate([np.zeros(0), *values])
 
-        defaults: dict[str, Any] = {
+        # Parameters of the robot come first, where its guard expects them.
+        own: dict[str, Any] = {
             "effort_limit": of_joints(joints, "effort_limit"),
             "velocity_limit": of_joints(straight, "velocity_limit"),
             "low": of_joints(straight, "lower"),
@@ -185,8 +185,16 @@ class WholeBody(Sendable):
         self._infinite |= {f"{support.name}.largest" for support in self.supports}
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
-        defaults |= merged(parts, "tasks or supports")
-        return FlatLayout("parameter", defaults, needed=self._infinite)
+        own |= merged(parts, "tasks or supports")
+        free = self.robot.layout
+        for name in free.defaults:
+            if name in own:
+                raise ModelError(
+                    f"{self.robot.name} has a free parameter {name!r}, and so has its controller; give the "
+                    "task, the support or the parameter another name"
+                )
+        needed = {*self._infinite, *free.needed}
+        return FlatLayout("parameter", {**free.defaults, **own}, free.checks, needed)
 
     @property
     def _is_foreseen(self) -> bool:
@@ -239,6 +247,8 @@ class WholeBody(Sendable):
         """The compiled controller, (q, v, parameters) -> the parts of `WholeBodyCommand`."""
         quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
         guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
+        if self.robot.layout.size:
+            guard = replace(self.robot.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
         return Kernel(self._minimizers, guard=guard, doc=WholeBodyCommand.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:

@@ -13,7 +13,7 @@ from ..compiler import FlatLayout, Measures
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, sqrt, where
 from ..scalars.linear import inverse, product, solve
-from .task_programs import UNFINISHED, stacked, verdict
+from .task_programs import UNFINISHED, robot_at, stacked, verdict
 from .whole_body_tasks import NONE, SizedTask, Support
 
 HARD = 1e6  # weight of a hard task in units of the largest weight of the others
@@ -162,8 +162,8 @@ class WholeBodyProgram:
 
     def problem(self, q: Array, v: Array, p: Array) -> dict[str, Array]:
         """The quadratic program at a state; then accelerations of followers, and efforts, by its unknowns."""
-        robot = self.robot
         named = self.layout.named(p)
+        robot = robot_at(self.robot, named)
         A, n = self.driven, self.unknowns
         # M a + h = tau + J^T f, with forces J^T F z of the unknowns x = (a_K, z)
         M = robot.mass_matrix(q)
@@ -171,7 +171,7 @@ class WholeBodyProgram:
         holds = [support.equation(robot, q, v, named) for support in self.supports]
         F = np.zeros((robot.nv, n), int).astype(object)
         for k, (support, (_, _, J)) in enumerate(zip(self.supports, holds, strict=True)):
-            F[:, self.columns(k)] = product(J.T, support.forces(named, float(robot.mass)))
+            F[:, self.columns(k)] = product(J.T, support.forces(named, robot.mass))
         Y, regular = self._accelerations(M, h, F, holds, named)
         # efforts tau = T x + t of driven joints
         efforts = product(M[A], Y)
@@ -225,6 +225,7 @@ class WholeBodyProgram:
     ) -> tuple[Array, Array, Array, Array]:
         """C, l, u, weights: foreseen limits (hard), then efforts and cones (exact), one-sided rows last."""
         n = self.unknowns
+        mass = robot_at(self.robot, named).mass
         C: list[Array] = []
         low: list[Any] = []
         high: list[Any] = []
@@ -245,7 +246,7 @@ class WholeBodyProgram:
         weights_of_pyramids: list[Any] = []
         unit = np.eye(n, dtype=int)
         for k, support in enumerate(self.supports):
-            largest = named[f"{support.name}.largest"] / float(self.robot.mass)
+            largest = named[f"{support.name}.largest"] / mass
             on = where(named[f"{support.name}.active"] > 0, np.inf, 0.0) if k in self.legs else np.inf
             first = self.columns(k).start
             for j in range(first, first + 3 * len(support.points), 3):
@@ -272,11 +273,12 @@ class WholeBodyProgram:
         tau[self.driven] = product(efforts[:, :-1], x) + efforts[:, -1]
         a[self.kept] = x[: len(self.kept)]
         a[self.followers] = product(follow[:, :-1], x) + follow[:, -1]
+        mass = robot_at(self.robot, named).mass
         f = [np.zeros(0, int)]
         rows = [np.zeros(0, int)]
         first = 0
         for k, support in enumerate(self.supports):
-            f.append(product(support.forces(named, float(self.robot.mass)), x[self.columns(k)]))
+            f.append(product(support.forces(named, mass), x[self.columns(k)]))
             if k in self.legs:
                 rows.append(np.zeros(support.rows, int))
             else:
