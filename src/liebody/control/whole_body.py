@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from .task_programs import (
     read_parameters,
     shapes_behind,
 )
+from .whole_body_element import WholeBodyElement
 from .whole_body_program import WholeBodyProgram, legs
 from .whole_body_tasks import MotionTask, SizedTask, Support
 
@@ -268,6 +269,22 @@ class WholeBody(Sendable):
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
         return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+
+    def element(
+        self,
+        period: float = 1e-3,
+        reference: Callable[..., Mapping[str, Any]] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        name: str = "wb",
+    ) -> WholeBodyElement:
+        """The controller within a simulation: a command in each period, held until the next one.
+
+            system = TimeStepping(robot, wb.element(2e-3), Contact(feet))
+
+        Arguments as of `WholeBodyElement`.
+        """
+        return WholeBodyElement(self, period, reference, parameters, name=name)
 
     def export_c(
         self,

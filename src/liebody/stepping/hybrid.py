@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, ModelError
+from ..compiler.printers.numpy_source import compile_numpy
 from .flow import Explicit
-from .loop import Way
-from .march import Ensemble
+from .loop import Calls, Way
+from .march import Ensemble, Settings
 from .print_explicit import hybrid_source
-from .records import Coefficients, HybridFunctions, Part, Retries
+from .records import Called, CallFunctions, Coefficients, HybridFunctions, Part, Retries
+from .samples import Samples
 
 
 class HybridFlow(Explicit):
@@ -31,6 +36,7 @@ class HybridFlow(Explicit):
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
     retries  how to repeat steps that contain a search; None: steps are taken once
+    calls    compiled functions that are called between steps (`Called`), such as controllers
 
     Members march independently, each with its time and its steps: results are the same in any ensemble, bit
     for bit. Members are lanes of vectors; a lane that has finished takes the next member. An event within a
@@ -54,10 +60,12 @@ class HybridFlow(Explicit):
         terminal: Sequence[bool] = (),
         recipe: str | None = None,
         retries: Retries | None = None,
+        calls: Sequence[Called] = (),
     ) -> None:
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
         super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries)
         self.retries = retries
+        self.calls = tuple(calls)
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method = method
         self.directions = tuple(map(int, directions))
@@ -67,10 +75,17 @@ class HybridFlow(Explicit):
     def functions(self) -> HybridFunctions:
         """The parts, traced, with the directions of the guards and which of these are terminal."""
         parts = (part and part() for part in self._parts)
-        return HybridFunctions(*parts, self.directions, self.terminal)  # type: ignore[arg-type, call-arg]
+        calls = [CallFunctions(x.kernel, x.due(), x.ask(), x.answer()) for x in self.calls]  # type: ignore[arg-type]
+        return HybridFunctions(*parts, self.directions, self.terminal, calls)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
         return hybrid_source(self.functions, self.method, lanes, self.retries)
+
+    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
+        loop = self._loop(Samples.of(u), True, settings.controlled)
+        if self.calls and loop.calls is None and loop.is_compiled(len(members.y)):
+            loop.calls = Calls(x.kernel for x in self.calls)
+        super().march(members, u, until, settings, threads)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
@@ -103,3 +118,21 @@ class HybridFlow(Explicit):
     def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
         state, g, h, stop = self._numpy[5](t, y, u, e)
         return state, g, float(h), bool(stop > 0)
+
+    @cached_property
+    def _calls_numpy(self) -> list[Any]:
+        return [CallFunctions(x.kernel, *map(compile_numpy, x[1:])) for x in self.functions.calls]
+
+    def _called(self, t: float, y: Any, u: Any) -> tuple[Any, Any, float] | None:
+        result = None
+        for x in self._calls_numpy:
+            if not x.due(t, y, u) > 0:
+                continue
+            inputs = x.ask(t, y, u)
+            try:
+                answers = x.kernel(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+            except (ConfigurationError, ModelError):  # a state that is none; the member ends
+                answers = tuple(np.full(shape, np.nan) for shape in x.kernel.outputs.values())
+            y, g, h = x.answer(t, y, u, *(answers if isinstance(answers, tuple) else (answers,)))
+            result = y, g, float(h)
+        return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,16 @@ from ..compiler.printers.c import DOUBLE, NumberType, c_function, constant_table
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
 from .print_march import opening, settings
-from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Retries
+from .records import (
+    CallFunctions,
+    Careful,
+    Coefficients,
+    FlowFunctions,
+    Guards,
+    HybridFunctions,
+    Marching,
+    Retries,
+)
 
 
 def explicit_source(
@@ -95,9 +105,73 @@ def hybrid_source(
     text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name) if function else []
+    text += calls_in_c(parts.calls, memory, y.size, u.size, g.size)
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if retries is None else 7) * y.size
-    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries)])
+    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries, calls=len(parts.calls))])
+
+
+def calls_in_c(calls: Sequence[CallFunctions], memory: int, point: int, efforts: int, guards: int) -> list[str]:
+    """The function `call` of runtime/march.h, which makes the calls that are due.
+
+    memory, point, efforts, guards  sizes of the memory, of states, of u and of guards
+    """
+    if not calls:
+        return []
+    shapes: dict[str, int | Sequence[int]] = {"t": (), "x": point - memory, "m": memory, "u": efforts}
+    sizes = [
+        [[math.prod(shape) for shape in side.values()] for side in (x.kernel.inputs, x.kernel.outputs)]
+        for x in calls
+    ]
+    ins, outs = zip(*sizes, strict=True)
+    most = {"LARGEST_IN": max(map(sum, ins)), "LARGEST_OUT": max(map(sum, outs))}
+    most["MOST_ARRAYS"] = max(map(len, (*ins, *outs)))
+    text = [enumeration(most), runtime("calls.h")]
+    lines = ["I called = bits(splat(0));", "const T *m = y, *x = y + MEMORY;"]
+    for k, (due, ask, answer) in enumerate(x[1:] for x in calls):
+        results = {f"r{j}": (size,) for j, size in enumerate(outs[k])}
+
+        def joined(function: Function) -> Callable[..., Any]:
+            taken = [x.shape for x in function.inputs.values()][3:]
+            return lambda t, x, m, u, *others: function(
+                t, np.concatenate([m, x]), u, *(y.reshape(s) for y, s in zip(others, taken, strict=True))
+            )
+
+        def memory_after(*arguments: Any, function: Callable[..., Any] = joined(answer)) -> tuple[Any, ...]:
+            y, g, h = function(*arguments)
+            return y[:memory], g, h
+
+        text += callable_over_lanes(trace(joined(due), shapes, "due"), f"due{k}")
+        text += callable_over_lanes(trace(joined(ask), shapes, "ask"), f"ask{k}")
+        text += callable_over_lanes(trace(memory_after, {**shapes, **results}, "answer"), f"answer{k}")
+        for name, side in ((f"in_sizes{k}", ins[k]), (f"out_sizes{k}", outs[k])):
+            text.append(constant_table("int", name, map(str, side)))
+        places = [[sum(side[:j]) for j in range(len(side))] for side in sizes[k]]
+        asked = ", ".join(f"in + {j}" for j in places[0])
+        answers = ", ".join(f"out + {j}" for j in places[1])
+        lines += [
+            "{",
+            "    T d[1];",
+            f"    due{k}(t, x, m, u, d);",
+            "    const I due = active & MASK(d[0] > 0);",
+            "    if (any(due)) {",
+            f"        T in[{max(sum(ins[k]), 1)}], out[{max(sum(outs[k]), 1)}];",
+            f"        T z[{max(memory, 1)}], g[{guards + 1}], h[1];",
+            f"        ask{k}(t, x, m, u, {asked});",
+            f"        call_lanes((Run)calls[{k}], due, in, in_sizes{k}, {len(ins[k])}, out, out_sizes{k}, "
+            f"{len(outs[k])});",
+            f"        answer{k}(t, x, m, u, {answers}, z, g, h);",
+            "        for (int j = 0; j < MEMORY; j++) y[j] = where(due, z[j], y[j]);",
+            f"        for (int j = 0; j < {guards}; j++) guards[j] = where(due, g[j], guards[j]);",
+            "        ahead[0] = where(due, h[0], ahead[0]);",
+            "        called |= due;",
+            "    }",
+            "}",
+        ]
+    head = (
+        "static I call(const void *const *calls, const T *t, T *y, const T *u, I active, T *guards, T *ahead)"
+    )
+    return [*text, c_function(head, [*lines, "return called;"])]
 
 
 OF_A_METHOD = (
@@ -124,6 +198,7 @@ def _loop(
     projected: bool = False,
     retries: Retries | None = None,
     number: NumberType = DOUBLE,
+    calls: int = 0,
 ) -> list[str]:
     """The loop of one method.
 
@@ -135,6 +210,7 @@ def _loop(
     macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
     macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
     macros["RETRIES"] = retries.most if retries else 0
+    macros["CALLS"] = calls
     which = [""]
     watch = []
     if retries is not None:
