@@ -681,7 +681,4 @@ def test_wrong_arguments_are_refused_by_name(biped, walking, arm):
         WholeBody(biped, [MotionTask("own", lambda q: q)])
     with pytest.raises(ShapeError, match=r"points has shape \(3,\), expected \(k, 3\)"):
         Support("left_foot", [0.0, 0.0, 0.0])
-    free = arm.with_parameters(arm.tree.bodies[0].name + ".mass")
-    with pytest.raises(ModelError, match="has free parameters"):
-        WholeBody(free, [MotionTask.posture(free)])
     assert isinstance(biped.tree.bodies[0].joint.group, Free)

@@ -73,7 +73,7 @@ class WholeBody(Sendable):
         wb = WholeBody(robot, tasks, feet)
         u = wb(q, v, {"base.target": T, "LF_FOOT.active": 0.0})         # u.tau, u.a, u.f, u.slack, u.status
 
-    robot     a plain one, with a fixed or a floating base
+    robot     with a fixed or a floating base; its free parameters are parameters of the controller
     tasks     `MotionTask`s, hard ones among them
     supports  `Support`s, all that may ever carry; parameters switch them in each call
     limits    which limits are kept, of "effort", "velocity", "position". The joints' own are defaults
@@ -88,7 +88,9 @@ class WholeBody(Sendable):
         braking                                   deceleration by which joints can stop before low and high
         acceleration_weight, force_weight         small costs that make a and f unique
 
-    Nothing is compiled anew for new values. `wb.pack` makes one array of them, which calls take faster.
+    Free parameters of the robot (`robot.with_parameters`) keep their names, such as "link6.mass", and act in
+    all equations. Tasks made with the plain robot see its own values. Nothing is compiled anew for new
+    values. `wb.pack` makes one array of them, which calls take faster.
 
     The unknowns are accelerations of the driven joints, and forces. Accelerations of the others, such as a
     free base, follow from their rows of the equations of motion, whose matrix is always regular; so nothing
@@ -114,8 +116,8 @@ class WholeBody(Sendable):
     deceleration `braking`: Del Prete (2018), "Joint position and velocity bounds in discrete-time
     acceleration/torque control of robot arms", IEEE Robotics and Automation Letters 3.
 
-    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for robots with
-    free parameters; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
+    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, and for impossible
+    values of free parameters; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
     ConfigurationError for states that cannot be.
     """
 

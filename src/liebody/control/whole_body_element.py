@@ -12,7 +12,8 @@ from ..base.arguments import checked
 from ..base.errors import SECONDS, ModelError, positive
 from ..bodies import Tree
 from ..hybrid import Element, State
-from ..scalars import Array, floor
+from ..scalars import Array, floor, where
+from .task_programs import UNFINISHED
 
 if TYPE_CHECKING:
     from .whole_body import WholeBody
@@ -41,11 +42,10 @@ class WholeBodyElement(Element):
                 that it may believe in other masses than those of the robot that is simulated
 
     Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
-    `WholeBodyCommand`. A record at the time of a command has the efforts before it, and zeros at the start.
-    `TimeStepping` has steps of one length: a command comes at the end of the first step that reaches its time,
-    so the period should be a multiple of the step. Other methods end a step there.
-
-    States that are not finite get no command, and the member ends.
+    `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of
+    a command has the efforts before it, and zeros at the start. Steps of `TimeStepping` have one length: a
+    command comes with the first step that begins at its time or later, so the period should be a multiple of
+    the step. Other methods end a step there.
 
     Errors: ModelError for a tree that is not the controller's, for further parameters with a name that is
     taken, and for names of `reference` that the controller does not have.
@@ -66,7 +66,7 @@ class WholeBodyElement(Element):
         self.controller = controller
         self.reference = reference
         self.called = controller.kernel
-        self.memory = {"tau": np.zeros(controller.robot.nv), "next": 0.0, "status": 0.0}
+        self.memory = {"tau": np.zeros(controller.robot.nv), "next": 0.0, "status": 0.0, "unsolved": 0.0}
         self.parameters = {"period": positive("period", period, SECONDS)}
         values = controller.layout.named(controller.pack())
         of_controller = {word: values[key] for key, word in controller.layout.fields.items()}
@@ -114,4 +114,9 @@ class WholeBodyElement(Element):
     def answer(self, s: State, z: Any, p: Any, *results: Array) -> Any:
         tau, *_, status, _ = results
         period = p.period
-        return z._replace(tau=tau, next=(floor(s.t / period + EARLY) + 1) * period, status=status)
+        return z._replace(
+            tau=tau,
+            next=(floor(s.t / period + EARLY) + 1) * period,
+            status=status,
+            unsolved=z.unsolved + where(status == UNFINISHED, 1.0, 0.0),
+        )

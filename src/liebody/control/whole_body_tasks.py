@@ -197,8 +197,8 @@ class SizedTask:
         for word in task.own:
             if word in robot.layout.defaults:
                 raise ModelError(
-                    f"task {task.name!r} has a parameter {word!r}, which is a free parameter of {robot.name}; "
-                    "rename it"
+                    f"task {task.name!r} has a parameter {word!r}, which is a free parameter of "
+                    f"{robot.name}; rename it"
                 )
         # behind the task's own parameters the function may read those of the robot
         own = {**task.own, **robot.layout.defaults}

@@ -27,8 +27,8 @@ class Element:
     name         prefix, with an underscore, of the names of its memory, guards, works and signals in a system
     prefix       prefix of the names of its parameters; None: name
     memory, flows, parameters, directions   as in `HybridSystem`, by names without prefix
-    called       a compiled function that it calls between steps; None: none. A controller is one that solves a
-                 quadratic program, which has no graph of symbols
+    called       a compiled function that it calls between steps, such as a controller that solves a quadratic
+                 program, which has no graph of symbols; None: none
     ranges       (least, most) of the values of a parameter in a simulation, likewise
 
     A system keeps copies of its elements, so that one element may go to several systems.

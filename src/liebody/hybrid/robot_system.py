@@ -53,7 +53,6 @@ from .ledger import AccountedSystem
 from .robot_state import State
 from .system import HybridSystem
 
-
 TOGETHER = 1e-9  # times that differ by less are the same                                                [s]
 
 
@@ -296,23 +295,23 @@ class RobotSystem(AccountedSystem):
         """The call of element number k."""
         kernel = self.elements[k].called
         assert kernel is not None
+        parts = (self._due, self._ask, self._answer)
+        return Call(kernel, *(functools.partial(part, k) for part in parts))
 
-        def due(*arguments: Any) -> Any:
-            s = self._state(*arguments)
-            e, z, p = s.elements[k]
-            return where(e.next_call(s, z, p) - s.t > TOGETHER, 0.0, 1.0)
+    def _due(self, k: int, *arguments: Any) -> Any:
+        s = self._state(*arguments)
+        e, z, p = s.elements[k]
+        return where(e.next_call(s, z, p) - s.t > TOGETHER, 0.0, 1.0)
 
-        def ask(*arguments: Any) -> Any:
-            s = self._state(*arguments)
-            e, z, p = s.elements[k]
-            return e.ask(s, z, p)
+    def _ask(self, k: int, *arguments: Any) -> Any:
+        s = self._state(*arguments)
+        e, z, p = s.elements[k]
+        return e.ask(s, z, p)
 
-        def answer(t: Any, q: Array, v: Array, z: Any, p: Any, *results: Array) -> Any:
-            s = self._state(t, q, v, z, p)
-            e, z_, p_ = s.elements[k]
-            return self._with_memories(z, [(e, e.answer(s, z_, p_, *results))])
-
-        return Call(kernel, due, ask, answer)
+    def _answer(self, k: int, t: Any, q: Array, v: Array, z: Any, p: Any, *results: Array) -> Any:
+        s = self._state(t, q, v, z, p)
+        e, z_, p_ = s.elements[k]
+        return self._with_memories(z, [(e, e.answer(s, z_, p_, *results))])
 
     def _stop(self, *arguments: Any) -> Any:
         s = self._state(*arguments)

@@ -120,19 +120,20 @@ class HybridFlow(Explicit):
         return state, g, float(h), bool(stop > 0)
 
     @cached_property
-    def _calls_numpy(self) -> list[Any]:
-        return [CallFunctions(x.kernel, *map(compile_numpy, x[1:])) for x in self.functions.calls]
+    def _calls_numpy(self) -> list[tuple[Any, ...]]:
+        """Kernel, due, ask and answer of each call, as functions of arrays."""
+        return [(x.kernel, *map(compile_numpy, x[1:])) for x in self.functions.calls]
 
     def _called(self, t: float, y: Any, u: Any) -> tuple[Any, Any, float] | None:
         result = None
-        for x in self._calls_numpy:
-            if not x.due(t, y, u) > 0:
+        for kernel, due, ask, answer in self._calls_numpy:
+            if not due(t, y, u) > 0:
                 continue
-            inputs = x.ask(t, y, u)
+            inputs = ask(t, y, u)
             try:
-                answers = x.kernel(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+                results = kernel(*(inputs if isinstance(inputs, tuple) else (inputs,)))
             except (ConfigurationError, ModelError):  # a state that is none; the member ends
-                answers = tuple(np.full(shape, np.nan) for shape in x.kernel.outputs.values())
-            y, g, h = x.answer(t, y, u, *(answers if isinstance(answers, tuple) else (answers,)))
+                results = tuple(np.full(shape, np.nan) for shape in kernel.outputs.values())
+            y, g, h = answer(t, y, u, *(results if isinstance(results, tuple) else (results,)))
             result = y, g, float(h)
         return result

@@ -108,10 +108,17 @@ def hybrid_source(
     text += calls_in_c(parts.calls, memory, y.size, u.size, g.size)
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if retries is None else 7) * y.size
-    return "\n".join([*text, *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries, calls=len(parts.calls))])
+    return "\n".join(
+        [
+            *text,
+            *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries, calls=len(parts.calls)),
+        ]
+    )
 
 
-def calls_in_c(calls: Sequence[CallFunctions], memory: int, point: int, efforts: int, guards: int) -> list[str]:
+def calls_in_c(
+    calls: Sequence[CallFunctions], memory: int, point: int, efforts: int, guards: int
+) -> list[str]:
     """The function `call` of runtime/march.h, which makes the calls that are due.
 
     memory, point, efforts, guards  sizes of the memory, of states, of u and of guards
@@ -119,47 +126,39 @@ def calls_in_c(calls: Sequence[CallFunctions], memory: int, point: int, efforts:
     if not calls:
         return []
     shapes: dict[str, int | Sequence[int]] = {"t": (), "x": point - memory, "m": memory, "u": efforts}
-    sizes = [
-        [[math.prod(shape) for shape in side.values()] for side in (x.kernel.inputs, x.kernel.outputs)]
-        for x in calls
-    ]
-    ins, outs = zip(*sizes, strict=True)
-    most = {"LARGEST_IN": max(map(sum, ins)), "LARGEST_OUT": max(map(sum, outs))}
-    most["MOST_ARRAYS"] = max(map(len, (*ins, *outs)))
-    text = [enumeration(most), runtime("calls.h")]
+    ins = [[math.prod(shape) for shape in x.kernel.inputs.values()] for x in calls]
+    outs = [[math.prod(shape) for shape in x.kernel.outputs.values()] for x in calls]
+    largest = {
+        "LARGEST_IN": max(map(sum, ins)),
+        "LARGEST_OUT": max(map(sum, outs)),
+        "MOST_ARRAYS": max(map(len, [*ins, *outs])),
+    }
+    text = [enumeration(largest), runtime("calls.h")]
     lines = ["I called = bits(splat(0));", "const T *m = y, *x = y + MEMORY;"]
-    for k, (due, ask, answer) in enumerate(x[1:] for x in calls):
-        results = {f"r{j}": (size,) for j, size in enumerate(outs[k])}
-
-        def joined(function: Function) -> Callable[..., Any]:
-            taken = [x.shape for x in function.inputs.values()][3:]
-            return lambda t, x, m, u, *others: function(
-                t, np.concatenate([m, x]), u, *(y.reshape(s) for y, s in zip(others, taken, strict=True))
-            )
-
-        def memory_after(*arguments: Any, function: Callable[..., Any] = joined(answer)) -> tuple[Any, ...]:
-            y, g, h = function(*arguments)
-            return y[:memory], g, h
-
-        text += callable_over_lanes(trace(joined(due), shapes, "due"), f"due{k}")
-        text += callable_over_lanes(trace(joined(ask), shapes, "ask"), f"ask{k}")
-        text += callable_over_lanes(trace(memory_after, {**shapes, **results}, "answer"), f"answer{k}")
-        for name, side in ((f"in_sizes{k}", ins[k]), (f"out_sizes{k}", outs[k])):
-            text.append(constant_table("int", name, map(str, side)))
-        places = [[sum(side[:j]) for j in range(len(side))] for side in sizes[k]]
-        asked = ", ".join(f"in + {j}" for j in places[0])
-        answers = ", ".join(f"out + {j}" for j in places[1])
+    for k, (sizes_in, sizes_out) in enumerate(zip(ins, outs, strict=True)):
+        results = {f"r{j}": (size,) for j, size in enumerate(sizes_out)}
+        parts = {
+            "due": trace(_apart(calls[k].due), shapes, "due"),
+            "ask": trace(_apart(calls[k].ask), shapes, "ask"),
+            "answer": trace(_memory_after(calls[k].answer, memory), {**shapes, **results}, "answer"),
+        }
+        for name, function in parts.items():
+            text += callable_over_lanes(function, f"{name}{k}")
+        text.append(constant_table("int", f"in_sizes{k}", map(str, sizes_in)))
+        text.append(constant_table("int", f"out_sizes{k}", map(str, sizes_out)))
+        asked = ", ".join(f"in + {sum(sizes_in[:j])}" for j in range(len(sizes_in)))
+        answers = ", ".join(f"out + {sum(sizes_out[:j])}" for j in range(len(sizes_out)))
+        counts = f"in, in_sizes{k}, {len(sizes_in)}, out, out_sizes{k}, {len(sizes_out)}"
         lines += [
             "{",
             "    T d[1];",
             f"    due{k}(t, x, m, u, d);",
             "    const I due = active & MASK(d[0] > 0);",
             "    if (any(due)) {",
-            f"        T in[{max(sum(ins[k]), 1)}], out[{max(sum(outs[k]), 1)}];",
+            "        T in[LARGEST_IN + 1], out[LARGEST_OUT + 1];",
             f"        T z[{max(memory, 1)}], g[{guards + 1}], h[1];",
             f"        ask{k}(t, x, m, u, {asked});",
-            f"        call_lanes((Run)calls[{k}], due, in, in_sizes{k}, {len(ins[k])}, out, out_sizes{k}, "
-            f"{len(outs[k])});",
+            f"        call_lanes((Run)functions[{k}], due, {counts});",
             f"        answer{k}(t, x, m, u, {answers}, z, g, h);",
             "        for (int j = 0; j < MEMORY; j++) y[j] = where(due, z[j], y[j]);",
             f"        for (int j = 0; j < {guards}; j++) guards[j] = where(due, g[j], guards[j]);",
@@ -169,9 +168,31 @@ def calls_in_c(calls: Sequence[CallFunctions], memory: int, point: int, efforts:
             "}",
         ]
     head = (
-        "static I call(const void *const *calls, const T *t, T *y, const T *u, I active, T *guards, T *ahead)"
+        "static I call(const void *const *functions, const T *t, T *y, const T *u, I active, T *guards, "
+        "T *ahead)"
     )
     return [*text, c_function(head, [*lines, "return called;"])]
+
+
+def _apart(function: Function) -> Callable[..., Any]:
+    """A function of (t, y, u, ...) as one of (t, x, m, u, ...), whose further arguments are flat."""
+    _, _, _, *others = function.inputs.values()
+
+    def apart(t: Any, x: Any, m: Any, u: Any, *flat: Any) -> Any:
+        arrays = (values.reshape(like.shape) for values, like in zip(flat, others, strict=True))
+        return function(t, np.concatenate([m, x]), u, *arrays)
+
+    return apart
+
+
+def _memory_after(answer: Function, memory: int) -> Callable[..., Any]:
+    """The answer to a call as a function of (t, x, m, u, ...), with the memory alone of the state."""
+
+    def after(*arguments: Any) -> tuple[Any, ...]:
+        y, *others = _apart(answer)(*arguments)
+        return y[:memory], *others
+
+    return after
 
 
 OF_A_METHOD = (
