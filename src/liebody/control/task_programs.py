@@ -12,6 +12,7 @@ from ..base.arguments import vectors
 from ..base.errors import ModelError, known
 from ..bodies import Body
 from ..compiler import FlatLayout, Function, Measures
+from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, maximum, where
 from .whole_body_tasks import NONE
@@ -27,6 +28,22 @@ def check_plain(robot: Robot, what: str) -> None:
             f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; {what} "
             "a robot without: make one for each"
         )
+
+
+def robot_of(closed: ClosedTree) -> Robot:
+    """The tree of a robot with closed loops, with the free parameters that are the tree's.
+
+    Raises ModelError for closures that move with time.
+    """
+    if closed.is_driven:
+        raise ModelError(
+            f"{closed.name} has constraints that move with time, and a controller does not know the time; "
+            "make it without drives"
+        )
+    robot = Robot(closed.tree, closed.gravity)
+    free = closed.layout.defaults.items()
+    own = {name: x for name, x in free if name in robot.parameters or name.isidentifier()}
+    return robot.with_parameters(own) if own else robot
 
 
 class RobotAt:

@@ -17,6 +17,7 @@ from ..compiler import FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
+from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array
 from .task_programs import (
@@ -25,6 +26,7 @@ from .task_programs import (
     merged,
     packed,
     read_parameters,
+    robot_of,
     shapes_behind,
 )
 from .whole_body_element import WholeBodyElement
@@ -58,6 +60,22 @@ class WholeBodyCommand(NamedTuple):
     iterations: Any
 
 
+class ClosedBodyCommand(NamedTuple):
+    """The command for a robot with closed loops: the parts of `WholeBodyCommand`, and
+
+    multipliers  of the closures (..., nc), in the order of `ClosedTree`: M a + h = tau + J^T f - J_c^T x
+    """
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    multipliers: Any
+
+
 class WholeBody(Sendable):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
@@ -73,7 +91,8 @@ class WholeBody(Sendable):
         wb = WholeBody(robot, tasks, feet)
         u = wb(q, v, {"base.target": T, "LF_FOOT.active": 0.0})         # u.tau, u.a, u.f, u.slack, u.status
 
-    robot     with a fixed or a floating base; its free parameters are parameters of the controller
+    robot     with a fixed or a floating base, or a `ClosedTree`; its free parameters are parameters of the
+              controller. Tasks of a closed tree are made with `lb.Robot(closed.tree)`
     tasks     `MotionTask`s, hard ones among them
     supports  `Support`s, all that may ever carry; parameters switch them in each call
     limits    which limits are kept, of "effort", "velocity", "position". The joints' own are defaults
@@ -87,6 +106,7 @@ class WholeBody(Sendable):
         effort_limit, velocity_limit, low, high   of the driven coordinates (m,), in the order of `actuated`
         braking                                   deceleration by which joints can stop before low and high
         acceleration_weight, force_weight         small costs that make a and f unique
+        loop_damping                              of what velocity opens loops, of a closed tree         [1/s]
 
     Free parameters of the robot (`robot.with_parameters`) keep their names, such as "link6.mass", and act in
     all equations. Tasks made with the plain robot see its own values. Nothing is compiled anew for new
@@ -96,6 +116,10 @@ class WholeBody(Sendable):
     free base, follow from their rows of the equations of motion, whose matrix is always regular; so nothing
     is divided by near straight legs. Efforts of zero and forces inside of the cones are always possible:
     equations of motion, cones and effort limits never contradict each other.
+
+    Closed loops add their multipliers to the unknowns, at the cost of forces, and J a + dJ/dt v = 0, which is
+    exact: there is no slack. Closures may depend on each other, as those of planar loops in space do; that
+    cost then chooses among the multipliers. The command has them, in a `ClosedBodyCommand`.
 
     Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
     alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
@@ -116,15 +140,15 @@ class WholeBody(Sendable):
     deceleration `braking`: Del Prete (2018), "Joint position and velocity bounds in discrete-time
     acceleration/torque control of robot arms", IEEE Robotics and Automation Letters 3.
 
-    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, and for impossible
-    values of free parameters; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
+    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
+    values of free parameters, and for closures that move with time; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
     ConfigurationError for states that cannot be.
     """
 
     @checked
     def __init__(
         self,
-        robot: Robot,
+        robot: Robot | ClosedTree,
         tasks: Sequence[MotionTask],
         supports: Sequence[Support] = (),
         *,
@@ -134,7 +158,8 @@ class WholeBody(Sendable):
         iterations: int = 40,
         tolerance: float = TOLERANCE,
     ) -> None:
-        self.robot = robot
+        self.loops = robot if isinstance(robot, ClosedTree) else None
+        self.robot = robot_of(robot) if isinstance(robot, ClosedTree) else robot
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.iterations = iterations
@@ -142,16 +167,17 @@ class WholeBody(Sendable):
         joints = self._joints = self._driven(actuated)
         self.actuated = [body.joint.name for body in joints]
         self.driven = np.array([i for body in joints for i in body.places], int)
-        self.passive = np.setdiff1d(np.arange(robot.nv), self.driven)
-        self.tasks: list[SizedTask] = [task.sized(robot) for task in tasks]
+        self.passive = np.setdiff1d(np.arange(self.robot.nv), self.driven)
+        self.tasks: list[SizedTask] = [task.sized(self.robot) for task in tasks]
         self.supports = list(supports)
         for support in self.supports:
-            robot.tree.frame(support.frame)
+            self.robot.tree.frame(support.frame)
         self.points = sum(len(support.points) for support in self.supports)
         # Joints whose coordinate is their angle or length have limits of velocity and position.
-        straight, self.bounded, self.coordinates = bounded(robot, joints)
+        straight, self.bounded, self.coordinates = bounded(self.robot, joints)
         self.layout = self._layout(joints, straight)
-        self.rows = [f"{support.name}[{i}]" for support in self.supports for i in range(support.rows)]
+        self.rows = [] if self.loops is None else [f"closure[{i}]" for i in range(self.loops.nc)]
+        self.rows += [f"{support.name}[{i}]" for support in self.supports for i in range(support.rows)]
         self.rows += [f"{x.task.name}[{i}]" for x in self.tasks if x.task.hard for i in range(x.size)]
         if self._is_foreseen:
             self.rows += [f"limit[{i}]" for i in self.bounded.tolist()]
@@ -186,10 +212,12 @@ class WholeBody(Sendable):
         }
         self._infinite = {"effort_limit", "velocity_limit", "low", "high"}
         self._infinite |= {f"{support.name}.largest" for support in self.supports}
+        if self.loops is not None:
+            own["loop_damping"] = 10.0
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
         own |= merged(parts, "tasks or supports")
-        free = self.robot.layout
+        free = (self.loops or self.robot).layout
         for name in free.defaults:
             if name in own:
                 raise ModelError(
@@ -209,7 +237,7 @@ class WholeBody(Sendable):
         places = self.driven, self.bounded, self.coordinates
         # A smaller tolerance may be below round-off; what would be solved by default is still solved then.
         accepted = TOLERANCE if self.tolerance < TOLERANCE else 0.0
-        return WholeBodyProgram(*parts, *places, self._is_foreseen, of_legs, accepted)
+        return WholeBodyProgram(*parts, *places, self._is_foreseen, of_legs, accepted, self.loops)
 
     def _minimizer(self, of_legs: Mapping[int, np.ndarray], **options: Any) -> Minimizer:
         program = self._program(of_legs)
@@ -235,7 +263,7 @@ class WholeBody(Sendable):
         """
         whole = self._minimizer({}, iterations=self.iterations)
         own = legs(self.robot, self._joints, self.supports)
-        if not own or any(task.task.hard for task in self.tasks):
+        if not own or self.loops is not None or any(task.task.hard for task in self.tasks):
             return whole
         iterations = min(self.iterations, ITERATIONS_OF_LEGS)
         try:
@@ -250,8 +278,9 @@ class WholeBody(Sendable):
         """The compiled controller, (q, v, parameters) -> the parts of `WholeBodyCommand`."""
         quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
         guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
-        if self.robot.layout.size:
-            guard = replace(self.robot.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
+        mechanism = self.loops or self.robot
+        if mechanism.layout.size:
+            guard = replace(mechanism.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
         return Kernel(self._minimizers, guard=guard, doc=WholeBodyCommand.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -260,7 +289,7 @@ class WholeBody(Sendable):
 
     def __call__(
         self, q: Array, v: Array, parameters: Mapping[str, Any] | Array | None = None, *, threads: int = 1
-    ) -> WholeBodyCommand:
+    ) -> WholeBodyCommand | ClosedBodyCommand:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
@@ -270,7 +299,8 @@ class WholeBody(Sendable):
         p = read_parameters(self.layout, parameters, self.pack)
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
-        return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+        results = self.kernel(q, v, p, threads=threads)
+        return WholeBodyCommand(*results) if self.loops is None else ClosedBodyCommand(*results)
 
     def element(
         self,
