@@ -141,8 +141,8 @@ class WholeBody(Sendable):
     acceleration/torque control of robot arms", IEEE Robotics and Automation Letters 3.
 
     Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
-    values of free parameters, and for closures that move with time; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
-    ConfigurationError for states that cannot be.
+    values of free parameters, and for closures that move with time; IntegrationError for a horizon or a
+    tolerance that is not positive; ShapeError, ConfigurationError for states that cannot be.
     """
 
     @checked

@@ -3,7 +3,7 @@
 Printers turn them into C, flows and the march run them, integrators and mechanisms fill them in. They hold
 data only, so that each of these can import them without the others.
 
-explicit steps   `Coefficients` of the method; `FlowFunctions`, `Watch`; `HybridFunctions`, `Retries`, `Called`
+explicit steps   `Coefficients` of a method; `FlowFunctions`, `Watch`; `HybridFunctions`, `Called`, `Retries`
 implicit steps   `Phase`, `Control`, `Memory` as a method states them; `PhaseFunctions`, `ControlFunctions`,
                  `Remembers` as they are traced
 the march        `Guards`, `Marching`
