@@ -24,7 +24,8 @@ PROVISIONAL = """
 export_cuda export_fmu
 enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
-control.WholeBody control.WholeBodyCommand control.MotionTask control.Support
+control.WholeBody control.WholeBodyCommand control.ClosedBodyCommand control.WholeBodyElement
+control.MotionTask control.Support hybrid.Call
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution
 io.InaccurateFloats

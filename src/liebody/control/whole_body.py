@@ -343,8 +343,10 @@ class WholeBody(Sendable):
         differ by more than 1e-3 of the largest. The self-test then allows ten times as much, and leaves out
         results of which no digit is kept.
 
-        Forces that only the small costs decide, as those of a foot with more than three points, have as many
-        digits as these costs let them have: some 1e-5 of the weight may differ between processors.
+        Results differ from those of a call from Python by as much as they change with the last digits of q
+        and v, because sums have another order: by some 1e-14 of the largest entry in most states. Forces that
+        only the small costs decide, as those of a foot with more than three points, have as many digits as
+        these costs let them have: some 1e-5 of the weight may differ between processors.
         """
         # With the small costs at 1 all results are determined to as many digits as accelerations always are.
         p = self.pack({**(parameters or {}), "acceleration_weight": 1.0, "force_weight": 1.0})
