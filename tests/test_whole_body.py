@@ -584,7 +584,7 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
             assert expected.slack.any() == is_straight
         for x, y in zip(in_c(q, v, expected), expected, strict=True):
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
-    # C and Python add up in different orders. That changes commands by as much as last digits of the state do.
+    # C and Python add up in different orders. That changes commands by as much as last digits of states do.
     by_order, by_digits = [], []
     for _ in range(30):
         q, v = state_of(biped, rng)
