@@ -318,8 +318,9 @@ void f(const double *x, double *y)
     f_1(x, y, w);
 }
 """
-    assert memory_of(text, "f", DOUBLE) == (8 * 35, 8 * 35, 7 * 6, 3 * 8 + 2 * 4)
-    assert memory_of(text, "f_0", DOUBLE)[:2] == (8 * 1, 8 * 3)
+    whole, part = memory_of(text, DOUBLE, "f", "f_0")
+    assert whole == (8 * 35, 8 * 35, 7 * 6, 3 * 8 + 2 * 4)
+    assert part[:2] == (8 * 1, 8 * 3)
 
 
 M7 = "-mcpu=cortex-m7 -mthumb -mfpu=fpv5-d16 -mfloat-abi=hard".split()

@@ -282,10 +282,24 @@ def test_sines_stay_within_one_and_are_known_to_be_there_for_any_number(plain):
 # -- the probe ----------------------------------------------------------------------------------------------
 
 
+def evaluated(method):
+    """Options with which a compiler says that it evaluates numbers by this FLT_EVAL_METHOD."""
+    return ("-U__FLT_EVAL_METHOD__", f"-D__FLT_EVAL_METHOD__={method}")
+
+
+@pytest.mark.parametrize("method", [0, 1, 16])
+def test_doubles_that_are_evaluated_as_doubles_are_enough(monkeypatch, method):
+    """16 is what GCC says where a processor computes in half precision, as well."""
+    monkeypatch.setattr(native, "FLAGS", [*native.FLAGS, *evaluated(method)])
+    z = library(lambda y: y, 1).combine("sqrt", exactly([4.0]))
+    assert (z[..., 0] <= 2).all() and (z[..., 1] >= 2).all()
+
+
 @pytest.mark.parametrize(
     ("flags", "mode", "words"),
     [
         (("-ffast-math",), "FE_UPWARD", "IEEE 754"),
+        (evaluated(2), "FE_UPWARD", "IEEE 754"),  # doubles as long doubles, like -mfpmath=387
         ((), "FE_TONEAREST", "the processor does not round upwards"),
         ((), "FE_DOWNWARD", "the processor does not round upwards"),
     ],

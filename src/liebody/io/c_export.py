@@ -336,7 +336,7 @@ class _Exported:
 
     def _memory(self) -> str:
         """A line about stack and code; `_RULES` says what the numbers mean."""
-        memory = memory_of(self.text, self.name, number_type(self.single))
+        (memory,) = memory_of(self.text, number_type(self.single), self.name)
         tables = f", tables {memory.tables}" if memory.tables else ""
         return f"bytes: stack {memory.stack} (unoptimised {memory.unoptimised}), code {memory.code}{tables}"
 

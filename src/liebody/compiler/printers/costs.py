@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .c import NumberType
 
-INTEGER = 4  # bytes of an int
+INTEGERS = {"int": 4, "int64_t": 8}  # bytes
 BYTES_PER_STATEMENT = (
     7  # of code: an operation of the floating-point unit, with its share of loads and stores
 )
@@ -42,8 +42,11 @@ class CallMemory(NamedTuple):
     tables: int
 
 
-def memory_of(text: str, name: str, number: NumberType) -> CallMemory:
-    """The memory of the function `name` in this text of C99, which contains all that it calls but math.h."""
+def memory_of(text: str, number: NumberType, *names: str) -> list[CallMemory]:
+    """The memory of these functions of a text of C99, which contains all that they call but math.h.
+
+    Code and tables are those of the whole text.
+    """
     bodies = {match[1]: match[2] for match in FUNCTION.finditer(text)}
     known = bodies.keys()
     calls = {key: known & set(WORD.findall(body)) - {key} for key, body in bodies.items()}
@@ -55,13 +58,16 @@ def memory_of(text: str, name: str, number: NumberType) -> CallMemory:
     statements = sum(every + len(RESULT.findall(bodies[key])) for key, (_, every) in counts.items())
     tables = 0
     for kind, entries in TABLE.findall(text):
-        tables += (entries.count(",") + 1) * (INTEGER if kind == "int" else number.size)
-    return CallMemory(
-        number.size * _deepest(name, at_once, calls),
-        number.size * _deepest(name, all_of_them, calls),
-        BYTES_PER_STATEMENT * statements,
-        tables,
-    )
+        tables += (entries.count(",") + 1) * INTEGERS.get(kind, number.size)
+    return [
+        CallMemory(
+            number.size * _deepest(name, at_once, calls),
+            number.size * _deepest(name, all_of_them, calls),
+            BYTES_PER_STATEMENT * statements,
+            tables,
+        )
+        for name in names
+    ]
 
 
 def _live(body: str) -> tuple[int, int]:

@@ -16,7 +16,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__FAST_MATH__) || FLT_EVAL_METHOD != 0 || FLT_RADIX != 2 || DBL_MANT_DIG != 53
+/* doubles are evaluated as doubles: 0 every type by itself, 1 floats as doubles, 16 every type by
+   itself with _Float16 among them, where the processor has it */
+#if FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 16
+#define DOUBLES_ARE_DOUBLES 1
+#else
+#define DOUBLES_ARE_DOUBLES 0
+#endif
+#if defined(__FAST_MATH__) || !DOUBLES_ARE_DOUBLES || FLT_RADIX != 2 || DBL_MANT_DIG != 53
 #error "intervals need IEEE 754 in 64 bits: take -ffast-math and -mfpmath=387 out of $CC"
 #endif
 

@@ -11,7 +11,7 @@
                            constraints whether it has no slack, and whether no input acts on it
        PLAN_...            settings, and the outcomes CONVERGED ... */
 
-enum { CONSTRAINED = STAGE + TERMINAL > 0, PENALTIES = 9 }; /* mu = 10, 100, ... 1e9 */
+enum { CONSTRAINED = STAGE + TERMINAL > 0 };
 
 typedef struct {
     Memory *memory;
@@ -176,13 +176,13 @@ static void solve_anew(Search *s, int64_t iterations, Result *result) {
     const int64_t earlier = s->steps;
     Memory *m = s->memory;
     real enough = CONSTRAINED ? FMAX(PLAN_LOOSE, PLAN_TOLERANCE) : PLAN_TOLERANCE;
-    real left_by[PENALTIES], least = (real)INFINITY, last_residual, little;
+    real left_by[PLAN_PENALTIES], least = (real)INFINITY, last_residual, little;
     int status = LIMIT, stiffness = 0;
     s->most = s->linearisations + PLAN_LINEARISATIONS(iterations);
     set_penalty(s, PLAN_PENALTY);
     m->largest = 0;
     s->residual = (real)INFINITY;
-    for (int k = 0; k < PENALTIES; k++) left_by[k] = -1;
+    for (int k = 0; k < PLAN_PENALTIES; k++) left_by[k] = -1;
     while (s->linearisations < s->most) {
         const int64_t before = s->steps;
         const int64_t ended = search(s, iterations - (before - earlier), enough);
@@ -195,7 +195,7 @@ static void solve_anew(Search *s, int64_t iterations, Result *result) {
         status = LIMIT;
         /* penalties grow where a search with new multipliers has not helped enough */
         if (has_moved && s->residual > FMAX(PLAN_FEASIBILITY, PLAN_SLOW * last_residual)) {
-            if (++stiffness == PENALTIES) {
+            if (++stiffness == PLAN_PENALTIES) {
                 status = CONSTRAINTS;
                 break;
             }
@@ -205,11 +205,11 @@ static void solve_anew(Search *s, int64_t iterations, Result *result) {
                                                  : FMAX(PLAN_TOLERANCE, enough * PLAN_TIGHTER);
     }
     /* the softest penalty that left little, or about as little as any is kept */
-    for (int k = 0; k < PENALTIES; k++)
+    for (int k = 0; k < PLAN_PENALTIES; k++)
         if (left_by[k] >= 0) least = FMIN(least, left_by[k]);
     little = FMAX(PLAN_LITTLE * m->largest, 2 * least);
     m->penalty = PLAN_PENALTY;
-    for (int k = 0; k < PENALTIES && (left_by[k] < 0 || left_by[k] > little); k++)
+    for (int k = 0; k < PLAN_PENALTIES && (left_by[k] < 0 || left_by[k] > little); k++)
         m->penalty *= PLAN_STIFFER;
     tell(s, status, s->cost - s->paid, largest_gap(s), result);
 }

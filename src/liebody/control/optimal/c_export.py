@@ -41,6 +41,7 @@ SETTINGS = {
     "PENALTY": lagrangian.PENALTY,
     "STIFFER": lagrangian.STIFFER,
     "STIFFEST": lagrangian.STIFFEST,
+    "PENALTIES": lagrangian.PENALTIES,
     "SLOW": lagrangian.SLOW,
     "LITTLE": lagrangian.LITTLE,
     "LOOSE": lagrangian.LOOSE,
@@ -359,7 +360,7 @@ class _ExportedController:
         functions = [*self._functions.passes._fields, "knot_model", "last_model"]
         constraints = zip(("stage", "terminal"), self._functions.constraints, strict=True)
         functions += [f"{key}_model" for key, part in constraints if part.values]
-        counts = [memory_of(self.text, key, self.number) for key in functions]
+        counts = memory_of(self.text, self.number, *functions)
         # vectors of a knot in the backward pass, its two matrices by inputs, and pointers
         passes = self.number.size * (2 * n + 10 * m + 2 * m * m) + POINTERS
         return counts[0].code + FIXED_CODE, max(x.stack for x in counts) + passes, counts[0].tables

@@ -14,7 +14,8 @@ from .model import Constraints, Violation
 
 PENALTY = 10.0
 STIFFER = 10.0
-STIFFEST = 1e9
+PENALTIES = 9  # mu = 10, 100, ... 1e9
+STIFFEST = PENALTY * STIFFER ** (PENALTIES - 1)
 SLOW = 0.25  # of the residual before: penalties grow where more is left
 LITTLE = 0.002  # of the largest residual: a penalty that leaves no more is stiff enough to be kept
 LOOSE = 1e-2  # tolerance of the first search with constraints: its multipliers are far from right yet
