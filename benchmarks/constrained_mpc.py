@@ -20,7 +20,6 @@ fatrop   CasADi's interface, on this library's dynamics as CasADi expressions; i
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peer_process import Peer, serve
 
 ROUNDS = 2 if os.environ.get("BENCHMARK_QUICK") else 9
 SETTINGS: dict[str, Any] = {
@@ -128,28 +128,6 @@ class Csqp:
         seconds = time.process_time() - begun
         found = {"iterations": solver.iter, "converged": bool(done)}
         return {"seconds": seconds, "us": np.array(solver.us.tolist()).tolist(), **found}
-
-
-def serve() -> None:
-    """Answer lines of JSON, [method, arguments], with lines of JSON."""
-    theirs = Csqp()
-    for line in sys.stdin:
-        method, *arguments = json.loads(line)
-        print(json.dumps(getattr(theirs, method)(*arguments)), flush=True)
-
-
-class Peer:
-    """The process in which CSQP runs."""
-
-    def __init__(self, python: str) -> None:
-        alone = {**os.environ, "OMP_NUM_THREADS": "1"}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen([python, __file__, "serve"], env=alone, **pipes)
-
-    def __call__(self, *request: Any) -> Any:
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(request), file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline())
 
 
 # -- the problem in NumPy, which judges all plans --------------------------------------------------------
@@ -314,7 +292,7 @@ def compare(name: str, python: str) -> None:
         told = {"iterations": plan.iterations, "converged": plan.converged}
         return {"seconds": seconds, "us": plan.u, **told}
 
-    peer = Peer(python)
+    peer = Peer(python, __file__)
     peer("prepare", arm, str(path(name)[0]), KNOTS, DT, SPEED)
     solvers: dict[str, Any] = {
         "liebody": ours,
@@ -357,7 +335,7 @@ def compare(name: str, python: str) -> None:
 
 def main() -> None:
     if sys.argv[1:] == ["serve"]:
-        serve()
+        serve(Csqp())
         return
     sys.path.insert(0, str(Path(__file__).parent))
     from machine import describe, unless_quick

@@ -31,11 +31,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from machine import describe, unless_quick
-from robots import path
+from whole_body import POSE, standing
 
 import liebody as lb
 from liebody.compiler import Function, Kernel, trace
-from liebody.control import MotionTask, Support, WholeBody
 from liebody.control.optimal import BrokenConstraints
 from liebody.scalars import maximum, minimum
 
@@ -144,18 +143,8 @@ def c_table(name: str, values: Any) -> str:
 
 def whole_body(folder: Path) -> Solver:
     """One call of a whole-body controller, for a quadruped on four feet."""
-    file, floating = path("anymal")
-    robot = lb.load(file, floating=floating)
-    feet = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
-    pose = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
-    tasks = [
-        MotionTask.pose(robot, "base", kp=100.0, weight=10.0),
-        MotionTask.posture(robot, kp=50.0, weight=0.1),
-    ]
-    controller = WholeBody(robot, tasks, [Support(foot) for foot in feet], limits=["effort"])
-    q = robot.neutral()
-    q[7:] = pose
-    values = {"base.target": robot.pose(q, "base"), "posture.target": pose}
+    robot, q, _, controller = standing()
+    values = {"base.target": robot.pose(q, "base"), "posture.target": POSE}
     files = controller.export_c(folder, values)
     # with the small costs at 1 all results are determined to many digits
     p = controller.pack({**values, "acceleration_weight": 1.0, "force_weight": 1.0})

@@ -16,7 +16,6 @@ solves  crocoddyl's example double_pendulum_fwddyn.py (its cost, written in Pyth
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peer_process import Peer, serve
 
 QUICK = bool(os.environ.get("BENCHMARK_QUICK"))  # as in machine.py, which crocoddyl's environment lacks
 KNOTS, DT, ROUNDS = (10, 1e-2, 2) if QUICK else (100, 1e-2, 9)
@@ -134,30 +134,6 @@ class Theirs:
         seconds = time.process_time() - start
         found = {"iterations": solver.iter, "cost": solver.cost, "converged": bool(done)}
         return {"seconds": seconds, **found}
-
-
-def serve() -> None:
-    """Answer lines of JSON, [method, arguments], with lines of JSON."""
-    theirs = Theirs()
-    for line in sys.stdin:
-        method, *arguments = json.loads(line)
-        print(json.dumps(getattr(theirs, method)(*arguments)), flush=True)
-
-
-class Peer:
-    """The process in which crocoddyl runs."""
-
-    def __init__(self, python: str) -> None:
-        command = [python, __file__, "serve"]
-        # Eigen would share large products among threads, which spin
-        alone = {**os.environ, "OMP_NUM_THREADS": "1"}
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(command, env=alone, **pipes)
-
-    def __call__(self, *request: Any) -> Any:
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(request), file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline())
 
 
 # -- ours ------------------------------------------------------------------------------------------------
@@ -284,7 +260,7 @@ def report(label: str, rounds: list[tuple[float, float]], scale: float) -> None:
 
 def main() -> None:
     if sys.argv[1:] == ["serve"]:
-        serve()
+        serve(Theirs())
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -303,7 +279,7 @@ def main() -> None:
             "    python benchmarks/optimal_control.py crocoddyl/bin/python"
         )
     print(describe("numpy"))
-    peer = Peer(chosen.python)
+    peer = Peer(chosen.python, __file__)
     names = [name for name in chosen.parts if name in TOOLS]
     if names:
         knots(peer, names)

@@ -16,6 +16,7 @@ written.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -107,10 +108,21 @@ def _words(text: str) -> str:
     )
 
 
+@functools.cache
+def _read(path: Path, _: int) -> dict[str, Any]:
+    """A file of records, read once for each time at which it was changed (in ns)."""
+    text = path.read_text(encoding="utf-8")
+    return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+
+
+def _table(name: str) -> dict[str, Any]:
+    path = RECORDS / name
+    return _read(path, path.stat().st_mtime_ns)
+
+
 def quotes() -> list[Quote]:
     """All of quotes.toml."""
-    with open(RECORDS / "quotes.toml", "rb") as file:
-        table = tomllib.load(file)
+    table = _table("quotes.toml")
     return [
         Quote(entry["page"], entry["record"], text) for entry in table["quotes"] for text in entry["texts"]
     ]
@@ -118,8 +130,8 @@ def quotes() -> list[Quote]:
 
 def runs_of(record: str) -> list[dict[str, Any]]:
     """The runs of a record, oldest first; none if there is no such file."""
-    path = RECORDS / f"{record}.json"
-    return list(json.loads(path.read_text(encoding="utf-8"))["runs"]) if path.exists() else []
+    name = f"{record}.json"
+    return list(_table(name)["runs"]) if (RECORDS / name).exists() else []
 
 
 def places(text: str, quote: Quote) -> re.Match[str]:
@@ -190,8 +202,7 @@ def unquoted(text: str, of_page: list[Quote], other: list[str]) -> list[str]:
 
 def others() -> dict[str, list[str]]:
     """Figures that look like speeds and are none, by page: durations of motions, periods of controllers."""
-    with open(RECORDS / "quotes.toml", "rb") as file:
-        return dict(tomllib.load(file)["other"])
+    return dict(_table("quotes.toml")["other"])
 
 
 def pages() -> list[Path]:

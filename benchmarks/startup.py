@@ -24,18 +24,13 @@ CASES = [("ur5", "inverse_dynamics"), ("ur5", "forward_dynamics"), ("panda", "in
          ("talos", "mass_matrix")]  # fmt: skip
 
 CHILD = """
-import json, os, sys, time, warnings
+import json, sys, warnings
 sys.path.insert(0, sys.argv[3])
 import numpy as np
 import liebody as lb
+from machine import spent
 from robots import path
 warnings.simplefilter("ignore")
-
-
-def spent():
-    return time.process_time() + sum(os.times()[2:4])
-
-
 file, floating = path(sys.argv[1])
 robot, name = lb.load(file, floating=floating), sys.argv[2]
 q = robot.random(0, 256)

@@ -41,6 +41,19 @@ TIGHT = 1e-13  # tolerance of the controller whose efforts are compared, too
 Call = Callable[[], np.ndarray]
 
 
+def standing() -> tuple[lb.Robot, np.ndarray, list[MotionTask], WholeBody]:
+    """ANYmal, where it stands, its tasks, and the controller that keeps it there on four feet."""
+    file, floating = path("anymal")
+    robot = lb.load(file, floating=floating)
+    q = robot.neutral()
+    q[7:] = POSE
+    tasks = [
+        MotionTask.pose(robot, "base", kp=100.0, weight=10.0),
+        MotionTask.posture(robot, kp=50.0, weight=0.1),
+    ]
+    return robot, q, tasks, WholeBody(robot, tasks, [Support(foot) for foot in FEET], limits=["effort"])
+
+
 def costs(data: Sequence[np.ndarray], rows: Any) -> tuple[np.ndarray, np.ndarray]:
     """H and g to which weighted equalities belong."""
     H, g, A, b, weight, *_ = data
@@ -183,15 +196,7 @@ def installed() -> dict[str, Any]:
 def main(rounds: int = unless_quick(9, 1)) -> None:
     solvers = installed()
     print(describe("numpy", *solvers))
-    file, floating = path("anymal")
-    robot = lb.load(file, floating=floating)
-    q = robot.neutral()
-    q[7:] = POSE
-    tasks = [
-        MotionTask.pose(robot, "base", kp=100.0, weight=10.0),
-        MotionTask.posture(robot, kp=50.0, weight=0.1),
-    ]
-    controller = WholeBody(robot, tasks, [Support(foot) for foot in FEET], limits=["effort"])
+    robot, q, tasks, controller = standing()
     p = controller.pack({"base.target": robot.pose(q, "base"), "posture.target": POSE})
     rng = np.random.default_rng(0)
     Q = robot.integrate(np.tile(q, (MANY, 1)), 0.05 * rng.normal(size=(MANY, robot.nv)))

@@ -2,7 +2,7 @@
 
     python tests/release.py version              one version in all files, a dated changelog, all committed
     python tests/release.py contents build/dist  sdist and wheel hold what is tracked, of listed kinds only
-    python tests/release.py try build/dist       the wheel works in a fresh environment
+    python tests/release.py try build/dist       the wheel works in a fresh environment, with tests/foreign
 
 `version` compares the version with `--tag v0.3.0`, too, and `[project.urls]` with `--repository https://...`.
 `contents --write` writes the list of kinds, tests/distribution.txt, anew. It has folders with the endings of
@@ -29,6 +29,27 @@ ROOT = Path(__file__).parents[1]
 LIST = ROOT / "tests" / "distribution.txt"
 BUILT = {".gitignore", "PKG-INFO", "pyproject.toml"}  # what hatchling adds to an sdist by itself
 README_BLOCK = re.compile(r"^```python\n(.*?)^```\n+```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TUTORIAL = "docs/tutorials/arm.md"  # the first one
+FOREIGN = ROOT / "tests" / "foreign"
+USE_OF_FOREIGN = """
+import numpy as np
+import liebody as lb
+from liebody.bodies import joint_named
+
+print(lb.load("arm.sdf").mass_matrix([0.0, 0.0])[1, 1].round(12))
+pendulum = lb.load("double_pendulum")
+run = lb.simulate(pendulum, [1.0, 0.5], t_end=0.1, dt=1e-3, method="heun3", forces="drag")
+print(run.metadata["method"], run.metadata["forces"])
+solution = lb.solve_ivp(lambda t, g: np.array([1.0, 2.0, 0.0]), (0, 1), np.eye(3).ravel(), "heisenberg")
+print(solution.q[-1].round(9).tolist())
+print(lb.TreeBuilder("press").add("nut", "leadscrew", lb.SpatialInertia.sphere(1.0, 0.1)).build().nv)
+"""
+PRINTED_BY_FOREIGN = """1.0
+heun3 Drag
+[1.0, 1.0, 1.0, 0.0, 1.0, 2.0, 0.0, 0.0, 1.0]
+1
+"""
 
 
 class Refused(SystemExit):
@@ -184,10 +205,16 @@ def check_contents(folder: Path, write: bool = False) -> dict[str, set[str]]:
 
 
 def try_wheel(wheel: Path) -> None:
-    """Install the wheel into an environment of its own; run the commands, and the README's first example."""
-    example = README_BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
-    if example is None:
+    """Install the wheel into an environment of its own, and use it there.
+
+    The first examples of README print what it says; the first tutorial and `liebody demo` run; and another
+    package, tests/foreign, adds one of each thing that packages can add.
+    """
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    examples = README_BLOCK.findall(readme.partition("needs the extra")[0])
+    if not examples:
         raise Refused("README.md has no block of Python with its output below")
+    tutorial = CELL.findall((ROOT / TUTORIAL).read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         venv.create(folder / "venv", with_pip=True)
@@ -196,6 +223,7 @@ def try_wheel(wheel: Path) -> None:
         empty.mkdir()
         environment = {key: x for key, x in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
         environment |= {"LIEBODY_CACHE": str(folder / "cache"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        environment |= {"MPLBACKEND": "agg"}
 
         def run(*words: str) -> str:
             command = [str(programs / words[0]), *words[1:]]
@@ -206,17 +234,31 @@ def try_wheel(wheel: Path) -> None:
                 raise Refused(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}")
             return done.stdout
 
-        run("python", "-m", "pip", "install", "--quiet", f"{wheel.resolve()}[plot]")
+        def expect(code: str, text: str, what: str) -> None:
+            printed = run("python", "-c", code)
+            if printed != text:
+                raise Refused(f"{what} printed\n{printed}expected\n{text}")
+
+        run("python", "-m", "pip", "install", "--quiet", f"{wheel.resolve()}[plot]", str(FOREIGN))
         home = run("python", "-c", "import liebody; print(liebody.__file__)")
         if not Path(home.strip()).is_relative_to(folder.resolve()):
             raise Refused(f"liebody is imported from {home.strip()}, not from the wheel")
-        printed = run("python", "-c", example[1])
-        if printed != example[2]:
-            raise Refused(f"the first example of README.md printed\n{printed}expected\n{example[2]}")
+        code, text = map("".join, zip(*examples, strict=True))
+        expect(code, text, "the first examples of README.md")
+        run("python", "-c", "\n".join(tutorial))
         run("liebody", "info", "double_pendulum")
         run("liebody", "demo", "--out", "demo")
         if not (empty / "demo" / "demo.png").is_file():
             raise Refused("liebody demo wrote no demo.png")
+        (empty / "arm.sdf").write_bytes((FOREIGN / "arm.sdf").read_bytes())
+        expect(USE_OF_FOREIGN, PRINTED_BY_FOREIGN, "the package of tests/foreign")
+        if "shoulder" not in run("liebody", "info", "arm.sdf"):
+            raise Refused("liebody info does not read arm.sdf")
+        if run("liebody", "travel", "4") != "0.02 m\n":
+            raise Refused("liebody travel 4 does not say 0.02 m")
+        run("liebody", "export", "arm.sdf", "--to", "rust", "--out", "rust")
+        if "pub fn forward_dynamics" not in (empty / "rust" / "arm.rs").read_text(encoding="utf-8"):
+            raise Refused("liebody export --to rust wrote no forward_dynamics")
 
 
 def main(words: list[str]) -> None:

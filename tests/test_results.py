@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -280,6 +281,27 @@ def test_a_hybrid_run_has_its_memory_work_and_outputs_in_a_table(made):
     assert made["walker"].view() is not None
     with pytest.raises(LiebodyError, match="no event 'floor'; there are none"):
         made["walker"].events.of("floor")
+
+
+@pytest.mark.parametrize("entries", [1000, 10**6])
+def test_large_parameters_are_no_columns(entries, tmp_path):
+    """A height map of a million numbers is named in place of a million columns; a thousand are columns."""
+    run = lb.simulate(lb.load("double_pendulum"), [0.3, 0.1], t_end=0.01, dt=1e-3)
+    heights = np.arange(float(entries)).reshape(10, -1)
+    run = dataclasses.replace(run, parameters={"heights": heights, "mass": np.array(2.0)})
+    path = tmp_path / "run.csv"
+    if entries == 1000:
+        frame = run.to_dataframe()
+        assert (frame["parameter_heights.9.99"] == 999).all() and "left_out" not in frame.attrs
+        return
+    with pytest.warns(UserWarning, match=r"parameter_heights \(10, 100000\): .* no columns; to_xarray"):
+        frame = run.to_dataframe()
+    with pytest.warns(UserWarning, match="no columns"):
+        run.to_csv(path)
+    assert frame.attrs["left_out"] == {"parameter_heights": (10, 100_000)}
+    assert (frame["parameter_mass"] == 2).all() and len(frame.columns) < 20
+    assert path.stat().st_size < 10_000
+    assert run.to_xarray()["parameter_heights"].shape == (10, 100_000)
 
 
 def test_a_file_of_an_earlier_version_without_work_forces_and_events_is_read(made, tmp_path):

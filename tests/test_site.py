@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ SITE = Path(__file__).parents[1] / "docs" / "site"
 sys.path.insert(0, str(SITE))
 import notebooks  # noqa: E402
 import reference  # noqa: E402
+import versions  # noqa: E402
+import views  # noqa: E402
 from formulas import formula, pieces  # noqa: E402
 
 GUIDES = sorted((SITE.parent / "guides").glob("*.md"))
@@ -82,6 +85,37 @@ rest     where it is relaxed"""
         ("forces, joints, stabilization", "as in `simulate`", ""),
         ("rest", "where it is relaxed", ""),
     ]
+
+
+def test_equations_and_code_are_no_tables():
+    """Two equations on a line, a sentence that ends in an equation, code with comments in a column."""
+    for lines in (
+        ["Q = H + F^T V F,    q = g + F^T v"],
+        ["Bracket (dim, dim):   hat(ad(u) w) = hat(u) hat(w) - hat(w) hat(u)"],
+        ["labels_of(robot)[0].names    # of coordinates", "labels_of(robot)[1].units    # of velocities"],
+        ["class Affine(LieGroup):    # of the line"],
+        ["subject to    A x <= b"],
+    ):
+        assert reference._rows(lines) == []
+    for lines in (
+        ['"ploen"   by Proposition 1', '"hamel"   in quasi-velocities'],
+        ["contact (n,)   whether points touch", "anchor (n, k)  where they stick"],
+        ["<element>_work    work of each element", "<element>_<loss>  its losses"],
+    ):
+        assert len(reference._rows(lines)) == 2
+
+
+def test_listings_with_blank_lines_stay_whole():
+    page = reference.Reference(reference.public_names())
+    lines = page.convert(inspect.getdoc(lb.optimal_control))
+    assert sum(line.startswith(".. code-block::") for line in lines) == 1
+    assert not any("``Q = " in line or "``sum_k" in line for line in lines)
+
+
+def test_robots_begin_with_what_users_call():
+    names = [name for _, name, _ in reference.ordered(lb.Robot)]
+    assert {"inverse_dynamics", "mass_matrix", "coriolis_matrix"} <= set(names[:20])
+    assert names.index("own_parameters") > names.index("to_urdf")
 
 
 @pytest.mark.parametrize("function", [lb.simulate, lb.linearize, lb.optimal_control, lb.export_fmu])
@@ -223,3 +257,44 @@ def test_words_of_others_lead_to_pages(word):
     page = (SITE.parent / "words.md").read_text(encoding="utf-8")
     (row,) = re.findall(rf"^\| [^|]*\b{word}\b[^|]*\|[^|]+\|(.*)\|$", page, re.MULTILINE)
     assert re.search(r"\]\([\w-]+\.md", row)
+
+
+def test_landing_page_and_gallery_show_views_in_place_of_films():
+    """Each view stands on one page, with words; its frame is loaded late, and has a name and a picture."""
+    pages = {name: (SITE.parent / name).read_text(encoding="utf-8") for name in ("index.md", "gallery.md")}
+    shown = [name for text in pages.values() for name in re.findall(r"^```\{view\} (\w+)\n\w", text, re.M)]
+    assert sorted(shown) == sorted(views.VIEWS)
+    assert [
+        name for name, text in pages.items() if re.search(r"\.(gif|mp4)\b(?!`)", _without_tables(text))
+    ] == []
+    frame = views.figure("cat", 'A "cat" falls', "../")
+    assert 'src="../views/cat.html" loading="lazy" title="A &quot;cat&quot; falls"' in frame
+    assert "url(../views/cat.png)" in frame and 'alt="A &quot;cat&quot; falls"' in frame
+
+
+def _without_tables(text):
+    return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE)
+
+
+def test_a_view_is_a_page_and_a_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "VIEWS", {"pendulum": lambda: lb.load("double_pendulum").view()})
+    views.write(tmp_path / "views")
+    assert sorted(path.name for path in (tmp_path / "views").iterdir()) == ["pendulum.html", "pendulum.png"]
+    assert (tmp_path / "views" / "pendulum.html").stat().st_size < 1_000_000
+
+
+def test_versions_are_listed_newest_first_and_the_root_leads_to_the_newest_release(tmp_path):
+    with pytest.raises(SystemExit, match="no folder of a version"):
+        versions.write(tmp_path, "https://example.org/liebody")
+    (tmp_path / "dev").mkdir()
+    versions.write(tmp_path, "https://example.org/liebody")
+    assert "url=dev/" in (tmp_path / "index.html").read_text()
+    for name in ("v0.9.0", "v0.10.0", "v0.2.1", ".git"):
+        (tmp_path / name).mkdir()
+    versions.write(tmp_path, "https://example.org/liebody/")
+    entries = json.loads((tmp_path / "versions.json").read_text())
+    assert [entry["version"] for entry in entries] == ["dev", "v0.10.0", "v0.9.0", "v0.2.1"]
+    assert [entry["url"] for entry in entries if entry["preferred"]] == [
+        "https://example.org/liebody/v0.10.0/"
+    ]
+    assert "url=v0.10.0/" in (tmp_path / "index.html").read_text()

@@ -185,11 +185,11 @@ def test_the_command_is_an_entry_point():
 
 def test_commands_of_other_packages_are_found(monkeypatch):
     found = EntryPoints([EntryPoint("reproduce", "liebody_studies.command:reproduce", "liebody.commands")])
-    monkeypatch.setattr("liebody.cli.entry_points", found.select)
+    monkeypatch.setattr("importlib.metadata.entry_points", found.select)
     listed = CliRunner().invoke(main, ["--help"]).output
     assert "Recompute a paper" in listed and "Joints, masses" in listed
     assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 0
-    monkeypatch.setattr("liebody.cli.entry_points", EntryPoints().select)
+    monkeypatch.setattr("importlib.metadata.entry_points", EntryPoints().select)
     assert CliRunner().invoke(main, ["reproduce", "--help"]).exit_code == 2
 
 

@@ -677,6 +677,28 @@ def test_a_page_plays_by_itself(tmp_path):
 
 
 @pytest.mark.browser
+def test_arrow_keys_turn_a_page_and_plus_comes_nearer(tmp_path):
+    """Another picture after each key; back and forth again give the first one."""
+    made("pendulum")[0].save(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+
+    def after(*keys):
+        event = 'new KeyboardEvent("keydown", {key, bubbles: true})'
+        press = (
+            f'{json.dumps(keys)}.forEach((key) => document.querySelector("canvas").dispatchEvent({event}))'
+        )
+        script = f"<script>setTimeout(() => {press}, 1500)</script>"  # the page is unpacked first
+        (tmp_path / "pressed.html").write_text(page.replace("</body>", f"{script}</body>"))
+        return screenshot(f"{(tmp_path / 'pressed.html').as_uri()}#t=0.5", tmp_path)[70:330, 150:600]
+
+    first = after()
+    for keys in (["ArrowLeft"] * 9, ["ArrowUp"] * 9, ["+"] * 9):
+        assert (np.abs(after(*keys) - first).max(axis=-1) > 40).sum() > 200
+    back = after("ArrowLeft", "ArrowUp", "+", "-", "ArrowDown", "ArrowRight")
+    assert (np.abs(back - first).max(axis=-1) > 40).sum() < 20
+
+
+@pytest.mark.browser
 def test_a_cell_of_a_notebook_shows_the_mechanism(tmp_path):
     (tmp_path / "cell.html").write_text(made("URDF with meshes")[0]._repr_html_(), encoding="utf-8")
     assert is_drawn(screenshot((tmp_path / "cell.html").as_uri(), tmp_path)[70:330, 150:600])

@@ -12,27 +12,21 @@ from pathlib import Path
 import numpy as np
 
 import liebody as lb
-from liebody_studies.feurstein_hopping.experiments import EXPERIMENTS, system
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+sys.path[:0] = [str(HERE.parents[1] / "benchmarks"), str(HERE.parent / "site")]
 import robots  # noqa: E402
+import views  # noqa: E402
 
 
 def demo() -> None:
-    """The double pendulum of `liebody demo`, its first six seconds."""
-    robot = lb.models.double_pendulum(spherical=True)
-    q = robot.integrate(robot.neutral(), np.array([1.9, 0, 0, 0.3, 0.8, 0]))
-    run = lb.simulate(robot, q, [0, 1.5, 0.3, 0, 0, 2.0], t_end=6.0, dt=1e-3, record_every=0.01)
-    run.view().save(HERE / "demo.gif")
+    """The double pendulum of `liebody demo`."""
+    views.pendulum().save(HERE / "demo.gif")
 
 
 def hopper() -> None:
     """A leg with a knee hops, shown at a third of its speed, with the force of the floor."""
-    x = EXPERIMENTS["revolute VI"]
-    hops = system(x.hopper)
-    run = hops.simulate(x.q0, x.v0, t_end=1.4, record_every=0.005, parameters=x.parameters)
-    lb.view(hops, run, trace=["base"]).save(HERE / "hopper.gif", height=360, seconds=4.2)
+    views.hopper().save(HERE / "hopper.gif", height=360, seconds=4.2)
 
 
 def arms() -> None:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import notebooks  # noqa: E402
 import reference  # noqa: E402
+import views  # noqa: E402
 
 import liebody  # noqa: E402
 
@@ -37,22 +38,35 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
 
+toc_object_entries_show_parents = "hide"
 html_theme = "pydata_sphinx_theme"
 html_title = "liebody"
-html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")  # known where the site is hosted
+# Canonical addresses are known where the site is hosted. Read the Docs adds a selector of versions by itself;
+# elsewhere, as on GitHub Pages, a folder for each version stands at SITE_ADDRESS, beside versions.json.
+address = os.environ.get("SITE_ADDRESS", "").rstrip("/")
+named_version = os.environ.get("SITE_VERSION", "dev")
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", f"{address}/{named_version}/" if address else "")
 html_extra_path = [str(DOCS / "downloads")]
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "gallery", "used-for")}  # they have no pages below them
 html_theme_options = {
+    "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+if address:
+    html_theme_options |= {
+        "switcher": {"json_url": f"{address}/versions.json", "version_match": named_version},
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+        "check_switcher": False,
+    }
 
 REPOSITORY = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+(?!docs/)[^)]*)\)")
 
@@ -95,5 +109,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (mathml, None), (mathml_block, None))
     app.connect("source-read", without_links_to_the_repository)
     app.connect("builder-inited", lambda app: reference.write(DOCS / "reference"))
+    app.add_directive("view", views.ViewDirective)
     # Folders of extra files are looked for when the configuration is read.
     notebooks.write(DOCS / "tutorials", DOCS / "downloads" / "tutorials")
+    views.write(DOCS / "downloads" / "views")

@@ -22,6 +22,7 @@ from formulas import formula, pieces
 from tiers import PACKAGES, tier
 
 from liebody.cli import main
+from liebody.robot import kernels_of
 
 # What is promised of the names of each tier. Stable is the rule, of which pages do not speak.
 PROMISES = {
@@ -31,6 +32,12 @@ PROMISES = {
 }
 ROW = re.compile(r"(\S(?:.*?\S)??)  +(\S.*)")
 NAMES = re.compile(r"\w+(, \w+)*")
+_KEY = r"[\w<>]+(?: \([\w, ]*\))?"  # a name, as `anchor (n, k)` or `<element>_work`
+KEYS = re.compile(rf'"[\w-]+"|{_KEY}(?:, {_KEY})*')
+# Members of classes that serve the library itself: a page has them behind what users call.
+BEHIND = {
+    "Robot": "plain values guarded freed own_parameters varied at shape recipe prototype packed".split()
+}
 UNIT = re.compile(r" {2,}(\[[^\]]*\](?:, \[[^\]]*\])*)$")
 
 
@@ -99,6 +106,13 @@ def members(cls: type) -> Iterator[tuple[str, str, Any]]:
                 yield "method", name, getattr(cls, name)
 
 
+def ordered(cls: type) -> list[tuple[str, str, Any]]:
+    """The members of a class as they stand in the source; of a robot its algorithms first; `BEHIND` last."""
+    algorithms = set(kernels_of(cls)) if cls.__name__ == "Robot" else set()
+    behind = BEHIND.get(cls.__name__, [])
+    return sorted(members(cls), key=lambda member: (member[1] in behind, member[1] not in algorithms))
+
+
 def signature(value: Any, method: bool = False) -> str:
     try:
         found = inspect.signature(value)
@@ -142,7 +156,7 @@ class Reference:
 
     def convert(self, docstring: str, within: str = "") -> list[str]:
         lines: list[str] = []
-        for paragraph in _paragraphs(docstring):
+        for paragraph in _whole_listings(_paragraphs(docstring)):
             indented = paragraph[0].startswith("    ")
             flush = textwrap.dedent("\n".join(paragraph)).splitlines()
             rows = _rows(flush)
@@ -176,7 +190,7 @@ class Reference:
             shown = "" if kind == "exception" or getattr(value, "_is_protocol", False) else signature(value)
             lines += [f".. py:{kind}:: {short}{shown}", "", *_indented(name.promise)]
             lines += _indented(self.convert(name.doc, name.path))
-            found = list(members(value))
+            found = ordered(value)
             if len(found) > 8:
                 lines += ["   .. list-table::", "      :widths: 30 70", "      :class: members", ""]
                 for _, member, what in found:
@@ -236,6 +250,24 @@ def _paragraphs(docstring: str) -> list[list[str]]:
     return [paragraph for paragraph in found if paragraph]
 
 
+def _whole_listings(paragraphs: list[list[str]]) -> list[list[str]]:
+    """The paragraphs; listings that only blank lines part are one."""
+    found: list[list[str]] = []
+    for paragraph in paragraphs:
+        if found and _is_listing(found[-1]) and _is_listing(paragraph):
+            found[-1] = [*found[-1], "", *paragraph]
+        else:
+            found.append(paragraph)
+    return found
+
+
+def _is_listing(paragraph: list[str]) -> bool:
+    """Whether these lines are indented code."""
+    if not paragraph[0].startswith("    ") or _rows(textwrap.dedent("\n".join(paragraph)).splitlines()):
+        return False
+    return not all(map(_formulas, paragraph))
+
+
 def _rows(paragraph: list[str]) -> list[tuple[str, str, str]]:
     """(name, meaning, unit) of the lines of a table of arguments; none if the paragraph is something else.
 
@@ -262,7 +294,8 @@ def _rows(paragraph: list[str]) -> list[tuple[str, str, str]]:
             rows.append((text, "", shown))
         else:
             return []
-    return rows if any(meaning for _, meaning, _ in rows) else []
+    named = all(KEYS.fullmatch(key) for key, _, _ in rows)
+    return rows if named and any(meaning for _, meaning, _ in rows) else []
 
 
 def _display(lines: list[str]) -> list[str]:

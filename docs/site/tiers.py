@@ -32,6 +32,7 @@ io.InaccurateFloats
 gaits.Certificate gaits.ProofError gaits.prove gaits.prove_field
 gaits.Design gaits.Designs gaits.design
 identification
+groups.group_named bodies.joint_named mechanisms.force_named mechanisms.Forces
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
 compiler.to_casadi_external
 """.split()
@@ -41,6 +42,7 @@ compiler stepping
 robot.PARAMETERS robot.kernels_of
 integrators.StageTangents integrators.StateTangents integrators.any_method integrators.differentiated
 integrators.is_mechanical integrators.mechanical_method integrators.method_named
+mechanisms.forces_of
 simulation.is_sampled simulation.mechanism_of simulation.states_of
 hybrid.ExtendedSystem
 io.COARSE io.Difference io.ExportedPart io.LEAST_FLOAT io.c_comment io.c_prefix io.host_library

@@ -11,9 +11,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import numpy as np
@@ -22,7 +21,7 @@ from click.shell_completion import CompletionItem
 from . import models
 from .base.arguments import free_base
 from .base.errors import LiebodyError, counted, pass_on_signals, require
-from .base.extensions import PRINTERS, extension, extensions
+from .base.extensions import COMMANDS, PRINTERS, extension, extensions
 from .bodies import JOINT_KINDS
 from .bodies.labels import Labels, labels
 from .compiler import Program
@@ -30,6 +29,7 @@ from .compiler.native import cache
 from .interop.fmi import export_fmu
 from .io import AssumedDynamics, DoubtfulInertia, UnusedElements, load_description
 from .io.report import report
+from .mechanisms import forces_of
 from .models.loading import described, load
 from .robot import Robot, kernels_of
 from .runs import Run
@@ -88,13 +88,12 @@ class Commands(click.Group):
     context_class = CommandContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *entry_points(group="liebody.commands").names})
+        return sorted({*super().list_commands(ctx), *extensions(COMMANDS)})
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         command = super().get_command(ctx, name)
         if command is None:  # importing a package that adds commands takes time: only when one is asked for
-            others = entry_points(group="liebody.commands", name=name)
-            command = next((entry.load() for entry in others), None)
+            command = _command_of_others(name)
         if command is not None:
             command.context_class = CommandContext
         return command
@@ -113,6 +112,26 @@ class Commands(click.Group):
             except OSError as error:
                 pass_on_signals(error)
                 raise Refused(f"{error.filename or 'files'}: {error.strerror or error}") from error
+
+
+def _command_of_others(name: str) -> click.Command | None:
+    """The command that another package adds; of a package that fails, one that says so when it is called.
+
+    So the help of `liebody`, which describes all commands, works beside a broken package.
+    """
+    try:
+        return extension(COMMANDS, name)
+    except LiebodyError as error:
+        refusal = error
+
+    def refuse(words: tuple[str, ...]) -> NoReturn:
+        raise refusal
+
+    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+    anything = {"ignore_unknown_options": True}
+    return click.Command(
+        name, params=[words], callback=refuse, help=f"Cannot be used: {refusal}", context_settings=anything
+    )
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -298,6 +317,11 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
     f"{', '.join(JOINT_KINDS)}, separated by commas. Default: armature, damping.",
 )  # fmt: skip
 @click.option(
+    "--forces", metavar="NAMES",
+    help="Forces beside efforts and weight, by name, separated by commas: friction, spring, damping, or "
+    "those that other packages add; a wrong name lists them all.",
+)  # fmt: skip
+@click.option(
     "--seed",
     type=click.IntRange(0),
     help="Draw initial states at random from this seed, instead of neutral, at rest.",
@@ -314,7 +338,7 @@ liebody simulate heavy_top --v0 0,150,-4.61538 --method rkmk45 --t-end 2
 )  # fmt: skip
 def simulate_(
     source: str, floating: bool, t_end: float, dt: float | None, method: str | None, q0: str | None,
-    v0: str | None, tau: str | None, joints: str | None, seed: int | None, members: int,
+    v0: str | None, tau: str | None, joints: str | None, forces: str | None, seed: int | None, members: int,
     record_every: float | None, threads: int, picture: Path | None, data: Path | None,
 ) -> None:  # fmt: skip
     """Simulate a robot from an initial state and print a summary.
@@ -328,6 +352,7 @@ def simulate_(
     # refuse files and methods before the robot is loaded, which takes longest
     _check_suffixes(picture, data)
     scheme = method_of(method or default_method(dt))
+    acting = forces_of(_listed(forces or ""))
     robot = load(source, floating=floating)
     coordinates, dofs = labels(robot.tree)
     q = robot.neutral()
@@ -344,7 +369,7 @@ def simulate_(
     run = simulate(
         robot, _rounded_quaternions(robot, q, coordinates), v, t_end=t_end, dt=dt, method=scheme, tau=efforts,
         joints=joints if joints is None or "," not in joints else joints.replace(" ", "").split(","),
-        record_every=record_every, threads=threads,
+        forces=acting, record_every=record_every, threads=threads,
     )  # fmt: skip
     click.echo(run.summary())
     if picture is not None:

@@ -28,6 +28,7 @@ TYPES = {
     "f64": np.dtype(np.float64),
     "pred": np.dtype(bool),
 }
+TO_WHOLE = {"rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc, "rni": np.rint}  # roundings
 LOCAL = 1 << 60  # generic addresses from here on are memory of the thread
 SHARED = 1 << 59  # and from here on memory of the block
 SPECIAL = re.compile(r"%(tid|ntid|ctaid|nctaid)\.([xyz])")
@@ -556,14 +557,12 @@ def _quotient(a: Array, b: Array) -> Array:
 def _converted(a: Array, to: np.dtype[Any], how: Sequence[str]) -> Array:
     """Numbers as another type: `how` has the rounding, as rn, or rzi to a whole number."""
     if to.kind == "f":
-        rounding = {"rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc, "rni": np.rint}
-        chosen = next((rounding[x] for x in how if x in rounding), None)
+        chosen = next((TO_WHOLE[x] for x in how if x in TO_WHOLE), None)
         if a.dtype.kind != "f" and to == np.float32 and a.dtype.itemsize == 8:
             raise Fault("64-bit whole numbers to floats round twice here")
         return (chosen(a) if chosen else a).astype(to)
     if a.dtype.kind == "f":
-        rounding = {"rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc, "rni": np.rint}
-        whole = next(rounding[x] for x in how if x in rounding)(a)
+        whole = next(TO_WHOLE[x] for x in how if x in TO_WHOLE)(a)
         limits = np.iinfo(to)
         inside = np.clip(np.nan_to_num(whole, nan=0.0), float(limits.min), float(limits.max))
         top = inside >= float(limits.max)

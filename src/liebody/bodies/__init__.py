@@ -3,6 +3,7 @@
 from .inertia import Moments, SpatialInertia
 from .joints import JOINT_KINDS, NO_LIMIT, Joint, Mimic, joint_kinds
 from .labels import UNIT_OF_QUATERNIONS, Labels, labels_of
+from .names import joint_named
 from .parameters import Parameter, parameters_of, symbols_of, with_values
 from .parametric import Parameters, Parametric
 from .tree import WORLD, Body, Frame, Tree, TreeBuilder
@@ -25,6 +26,7 @@ __all__ = [
     "Tree",
     "TreeBuilder",
     "joint_kinds",
+    "joint_named",
     "labels_of",
     "parameters_of",
     "symbols_of",

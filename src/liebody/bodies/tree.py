@@ -19,6 +19,7 @@ from ..scalars import Array
 from ..scalars.linear import is_numeric
 from .inertia import Moments, SpatialInertia
 from .joints import Joint, Mimic, joint_kinds
+from .names import joint_named
 
 WORLD = "world"
 ORTHOGONAL = 1e-6 + 1e-5 * np.eye(3)
@@ -383,14 +384,16 @@ class TreeBuilder:
     def add(
         self,
         name: str,
-        joint: Joint | MotionSubgroup,
+        joint: Joint | MotionSubgroup | str,
         inertia: SpatialInertia | None = None,
         parent: str = WORLD,
         placement: Array | None = None,
     ) -> TreeBuilder:
         """Add a body, and return the builder.
 
-        joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]), and then it is called like the body
+        joint      a Joint, or only its group, e.g. Revolute([0, 0, 1]), and then it is called like the body;
+                   or the name of a joint that needs no arguments, "spherical" or one of another package
+                   (`bodies.joint_named`)
         inertia    in the body's frame; none if None
         parent     name of the body it hangs on, which may be added later
         placement  where the joint sits in the parent's frame: a pose (4, 4), a translation (3,), or None
@@ -400,6 +403,9 @@ class TreeBuilder:
             raise ModelError(
                 f"there are two bodies called {name!r}; give each its own name ({WORLD!r} is the world's)"
             )
+        if isinstance(joint, str):
+            kind = joint_named(joint)
+            joint = replace(kind, name=name) if isinstance(kind, Joint) else kind
         if not isinstance(joint, Joint):
             joint = Joint(name, joint)
         if inertia is not None and not isinstance(inertia, SpatialInertia):

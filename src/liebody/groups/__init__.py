@@ -10,6 +10,7 @@
     subgroups     the motion subgroups of SE(3), about any axis
     along         gradients and derivatives along a group
     user          MatrixGroup, AdjointGroup: groups that users define
+    names         groups by their names, those of other packages among them
     coefficients  the scalar functions of small and large angles
 
 Operations and conventions side by side with the mathematics: docs/groups.md.
@@ -18,6 +19,7 @@ Operations and conventions side by side with the mathematics: docs/groups.md.
 from . import subgroups
 from .along import AlongGroup, along_direction, along_group, coordinate_tangents, gradient
 from .base import LieGroup
+from .names import group_named
 from .product import Product, SO3xR3
 from .real import SO2, R, RealGroup
 from .se2 import SE2
@@ -36,6 +38,7 @@ __all__ += [
     "along_group",
     "coordinate_tangents",
     "gradient",
+    "group_named",
 ]
 __all__ += ["quaternions", "rotations"]
 __all__ += subgroups.__all__

@@ -219,7 +219,11 @@ def acts(element: Element) -> bool:
 
 def one_by_one(elements: Iterable[Any]) -> list[Any]:
     """A flat list of elements and of sequences of elements."""
-    return [x for each in elements for x in (each if isinstance(each, Iterable) else [each])]
+    return [
+        x
+        for each in elements
+        for x in (each if isinstance(each, Iterable) and not isinstance(each, str) else [each])
+    ]
 
 
 def check_range(name: str, least: float, most: float, given: Any) -> np.ndarray:

@@ -32,7 +32,7 @@ from ..bodies.labels import labels
 from ..dynamics import FREE_FALL
 from ..groups import SE3
 from ..integrators import Method
-from ..mechanisms import Force, JointDamping, OpenTree
+from ..mechanisms import Force, JointDamping, OpenTree, force_named
 from ..mechanisms.constrained import ClosedTree
 from ..runs import HybridStates
 from ..scalars import Array, maximum, minimum, where
@@ -60,8 +60,8 @@ class RobotSystem(AccountedSystem):
     """The hybrid system of a robot with contacts and controllers; see the head of this module.
 
     robot         a Robot, or a Tree; of `TimeStepping` also a `ClosedTree`
-    elements      contacts, controllers, events: `Element`s; `Force`s, beside the joints' damping; or
-                  sequences of both
+    elements      contacts, controllers, events: `Element`s; `Force`s, or their names (`force_named`), beside
+                  the joints' damping; or sequences of both
     gravity       acceleration of free fall, (3,); default: gravity of the robot                      [m/s2]
     step          the step in flight, a parameter of the system                                           [s]
     stance_step   the step while something touches, likewise                                              [s]
@@ -89,7 +89,7 @@ class RobotSystem(AccountedSystem):
     def __init__(
         self,
         robot: Any,
-        *elements: Element | Force | Iterable[Element | Force],
+        *elements: Element | Force | str | Iterable[Element | Force | str],
         gravity: Array | None = None,
         step: float = 1e-4,
         stance_step: float = 1e-5,
@@ -101,7 +101,7 @@ class RobotSystem(AccountedSystem):
         name: str | None = None,
     ) -> None:
         actuated = None if actuated is None else names(actuated)
-        flat = one_by_one(elements)
+        flat = [force_named(x) if isinstance(x, str) else x for x in one_by_one(elements)]
         for element in flat:
             if not isinstance(element, (Element, Force)):
                 raise ModelError(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..base.arguments import checked, count, names
 from ..base.errors import SECONDS, IntegrationError, ModelError, positive
-from ..mechanisms import Force
+from ..mechanisms import Forces, forces_of
 from ..robot import Robot
 from ..scalars import Array
 from .free import FreeParameters
@@ -45,7 +45,7 @@ def fit(
     starts: bool = False,
     loss: str = "squares",
     method: str = "rkmk4",
-    forces: Sequence[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     iterations: int = 50,
 ) -> Fit:
@@ -85,7 +85,8 @@ def fit(
     if loss not in LOSSES:
         raise ModelError(f"loss is {loss!r}, expected one of {', '.join(map(repr, LOSSES))}")
     coordinates = FreeParameters(robot, names(free), dict(start or {}), names(positive_words))
-    options = {"dt": positive("dt", dt, SECONDS), "method": method, "forces": tuple(forces), "joints": joints}
+    options = {"dt": positive("dt", dt, SECONDS), "method": method, "joints": joints}
+    options["forces"] = forces_of(forces)
     problem = FitProblem(
         robot, coordinates, dict(parameters or {}), dict(prior or {}), signals, starts, loss, options
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ..base.arguments import checked, floats, members, number, short, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, IntegrationError, ShapeError, pass_on_signals, positive, warn
-from ..groups import LieGroup, Product, RealGroup
+from ..groups import LieGroup, Product, RealGroup, group_named
 from ..stepping import Clock, Samples
 from ..stepping.march import NOT_FINITE, RAN, STOPPED, Ensemble, Settings, Steps, locate, next_step
 from .collocation import Collocation
@@ -129,7 +129,7 @@ def solve_ivp(
     F: Callable[..., Any],
     t_span: Sequence[float],
     g0: Any,
-    group: LieGroup,
+    group: LieGroup | str,
     method: str | FieldMethod = "rkmk45",
     t_eval: Any = None,
     *,
@@ -149,7 +149,8 @@ def solve_ivp(
                 (v, dv/dt)
     t_span      times of start and end; the end may be the earlier                                        [s]
     g0          where it starts: coordinates (nq,), or an element (n, n)
-    group       the group, such as SO3, SE3 or Product(SE3, R(6))
+    group       the group, such as SO3, SE3 or Product(SE3, R(6)), or the name of one that needs no arguments,
+                "SO3" or one of another package (`groups.group_named`)
     method      with error control "rkmk45" (Dormand, Prince), "rkmk23" (Bogacki, Shampine), "rkmk56"
                 (Verner), "rkmk8" (Dormand, Prince), "rkmk-tsitouras", "rkmk-heun"; with dt also "rkmk1" to
                 "rkmk8" and "rkmk-" with the name of any tableau; "cf3", "cf4" (commutator-free) and
@@ -187,6 +188,7 @@ def solve_ivp(
     """
     rule = field_method(method)
     t0, t1 = _span(t_span)
+    group = group_named(group) if isinstance(group, str) else group
     if not isinstance(group, LieGroup):
         raise IntegrationError(f"group must be a group such as liebody.groups.SO3, not {group!r}")
     if args is not None and not isinstance(args, tuple):

@@ -1,4 +1,7 @@
-"""The methods by their names: for vector fields, and for mechanical systems."""
+"""The methods by their names: for vector fields, and for mechanical systems.
+
+Packages add methods by entry points of the group `liebody.methods`, a method or a function that makes it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from ..base.errors import IntegrationError, known
+from ..base.extensions import METHODS, added, extensions
 from . import commutator_free, tableaux
 from .collocation import COLLOCATION, Collocation
 from .commutator_free import CommutatorFree
@@ -18,6 +22,8 @@ from .variational import Variational
 
 Method = Tableau | CommutatorFree
 FieldMethod = Method | Collocation
+AnyMethod = Method | MechanicalMethod | Collocation
+OF_PACKAGES = "a liebody.integrators.Tableau, CommutatorFree, MechanicalMethod, RadauIIA or Gauss"
 OWN = " (any liebody.integrators.Tableau or CommutatorFree is one)"
 SYMPLECTIC = "a symplectic method here is 'variational', of order two"
 STIFF = "an implicit method for stiff equations here is 'radau5'"
@@ -75,7 +81,9 @@ def field_method(name: str | FieldMethod) -> FieldMethod:
 
 def is_mechanical(name: Any) -> bool:
     """Whether `mechanical_method` knows this name, or it is such a method itself."""
-    return isinstance(name, MechanicalMethod) or (isinstance(name, str) and name in MECHANICAL)
+    if isinstance(name, str) and name not in MECHANICAL:
+        return name not in EXPLICIT and isinstance(_added(name), MechanicalMethod)
+    return isinstance(name, MechanicalMethod) or isinstance(name, str)
 
 
 def mechanical_method(name: str | MechanicalMethod) -> MechanicalMethod:
@@ -94,7 +102,20 @@ def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: s
     for key in (name, f"rkmk-{name}"):
         if isinstance(name, str) and key in table:
             return table[key]()
+    others = [x for x in extensions(METHODS) if x not in EXPLICIT | MECHANICAL]
+    if isinstance(name, str) and name in others:
+        method = _added(name)
+        if isinstance(method, kind):
+            return method
+        what = f"{what}: a package adds it as a {type(method).__name__}"
     meant = ELSEWHERE.get(str(name).lower().replace("_", "-").replace(" ", "-"), "")
     if meant and any(key in meant for key in table):
         raise IntegrationError(f"no method {name!r}{what}; {meant}; known are {', '.join(table)}")
-    raise IntegrationError(f"no method {name!r}{what}; {known(table, name, len(table))}")
+    names = [*table, *others]
+    raise IntegrationError(f"no method {name!r}{what}; {known(names, name, len(names))}")
+
+
+def _added(name: str) -> AnyMethod | None:
+    """The method that a package adds by this name; None if there is none."""
+    method: AnyMethod | None = added(METHODS, name, AnyMethod, OF_PACKAGES)
+    return method

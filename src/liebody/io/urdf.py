@@ -42,8 +42,11 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..base.errors import DescriptionError, ModelError, counted, warn
+from ..base.extensions import JOINTS as JOINTS_OF_OTHERS
+from ..base.extensions import extensions
 from ..base.texts import few
 from ..bodies import WORLD, Joint, Mimic, SpatialInertia, Tree, TreeBuilder
+from ..bodies.names import joint_along
 from ..bodies.tree import check_option
 from ..groups import Fixed, Free, MotionSubgroup, Planar, Prismatic, Revolute, Spherical
 from ..mechanisms.constrained import Closure, Condition
@@ -920,15 +923,20 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
     """The joint of an element, with the numbers that Gazebo's and Drake's elements give it."""
     name = item.values["name"]
     kind = item.values["type"]
-    if kind not in JOINTS:
+    axis = []
+    if kind not in ("fixed", "floating"):
+        axis = [notes.near_zeros.axis(_axis(item, "axis", X_AXIS))]
+    joint = JOINTS[kind](*axis) if kind in JOINTS else joint_along(kind, axis[0])
+    if joint is None:
         item.element.fail(
-            f"joint {quoted(name)} has the unknown type {quoted(kind)}", f"use one of {', '.join(JOINTS)}"
+            f"joint {quoted(name)} has the unknown type {quoted(kind)}",
+            f"use one of {', '.join([*JOINTS, *extensions(JOINTS_OF_OTHERS)])}",
         )
     bounds: dict[str, Any] = {}
     limit = item.first("limit")
     dynamics = item.first("dynamics")
     # limits have no effect on dynamics: nonsense in them is counted, and the joint has none
-    if limit is not None and kind in ("revolute", "continuous", "prismatic"):
+    if limit is not None and joint.dim == 1:
         for bound in ("velocity", "effort"):
             if limit.values.get(bound, math.inf) >= 0:
                 bounds[f"{bound}_limit"] = limit.values.get(bound, math.inf)
@@ -948,11 +956,11 @@ def _joint(item: Item, mimic: Mimic | None, notes: Notes, beside: dict[str, Any]
             if value < 0:
                 dynamics.element.fail(f"{loss}={value:g} of <dynamics> is negative", "give zero or more")
             bounds[loss] = value
-    axis = []
     if kind not in ("fixed", "floating"):
         bounds |= beside[name]
-        axis = [notes.near_zeros.axis(_axis(item, "axis", X_AXIS))]
-    return Joint(name, JOINTS[kind](*axis), mimic=mimic, **bounds)
+    if isinstance(joint, Joint):  # of another package; numbers of the file replace its own
+        return replace(joint, name=name, mimic=mimic, **bounds)
+    return Joint(name, joint, mimic=mimic, **bounds)
 
 
 def _inertia(link: Item, notes: Notes) -> SpatialInertia | None:

@@ -19,6 +19,7 @@ from .contract import Mechanism, OpenTree
 from .forces import (
     Bushing,
     Force,
+    Forces,
     FrameForce,
     JointDamping,
     JointForce,
@@ -27,6 +28,8 @@ from .forces import (
     JointSpring,
     Limits,
     SmoothContact,
+    force_named,
+    forces_of,
     joint_laws,
 )
 from .hamiltonian_form import HamiltonianForm
@@ -37,6 +40,7 @@ __all__ = [
     "BoltzmannHamel",
     "Bushing",
     "Force",
+    "Forces",
     "FrameForce",
     "HamiltonianForm",
     "JointDamping",
@@ -53,6 +57,8 @@ __all__ = [
     "SmoothContact",
     "ellipsoid_added_mass",
     "exponential_transformation",
+    "force_named",
+    "forces_of",
     "joint_laws",
     "roll_pitch_yaw_transformation",
     "structure_constants",

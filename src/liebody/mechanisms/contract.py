@@ -37,7 +37,7 @@ from ..groups import Product, R, along_group
 from ..scalars import Array, maximum, minimum
 from ..scalars.linear import product, solve
 from ..stepping.records import Part, Watch
-from .forces import Force, JointForce, JointLimits, Limits
+from .forces import Force, JointForce, JointLimits, Limits, forces_of
 from .prescribed import Motion, OfTime, PrescribedMotion
 
 Feedback = Callable[..., Array]
@@ -257,19 +257,22 @@ class Mechanism(Sendable):
 
     # -- forces ---------------------------------------------------------------------------------------------
 
-    def with_forces(self, *forces: Force) -> Self:
+    def with_forces(self, *forces: Force | str) -> Self:
         """This mechanism with further forces; made once for the same ones.
+
+        forces  objects, or names of forces that need no arguments (`force_named`)
 
         Raises ModelError for objects that are no `Force`, and for unknown joints.
         """
-        for force in forces:
+        acting = forces_of(forces)
+        for force in acting:
             check_force(force, self.joints)
-        key = ("forces", *forces)
-        if forces and key not in self.flows:
+        key = ("forces", *acting)
+        if acting and key not in self.flows:
             mechanism = self._anew()
-            mechanism.take(forces)
+            mechanism.take(acting)
             self.flows[key] = mechanism
-        return self.flows[key] if forces else self
+        return self.flows[key] if acting else self
 
     def _anew(self) -> Self:
         """A copy that shares the numbers, not the functions that were compiled for this mechanism."""

@@ -16,14 +16,15 @@ share compiled functions, so they are frozen dataclasses, or objects that are ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..base.arguments import floats, members, quantity, short, wrong_shape
 from ..base.errors import ModelError, ShapeError
+from ..base.extensions import FORCES, named
 from ..bodies import NO_LIMIT, Joint, Tree
 from ..dynamics import frame_jacobian, frame_pose, frame_twist, mass_matrix
 from ..groups import Prismatic, Revolute
@@ -521,6 +522,44 @@ def joint_laws(tree: Tree, kinds: Collection[str], contact: float = 0.02) -> tup
         "limits": lambda: JointLimits.stops(tree, contact),
     }
     return tuple(law() for kind, law in laws.items() if kind in kinds)
+
+
+OURS: dict[str, type[Force]] = {
+    "bushing": Bushing,
+    "contact": SmoothContact,
+    "damping": JointDamping,
+    "friction": JointFriction,
+    "limits": JointLimits,
+    "spring": JointSpring,
+}
+
+
+def force_named(name: str, *args: Any, **options: Any) -> Force:
+    """The force with this name, such as "friction" for `JointFriction`.
+
+        run = lb.simulate(robot, q0, t_end=1.0, forces=force_named("friction", mu=0.2))
+
+    Names are "bushing", "contact", "damping", "friction", "limits", "spring", and those that other packages
+    add as entry points of the group `liebody.forces`: a `Force`, or what makes one. No package replaces a
+    name of liebody.
+
+    args, options  what the force is made of
+
+    Raises ModelError for unknown names, which lists the known ones, and for other arguments; LiebodyError for
+    a package that cannot be imported, or whose force is none.
+    """
+    force: Force = named(FORCES, name, OURS, Force, "a liebody.mechanisms.Force", *args, **options)
+    return force
+
+
+Forces: TypeAlias = str | Force | Iterable[str | Force]
+"""What calls take as `forces`: one or several, objects or names of forces that need no arguments."""
+
+
+def forces_of(given: Forces) -> tuple[Force, ...]:
+    """The forces of a call, as objects."""
+    several = [given] if isinstance(given, str | Force) else members("forces", given, "forces")
+    return tuple(force_named(x) if isinstance(x, str) else x for x in several)
 
 
 class Limits(NamedTuple):

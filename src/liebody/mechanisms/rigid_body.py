@@ -19,7 +19,7 @@ from ..base.concurrency import cached_property
 from ..base.errors import ModelError, ShapeError
 from ..bodies import SpatialInertia
 from ..dynamics import FREE_FALL
-from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R
+from ..groups import SE3, Free, LieGroup, MotionSubgroup, Product, R, group_named
 from ..groups.along import gradient
 from ..scalars import Array
 from ..scalars.linear import back_substitute, cross, factor
@@ -31,7 +31,8 @@ VARIABLES = ("body", "momenta", "spatial")
 class RigidBody:
     """A body that moves on a Lie group, with constant inertia: M dv/dt + C(v) v = tau, C(v) = ad~_(M v).
 
-    group       where it moves; anything with a bracket: SE3, a motion subgroup, AdjointGroup, one's own
+    group       where it moves; anything with a bracket: SE3, a motion subgroup, AdjointGroup, one's own; or
+                the name of a group that needs no arguments (`groups.group_named`)
     inertia     a SpatialInertia, or (6, 6) of any kind (angular first), for SE3 and its subgroups; then M is
                 S^T I S with the columns of S the twists that the group allows. Or M itself, (dim, dim)
     added_mass  (6, 6), added to the inertia: of the fluid around a body, for example. It has no weight
@@ -48,12 +49,13 @@ class RigidBody:
     @checked
     def __init__(
         self,
-        group: LieGroup,
+        group: LieGroup | str,
         inertia: SpatialInertia | Array,
         added_mass: Array | None = None,
         buoyancy: tuple[Any, Array] | None = None,
         potential: Callable[[Array], Any] | None = None,
     ) -> None:
+        group = group_named(group) if isinstance(group, str) else group
         self.group = group
         self.potential = potential
         # the bracket is checked first, because C(v) = ad~_(M v) rests on it alone

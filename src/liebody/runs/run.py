@@ -492,7 +492,9 @@ class Run:
 
         Columns are called q.NAME, v.NAME, tau.NAME, force_FORCE.NAME, kinetic, potential, work_done, ..., and
         parameter_NAME, the same in all rows of a member; a batch is in the index, before the time.
-        `attrs["units"]` has the units that are known.
+        `attrs["units"]` has the units that are known. Arrays without labels of more than 1000 numbers, such
+        as the heights of a terrain, are no columns; `attrs["left_out"]` has their shapes, and a UserWarning
+        names them.
         """
         return table.to_dataframe(self._variables(), self._rows())
 
@@ -538,7 +540,7 @@ class Run:
         v: np.ndarray,
         *,
         tau: np.ndarray | None = None,
-        forces: Iterable[Any] = (),
+        forces: Any = (),
         joints: str | Iterable[str] | None = None,
         parameters: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str | int | float] | None = None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base.errors import LiebodyError, pass_on_signals, require
+from ..base.errors import LiebodyError, pass_on_signals, require, warn
 from ..base.texts import path_of, shown
 from ..bodies.labels import Labels
 from .variables import OF_PARAMETER, UNITS, Variables
@@ -19,7 +19,21 @@ if TYPE_CHECKING:
     import xarray
 
 LONGEST_TABLE = 24
+MOST_ENTRIES = 1000
+"""Larger arrays without labels, such as height maps, are no columns: a table has numbers to compare."""
 OF_STATES = ("q", "v", "joints", "joint_rates")  # variables whose columns have the units of their labels
+
+
+class TableColumns(NamedTuple):
+    """Index and columns of a table, (rows,) each by name, and the units that are known.
+
+    left_out  {name: shape} of arrays that are too large for columns
+    """
+
+    index: dict[str, np.ndarray]
+    columns: dict[str, np.ndarray]
+    units: dict[str, str]
+    left_out: dict[str, tuple[int, ...]]
 
 
 class TableRows(NamedTuple):
@@ -49,19 +63,21 @@ def to_dataframe(variables: Variables, rows: TableRows) -> Any:
     require("to_dataframe", "pandas", extra="sweep")
     import pandas
 
-    index, columns, units = _columns(variables, rows)
+    index, columns, units, left_out = _columns(variables, rows)
     if rows.batch:
         of_rows = pandas.MultiIndex.from_arrays(list(index.values()), names=list(index))
     else:
         of_rows = pandas.Index(rows.t, name="time")
     frame = pandas.DataFrame(columns, index=of_rows)
     frame.attrs["units"] = units
+    if left_out:
+        frame.attrs["left_out"] = left_out
     return frame
 
 
 def to_csv(path: str | os.PathLike[str], variables: Variables, rows: TableRows) -> None:
     """Write the variables along time as text with commas; `Run.to_csv` says how."""
-    index, columns, units = _columns(variables, rows)
+    index, columns, units, _ = _columns(variables, rows)
     both = {**index, **columns}
     heads = [f"{name} [{units[name]}]" if units.get(name) else name for name in both]
     path = path_of("the name of the file", path)
@@ -75,16 +91,15 @@ def to_csv(path: str | os.PathLike[str], variables: Variables, rows: TableRows) 
         raise LiebodyError(f"cannot save {path}: {error.strerror or error}") from error
 
 
-def _columns(
-    variables: Variables, rows: TableRows
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, str]]:
-    """Index, columns, and their units, of all variables along time, each (rows,)."""
+def _columns(variables: Variables, rows: TableRows) -> TableColumns:
+    """The columns of all variables along time. Warns of arrays that are left out."""
     t, batch, names = rows
     shape = (*batch, len(t))
     # Each row has the place of its member and its time.
     counted = np.meshgrid(*map(np.arange, batch), t, indexing="ij")
     index = {name: x.ravel() for name, x in zip(names, counted, strict=True)}
     columns: dict[str, np.ndarray] = {}
+    left_out: dict[str, tuple[int, ...]] = {}
     units = {"time": "s"}
     for name, (dims, values, attributes) in variables.items():
         # Parameters do not change along time: a member has the same in all of its rows.
@@ -94,23 +109,32 @@ def _columns(
         # Events, labels and single numbers are no columns.
         if dims[: len(shape)] != names or name in index:
             continue
-        # All axes of rows become one, all others columns.
-        flat = values.reshape(math.prod(shape), math.prod(values.shape[len(shape) :]))
         # An entry is called by its label where its dimension has labels, otherwise by its place.
         label = dims[-1] if len(dims) == len(shape) + 1 else ""
+        entries = values.shape[len(shape) :]
+        if label not in variables and math.prod(entries) > MOST_ENTRIES:
+            left_out[name] = entries
+            continue
+        # All axes of rows become one, all others columns.
+        flat = values.reshape(math.prod(shape), math.prod(entries))
         if label in variables:
-            entries = variables[label][1]
             unit = variables.get(label + UNITS)
-            heads = [f"{name}.{entry}" for entry in entries]
+            heads = [f"{name}.{word}" for word in variables[label][1]]
             # Labels have the units of coordinates and velocities themselves, and not of forces along them.
             units_of_entries = dict(zip(heads, unit[1] if unit else [""] * len(heads)))
             units |= units_of_entries if name in OF_STATES else {}
         else:
-            places = np.ndindex(values.shape[len(shape) :])
-            heads = [".".join([name, *map(str, place)]) for place in places]
+            heads = [".".join([name, *map(str, place)]) for place in np.ndindex(entries)]
             units |= {head: attributes["units"] for head in heads if "units" in attributes}
         columns |= dict(zip(heads, flat.T, strict=True))
-    return index, columns, units
+    if left_out:
+        arrays = ", ".join(f"{name} {entries}" for name, entries in left_out.items())
+        warn(
+            f"{arrays}: arrays of more than {MOST_ENTRIES} numbers are no columns; to_xarray and the "
+            "attributes of the run have them",
+            UserWarning,
+        )
+    return TableColumns(index, columns, units, left_out)
 
 
 def at_rows(x: np.ndarray, batch: tuple[int, ...], times: int) -> np.ndarray:

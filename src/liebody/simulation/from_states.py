@@ -11,7 +11,7 @@ from ..base.arguments import checked, floats, wrong_shape
 from ..base.errors import ArgumentError, ConfigurationError, ShapeError
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
-from ..mechanisms import Force
+from ..mechanisms import Forces, forces_of
 from ..runs import Run
 from ..scalars import Array
 from .recorded import run_of_record, work_by_powers
@@ -26,7 +26,7 @@ def run_from_states(
     v: Array,
     *,
     tau: Array = None,
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -37,9 +37,9 @@ def run_from_states(
             f"{mechanism!r} is a hybrid system, whose runs have memory and works, too; give its robot, or "
             "let `simulate` make the run"
         )
-    forces = tuple(forces)
+    acting = forces_of(forces)
     parametric, p = with_parameters(mechanism, parameters, ())
-    moving = mechanism_of(parametric, forces, joints)
+    moving = mechanism_of(parametric, acting, joints)
     t = _times(t)
     q = _rows("q", q, len(t), moving.nq)
     v = _rows("v", v, len(t), moving.nv)
@@ -60,8 +60,8 @@ def run_from_states(
     if tau is not None or moving.works:
         later["work_done"] = lambda: work_by_powers(moving, t, q, v, run.tau, p)
     about: dict[str, Any] = {"model": moving.name, "efforts": "none" if tau is None else "given"}
-    if forces:
-        about["forces"] = ", ".join(type(force).__name__ for force in forces)
+    if acting:
+        about["forces"] = ", ".join(type(force).__name__ for force in acting)
     if joints is not None:
         about["joints"] = ", ".join(sorted(joint_kinds(joints))) or "ideal"
     if moving.layout.size:

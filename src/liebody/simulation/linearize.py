@@ -18,7 +18,7 @@ from ..compiler import Kernel, traced
 from ..compiler.programs.layout import ensemble_of
 from ..groups import along_group
 from ..integrators import MechanicalMethod, Method
-from ..mechanisms import Force, Mechanism, OpenTree
+from ..mechanisms import Forces, Mechanism, OpenTree, forces_of
 from ..mechanisms.constrained import Constrained, Stabilization
 from ..mechanisms.constrained.stabilization import NOTHING
 from ..robot import Robot
@@ -73,7 +73,7 @@ def linearize(
     dt: float | None = None,
     *,
     method: str | Method | MechanicalMethod = "rkmk4",
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     stabilization: str | Stabilization | None = None,
 ) -> Linearization | ConstrainedLinearization:
@@ -99,7 +99,7 @@ def linearize(
     Raises ShapeError, ConfigurationError for states off the constraints, ModelError for curves as
     constraints and for methods that remember more than q and v, such as generalized-alpha.
     """
-    moving = mechanism_of(mechanism, tuple(forces), joints, dt)
+    moving = mechanism_of(mechanism, forces_of(forces), joints, dt)
     chosen = method_of(method)
     if dt is not None:
         dt = positive("dt", dt, SECONDS)

@@ -31,7 +31,7 @@ from ..compiler.programs.layout import FlatLayout
 from ..groups import Product, R
 from ..hybrid import HybridSystem, VariedSystem
 from ..integrators import MechanicalMethod, Method, differentiated
-from ..mechanisms import Force, Mechanism
+from ..mechanisms import Forces, Mechanism, forces_of
 from ..robot import Robot
 from ..runs import Run
 from ..scalars import Array
@@ -95,7 +95,7 @@ def sensitivities(
     record_every: float | None = None,
     t_eval: Array = None,
     hold: str = "zero",
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     parameters: Mapping[str, Any] | None = None,
@@ -126,7 +126,7 @@ def sensitivities(
     """
     if isinstance(mechanism, HybridSystem):
         of_mechanisms = {"running": running, "tau": tau, "joints": joints, "stabilization": stabilization}
-        refuse_foreign(of_mechanisms | {"forces": tuple(forces) or None})
+        refuse_foreign(of_mechanisms | {"forces": forces_of(forces) or None})
         options |= {"t_end": t_end, "dt": dt, "method": method, "record_every": record_every, "hold": hold}
         options |= {"t_eval": t_eval, "threads": threads, "progress": progress}
         return _hybrid(mechanism, q0, v0, parameters or {}, options)

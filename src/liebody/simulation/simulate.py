@@ -14,7 +14,7 @@ from ..base.errors import ArgumentError, IntegrationError, warn
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
 from ..integrators import MechanicalMethod, Method
-from ..mechanisms import Force, Mechanism, RigidBody
+from ..mechanisms import Forces, Mechanism, RigidBody, forces_of
 from ..mechanisms.constrained import Constrained, Stabilization
 from ..robot import Robot
 from ..runs import HybridRun, Run
@@ -96,7 +96,7 @@ def simulate(
     rtol: float | None = None,
     atol: float | None = None,
     hold: str = "zero",
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     prescribed: Mapping[str, Callable[..., Any]] | None = None,
     stabilization: str | Stabilization | None = None,
@@ -134,9 +134,11 @@ def simulate(
                   Default: 1e-8 and 1e-10
     hold          between samples of tau: "zero" (the last one) or "linear". Steps that go across a sample are
                   taken in parts, which end there: so every method keeps its order
-    forces        forces beside efforts and weight, such as `JointFriction()`, or a `Force` that you write
-                  (docs/forces.md): the same in every mechanism, by every method. Each object is compiled
-                  once, so keep a force that is no frozen dataclass. A HybridSystem has its forces already
+    forces        forces beside efforts and weight, one or several: such as `JointFriction()`, a `Force` that
+                  you write (docs/forces.md), or the name of one that needs no arguments, "friction" or one of
+                  another package (`mechanisms.force_named`): the same in every mechanism, by every method.
+                  Each object is compiled once, so keep a force that is no frozen dataclass. A HybridSystem
+                  has its forces already
     joints        which parts of a Robot's description act in the joints: "ideal" (none), "real" (all), or
                   some of "armature", "damping", "friction" (`JointFriction`), "springs" (`JointSpring`),
                   "limits" (`JointLimits.stops`, with contacts of 20 ms, or of ten steps where that is longer)
@@ -200,7 +202,7 @@ def simulation_of(
     rtol: float | None,
     atol: float | None,
     hold: str,
-    forces: Iterable[Force],
+    forces: Forces,
     joints: str | Iterable[str] | None,
     prescribed: Mapping[str, Callable[..., Any]] | None,
     stabilization: str | Stabilization | None,
@@ -214,10 +216,10 @@ def simulation_of(
     # The first mistake is reported in this order: method, times, mechanism, states, efforts.
     clock = clock_of(chosen, t_end, dt, record_every, t_eval)
     h = clock.h
-    forces = tuple(forces)
+    acting = forces_of(forces)
     events = events or {}
     parametric, p = with_parameters(mechanism, parameters, (tau, *events.values()), prescribed)
-    moving = mechanism_of(parametric, forces, joints, h, prescribed)
+    moving = mechanism_of(parametric, acting, joints, h, prescribed)
     tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
     if prescribed:
@@ -231,7 +233,7 @@ def simulation_of(
             # The default method would need compiled efforts for its error control.
             return simulation_of(
                 mechanism, q0, v0, t_end=t_end, dt=None, method=FIXED, tau=tau, record_every=record_every,
-                t_eval=t_eval, rtol=None, atol=None, hold=hold, forces=forces, joints=joints,
+                t_eval=t_eval, rtol=None, atol=None, hold=hold, forces=acting, joints=joints,
                 stabilization=stabilization, events=events, parameters=parameters, threads=threads,
                 prescribed=prescribed,
             )  # fmt: skip
@@ -242,7 +244,7 @@ def simulation_of(
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     return PreparedSimulation(
         moving, chosen, stabilized, (q, v), batch, efforts, clock, tolerances, events, threads,
-        forces, joints, tuple(prescribed or ()),
+        acting, joints, tuple(prescribed or ()),
     )  # fmt: skip
 
 

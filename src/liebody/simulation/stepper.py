@@ -15,7 +15,7 @@ from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..compiler import Function, trace
 from ..hybrid import HybridStepper, HybridSystem
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
-from ..mechanisms import Force, Mechanism
+from ..mechanisms import Forces, Mechanism, forces_of
 from ..robot import Robot
 from ..runs import EventLog
 from ..scalars import Array
@@ -406,7 +406,7 @@ def stepper(
     dt: float,
     method: str | Method | MechanicalMethod = "rkmk4",
     members: int | tuple[int, ...] | None = None,
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     prescribed: Mapping[str, Callable[..., Any]] | None = None,
     stabilization: Any = None,
@@ -438,7 +438,7 @@ def stepper(
     h = positive("dt", dt, SECONDS)
     chosen = method_of(method)
     parametric, p = with_parameters(mechanism, parameters, (events or {}).values(), prescribed)
-    moving = mechanism_of(parametric, tuple(forces), joints, h, prescribed)
+    moving = mechanism_of(parametric, forces_of(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
     flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
     # The members are asked for, or as many as there are values of the parameters.

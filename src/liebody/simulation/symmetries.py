@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import checked, count, members
+from ..base.arguments import checked, count
 from ..base.errors import ModelError
 from ..bodies import Tree
 from ..bodies.labels import labels
 from ..compiler import Kernel, traced
 from ..dynamics import coriolis_transpose_times, gravity_forces, legendre_transform
-from ..mechanisms import Force, OpenTree
+from ..mechanisms import Forces, OpenTree, forces_of
 from ..robot import Robot
 from ..scalars import Array, absolute
 from .setup import mechanism_of
@@ -60,7 +60,7 @@ class Symmetries:
 @partial(checked, but=("mechanism",))
 def symmetries(
     mechanism: Robot | OpenTree,
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     seed: int = 0,
 ) -> Symmetries:
@@ -83,7 +83,7 @@ def symmetries(
     """
     moving = None
     if isinstance(mechanism, Robot | OpenTree):
-        moving = mechanism_of(mechanism, tuple(members("forces", forces, "forces")), joints)
+        moving = mechanism_of(mechanism, forces_of(forces), joints)
     if not isinstance(moving, OpenTree) or moving.nc:
         raise ModelError(f"{mechanism!r} is no tree of joints without constraints; give a Robot")
     tree = moving.tree

@@ -24,11 +24,15 @@
     renderer = new THREE.WebGLRenderer({ antialias: true });
   } catch (error) {
     $("title").append(" needs WebGL, which this browser does not have");
+    document.documentElement.style.background = document.body.style.background = "none"; // a picture may lie behind
     return;
   }
   renderer.setPixelRatio(window.devicePixelRatio);
   renderer.shadowMap.enabled = true;
   document.body.prepend(renderer.domElement);
+  renderer.domElement.tabIndex = 0;
+  renderer.domElement.setAttribute("role", "img");
+  renderer.domElement.setAttribute("aria-label", `${data.title}: drag, or press arrow keys, to turn; + and - to zoom`);
 
   const scene = new THREE.Scene(), layers = new Map();
   scene.background = new THREE.Color("#f4f6f8");
@@ -259,7 +263,8 @@
   const usual = duration >= 1.5 && duration <= 60 ? 1 : SPEEDS.findLast((x) => duration / x > 4) ?? SPEEDS[0];
   SPEEDS.forEach((x) => $("speed").append(new Option(`${x} x`, x, x === usual, x === usual)));
   const asked = /t=([-+.\deE]+)/.exec(location.hash);
-  let playing = frames > 1 && !asked, before = null;
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  let playing = frames > 1 && !asked && !still, before = null;
   const turn = (on) => {
     playing = on;
     before = null;
@@ -269,7 +274,25 @@
   Object.assign($("time"), { min: times[0], max: times[last] });
   $("time").oninput = () => (turn(false), place(Number($("time").value)));
   $("bar").hidden = frames < 2;
-  window.onkeydown = (event) => event.key === " " && event.target === document.body && turn(!playing);
+  window.onkeydown = (event) => {
+    if (event.target !== document.body && event.target !== renderer.domElement) return;
+    if (event.key === " ") turn(!playing);
+    else if (!orbit(event.key)) return;
+    event.preventDefault();
+  };
+
+  // Keys turn the camera about its target by 5 degrees, or zoom by 10 percent. Returns whether the key does.
+  function orbit(key) {
+    const [around, over, zoom] = { ArrowLeft: [-1, 0, 1], ArrowRight: [1, 0, 1], ArrowUp: [0, 1, 1],
+      ArrowDown: [0, -1, 1], "+": [0, 0, 0.9], "-": [0, 0, 1 / 0.9] }[key] ?? [0, 0, 0];
+    if (!zoom) return false;
+    const step = Math.PI / 36, from = camera.position.clone().sub(controls.target);
+    const height = Math.asin(from.z / from.length()), highest = Math.PI / 2 - 0.01;
+    const rise = Math.min(Math.max(height + over * step, -highest), highest) - height;
+    from.applyAxisAngle(from.clone().cross(Z).normalize(), rise).applyAxisAngle(Z, around * step);
+    camera.position.copy(from.multiplyScalar(zoom).add(controls.target));
+    return true;
+  }
 
   function fit() {
     const aspect = innerWidth / innerHeight;

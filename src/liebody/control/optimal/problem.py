@@ -15,7 +15,7 @@ from ...compiler import FlatLayout, Function, Kernel, Program, trace, traced
 from ...compiler.programs import Packing
 from ...groups import Product, R
 from ...integrators import Method, method_named
-from ...mechanisms import Force, OpenTree
+from ...mechanisms import Forces, OpenTree, forces_of
 from ...robot import Robot
 from ...scalars import Array
 from ...simulation import mechanism_of, states_of
@@ -446,7 +446,7 @@ def optimal_control(
     method: str | Method = "rkmk4",
     hessian: str = "gauss-newton",
     parameters: Mapping[str, Any] | None = None,
-    forces: Iterable[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
 ) -> OptimalControl:
     """The problem to find inputs u_k, held for dt each, and the motion under them, of least cost.
@@ -502,7 +502,7 @@ def optimal_control(
     """
     # the mechanism, and the step that holds inputs for h
     h = positive("dt", dt, SECONDS)
-    tree = mechanism_of(mechanism, tuple(forces), joints, dt)
+    tree = mechanism_of(mechanism, forces_of(forces), joints, dt)
     if not isinstance(tree, OpenTree):
         raise ModelError(f"{tree.name} has constraints, and optimal_control takes a Robot or an OpenTree")
     if tree.layout.size:

@@ -24,7 +24,7 @@ from ...compiler import Function, Kernel, Program
 from ...compiler.native import cross_compiler, find_compiler, library_file
 from ...hybrid import HybridSystem
 from ...integrators import Method, method_named
-from ...mechanisms import Force, Mechanism
+from ...mechanisms import Force, Forces, Mechanism, forces_of
 from ...robot import Robot
 from ...scalars import Array
 from ...simulation import mechanism_of
@@ -64,7 +64,7 @@ def export_fmu(
     parameters: Mapping[str, Any] | None = None,
     memory: Mapping[str, Any] | None = None,
     outputs: Callable[..., Mapping[str, Any]] | None = None,
-    forces: Sequence[Force] = (),
+    forces: Forces = (),
     joints: str | Iterable[str] | None = None,
     stabilization: Any = None,
     t_end: float = 10.0,
@@ -112,7 +112,7 @@ def export_fmu(
     explicit = method_named(method)
     described = _model(
         model, explicit, step, dt is None, names(inputs), parameters or {}, memory or {}, (q0, v0), outputs,
-        tuple(forces), joints, stabilization,
+        forces_of(forces), joints, stabilization,
     )  # fmt: skip
     identifier = re.sub(r"\W", "_", path.stem, flags=re.ASCII)
     identifier = identifier if re.match(r"[A-Za-z_]", identifier) else f"_{identifier}"

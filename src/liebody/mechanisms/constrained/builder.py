@@ -12,7 +12,7 @@ import numpy as np
 from ...base.arguments import array_of, checked, floats, names, number, quantities
 from ...base.errors import ModelError, known
 from ...base.texts import check_name
-from ...bodies import WORLD, Joint, SpatialInertia
+from ...bodies import WORLD, Joint, SpatialInertia, joint_named
 from ...bodies.tree import as_pose
 from ...groups import SE3, MotionSubgroup, Prismatic, Revolute
 from ...groups.subgroups import three_numbers, unit_vector
@@ -86,7 +86,7 @@ class SystemBuilder:
     def joint(
         self,
         name: str,
-        joint: Joint | MotionSubgroup,
+        joint: Joint | MotionSubgroup | str,
         parent: str,
         child: str,
         on_parent: Array = None,
@@ -101,6 +101,7 @@ class SystemBuilder:
     ) -> SystemBuilder:
         """Join two bodies, or a body and the world, by a motion subgroup of SE(3) (any but Free()).
 
+        joint                a Joint, its group, or the name of one that needs no arguments (`joint_named`)
         on_parent, on_child  where the joint's frame lies on either body; they coincide if it is neutral, or
                              where its coordinate is `offset`
         damping              effort per velocity of the joint's motions, a number or (dim,)
@@ -114,6 +115,7 @@ class SystemBuilder:
                              that a contact takes 20 ms with the inertia that moves; infinite: no stop.
                              Angles are within -pi and pi                                            [rad, m]
         """
+        joint = joint_named(joint) if isinstance(joint, str) else joint
         if isinstance(joint, Joint) and (joint.mimic is not None or np.any(joint.armature)):
             raise ModelError(
                 f"joint {name!r} follows another one or has an armature, which absolute coordinates do not "

@@ -1,1 +1,1 @@
-"""Two things that another package adds to liebody: a reader of SDF, a printer of Rust."""
+"""One of each thing that another package can add to liebody; pyproject.toml names them."""

@@ -1,9 +1,9 @@
-"""A reader of SDF, as far as dynamics need it: poses, links, joints, inertias.
+"""A reader of SDF, as far as dynamics need it: poses, links, joints, inertias, includes.
 
 One model with links, and joints of the kinds fixed, revolute, continuous and prismatic. Poses may be relative
 to any link or joint (`relative_to`); by default those of links are relative to the model, those of joints to
-the child. What would change the dynamics and is not read raises an error: includes, nested models, other
-joints, axes in other frames.
+the child. Models of other files that a model includes are read with it, their names behind `name::`. What
+would change the dynamics and is not read raises an error: nested models, other joints, axes in other frames.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 from pathlib import Path
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
@@ -26,24 +26,61 @@ def read(path: Path, *, floating: bool = False, check: bool | str = True) -> lb.
 
     check  of inertias, as of `TreeBuilder.build`
     """
+    return _Model(_model_of(path.resolve(), ())).tree(floating, check)
+
+
+def _model_of(path: Path, including: tuple[Path, ...]) -> Element:
+    """The model of a file, with the links and joints of the models that it includes."""
+    if path in including:
+        raise lb.errors.DescriptionError(f"{path} includes itself")
+    if including and not path.is_relative_to(including[0].parent):
+        raise lb.errors.DescriptionError(f"{path} is included, and lies outside of {including[0].parent}")
     try:
         root = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, OSError) as error:
         raise lb.errors.DescriptionError(f"{path}: {error}") from None
     models = root.findall("model") if root.tag == "sdf" else []
     if len(models) != 1:
         raise lb.errors.DescriptionError(f"{path} has {len(models)} models in <sdf>, expected one")
-    for tag in ("include", "model", "frame"):
-        if models[0].find(tag) is not None:
+    model = models[0]
+    for tag in ("model", "frame"):
+        if model.find(tag) is not None:
             raise lb.errors.DescriptionError(f"{path}: <{tag}> within a model is not read")
-    return _Model(models[0]).tree(floating, check)
+    for include in model.findall("include"):
+        uri = _text(include, "uri").removeprefix("file://")
+        included = _model_of((path.parent / uri).resolve(), (*including, path))
+        _add(model, included, _text(include, "name") or included.get("name", "model"), include.find("pose"))
+    return model
+
+
+def _add(model: Element, included: Element, name: str, pose: Element | None) -> None:
+    """Add links and joints of an included model to a model; poses in it are relative to its own frame."""
+    origin = SubElement(model, "link", {"name": name, "frame": "true"})
+    if pose is not None:
+        origin.append(pose)
+    for element in [*included.findall("link"), *included.findall("joint")]:
+        element.set("name", f"{name}::{element.get('name', '')}")
+        for tag in ("parent", "child"):
+            end = element.find(tag)
+            if end is not None and _text(element, tag) != "world":
+                end.text = f"{name}::{_text(element, tag)}"
+        at = element.find("pose")
+        if at is None and element.tag == "link":
+            at = SubElement(element, "pose")
+        if at is not None and at.get("relative_to"):
+            at.set("relative_to", f"{name}::{at.get('relative_to')}")
+        elif at is not None and element.tag == "link":
+            at.set("relative_to", name)
+        model.append(element)
 
 
 class _Model:
     def __init__(self, model: Element) -> None:
         self.name = model.get("name", "model")
-        self.links = {link.get("name", ""): link for link in model.findall("link")}
+        frames = {link.get("name", ""): link for link in model.findall("link")}
+        self.links = {name: link for name, link in frames.items() if not link.get("frame")}
         self.joints = {joint.get("name", ""): joint for joint in model.findall("joint")}
+        self.elements = {**frames, **self.joints}
         self.holder = {_text(joint, "child"): joint for joint in self.joints.values()}
 
     def tree(self, floating: bool, check: bool | str) -> lb.Tree:
@@ -71,7 +108,7 @@ class _Model:
         """The pose of a link or joint in the model."""
         if name == MODEL:
             return np.eye(4)
-        element = self.links.get(name, self.joints.get(name))
+        element = self.elements.get(name)
         if element is None or name in waiting:
             raise lb.errors.DescriptionError(f"poses of {self.name} cannot be resolved at {name!r}")
         usual = _text(element, "child") if element.tag == "joint" else MODEL
