@@ -124,7 +124,7 @@ def test_systems_can_be_copied_and_pickled_and_watched(arm, wb):
     np.testing.assert_allclose(watched.q, expected.q, atol=1e-9)
 
 
-def test_what_cannot_have_a_controller_says_so(arm, wb, system):
+def test_what_cannot_have_a_controller_says_so(arm, wb, system, tmp_path):
     with pytest.raises(ModelError, match=r"whose bodies are .* make the controller for the same tree"):
         robot_system(lb.load("puma560"), wb.element())
     with pytest.raises(ModelError, match=r"there is no parameter 'postur\.target'"):
@@ -134,6 +134,8 @@ def test_what_cannot_have_a_controller_says_so(arm, wb, system):
         wb.element(parameters={"braking": 1.0})
     with pytest.raises(ModelError, match="calls whole_body between steps, which has no derivatives"):
         ExtendedSystem(system)
+    with pytest.raises(ModelError, match="calls whole_body between steps, which is no part of an FMU"):
+        lb.export_fmu(tmp_path / "arm.fmu", system, q0=START)
     with pytest.raises(ValueError, match="period"):
         wb.element(0.0)
     # commands without a reference are counted
