@@ -103,12 +103,10 @@ def coverage_of_linear(fits: int) -> None:
     exact = robot.inverse_dynamics(q, v, a) + 0.3 * v
     base = base_parameters(robot, [f"link{k}" for k in range(2, 7)], losses="damping")
     pi = np.concatenate([robot.inertial_parameters[10:], np.full(6, 0.3)])
-    inside = 0
-    for _ in range(fits):
-        tau = exact + rng.normal(size=exact.shape)
-        found = linear(robot, q, v, a, tau, losses="damping", noise=1.0, consistent=False)
-        errors = base.K @ (found.coordinates - pi)
-        inside += int(np.sum(np.abs(errors) < NORMAL * found.deviations_of(base.K)))
+    tau = exact + rng.normal(size=(fits, *exact.shape))
+    found = linear(robot, q, v, a, tau, losses="damping", noise=1.0, consistent=False)
+    errors = (found.coordinates - pi) @ base.K.T
+    inside = int(np.sum(np.abs(errors) < NORMAL * found.deviations_of(base.K)))
     report("base parameters of a PUMA 560, from efforts", inside, len(base.names) * fits)
 
 

@@ -61,6 +61,26 @@ def test_a_load_is_weighed_better_by_a_planned_motion(capsys):
 
 
 @pytest.mark.wide
+def test_the_trunk_of_a_quadruped_is_weighed_in_a_trot(capsys):
+    """Intervals of 500 measurements, each with its own noise, contain the truth as often as they say."""
+    found, true, forces = load_example("trunk_of_a_quadruped").main()
+    inside = []
+    for name, values in true.items():
+        estimates, deviations = (np.reshape(x[name], (500, -1)) for x in (found.values, found.deviations))
+        assert np.isfinite(deviations).all()
+        inside.append(np.abs(estimates - values) < 1.959964 * deviations)
+    share = np.concatenate(inside, axis=1)
+    assert 0.93 < share.mean() < 0.97
+    assert (np.abs(share.mean(axis=0) - 0.95) < 5 * np.sqrt(0.95 * 0.05 / 500)).all()
+    assert (found.deviations["base.mass"] < 0.05).all()  # kg, of 32
+    # the motion is rich in contacts: both pairs of feet stand and lift
+    for force in forces.values():
+        on = force[:, 2] > 1.0
+        assert 0.2 < on.mean() < 0.9 and np.count_nonzero(np.diff(on.astype(int)) == 1) > 3
+    assert "95 % contain the true value" in capsys.readouterr().out
+
+
+@pytest.mark.wide
 def test_an_arm_draws_a_circle_and_says_where_it_cannot(capsys):
     error, step, found = load_example("inverse_kinematics").main()
     assert error < 1e-9 and step < 0.1

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import liebody as lb
 from liebody.base.errors import CompilerError, LiebodyError, ModelError, ShapeError
+from liebody.bodies import Joint
 from liebody.cli import main
 from liebody.contact import Contact, TimeStepping
 from liebody.groups import Prismatic, Revolute
@@ -23,7 +24,7 @@ from liebody.scalars import sin
 
 fmpy = pytest.importorskip("fmpy", reason="FMPy, which checks and simulates FMUs, is not installed")
 from fmpy import read_model_description, simulate_fmu  # noqa: E402
-from fmpy.fmi3 import FMU3Model  # noqa: E402
+from fmpy.fmi3 import FMU3Model, FMU3Slave  # noqa: E402
 from fmpy.validation import validate_fmu  # noqa: E402
 
 DOUBLES = ctypes.POINTER(ctypes.c_double)
@@ -239,17 +240,22 @@ def test_a_closed_tree_and_a_long_robot(tmp_path, kind):
     np.testing.assert_allclose(states(result)[-1], run.q[-1], atol=1e-11 if kind == "CoSimulation" else 1e-6)
 
 
-def unpacked(file, tmp_path):
-    """An instance for Model Exchange, in continuous time."""
+def unpacked(file, tmp_path, kind="ModelExchange"):
+    """An instance after its initialization."""
     folder = tmp_path / "unpacked"
     if not folder.exists():  # a loaded library must not be written again
         fmpy.extract(str(file), str(folder))
     description = read_model_description(str(folder))
     numbers = {x.name: x.valueReference for x in description.modelVariables}
-    model = FMU3Model(
+    make, part = {
+        "ModelExchange": (FMU3Model, description.modelExchange),
+        "CoSimulation": (FMU3Slave, description.coSimulation),
+    }[kind]
+    assert part.providesAdjointDerivatives
+    model = make(
         guid=description.guid,
         unzipDirectory=str(folder),
-        modelIdentifier=description.modelExchange.modelIdentifier,
+        modelIdentifier=part.modelIdentifier,
         instanceName="one",
     )
     model.instantiate()
@@ -278,6 +284,94 @@ def test_directional_derivatives_are_those_of_difference_quotients(arm, tmp_path
     assert by_effort[2:] == [0.0, 0.0] and by_effort[0] > 0
     model.terminate()
     model.freeInstance()
+
+
+def derivatives_of(description):
+    """Numbers of all unknowns and knowns that derivatives may have."""
+    variables = description.modelVariables[1:]  # all but time
+    states = [x.derivative.valueReference for x in variables if x.derivative is not None]
+    rates = [x.valueReference for x in variables if x.derivative is not None]
+    outputs = [x.valueReference for x in variables if x.causality == "output"]
+    given = [x.valueReference for x in variables if x.causality in ("input", "parameter")]
+    return sorted({*states, *rates, *outputs}), sorted({*states, *given})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("which", ["arm", "hopper", "engine", "body", "law"])
+def test_adjoint_derivatives_are_the_transpose_of_directional_ones(which, kind, tmp_path, request):
+    """J^T w by one call, J by the columns of directional derivatives: of every unknown by every known."""
+    if which == "body":  # a quaternion that is not unit, as between the steps of an importer
+        file = lb.export_fmu(tmp_path / "body.fmu", lb.models.free_rigid_body(), v0=[3, -2, 1, 0.1, 0.2, 0.3])
+    elif which == "law":
+        law = lb.compiler.trace(lambda q, K: {"tau": -K * q * q, "sum": K @ q}, {"q": 2, "K": 2}, "law")
+        file = lb.export_fmu(tmp_path / "law.fmu", law, parameters={"K": [3.0, 4.0], "q": [0.5, -0.7]})
+    else:
+        fixture = {"arm": "arm", "hopper": "hopping", "engine": "driven"}[which]
+        file = next(x for x in request.getfixturevalue(fixture) if isinstance(x, Path))
+    model, numbers = unpacked(file, tmp_path, kind)
+    unknowns, knowns = derivatives_of(read_model_description(str(file)))
+    if which == "body" and kind == "ModelExchange":
+        model.updateDiscreteStates()
+        model.enterContinuousTimeMode()
+        x = np.array(model.getFloat64(sorted(numbers[n] for n in numbers if n[:2] in ("q.", "v."))))
+        x[:4] = [1.2, 0.1, -0.3, 0.2]
+        model.setContinuousStates(x.ctypes.data_as(DOUBLES), len(x))
+    J = np.array([model.getDirectionalDerivative(unknowns, [k], [1.0]) for k in knowns]).T
+    w = np.random.default_rng(0).normal(size=len(unknowns))
+    gradient = np.array(model.getAdjointDerivative(unknowns, knowns, w, len(knowns)))
+    assert np.abs(J).max() > 0.1
+    # In a slider-crank in space constraints depend on each other: difference quotients of its accelerations
+    # agree with derivatives by either way to 1e-7 of the largest one.
+    accuracy = 1e-6 if which == "engine" else 1e-10
+    np.testing.assert_allclose(gradient, w @ J, rtol=accuracy, atol=accuracy * np.abs(J).max())
+    # some of them, in another order, and one twice
+    some = [knowns[-1], knowns[0], knowns[-1]]
+    again = model.getAdjointDerivative([unknowns[-1]], some, [2.0], len(some))
+    np.testing.assert_allclose(again, 2 * J[-1, [-1, 0, -1]], rtol=accuracy, atol=accuracy * np.abs(J).max())
+    model.freeInstance()
+
+
+def test_derivatives_of_other_variables_are_refused(hopping, tmp_path):
+    file, _ = hopping
+    model, numbers = unpacked(file, tmp_path)
+    guard = next(numbers[name] for name in numbers if name.startswith("guard."))
+    for unknown, known in ((guard, numbers["q.base.y"]), (numbers["der(q.base.y)"], guard)):
+        with pytest.raises(Exception, match="fmi3GetAdjointDerivative"):
+            model.getAdjointDerivative([unknown], [known], [1.0])
+    model.freeInstance()
+
+
+def test_parameters_have_the_units_of_their_quantities(tmp_path):
+    """By names of `robot.parameters`, also of a hybrid system; a gain of one's own has none."""
+    slide = Joint("joint1", Prismatic([1, 0, 0]), damping=1.0)
+    hinge = Joint("joint2", Revolute([0, 1, 0]), damping=1.0)
+    tree = (
+        lb.TreeBuilder("crane")
+        .add("joint1", slide, lb.SpatialInertia.sphere(2.0, 0.1))
+        .add("joint2", hinge, lb.SpatialInertia.sphere(1.0, 0.1), "joint1")
+        .build()
+    )
+    kinds = ["mass", "center", "inertia", "position", "orientation", "damping", "armature", "stiffness"]
+    free = [f"joint2.{kind}" for kind in kinds] + ["joint1.damping", "joint1.stiffness", "gravity"]
+    robot = lb.Robot(tree).with_parameters(*free, {"K": 3.0})
+    expected = {
+        "joint2.mass": "kg", "joint2.center[1]": "m", "joint2.inertia[4]": "kg m2",
+        "joint2.position[3]": "m", "joint2.orientation[1]": None, "joint2.damping": "N m s/rad",
+        "joint2.armature": "kg m2", "joint2.stiffness": "N m/rad", "gravity[3]": "m/s2",
+        "joint1.damping": "N s/m", "joint1.stiffness": "N/m", "K": None,
+    }  # fmt: skip
+    file = lb.export_fmu(tmp_path / "crane.fmu", robot, binaries=())
+    system = lb.hybrid.robot_system(robot, Fall(-10.0))
+    hybrid = lb.export_fmu(tmp_path / "hybrid.fmu", system, binaries=())
+    for x in (file, hybrid):
+        assert validate_fmu(str(x)) == []
+        description = read_model_description(str(x))
+        units = {v.name: v.unit for v in description.modelVariables}
+        assert {name: units[name] for name in expected} == expected
+        # a unit says how it is made of those of SI
+        (damping,) = [u for u in description.unitDefinitions if u.name == "N m s/rad"]
+        b = damping.baseUnit
+        assert (b.kg, b.m, b.s, b.rad, b.K) == (1, 2, -1, -1, 0)
 
 
 def test_states_are_kept_and_several_instances_do_not_mix(arm, tmp_path):

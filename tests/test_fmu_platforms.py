@@ -217,7 +217,8 @@ int main(void) {
 )
 def test_the_source_computes_the_same_elsewhere(target, emulator, tmp_path, monkeypatch):
     """A program of another system makes an instance, and takes ten steps of Co-Simulation."""
-    if shutil.which(emulator) is None:
+    command = shutil.which(emulator) or (shutil.which("wine64") if emulator == "wine" else None)
+    if command is None:
         pytest.skip(f"{emulator}, to run it, is not installed")
     monkeypatch.setenv("WINEPREFIX", str(tmp_path / "wine"))
     monkeypatch.setenv("WINEDEBUG", "-all")
@@ -226,7 +227,64 @@ def test_the_source_computes_the_same_elsewhere(target, emulator, tmp_path, monk
     options = ["-std=c99", "-O2", "-ffp-contract=off", "-o", "arm.exe", "arm.c", "-lm"]
     done = subprocess.run([*cross_compiler(target), *options], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    done = subprocess.run([emulator, str(tmp_path / "arm.exe")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([command, str(tmp_path / "arm.exe")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = np.array([float(line) for line in done.stdout.split()])
+    run = lb.simulate(lb.load("double_pendulum"), Q0, V0, t_end=0.1, dt=1e-3)
+    np.testing.assert_allclose(found, np.concatenate([run.q[-1], run.v[-1]]), rtol=1e-12)
+
+
+# A program of Windows that loads the library of an FMU, given its path and token, and takes the same steps.
+LOADER = """
+#include <windows.h>
+#include <stdbool.h>
+#include <stdio.h>
+typedef void *(*Instantiate)(const char *, const char *, const char *, bool, bool, bool, bool,
+                             const unsigned *, size_t, void *, void *, void *);
+typedef int (*Enter)(void *, bool, double, double, bool, double);
+typedef int (*Leave)(void *);
+typedef int (*Step)(void *, double, double, bool, bool *, bool *, bool *, double *);
+typedef int (*States)(void *, double *, size_t);
+#define FUNCTION(kind, name) ((kind)(void *)GetProcAddress(library, name))
+int main(int count, char **words) {
+    HMODULE library = count == 3 ? LoadLibraryA(words[1]) : 0;
+    bool events, ends, early;
+    double t = 0, x[4];
+    if (!library) return 1;
+    void *c = FUNCTION(Instantiate, "fmi3InstantiateCoSimulation")("one", words[2], 0, false, false, false,
+                                                                   false, 0, 0, 0, 0, 0);
+    if (!c || FUNCTION(Enter, "fmi3EnterInitializationMode")(c, false, 0, 0, false, 0)) return 2;
+    if (FUNCTION(Leave, "fmi3ExitInitializationMode")(c)) return 3;
+    for (int i = 0; i < 10; i++)
+        if (FUNCTION(Step, "fmi3DoStep")(c, t, 0.01, true, &events, &ends, &early, &t)) return 4;
+    if (FUNCTION(States, "fmi3GetContinuousStates")(c, x, 4)) return 5;
+    for (int i = 0; i < 4; i++) printf("%.17g\\n", x[i]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_zig
+def test_the_library_for_windows_computes_the_same_in_wine(tmp_path, monkeypatch):
+    """A program loads the library as an importer does, and takes ten steps of Co-Simulation."""
+    wine = shutil.which("wine") or shutil.which("wine64")
+    if wine is None:
+        pytest.skip("Wine, to run it, is not installed")
+    monkeypatch.setenv("WINEPREFIX", str(tmp_path / "wine"))
+    monkeypatch.setenv("WINEDEBUG", "-all")
+    file = exported(tmp_path, binaries="x86_64-windows")
+    token = fmpy.read_model_description(str(file)).instantiationToken
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(tmp_path / "arm")
+    (tmp_path / "loader.c").write_text(LOADER)
+    options = ["-std=c99", "-O1", "-o", "loader.exe", "loader.c"]
+    command = [*cross_compiler("x86_64-windows-gnu"), *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    library = "arm/binaries/x86_64-windows/arm.dll"
+    call = [wine, "loader.exe", library, token]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found = np.array([float(line) for line in done.stdout.split()])
     run = lb.simulate(lb.load("double_pendulum"), Q0, V0, t_end=0.1, dt=1e-3)

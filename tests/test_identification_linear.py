@@ -446,3 +446,103 @@ def test_what_does_not_fit_together_is_refused(arm):
         linear(arm, q, v, a, tau, contacts={"link6": np.zeros((5, 2))})
     with pytest.raises(ModelError, match="no moving frame 'gripper'"):
         payload(arm, "gripper", q, v, a, tau)
+
+
+# -- batches, and noise of contacts -------------------------------------------------------------------------
+
+
+def test_a_batch_is_its_members_one_by_one(arm):
+    """Recordings of one motion, with efforts that are not measured in some of them."""
+    q, v, a = motion(arm, 60)
+    rng = np.random.default_rng(8)
+    tau = arm.inverse_dynamics(q, v, a) + 0.3 * v + 0.5 * rng.normal(size=(2, 3, *v.shape))
+    tau[0, 1, ::7, 2] = np.nan
+    options = {"losses": "damping", "noise": 0.5}
+    found = linear(arm, q, v, a, tau, ["link5", "link6"], **options)
+    assert len(found) == 6 and found.shape == (2, 3)
+    assert found.coordinates.shape == (2, 3, 26) and found.values["link6.center"].shape == (2, 3, 3)
+    K = base_parameters(arm, ["link5", "link6"], losses="damping").K
+    for index, member in zip(np.ndindex(2, 3), found, strict=True):
+        one = linear(arm, q, v, a, tau[index], ["link5", "link6"], **options)
+        np.testing.assert_allclose(member.coordinates, one.coordinates, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.deviations_of(K)[index], one.deviations_of(K), rtol=1e-9)
+        np.testing.assert_allclose(
+            found.deviations["joint3.damping"][index], one.deviations["joint3.damping"], rtol=1e-9
+        )
+        np.testing.assert_array_equal(np.isnan(member.residuals["samples"]["tau"]), np.isnan(tau[index]))
+    assert pickle.loads(pickle.dumps(found))[1].bounded == found[1].bounded
+
+
+def test_a_batch_may_have_motions_of_its_own_and_noise_that_is_found(arm):
+    q, v, a = (np.stack(x) for x in zip(motion(arm, 60), motion(arm, 60, seed=1), strict=True))
+    rng = np.random.default_rng(8)
+    tau = arm.inverse_dynamics(q, v, a) + [[[1.0]], [[0.1]]] * rng.normal(size=v.shape)
+    found = linear(arm, q, v, a, tau, "link6")
+    for k, member in enumerate(found):
+        one = linear(arm, q[k], v[k], a[k], tau[k], "link6")
+        np.testing.assert_allclose(member.coordinates, one.coordinates, rtol=1e-9, atol=1e-12)
+    assert found[0].noise.mean() > 5 * found[1].noise.mean()
+
+
+def test_intervals_of_a_thousand_recordings_cover_the_true_values(arm):
+    """As lanes of one call; 42 base parameters each, so that the share scatters by less than 0.4 %."""
+    q, v, a = motion(arm, 60)
+    rng = np.random.default_rng(9)
+    links = [f"link{k}" for k in range(2, 7)]
+    base = base_parameters(arm, links, losses="damping")
+    tau = arm.inverse_dynamics(q, v, a) + 0.3 * v + rng.normal(size=(1000, *v.shape))
+    found = linear(arm, q, v, a, tau, losses="damping", noise=1.0, consistent=False)
+    true = base.K @ np.concatenate([arm.inertial_parameters[10:], np.full(6, 0.3)])
+    inside = np.abs(found.coordinates @ base.K.T - true) < 1.959964 * found.deviations_of(base.K)
+    assert 0.93 < inside.mean() < 0.97
+    # each of them: 1000 trials scatter by 0.7 %
+    assert (np.abs(inside.mean(axis=0) - 0.95) < 0.035).all()
+
+
+def test_noise_of_contacts_is_weighed_by_its_covariance():
+    """Estimates scatter as their deviations say, and less than with weights that ignore the correlation."""
+    robot = floating()
+    q, v, a = motion(robot, 30)
+    rng = np.random.default_rng(4)
+    forces = 30 * rng.normal(size=(30, 3))
+    J = robot.jacobian(q, "foot", "mixed")[:, 3:]
+    tau = robot.inverse_dynamics(q, v, a) - np.einsum("nij,ni->nj", J, forces)
+    tau = tau + 0.1 * rng.normal(size=(400, *tau.shape))
+    sensed = {"foot": forces + 5.0 * rng.normal(size=(400, 30, 3))}
+    options = {"bodies": "trunk", "contacts": sensed, "consistent": False}
+    found = linear(robot, q, v, a, tau, noise=0.1, contact_noise={"foot": 5.0}, **options)
+    ratios = np.std(found.coordinates, axis=0, ddof=1) / found.deviations_of(np.eye(10))[0]
+    assert (np.abs(ratios - 1) < 5 / np.sqrt(800)).all()
+    plain = linear(robot, q, v, a, tau, noise=5.0, **options)
+    gains = np.std(plain.coordinates, axis=0) / np.std(found.coordinates, axis=0)
+    assert gains.min() > 1 and np.median(gains) > 2  # these weights are the best ones (Gauss and Markov)
+    assert 0.8 < np.mean([fit.chi_squared for fit in found[:50]]) < 1.2
+    # one row alone, of which nothing else is known: the covariance of what is left out does not matter
+    only = tau.copy()
+    only[..., 1:] = np.nan
+    one = linear(robot, q, v, a, only, "trunk", noise=0.1, contacts=sensed, contact_noise={"foot": [5.0] * 3})
+    deviations = np.sqrt(0.01 + 25 * np.sum(J[:, :, 0] ** 2, axis=1))
+    given = np.repeat(deviations[:, None], robot.nv, axis=1)
+    other = linear(robot, q, v, a, only, "trunk", noise=given, contacts=sensed)
+    np.testing.assert_allclose(one[0].coordinates, other[0].coordinates, rtol=1e-8, atol=1e-10)
+
+
+def test_batches_and_noise_of_contacts_that_do_not_fit_are_refused(arm):
+    q, v, a = motion(arm, 20)
+    tau = arm.inverse_dynamics(q, v, a)
+    with pytest.raises(ShapeError, match="expected axes that broadcast"):
+        linear(arm, np.stack([q] * 2), v, a, np.stack([tau] * 3), noise=1.0)
+    with pytest.raises(ShapeError, match=r"leading axes \(2,\), expected one recording"):
+        payload(arm, "link6", q, v, a, np.stack([tau] * 2), noise=1.0)
+    forces = {"link6": np.zeros((20, 3))}
+    options = {"contacts": forces, "noise": 1.0}
+    with pytest.raises(ModelError, match="noise of the contact 'link5', which has no forces"):
+        linear(arm, q, v, a, tau, contact_noise={"link5": 1.0}, **options)
+    with pytest.raises(ShapeError, match=r"contact_noise\['link6'\] has shape \(2,\)"):
+        linear(arm, q, v, a, tau, contact_noise={"link6": [1.0, 1.0]}, **options)
+    with pytest.raises(ModelError, match="expected standard deviations"):
+        linear(arm, q, v, a, tau, contact_noise={"link6": -1.0}, **options)
+    with pytest.raises(ModelError, match="no noise of the efforts"):
+        linear(arm, q, v, a, tau, contacts=forces, contact_noise={"link6": 1.0})
+    with pytest.raises(ModelError, match="some effort without noise"):
+        linear(arm, q, v, a, tau, contacts=forces, noise=0.0, contact_noise={"link6": 1.0})

@@ -1,6 +1,6 @@
 """Bodies, joints and trees: what a mechanism is, without what it does."""
 
-from .inertia import Moments, SpatialInertia
+from .inertia import PARAMETERS, UPPER, Moments, SpatialInertia, matrix_of, moved_parameters
 from .joints import JOINT_KINDS, NO_LIMIT, Joint, Mimic, joint_kinds
 from .labels import UNIT_OF_QUATERNIONS, Labels, labels_of
 from .names import joint_named
@@ -11,7 +11,9 @@ from .tree import WORLD, Body, Frame, Tree, TreeBuilder
 __all__ = [
     "JOINT_KINDS",
     "NO_LIMIT",
+    "PARAMETERS",
     "UNIT_OF_QUATERNIONS",
+    "UPPER",
     "WORLD",
     "Body",
     "Frame",
@@ -28,6 +30,8 @@ __all__ = [
     "joint_kinds",
     "joint_named",
     "labels_of",
+    "matrix_of",
+    "moved_parameters",
     "parameters_of",
     "symbols_of",
     "with_values",

@@ -16,6 +16,18 @@ from ..scalars.linear import cross, is_numeric, is_zero, skew, symmetric
 SAME_CORNER = 1e-5
 """Corners of a surface that are this near, of its extent, are one; files of meshes round to 1e-7."""
 
+PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
+"""Names of the ten numbers of a body in which equations of motion are linear: the mass, the first moments
+h = m c, and the rotational inertia about the origin of the body's frame [kg, kg m, kg m2]."""
+UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+"""Places of xx, xy, xz, yy, yz, zz in a symmetric matrix."""
+
+
+def matrix_of(upper: Array) -> Array:
+    """The symmetric matrices of xx, xy, xz, yy, yz, zz, which are the first axis: (3, 3, ...)."""
+    entries = dict(zip(UPPER, upper, strict=True))
+    return np.array([[entries[min(i, j), max(i, j)] for j in range(3)] for i in range(3)])
+
 
 class Moments(NamedTuple):
     """The mass distribution's integrals about a frame: m = int dm, h = int r dm, Sigma = int r r^T dm.
@@ -38,6 +50,17 @@ class Moments(NamedTuple):
                 [-S[0, 2], -S[1, 2], S[0, 0] + S[1, 1]],
             ]
         )
+
+    @classmethod
+    def of_parameters(cls, pi: Array) -> Moments:
+        """The moments of a body with these `PARAMETERS` (10,)."""
+        I = matrix_of(pi[4:])
+        return cls(pi[0], pi[1:4], np.trace(I) / 2 * np.eye(3) - I)
+
+    def parameters(self) -> Array:
+        """`PARAMETERS` (10,)."""
+        I = self.I
+        return np.array([self.m, *self.h, *(I[place] for place in UPPER)])
 
     @classmethod
     def of_pseudo_inertia(cls, P: Array) -> Moments:
@@ -69,6 +92,26 @@ class Moments(NamedTuple):
         """J = [[I, [h]], [-[h], m 1]], (6, 6)."""
         H = skew(self.h)
         return np.block([[self.I, H], [-H, self.m * np.eye(3, dtype=int)]])
+
+
+SECOND_MOMENTS = tuple(  # dSigma / dI = tr(dI) 1 / 2 - dI, of each moment and product of inertia
+    np.eye(3) / 2 * (i == j) - np.array([[float({r, c} == {i, j}) for c in range(3)] for r in range(3)])
+    for i, j in UPPER
+)
+_NONE = np.zeros(3, int)
+UNIT_MOMENTS = (  # of bodies with one parameter equal to one, and no other
+    Moments(1, _NONE, np.zeros((3, 3), int)),
+    *(Moments(0, e, np.zeros((3, 3), int)) for e in np.eye(3, dtype=int)),
+    *(Moments(0, _NONE, dSigma) for dSigma in SECOND_MOMENTS),
+)
+
+
+def moved_parameters(pose: Array) -> Array:
+    """(10, 10): `PARAMETERS` about a frame of a body whose parameters are about one at this pose in it."""
+    columns = [
+        Moments.of_pseudo_inertia(pose @ x.pseudo_inertia() @ pose.T).parameters() for x in UNIT_MOMENTS
+    ]
+    return np.array(columns, float).T
 
 
 def _round(axis: int, along: Any, across: Any) -> Array:

@@ -24,11 +24,10 @@ from ..compiler.programs.layout import word_of
 from ..groups import SE3, SO3, Prismatic, Revolute
 from ..scalars import Array
 from ..scalars.linear import is_numeric
-from .inertia import SpatialInertia
+from .inertia import UPPER, SpatialInertia, matrix_of
 from .joints import NOT_NEGATIVE, Joint
 from .tree import Body, Tree
 
-UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 LOSSES = {  # of joints: units of hinges, and of slides
     "damping": ("N m s/rad", "N s/m"),
     "friction": ("N m", "N"),
@@ -281,9 +280,3 @@ def losses_with(joint: Joint, values: Mapping[str, Array]) -> Joint:
 
 def _own(holder: str, kinds: Sequence[str], values: Mapping[str, Array]) -> dict[str, Any]:
     return {k: values[f"{holder}.{k}"] for k in kinds if f"{holder}.{k}" in values}
-
-
-def matrix_of(upper: Array) -> Array:
-    """The symmetric matrices of xx, xy, xz, yy, yz, zz, which are the first axis: (3, 3, ...)."""
-    entries = dict(zip(UPPER, upper, strict=True))
-    return np.array([[entries[min(i, j), max(i, j)] for j in range(3)] for i in range(3)])

@@ -1,6 +1,6 @@
 """The equations of motion as linear maps of the inertial parameters, and which of these can be identified.
 
-Ten parameters per body, in the order of the tree's bodies,
+Ten parameters per body, `bodies.PARAMETERS`, in the order of the tree's bodies,
 
     pi = (m, h_x, h_y, h_z, I_xx, I_xy, I_xz, I_yy, I_yz, I_zz)
 
@@ -18,7 +18,8 @@ import numpy as np
 
 from ..base.arguments import count
 from ..base.errors import ModelError
-from ..bodies import Moments, Tree
+from ..bodies import PARAMETERS, Tree, moved_parameters
+from ..bodies.inertia import SECOND_MOMENTS, UNIT_MOMENTS
 from ..compiler import Function, Program, repeated, trace, traced
 from ..compiler.printers.numpy_source import compile_numpy
 from ..scalars import Array
@@ -28,29 +29,13 @@ from .inverse import FREE_FALL, vector_of_skew_part
 from .recursions import HOME, poses_after, transformations, twists_of
 from .spatial import REST, Pair, next_rate, plus
 
-PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
-SECOND_MOMENTS = {  # dSigma / dI = (tr(dI) 1 / 2 - dI)
-    (i, j): np.eye(3) / 2 * (i == j)
-    - np.array([[float({r, c} == {i, j}) for c in range(3)] for r in range(3)])
-    for i, j in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
-}
-UNIT_MOMENTS = [  # of bodies with one parameter equal to one, and no other
-    Moments(1, REST, np.zeros((3, 3), int)),
-    *(Moments(0, e, np.zeros((3, 3), int)) for e in np.eye(3, dtype=int)),
-    *(Moments(0, REST, dSigma) for dSigma in SECOND_MOMENTS.values()),
-]
 LONG = 300  # blocks of a regressor from which on they are a loop
 STATES = 40  # at which the rows of a joint are looked at
 
 
 def inertial_parameters(tree: Tree) -> Array:
     """pi (10 n,) of all bodies, see above.  [kg, kg m, kg m2]"""
-    parts = []
-    for body in tree.bodies:
-        m, h, _ = moments = body.inertia.moments
-        I = moments.I
-        parts += [m, *h, I[0, 0], I[0, 1], I[0, 2], I[1, 1], I[1, 2], I[2, 2]]
-    return np.array(parts)
+    return np.array([x for body in tree.bodies for x in body.inertia.moments.parameters()])
 
 
 def passive_regressor(
@@ -255,22 +240,13 @@ def _by_joints(
         if body.parent:
             before = slice(count * (body.parent - 1), count * body.parent)
             pose = body.placement @ body.joint.pose(body.joint.group.neutral())
-            K[:, here] += K[:, before] @ _moved_parameters(pose.astype(float)) @ rest
+            K[:, here] += K[:, before] @ moved_parameters(pose.astype(float)) @ rest
     return np.array(columns, int), K[columns]
 
 
 @repeated
 def _own_rows(S: Array, wrenches: Array) -> Array:
     return S.T @ wrenches
-
-
-def _moved_parameters(pose: Array) -> Array:
-    """(10, 10): the parameters about a frame of a body whose parameters are about one at this pose in it."""
-    rows = []
-    for moments in UNIT_MOMENTS:
-        moved = Moments.of_pseudo_inertia(pose @ moments.pseudo_inertia() @ pose.T)
-        rows.append([moved.m, *moved.h, *moved.I[np.triu_indices(3)]])
-    return np.array(rows, float).T
 
 
 def independent_columns(Y: Array, tolerance: float) -> tuple[Array, Array]:
@@ -323,7 +299,7 @@ def _columns_of_points(points: Points) -> Array:
     a = points.acc
     U = points.U
     one = np.eye(3, dtype=int)
-    turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS.values()]
+    turning = [(vector_of_skew_part(U @ dSigma), REST) for dSigma in SECOND_MOMENTS]
     return _columns([(REST, a), *((cross(e, a), U @ e) for e in one), *turning])
 
 

@@ -18,7 +18,7 @@ from .combinations import Combinations, base_parameters
 from .excitation import Excitation, excite
 from .fit import FailedFit, fit
 from .inertias import body_of, coordinates_of
-from .linear import Combination, LinearFit, linear
+from .linear import Combination, LinearFit, LinearFits, linear
 from .payload import Payload, payload
 from .recordings import Recording
 from .results import Channel, Estimates, Fit
@@ -32,6 +32,7 @@ __all__ = [
     "FailedFit",
     "Fit",
     "LinearFit",
+    "LinearFits",
     "Payload",
     "Recording",
     "base_parameters",

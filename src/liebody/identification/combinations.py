@@ -78,20 +78,30 @@ def base_parameters(
     """
     wanted = [body.name for body in robot.tree.bodies] if bodies is None else bodies
     model = LinearModel(robot, wanted, losses, positive("v_s", v_s))
-    n = len(model.entries)
-    rng = np.random.default_rng(seed)
-    states = -(-STATES * n // robot.nv)
+    return combinations_of(model, model.columns(*random_states(model, np.random.default_rng(seed))))
+
+
+def random_states(model: LinearModel, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """States q, v, a (samples, ...) with 4 rows of efforts for each parameter."""
+    robot = model.robot
+    states = -(-STATES * len(model.entries) // robot.nv)
     q = robot.random(rng, states)
     v, a = rng.normal(size=(2, states, robot.nv))
     if "friction" in model.losses:
         # Half of the states move so slowly that dry friction differs from its limit, and from an offset.
         v[::2] *= model.v_s
-    A = model.columns(q, v, a).reshape(-1, n)
-    columns, K = independent_columns(A, TOLERANCE)
-    lengths = _lengths(robot)
+    return q, v, a
+
+
+def combinations_of(model: LinearModel, columns: Array) -> Combinations:
+    """The combinations of parameters that efforts with these columns (..., n) tell."""
+    n = len(model.entries)
+    A = columns.reshape(-1, n)
+    kept, K = independent_columns(A, TOLERANCE)
+    lengths = _lengths(model.robot)
     powers = [*DIMENSIONS] * len(model.bodies) + [2] * (n - model.inertial)
     names = []
-    for row, column in enumerate(columns):
+    for row, column in enumerate(kept):
         terms = []
         for k in np.flatnonzero(K[row]):
             K[row, k], text = _coefficient(K[row, k], powers[column] - powers[k], lengths)
@@ -100,7 +110,7 @@ def base_parameters(
         terms.sort(key=lambda term: term[1] != model.entries[column])
         names.append(_sum(terms))
     singular = np.linalg.svd(A * model.sizes(), compute_uv=False)
-    return Combinations(tuple(model.entries), columns, K, tuple(names), singular)
+    return Combinations(tuple(model.entries), kept, K, tuple(names), singular)
 
 
 def _lengths(robot: Robot) -> list[float]:

@@ -16,25 +16,24 @@ that A does not see go to the bodies nearest to the references.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
+from ..bodies import Moments
 from ..scalars import Array
-from .inertias import parameters_of, pseudo_inertia
 
-UNITS = np.array([pseudo_inertia(e) for e in np.eye(10)])
+UNITS = np.array([Moments.of_parameters(e).pseudo_inertia() for e in np.eye(10)])
 """Pseudo-inertias (10, 4, 4) of bodies with one parameter equal to one, and no other."""
 
 GAP = 1e-6  # of the cost from its minimum, in units of the noise: 0.1 % of a standard deviation
 REDUCTION = 10.0  # of mu from one point of the path to the next
 CLOSE = 1e-2  # Newton decrement at which the path goes on
 EXACT = 1e-10  # Newton decrement at the end
+ROUNDING = 1e-14  # of a Hessian with ones on its diagonal
 SHORTEST = 1e-9  # step inside, as a part of Newton's; only round-off makes shorter ones
 MOST = 200  # Newton steps for one mu
 
 
-class Barrier(NamedTuple):
+class Barrier:
     """The divergence of bodies and losses from references, as a function of x (n,).
 
     references  P0 (bodies, 4, 4) of the first ten, the next ten, ... entries of x
@@ -42,9 +41,12 @@ class Barrier(NamedTuple):
     levels      references of these, (m,)
     """
 
-    references: Array
-    positive: Array
-    levels: Array
+    def __init__(self, references: Array, positive: Array, levels: Array) -> None:
+        self.references = references
+        self.positive = positive
+        self.levels = levels
+        # tr(P0^-1 P) is linear in x: its slopes (10,) for each body
+        self._slopes = np.einsum("kij,bji->bk", UNITS, np.linalg.inv(references))
 
     @property
     def degree(self) -> int:
@@ -55,7 +57,7 @@ class Barrier(NamedTuple):
         """x (n,) of the references."""
         x = np.zeros(n)
         for k, P in enumerate(self.references):
-            x[10 * k : 10 * k + 10] = parameters_of(P)
+            x[10 * k : 10 * k + 10] = Moments.of_pseudo_inertia(P).parameters()
         x[self.positive] = self.levels
         return x
 
@@ -73,7 +75,7 @@ class Barrier(NamedTuple):
             diagonals = np.diagonal(np.linalg.cholesky(P), axis1=1, axis2=2)
         except np.linalg.LinAlgError:
             return np.inf
-        traces = np.einsum("bij,bji->", np.linalg.inv(self.references), P)
+        traces = float(self._slopes.ravel() @ x[: self._slopes.size])
         ratios = positive / self.levels
         return float(traces - 2 * np.log(diagonals).sum() + (ratios - np.log(ratios)).sum())
 
@@ -86,10 +88,10 @@ class Barrier(NamedTuple):
         gradient = np.zeros(len(x))
         factor = np.zeros((16 * count + len(self.positive), len(x)))
         roots = np.linalg.inv(np.linalg.cholesky(self.pseudo_inertias(x)))
-        for k, (root, P0) in enumerate(zip(roots, self.references, strict=True)):
+        for k, root in enumerate(roots):
             at = slice(10 * k, 10 * k + 10)
             turned = root @ UNITS @ root.T
-            gradient[at] = np.einsum("kij,ji->k", UNITS, np.linalg.inv(P0)) - np.einsum("kii->k", turned)
+            gradient[at] = self._slopes[k] - np.einsum("kii->k", turned)
             factor[16 * k : 16 * k + 16, at] = turned.reshape(10, 16).T
         positive = x[self.positive]
         gradient[self.positive] = 1 / self.levels - 1 / positive
@@ -97,17 +99,54 @@ class Barrier(NamedTuple):
         return gradient, factor
 
 
-def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[Array, bool]:
-    """x (n,) of least |A x - b|^2 among bodies that exist, and whether they are at the boundary of these.
+class Decomposition:
+    """The singular value decomposition of A (m, n) in units of the sizes of x: A x = Q S V^T (x / scales).
 
-    scales  sizes of x
+    scales    sizes of x (n,)
+    singular  S (n,), zero for what A does not see
     """
+
+    def __init__(self, A: Array, scales: Array) -> None:
+        n = A.shape[1]
+        self.scales = scales
+        self._rows = len(A)
+        padding = np.zeros((max(n - len(A), 0), n))
+        Q, R = np.linalg.qr(np.concatenate([A * scales, padding]))
+        U, singular, Vt = np.linalg.svd(R)
+        least = np.sqrt(n * np.finfo(float).eps) * singular.max(initial=0.0)
+        self.singular = np.where(singular > least, singular, 0.0)
+        self.V = Vt.T
+        self._Q = Q[: len(A)] @ U
+
+    @property
+    def is_seen(self) -> Array:
+        """Which directions of V are seen, (n,)."""
+        return self.singular > 0
+
+    @property
+    def rank(self) -> int:
+        """How many directions are seen."""
+        return int(np.count_nonzero(self.singular))
+
+    def components(self, b: Array) -> Array:
+        """Q^T b (n,)."""
+        c: Array = self._Q.T @ b
+        return c
+
+    def nearest(self, b: Array) -> Array:
+        """The shortest x, in units of the scales, of least |A x - b|."""
+        seen = self.is_seen
+        return self.scales * (self.V[:, seen] @ (self.components(b)[seen] / self.singular[seen]))
+
+
+def least_squares(A: Decomposition, b: Array, barrier: Barrier) -> tuple[Array, bool]:
+    """x (n,) of least |A x - b|^2 among bodies that exist, and whether they are at the boundary of these."""
     # In coordinates x = x0 + V y of the right singular vectors the sum of squares is diagonal, so that large
     # numbers of combinations that are seen do not swamp those of combinations that are not seen.
-    x0 = barrier.start(A.shape[1])
-    singular, V, c = seen(A * scales, b - A @ x0)
-    V = scales[:, None] * V
-    is_seen = singular > 0
+    singular, is_seen = A.singular, A.is_seen
+    x0 = barrier.start(len(A.scales))
+    V = A.scales[:, None] * A.V
+    c = A.components(b) - singular * (A.V.T @ (x0 / A.scales))
     c = np.where(is_seen, c, 0.0)
     best = np.where(is_seen, c / np.where(is_seen, singular, 1), 0.0)
 
@@ -122,7 +161,9 @@ def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[
             H = np.diag(singular[moving] ** 2 / mu) + turned.T @ turned
             weights = 1 / np.sqrt(np.diag(H))
             step = np.zeros(len(y))
-            step[moving] = -weights * np.linalg.solve(H * np.outer(weights, weights), weights * g)
+            # At the boundary the Hessian of the barrier is singular to round-off.
+            scaled = H * np.outer(weights, weights) + ROUNDING * np.eye(len(g))
+            step[moving] = -weights * np.linalg.solve(scaled, weights * g)
             decrement = float(np.sqrt(max(-(step[moving] @ g), 0.0)))
             if decrement <= close:
                 return y
@@ -154,16 +195,3 @@ def least_squares(A: Array, b: Array, scales: Array, barrier: Barrier) -> tuple[
             return x0 + V @ newton(y, mu, everything, EXACT), True
         y = newton(y, mu, everything, CLOSE)
         mu /= REDUCTION
-
-
-def seen(A: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Singular values (n,) of A, zero for what it does not see, V (n, n), and U^T b (n,)."""
-    n = A.shape[1]
-    if len(A) < n:
-        A = np.concatenate([A, np.zeros((n - len(A), n))])
-        b = np.concatenate([b, np.zeros(n - len(b))])
-    Q, R = np.linalg.qr(A)
-    U, singular, Vt = np.linalg.svd(R)
-    least = np.sqrt(n * np.finfo(float).eps) * singular.max(initial=0.0)
-    singular = np.where(singular > least, singular, 0.0)
-    return singular, Vt.T, U.T @ (Q.T @ b)

@@ -9,24 +9,26 @@ barriers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, count, floats, wrong_shape
+from ..base.arguments import OFF_UNIT, checked, count, floats, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import SECONDS, ModelError, positive
+from ..bodies import PARAMETERS
 from ..compiler import Kernel, trace
+from ..groups import Free
 from ..robot import Robot, derivatives
 from ..scalars import Array
-from .combinations import Combinations, base_parameters
-from .inertias import PARAMETERS
-from .linear import Combination, broadcast
+from .combinations import Combinations, combinations_of, random_states
+from .linear import Combination
 from .linear_model import LinearModel
 
 CRITERIA = ("D", "A")
 POINTS = 20  # of the grid for each harmonic
+CHECKED = 16  # times at which the motion of a base is checked
 FINE = 8  # times as many points check the result
 STARTS = 30  # random series, of which the best one is the start
 SHARE = 0.95  # of the largest series of a random shape that keeps all limits
@@ -42,33 +44,35 @@ class Excitation:
     """A motion that shows parameters; made by `excite`.
 
     t            times of samples (n,)                                                                 [s]
-    q, v, a      the motion there, (n, nv) each
-    tau          the efforts that the robot needs as it is believed to be (n, nv)                  [N m, N]
+    q, v, a      the motion there, (n, nq), (n, nv), (n, nv)
+    tau          the efforts that the robot needs as it is believed to be (n, nv); in the rows of a floating
+                 base the wrench that moves or holds it                                            [N m, N]
     combinations base parameters with their present values, and the deviations that `linear` will have
     criterion    log det of the covariance of base parameters, or of the sum of their relative variances
     """
 
     def __init__(self, problem: ExcitationProblem, x: Array) -> None:
-        self._series = problem.series
+        self._plan = problem.plan
         self._coefficients = x
-        self.t = problem.series.t
-        self.q, self.v, self.a = problem.series.motion(x)
+        trial = problem.at(x)
+        self.t = problem.plan.series.t
+        self.q, self.v, self.a = trial.motion
         self.tau = problem.robot.inverse_dynamics(self.q, self.v, self.a)
-        information = problem.information(x)
-        self.criterion = problem.criterion_of(information)
-        values = problem.base.K @ problem.model.own
+        information = trial.information
+        self.criterion = trial.criterion
+        values = problem.shown.K @ problem.model.own
         deviations = np.sqrt(np.diag(np.linalg.inv(information)))
         self.combinations = [
             Combination(*numbers)
-            for numbers in zip(problem.base.names, values.tolist(), deviations.tolist(), strict=True)
+            for numbers in zip(problem.shown.names, values.tolist(), deviations.tolist(), strict=True)
         ]
 
     def motion(self, t: Array) -> tuple[Array, Array, Array]:
-        """q, v, a (..., nv) at times t (...): a reference for a controller; periodic."""
-        return self._series.at(self._coefficients, np.asarray(t, float))
+        """q (..., nq), v, a (..., nv) at times t (...): a reference for a controller; periodic."""
+        return self._plan.at(self._coefficients, np.asarray(t, float))
 
     def __repr__(self) -> str:
-        return f"Excitation of {self.q.shape[1]} joints for {self._series.duration:g} s"
+        return f"Excitation of {len(self._plan.joints)} joints for {self._plan.series.duration:g} s"
 
     def __str__(self) -> str:
         rows = [f"{x.name:48} {x.value:13.6g} {x.deviation:11.2g}" for x in self.combinations]
@@ -87,6 +91,7 @@ def excite(
     velocity: Any = None,
     effort: Any = None,
     workspace: Callable[..., Any] | None = None,
+    base: Any = None,
     criterion: str = "D",
     harmonics: int = 5,
     v_s: float = 1e-2,
@@ -101,11 +106,14 @@ def excite(
 
     bodies, losses, v_s   parameters to estimate, as in `linear`
     duration    period of the motion                                                                   [s]
-    noise       standard deviation of the efforts, a number or (nv,)                              [N m, N]
-    position    (low, high), numbers or (nv,) each; None: the joints' limits                      [rad, m]
-    velocity    largest speeds, a number or (nv,); None: the joints' limits                   [rad/s, m/s]
+    noise       standard deviation of the efforts, a number or (nv,); infinite: not measured       [N m, N]
+    position    (low, high), numbers or (joints,) each; None: the joints' limits                  [rad, m]
+    velocity    largest speeds, a number or (joints,); None: the joints' limits               [rad/s, m/s]
     effort      largest efforts, in the same form                                                 [N m, N]
-    workspace   a function of q (nv,), of NumPy operators, whose results are positive inside the workspace
+    workspace   a function of q (nq,), of NumPy operators, whose results are positive inside the workspace
+    base        of a robot that floats: the pose (7,) in which its base is held, or a function t (n,) -> q (n,
+                7), v (n, 6), a (n, 6) of its motion, v and a body-fixed, with period `duration`. `noise` in
+                the rows of the base is that of the wrench that holds it, as a force plate measures it
     criterion   "D": least volume of the confidence ellipsoid; "A": least sum of relative variances
     harmonics   number of harmonics in the Fourier series of each joint
     seed        seed of the random series from which the search starts
@@ -116,31 +124,50 @@ def excite(
     and workspace are checked at 8 times as many points. The search is local. Deviations are those of one
     period; n times as many samples with independent noise divide them by sqrt(n).
 
-    Raises ModelError for a robot that floats or has joints that turn in space, for limits that are missing,
-    and if no random motion keeps the limits.
+    A floating base has no motor, and no series: only its joints do. How the base moves depends on what holds
+    it, so `base` tells. `combinations` are those that this motion of the base and the measured rows tell: of
+    a base that is held, and whose wrench is not measured, nothing of the base itself.
+
+    Raises ModelError for a robot that floats without `base`, or has joints that turn in space, for limits
+    that are missing, and if no random motion keeps the limits.
 
     Swevers et al. (1997), "Optimal robot excitation and identification"; Gautier and Khalil (1992), "Exciting
     trajectories for the identification of base inertial parameters of robots".
     """
     if criterion not in CRITERIA:
         raise ModelError(f"criterion is {criterion!r}, expected one of {', '.join(map(repr, CRITERIA))}")
-    if robot.nq != robot.nv:
-        raise ModelError(
-            f"{robot.name} floats, or has joints that turn in space; motions are found for hinges and slides"
-        )
+    series = Series(positive("duration", duration, SECONDS), count("harmonics", harmonics, least=2))
+    plan = Plan(robot, series, base)
     model = LinearModel(robot, bodies, losses, positive("v_s", v_s))
-    base = base_parameters(
-        robot, [body.name for body in model.bodies], losses=model.losses, v_s=v_s, seed=seed
-    )
-    series = Series(positive("duration", duration, SECONDS), count("harmonics", harmonics, least=2), robot.nv)
-    deviations = broadcast("noise", noise, (robot.nv,), robot.nv)
-    limits = MotionLimits.of(robot, position, velocity, effort)
-    problem = ExcitationProblem(robot, model, base, series, deviations, limits, workspace, criterion)
+    deviations = _noise(noise, robot.nv)
+    rng = np.random.default_rng(seed)
+    q, v, a = random_states(model, rng)
+    if plan.base is not None:
+        given = plan.base.at(rng.uniform(0, series.duration, len(q)))
+        q, v, a = plan.whole((q[:, plan.coordinates], v[:, plan.joints], a[:, plan.joints]), given)
+    shown = combinations_of(model, model.columns(q, v, a)[:, np.isfinite(deviations)])
+    if not len(shown.columns):
+        raise ModelError("the efforts that are measured depend on none of the parameters")
+    limits = MotionLimits.of(plan, position, velocity, effort)
+    problem = ExcitationProblem(model, shown, plan, deviations, limits, workspace, criterion)
     return Excitation(problem, problem.within(problem.minimum(problem.start(np.random.default_rng(seed)))))
 
 
+def _noise(given: Any, nv: int) -> Array:
+    """Standard deviations (nv,), infinite for efforts that are not measured."""
+    values = floats("noise", given, finite=False)
+    if values.shape not in ((), (nv,)):
+        raise wrong_shape("noise", values.shape, f"a number or ({nv},)")
+    if not (values > 0).all() or np.isinf(values).all():
+        raise ModelError(
+            f"noise is {values}, expected positive standard deviations, infinite for efforts that are not "
+            "measured, and one at least that is"
+        )
+    return np.broadcast_to(values, (nv,))
+
+
 class MotionLimits(NamedTuple):
-    """MotionLimits of joints (nv,) each."""
+    """Limits of the joints that are driven, (joints,) each."""
 
     low: Array
     high: Array
@@ -148,22 +175,24 @@ class MotionLimits(NamedTuple):
     effort: Array
 
     @classmethod
-    def of(cls, robot: Robot, position: Any, velocity: Any, effort: Any) -> MotionLimits:
+    def of(cls, plan: Plan, position: Any, velocity: Any, effort: Any) -> MotionLimits:
         """As given, or the joints' own."""
+        tree = plan.robot.tree
         own = {
             name: np.concatenate(
-                [getattr(b.joint, name) for b in robot.tree.bodies if b.joint.dim and b.joint.mimic is None]
-            )
+                [getattr(b.joint, name) for b in tree.bodies if b.joint.dim and b.joint.mimic is None]
+            )[plan.joints]
             for name in ("velocity_limit", "effort_limit")
         }
-        low, high = robot.tree.coordinate_limits if position is None else position
+        own_range = [x[plan.coordinates] for x in tree.coordinate_limits]
+        low, high = own_range if position is None else position
         given = {
             "low position": low,
             "high position": high,
             "velocity": own["velocity_limit"] if velocity is None else velocity,
             "effort": own["effort_limit"] if effort is None else effort,
         }
-        limits = cls(*(_of_joints(f"{name} limit", x, robot.nv) for name, x in given.items()))
+        limits = cls(*(_of_joints(f"{name} limit", x, len(plan.joints)) for name, x in given.items()))
         if not (limits.low < limits.high).all():
             raise ModelError("position limits are empty; give (low, high) with low < high")
         if not (np.isfinite(limits.velocity).all() and (limits.velocity > 0).all()):
@@ -177,34 +206,33 @@ class MotionLimits(NamedTuple):
 
     @property
     def bounded(self) -> Array:
-        """Whether a joint has limits on both sides (nv,)."""
+        """Whether a joint has limits on both sides."""
         return np.isfinite(self.low) & np.isfinite(self.high)
 
     @property
     def middle(self) -> Array:
-        """Of the positions (nv,); zero without two limits."""
+        """Of the positions; zero without two limits."""
         return np.where(self.bounded, self.low, 0.0) / 2 + np.where(self.bounded, self.high, 0.0) / 2
 
     @property
     def half(self) -> Array:
-        """Half the range of the positions (nv,); one without two limits."""
+        """Half the range of the positions; one without two limits."""
         return np.where(self.bounded, self.high, 1.0) / 2 - np.where(self.bounded, self.low, -1.0) / 2
 
 
-def _of_joints(name: str, given: Any, nv: int) -> Array:
-    """A number or (nv,), possibly infinite, as (nv,)."""
+def _of_joints(name: str, given: Any, joints: int) -> Array:
+    """A number or (joints,), possibly infinite, as (joints,)."""
     values = floats(name, given, finite=False)
-    if values.shape not in ((), (nv,)) or np.isnan(values).any():
-        raise wrong_shape(name, values.shape, f"a number or ({nv},), none of them NaN")
-    return np.broadcast_to(values, (nv,))
+    if values.shape not in ((), (joints,)) or np.isnan(values).any():
+        raise wrong_shape(name, values.shape, f"a number or ({joints},), none of them NaN")
+    return np.broadcast_to(values, (joints,))
 
 
 class Series:
-    """Fourier series from rest: coefficients x (p, nv) times functions of time."""
+    """Fourier series from rest: coefficients x (p, joints) times functions of time."""
 
-    def __init__(self, duration: float, harmonics: int, nv: int) -> None:
+    def __init__(self, duration: float, harmonics: int) -> None:
         self.duration = duration
-        self.nv = nv
         self._rates = 2 * np.pi / duration * np.arange(1, harmonics + 1)
         # Coefficients (A, B) of sines and cosines with sum k A_k = 0 and sum k^2 B_k = 0: at rest at t = 0
         k = np.arange(1.0, harmonics + 1)
@@ -230,15 +258,109 @@ class Series:
         )
         return f, df, ddf
 
-    def motion(self, x: Array) -> tuple[Array, Array, Array]:
-        """q, v, a at the samples."""
-        f, df, ddf = self.functions
-        return f @ x, df @ x, ddf @ x
 
-    def at(self, x: Array, t: Array) -> tuple[Array, Array, Array]:
-        """q, v, a at times t."""
-        f, df, ddf = self.functions_at(t)
-        return f @ x, df @ x, ddf @ x
+Motion = tuple[Array, Array, Array]
+"""q, v, a"""
+
+
+class BaseMotion:
+    """The motion of a floating base, as the user gives it: a pose, or a function of time."""
+
+    def __init__(self, given: Any, duration: float) -> None:
+        self._function = given if callable(given) else None
+        if self._function is None:
+            pose = floats("base", given)
+            if pose.shape != (7,) or abs(np.linalg.norm(pose[:4]) - 1) > OFF_UNIT:
+                raise ModelError(
+                    f"base is {pose}, expected a pose (7,), a unit quaternion (w, x, y, z) and a position, "
+                    "or a function of time"
+                )
+            self._pose = pose
+        else:
+            self._check(np.linspace(0, duration, CHECKED, endpoint=False), 1e-4 * duration)
+
+    def at(self, t: Array) -> Motion:
+        """q (..., 7), v, a (..., 6) at times t (...)."""
+        if self._function is None:
+            q = np.broadcast_to(self._pose, (*t.shape, 7))
+            return q, np.zeros((*t.shape, 6)), np.zeros((*t.shape, 6))
+        results = self._function(np.ravel(t))
+        if not (isinstance(results, Sequence) and len(results) == 3):
+            raise ModelError(f"base returned {results!r}, expected q, v, a")
+        parts = []
+        for name, x, width in zip("qva", results, (7, 6, 6), strict=True):
+            values = floats(f"{name} of the base", x)
+            if values.shape != (t.size, width):
+                raise wrong_shape(f"{name} of the base", values.shape, f"({t.size}, {width})")
+            parts.append(values.reshape(*t.shape, width))
+        return parts[0], parts[1], parts[2]
+
+    def _check(self, t: Array, h: float) -> None:
+        """Raise ModelError if velocities are not those of the poses, body-fixed."""
+        before, after = self.at(t - h)[0], self.at(t + h)[0]
+        q, v, _ = self.at(t)
+        if (np.abs(np.linalg.norm(q[:, :4], axis=1) - 1) > OFF_UNIT).any():
+            raise ModelError("the base has quaternions without norm 1; divide them by their norm")
+        rates = np.array([Free().difference(*x) for x in zip(before, after, strict=True)]) / (2 * h)
+        if np.linalg.norm(rates - v) > 0.1 * np.linalg.norm(v) + 1e-6:
+            raise ModelError(
+                "velocities of the base are not those of its poses; v and a are body-fixed, rotation first"
+            )
+
+
+class Plan:
+    """The motion of a robot as a function of coefficients x (p, joints): series of joints, and of the base.
+
+    joints       velocities that have series, in v
+    coordinates  their places in q
+    """
+
+    def __init__(self, robot: Robot, series: Series, base: Any) -> None:
+        self.robot = robot
+        self.series = series
+        floating = [body for body in robot.tree.bodies if isinstance(body.joint.group, Free)]
+        if robot.nq - robot.nv != len(floating) or len(floating) > 1:
+            raise ModelError(
+                f"{robot.name} has joints that turn in space; motions are found for hinges and slides"
+            )
+        if floating and base is None:
+            raise ModelError(
+                f"{robot.name} floats, and no motor drives its base: give `base`, the pose (7,) in which it "
+                "is held, or its motion"
+            )
+        if base is not None and not floating:
+            raise ModelError(f"{robot.name} does not float, so that `base` has no meaning; leave it out")
+        dofs, coordinates = np.arange(robot.nv), np.arange(robot.nq)
+        self.base = BaseMotion(base, series.duration) if floating else None
+        self._dofs = dofs[floating[0].dofs] if floating else dofs[:0]
+        self._coordinates = coordinates[floating[0].coordinates] if floating else coordinates[:0]
+        self.joints = np.setdiff1d(dofs, self._dofs)
+        self.coordinates = np.setdiff1d(coordinates, self._coordinates)
+        self._base_at_samples = None if self.base is None else self.base.at(series.t)
+
+    def at_samples(self, x: Array) -> Motion:
+        """The motion at the times of the series."""
+        f, df, ddf = self.series.functions
+        return self.whole((f @ x, df @ x, ddf @ x), self._base_at_samples)
+
+    def at(self, x: Array, t: Array) -> Motion:
+        """The motion at times t."""
+        f, df, ddf = self.series.functions_at(t)
+        return self.whole((f @ x, df @ x, ddf @ x), None if self.base is None else self.base.at(t))
+
+    def whole(self, joints: Motion, base: Motion | None) -> Motion:
+        """q, v, a of the robot, of those of the joints and of the base."""
+        if base is None:
+            return joints
+        parts = []
+        sizes = (self.robot.nq, self.robot.nv, self.robot.nv)
+        own = (self.coordinates, self.joints, self.joints)
+        others = (self._coordinates, self._dofs, self._dofs)
+        for size, at_joints, at_base, x, y in zip(sizes, own, others, joints, base, strict=True):
+            values = np.zeros((*x.shape[:-1], size))
+            values[..., at_joints], values[..., at_base] = x, y
+            parts.append(values)
+        return parts[0], parts[1], parts[2]
 
 
 def _null(row: Array) -> Array:
@@ -247,40 +369,37 @@ def _null(row: Array) -> Array:
 
 
 class ExcitationProblem:
-    """The criterion and the slacks of the limits as functions of the coefficients x (p, nv)."""
+    """The criterion and the slacks of the limits as functions of the coefficients x (p, joints).
+
+    shown  the combinations of parameters to be estimated
+    """
 
     def __init__(
         self,
-        robot: Robot,
         model: LinearModel,
-        base: Combinations,
-        series: Series,
+        shown: Combinations,
+        plan: Plan,
         noise: Array,
         limits: MotionLimits,
         workspace: Callable[..., Any] | None,
         criterion: str,
     ) -> None:
-        self.robot = robot
+        self.robot = model.robot
         self.model = model
-        self.base = base
-        self.series = series
+        self.shown = shown
+        self.plan = plan
         self.noise = noise
         self.limits = limits
         self.workspace = workspace
         self.criterion = criterion
         # Sizes of base parameters, for relative variances
-        self.sizes = np.linalg.norm(base.K * model.sizes(), axis=1)
+        self.sizes = np.linalg.norm(shown.K * model.sizes(), axis=1)
+
+    def at(self, x: Array) -> Trial:
+        """All that depends on the coefficients."""
+        return Trial(self, x)
 
     # -- the criterion ------------------------------------------------------------------------------------
-
-    def information(self, x: Array) -> Array:
-        """J^T J of the base parameters (r, r)."""
-        A = self._rows(x)
-        return A.T @ A
-
-    def _rows(self, x: Array) -> Array:
-        A = self.model.columns(*self.series.motion(x))[..., self.base.columns]
-        return (A / self.noise[:, None]).reshape(-1, len(self.base.columns))
 
     def criterion_of(self, information: Array) -> float:
         """Smaller is better; infinite for a motion that does not show all."""
@@ -293,60 +412,36 @@ class ExcitationProblem:
         inverse = np.linalg.inv(L)
         return len(L) * float(np.log(np.sum(inverse**2)))
 
-    def gradient(self, x: Array) -> Array:
-        """Derivative of the criterion by x (p, nv): one product of the regressor's transposed derivative."""
-        q, v, a = self.series.motion(x)
-        A = self.model.columns(q, v, a)[..., self.base.columns] / self.noise[:, None]
-        rows = A.reshape(-1, len(self.base.columns))
-        M = np.linalg.inv(rows.T @ rows)
-        if self.criterion == "D":
-            by_rows = -2 * rows @ M
-        else:
-            weighted = M / self.sizes**2
-            by_rows = -2 * len(M) / np.trace(weighted) * rows @ (weighted @ M)
-        weights = np.zeros((*v.shape, len(self.model.entries)))
-        weights[..., self.base.columns] = by_rows.reshape(A.shape) / self.noise[:, None]
-        by_q, by_v, by_a = self._through_columns(q, v, a, weights)
-        f, df, ddf = self.series.functions
-        return f.T @ by_q + df.T @ by_v + ddf.T @ by_a
-
-    def _through_columns(self, q: Array, v: Array, a: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradients of sum(weights * columns) by q, v, a."""
+    def through_columns(self, motion: Motion, weights: Array) -> Motion:
+        """Gradients of sum(weights * columns) by q, v, a of the joints."""
+        q, v, a = motion
         size = len(PARAMETERS)
         of_regressor = np.zeros((*v.shape, size * len(self.robot.tree.bodies)))
         for k, body in enumerate(self.model.bodies):
             at = slice(size * (body.index - 1), size * body.index)
             of_regressor[..., at] = weights[..., size * k : size * (k + 1)]
         pull = self.robot.derivatives("inverse_dynamics_regressor", ("q", "v", "a"), product="vjp")
-        by_q, by_v, by_a = (np.array(x) for x in pull(q, v, a, of_regressor))
-        column = self.model.inertial
-        slopes = {"damping": 1.0, "friction": (1 - np.tanh(v / self.model.v_s) ** 2) / self.model.v_s}
-        for kind in self.model.losses:
-            for body in self.model.joints:
-                for row in range(self.robot.nv)[body.dofs]:
-                    own = weights[:, row, column]
-                    column += 1
-                    if kind == "armature":
-                        by_a[:, row] += own
-                    elif kind in slopes:
-                        by_v[:, row] += own * np.broadcast_to(slopes[kind], v.shape)[:, row]
-        return by_q, by_v, by_a
+        by_q, by_v, by_a = pull(q, v, a, of_regressor)
+        more_v, more_a = self.model.slopes(v, weights)
+        joints = self.plan.joints
+        return by_q[:, joints], (by_v + more_v)[:, joints], (by_a + more_a)[:, joints]
 
     # -- the limits ---------------------------------------------------------------------------------------
 
-    def slacks(self, motion: tuple[Array, Array, Array], shrunk: float = 1.0) -> list[Array]:
+    def slacks(self, motion: Motion, shrunk: float = 1.0) -> list[Array]:
         """What is left to each limit (samples, ...), over its size; positive within all.
 
         shrunk  factor of half ranges and speeds
         """
         q, v, a = motion
+        at, speed = q[:, self.plan.coordinates], v[:, self.plan.joints]
         low, high, velocity, effort = self.limits
         bounded, half, middle = self.limits.bounded, self.limits.half, self.limits.middle
-        from_low = q - np.where(bounded, middle - shrunk * half, low)
-        from_high = np.where(bounded, middle + shrunk * half, high) - q
-        slacks = [from_low / half, from_high / half, shrunk - v / velocity, shrunk + v / velocity]
+        from_low = at - np.where(bounded, middle - shrunk * half, low)
+        from_high = np.where(bounded, middle + shrunk * half, high) - at
+        slacks = [from_low / half, from_high / half, shrunk - speed / velocity, shrunk + speed / velocity]
         if np.isfinite(effort).any():
-            tau = self.robot.inverse_dynamics(q, v, a)
+            tau = self.robot.inverse_dynamics(q, v, a)[:, self.plan.joints]
             slacks += [1 - tau / effort, 1 + tau / effort]
         if self._workspace:
             slacks.append(np.asarray(self._workspace[0](q)))
@@ -359,45 +454,40 @@ class ExcitationProblem:
             return None
         user = self.workspace
         function = trace(lambda q: np.atleast_1d(user(q)), {"q": self.robot.nq}, "workspace")
-        return Kernel(function), derivatives(function, "q")
+        return Kernel(function), derivatives(function, "q", groups={"q": self.robot.group})
 
     @property
-    def _shrunk(self) -> float:
+    def shrunk(self) -> float:
+        """Factor of limits of samples, so that they hold between samples."""
         return float(np.cos(np.pi / POINTS))
 
-    def _barrier(self, x: Array) -> float:
-        """-sum log of all slacks; infinite outside."""
-        slacks = self.slacks(self.series.motion(x), self._shrunk)
-        if min(float(s.min()) for s in slacks) <= 0:
-            return np.inf
-        return -float(sum(np.log(s[np.isfinite(s)]).sum() for s in slacks))
-
-    def _barrier_derivatives(self, x: Array) -> tuple[Array, Array]:
-        """Gradient (p nv,) and Gauss-Newton Hessian of the barrier: sum of ds ds^T / s^2."""
-        motion = self.series.motion(x)
-        slacks = self.slacks(motion, self._shrunk)
-        f, df, ddf = self.series.functions
+    def barrier_derivatives(self, trial: Trial) -> tuple[Array, Array]:
+        """Gradient (p joints,) and Gauss-Newton Hessian of the barrier: sum of ds ds^T / s^2."""
+        motion = trial.motion
+        f, df, ddf = self.plan.series.functions
         velocity, effort, half = self.limits.velocity, self.limits.effort, self.limits.half
-        nv, p = self.robot.nv, self.series.size
-        one = np.eye(nv)
-        # Each limit by q, v, a of its sample: (samples, limits, nv) each, None: zero
+        joints, p = self.plan.joints, self.plan.series.size
+        count = len(joints)
+        one = np.eye(count)
+        # Each limit by q, v, a of its sample: (samples, limits, joints) each, None: zero
         by_q, by_v = one / half[:, None], one / velocity[:, None]
         parts: list[tuple[Array | None, Array | None, Array | None]] = [
             (by_q, None, None), (-by_q, None, None), (None, -by_v, None), (None, by_v, None)
         ]  # fmt: skip
         if np.isfinite(effort).any():
-            rates = [x / effort[:, None] for x in self.robot.inverse_dynamics_derivatives(*motion)]
+            changes = self.robot.inverse_dynamics_derivatives(*motion)
+            rates = [x[:, joints[:, None], joints] / effort[:, None] for x in changes]
             parts += [(-rates[0], -rates[1], -rates[2]), (rates[0], rates[1], rates[2])]
         if self._workspace:
-            parts.append((np.asarray(self._workspace[1](motion[0])), None, None))
-        gradient, hessian = np.zeros(p * nv), np.zeros((p * nv, p * nv))
-        for s, rows in zip(slacks, parts, strict=True):
-            D = np.zeros((len(f), s.shape[1], p, nv))
+            parts.append((np.asarray(self._workspace[1](motion[0]))[..., joints], None, None))
+        gradient, hessian = np.zeros(p * count), np.zeros((p * count, p * count))
+        for s, rows in zip(trial.slacks, parts, strict=True):
+            D = np.zeros((len(f), s.shape[1], p, count))
             for by, functions in zip(rows, (f, df, ddf), strict=True):
                 if by is not None:
-                    by = np.broadcast_to(by, (len(f), s.shape[1], nv))
+                    by = np.broadcast_to(by, (len(f), s.shape[1], count))
                     D += functions[:, None, :, None] * by[:, :, None, :]
-            D = (D / s[..., None, None]).reshape(-1, p * nv)
+            D = (D / s[..., None, None]).reshape(-1, p * count)
             gradient -= D.sum(axis=0)
             hessian += D.T @ D
         return gradient, hessian
@@ -409,7 +499,7 @@ class ExcitationProblem:
         best, least = None, np.inf
         for _ in range(STARTS):
             x = self.random(rng)
-            if x is not None and (cost := self.criterion_of(self.information(x))) < least:
+            if x is not None and (cost := self.at(x).criterion) < least:
                 best, least = x, cost
         if best is None:
             raise ModelError(
@@ -421,11 +511,12 @@ class ExcitationProblem:
     def random(self, rng: np.random.Generator) -> Array | None:
         """A random series within the limits, or None if its mean does not keep them."""
         velocity, middle, half = self.limits.velocity, self.limits.middle, self.limits.half
-        x = rng.normal(size=(self.series.size, self.robot.nv))
+        series, joints = self.plan.series, len(self.plan.joints)
+        x = rng.normal(size=(series.size, joints))
         # Amplitudes in proportion to what each joint may do.
-        x *= np.minimum(half, velocity * self.series.duration / (2 * np.pi))
-        x[0] = middle + rng.uniform(-0.6, 0.6, self.robot.nv) * half
-        return self._scaled(x, lambda y: np.isfinite(self._barrier(y)), SHARE)
+        x *= np.minimum(half, velocity * series.duration / (2 * np.pi))
+        x[0] = middle + rng.uniform(-0.6, 0.6, joints) * half
+        return self._scaled(x, lambda y: np.isfinite(self.at(y).barrier), SHARE)
 
     def _scaled(self, x: Array, allowed: Callable[[Array], bool], share: float) -> Array | None:
         """x with its waves as large as allowed, at most as they are, by bisection; times a share."""
@@ -443,12 +534,13 @@ class ExcitationProblem:
 
     def within(self, x: Array) -> Array:
         """x, with waves as much smaller as efforts and workspace need between the samples."""
-        series = self.series
+        series = self.plan.series
         t = np.arange(FINE * len(series.t)) * (series.duration / (FINE * len(series.t)))
         functions = series.functions_at(t)
+        base = None if self.plan.base is None else self.plan.base.at(t)
 
         def allowed(y: Array) -> bool:
-            motion = functions[0] @ y, functions[1] @ y, functions[2] @ y
+            motion = self.plan.whole((functions[0] @ y, functions[1] @ y, functions[2] @ y), base)
             return min(float(s.min()) for s in self.slacks(motion)) > 0
 
         if allowed(x):
@@ -464,35 +556,91 @@ class ExcitationProblem:
         Newton steps have the Gauss-Newton Hessian of the barrier, and a quasi-Newton one (BFGS, damped as by
         Powell) of the criterion.
         """
-        shape = x.shape
-        cost = self.criterion_of(self.information(x))
-        g = self.gradient(x).ravel()
-        B = np.eye(x.size) * float(np.linalg.norm(g)) / max(float(np.linalg.norm(x)), 1e-6)
+        best = self.at(x)
+        size = float(np.linalg.norm(best.gradient))
+        B = np.eye(x.size) * size / max(float(np.linalg.norm(x)), 1e-6)
         for mu in BARRIERS:
-            barrier = self._barrier(x)
             for _ in range(STEPS):
-                by_barrier, hessian = self._barrier_derivatives(x)
+                g = best.gradient.ravel()
+                by_barrier, hessian = self.barrier_derivatives(best)
                 slope = g + mu * by_barrier
                 step = -np.linalg.solve(B + mu * hessian, slope)
                 descent = float(slope @ step)
                 length = 1.0
                 while length > SHORTEST:
-                    trial = x + length * step.reshape(shape)
-                    trial_barrier = self._barrier(trial)
-                    if np.isfinite(trial_barrier):
-                        trial_cost = self.criterion_of(self.information(trial))
-                        decrease = cost + mu * barrier - trial_cost - mu * trial_barrier
+                    trial = self.at(best.x + length * step.reshape(x.shape))
+                    if np.isfinite(trial.barrier):
+                        decrease = best.criterion + mu * best.barrier
+                        decrease -= trial.criterion + mu * trial.barrier
                         if decrease >= -ARMIJO * length * descent:
                             break
                     length *= 0.5
                 else:
                     break
-                trial_g = self.gradient(trial).ravel()
-                B = _updated(B, length * step, trial_g - g)
-                x, cost, g, barrier = trial, trial_cost, trial_g, trial_barrier
+                B = _updated(B, length * step, trial.gradient.ravel() - g)
+                best = trial
                 if decrease < SETTLED:
                     break
-        return x
+        return best.x
+
+
+class Trial:
+    """A motion with coefficients x; what depends on them is computed once, when it is asked for."""
+
+    def __init__(self, problem: ExcitationProblem, x: Array) -> None:
+        self.x = x
+        self._problem = problem
+
+    @cached_property
+    def motion(self) -> Motion:
+        """q, v, a at the samples."""
+        return self._problem.plan.at_samples(self.x)
+
+    @cached_property
+    def _rows(self) -> Array:
+        """Columns of base parameters over the noise, (samples, nv, r)."""
+        problem = self._problem
+        A: Array = problem.model.columns(*self.motion)[..., problem.shown.columns] / problem.noise[:, None]
+        return A
+
+    @cached_property
+    def information(self) -> Array:
+        """J^T J of the base parameters (r, r)."""
+        A = self._rows.reshape(-1, self._rows.shape[-1])
+        return A.T @ A
+
+    @cached_property
+    def criterion(self) -> float:
+        """Of the information."""
+        return self._problem.criterion_of(self.information)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Derivative of the criterion by x: one product of the regressor's transposed derivative."""
+        problem = self._problem
+        M = np.linalg.inv(self.information)
+        if problem.criterion == "D":
+            by_rows = -2 * self._rows @ M
+        else:
+            weighted = M / problem.sizes**2
+            by_rows = -2 * len(M) / np.trace(weighted) * self._rows @ (weighted @ M)
+        weights = np.zeros((*by_rows.shape[:2], len(problem.model.entries)))
+        weights[..., problem.shown.columns] = by_rows / problem.noise[:, None]
+        by_q, by_v, by_a = problem.through_columns(self.motion, weights)
+        f, df, ddf = problem.plan.series.functions
+        return f.T @ by_q + df.T @ by_v + ddf.T @ by_a
+
+    @cached_property
+    def slacks(self) -> list[Array]:
+        """Of limits that are tightened such that they hold between samples."""
+        return self._problem.slacks(self.motion, self._problem.shrunk)
+
+    @cached_property
+    def barrier(self) -> float:
+        """-sum log of all slacks; infinite outside."""
+        if min(float(s.min()) for s in self.slacks) <= 0:
+            return np.inf
+        return -float(sum(np.log(s[np.isfinite(s)]).sum() for s in self.slacks))
 
 
 def _updated(B: Array, s: Array, y: Array) -> Array:

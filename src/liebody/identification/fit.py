@@ -120,7 +120,7 @@ def _search(problem: FitProblem, recordings: list[Recording], most: int) -> tupl
             trial = problem.evaluated(recordings, x + step)
         except (IntegrationError, ModelError):  # too far: a motion without an end, or a body that cannot be
             trial = best._replace(cost=math.inf)
-        gain = (best.cost - trial.cost) / predicted if predicted > 0 else -1.0
+        gain = (best.cost - trial.cost) / predicted
         if gain > 0:
             settled = best.cost - trial.cost <= DECREASE * best.cost
             x, best = x + step, trial

@@ -14,13 +14,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..base.errors import ModelError
+from ..bodies import UPPER, matrix_of
 from ..scalars import Array
 
 COORDINATES = ("a", "d1", "d2", "d3", "s12", "s23", "s13", "t1", "t2", "t3")
 PLACES = {"s12": (0, 1), "s23": (1, 2), "s13": (0, 2), "t1": (0, 3), "t2": (1, 3), "t3": (2, 3)}
-PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
-"""Names of the numbers in which efforts are linear: mass, first moments, inertia about the frame's origin."""
-UPPER = ([0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2])  # entries xx, xy, xz, yy, yz, zz of a matrix
+PAIRS = tuple(np.transpose(UPPER))
+"""Places of xx, xy, xz, yy, yz, zz in a matrix, as an index."""
 
 
 def moments_of(theta: Array) -> tuple[Array, Array]:
@@ -62,7 +62,7 @@ def body_of(theta: Array) -> tuple[Array, Array]:
 
 def coordinates_of(mass: float, center: Array, inertia: Array) -> Array:
     """The coordinates (10,) of a body; raises ModelError if it cannot be, or has no extent."""
-    I = symmetric(inertia)
+    I = matrix_of(inertia)
     central = np.trace(I) / 2 * np.eye(3) - I
     c = np.asarray(center, float)
     J = np.block([[central + mass * np.outer(c, c), mass * c[:, None]], [mass * c, mass]])
@@ -79,26 +79,24 @@ def coordinates_of(mass: float, center: Array, inertia: Array) -> Array:
     return np.array([np.log(U[3, 3]), *diagonal, *(scaled[place] for place in PLACES.values())])
 
 
-def symmetric(upper: Array) -> Array:
-    """The matrix (3, 3) with these entries xx, xy, xz, yy, yz, zz."""
-    I = np.zeros((3, 3))
-    I[UPPER] = upper
-    return I + np.triu(I, 1).T
-
-
-def pseudo_inertia(pi: Array) -> Array:
-    """[Sigma h; h^T m] (4, 4) of `PARAMETERS` (10,), in which it is linear."""
-    I = symmetric(pi[4:])
-    h = pi[1:4, None]
-    return np.block([[np.trace(I) / 2 * np.eye(3) - I, h], [h.T, pi[:1, None]]])
-
-
-def parameters_of(P: Array) -> Array:
-    """`PARAMETERS` (10,) of a pseudo-inertia (4, 4)."""
-    return np.array([P[3, 3], *P[:3, 3], *_inertia(P[:3, :3])])
+def body_of_parameters(pi: Array) -> tuple[Array, Array]:
+    """(mass, center, inertia about it) (10,) of the parameters of a body, and the derivative (10, 10)."""
+    m, h = pi[0], pi[1:4]
+    c = h / m
+    I_c = pi[4:] - ((h @ h) * np.eye(3) - np.outer(h, h))[PAIRS] / m
+    D = np.zeros((10, 10))
+    D[0, 0] = 1
+    D[1:4, 0] = -c / m
+    D[1:4, 1:4] = np.eye(3) / m
+    D[4:, 0] = ((c @ c) * np.eye(3) - np.outer(c, c))[PAIRS]
+    for k, e in enumerate(np.eye(3)):
+        turned = np.outer(e, c)
+        D[4:, 1 + k] = -(2 * c[k] * np.eye(3) - turned - turned.T)[PAIRS]
+    D[4:, 4:] = np.eye(6)
+    return np.array([m, *c, *I_c]), D
 
 
 def _inertia(Sigma: Array) -> Array:
     """tr(Sigma) 1 - Sigma, as (xx, xy, xz, yy, yz, zz)."""
-    matrix: Array = (np.trace(Sigma) * np.eye(3) - Sigma)[UPPER]
+    matrix: Array = (np.trace(Sigma) * np.eye(3) - Sigma)[PAIRS]
     return matrix

@@ -9,22 +9,42 @@ the viscous and the dry friction of each joint, A the armature, c the offset of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..base.arguments import floats, names, wrong_shape
 from ..base.errors import ModelError, known
-from ..bodies import Body
+from ..bodies import PARAMETERS, Body
 from ..groups import Free
 from ..robot import Robot
 from ..scalars import Array
 from ..scalars.linear import matvec
-from .inertias import PARAMETERS, UPPER
+from .inertias import body_of_parameters
 
 KINDS = ("damping", "friction", "armature", "offset")
 EXTENT = 0.1  # of a body without volume, in the robot's size
 DIMENSIONS = (0, *[1] * 3, *[2] * 6)  # powers of a length in the parameters of a body
+
+
+class Term(NamedTuple):
+    """A loss of one degree of freedom.
+
+    name  parameter of the robot: "joint1.damping"
+    kind  "damping", "friction", "armature", "offset"
+    own   the robot's own value
+    row   its velocity and effort, in v and tau
+    entry  its place in the parameter; None: the joint has no other one
+    """
+
+    name: str
+    kind: str
+    own: float
+    row: int
+    entry: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.entry is None else f"{self.name}[{self.entry}]"
 
 
 class LinearModel:
@@ -33,6 +53,8 @@ class LinearModel:
     bodies  free bodies; None: all that have mass
     losses  of all joints but a floating base: "damping", "friction", "armature", "offset"
     v_s     as of `JointFriction`                                                                 [rad/s, m/s]
+
+    The unknowns are ten parameters of each body, and then a number for each of `terms`.
     """
 
     def __init__(
@@ -51,19 +73,17 @@ class LinearModel:
         for kind in self.losses:
             if kind not in KINDS:
                 raise ModelError(f"there are no losses of the kind {kind!r}; {known(KINDS, kind)}")
-        self.joints = [
-            body
-            for body in own.values()
-            if body.joint.dim and body.joint.mimic is None and not isinstance(body.joint.group, Free)
-        ]
-        if not self.bodies and not (self.losses and self.joints):
-            raise ModelError("nothing is free; name bodies, or losses such as 'damping'")
-        self.entries = [f"{body.name}.{x}" for body in self.bodies for x in PARAMETERS] + [
-            f"{body.joint.name}.{kind}" + (f"[{i}]" if body.joint.dim > 1 else "")
+        self.terms = [
+            term
             for kind in self.losses
-            for body in self.joints
-            for i in range(body.joint.dim)
+            for body in own.values()
+            if body.joint.mimic is None and not isinstance(body.joint.group, Free)
+            for term in _terms_of(body, kind, range(robot.nv)[body.dofs])
         ]
+        if not self.bodies and not self.terms:
+            raise ModelError("nothing is free; name bodies, or losses such as 'damping'")
+        inertial = [f"{body.name}.{x}" for body in self.bodies for x in PARAMETERS]
+        self.entries = [*inertial, *map(str, self.terms)]
 
     @property
     def inertial(self) -> int:
@@ -75,11 +95,7 @@ class LinearModel:
         """The robot's own values (n,): losses are no part of its inverse dynamics, but for armature."""
         pi = self.robot.inertial_parameters.reshape(-1, len(PARAMETERS))
         parts = [pi[body.index - 1] for body in self.bodies]
-        for kind in self.losses:
-            for body in self.joints:
-                value = body.joint.armature if kind == "armature" else 0.0
-                parts.append(np.broadcast_to(np.asarray(value, float), (body.joint.dim,)))
-        return np.concatenate(parts)
+        return np.concatenate([*parts, [term.own for term in self.terms]])
 
     @property
     def length(self) -> float:
@@ -120,34 +136,48 @@ class LinearModel:
         Y = self.robot.inverse_dynamics_regressor(q, v, a)
         count = len(PARAMETERS)
         blocks = [Y[..., count * (body.index - 1) : count * body.index] for body in self.bodies]
-        columns = {
+        functions = {
             "damping": v,
             "friction": np.tanh(v / self.v_s),
             "armature": a,
             "offset": np.ones_like(v),
         }
-        for kind in self.losses:
-            for body in self.joints:
-                block = np.zeros((*v.shape, body.joint.dim))
-                for i, row in enumerate(range(self.robot.nv)[body.dofs]):
-                    block[:, row, i] = columns[kind][:, row]
-                blocks.append(block)
-        return np.concatenate(blocks, axis=-1)
+        losses = np.zeros((*v.shape, len(self.terms)))
+        for column, term in enumerate(self.terms):
+            losses[..., term.row, column] = functions[term.kind][..., term.row]
+        return np.concatenate([*blocks, losses], axis=-1)
+
+    def slopes(self, v: Array, weights: Array) -> tuple[Array, Array]:
+        """Gradients by v, a (samples, nv) of the sum of weights (samples, nv, n) times columns of losses."""
+        by_v, by_a = np.zeros((2, *v.shape))
+        rates = {"damping": np.ones_like(v), "friction": (1 - np.tanh(v / self.v_s) ** 2) / self.v_s}
+        for column, term in enumerate(self.terms, start=self.inertial):
+            row = term.row
+            if term.kind == "armature":
+                by_a[..., row] += weights[..., row, column]
+            elif term.kind in rates:
+                by_v[..., row] += weights[..., row, column] * rates[term.kind][..., row]
+        return by_v, by_a
 
     def rest(self, q: Array, v: Array, a: Array, tau: Array, contacts: Mapping[str, Any]) -> Array:
-        """(samples, nv): efforts and contacts that the robot's own parameters do not explain, A (x - own)."""
+        """(..., samples, nv): what the robot's own parameters do not explain of the efforts, A (x - own)."""
         explained = self.robot.inverse_dynamics(q, v, a)
         for frame, given in contacts.items():
             forces = floats(f"contacts[{frame!r}]", given)
-            if forces.shape not in ((len(q), 3), (len(q), 6)):
-                raise wrong_shape(
-                    f"contacts[{frame!r}]",
-                    forces.shape,
-                    f"({len(q)}, 3), forces, or ({len(q)}, 6), moments and forces",
-                )
-            J = self.robot.jacobian(q, frame, "mixed")[:, 6 - forces.shape[1] :]
-            explained = explained - matvec(J.swapaxes(1, 2), forces)
+            explained = explained - matvec(self.contact_rows(q, frame, forces).swapaxes(-1, -2), forces)
         return tau - explained
+
+    def contact_rows(self, q: Array, frame: str, forces: Array) -> Array:
+        """J (..., samples, k, nv) of forces (..., samples, k) at a frame: their efforts are J^T F."""
+        samples = q.shape[-2]
+        if forces.ndim < 2 or forces.shape[-2] != samples or forces.shape[-1] not in (3, 6):
+            raise wrong_shape(
+                f"contacts[{frame!r}]",
+                forces.shape,
+                f"({samples}, 3), forces, or ({samples}, 6), moments and forces",
+            )
+        J: Array = self.robot.jacobian(q, frame, "mixed")[..., 6 - forces.shape[-1] :, :]
+        return J
 
     # -- as the robot has them ------------------------------------------------------------------------------
 
@@ -156,35 +186,28 @@ class LinearModel:
         values: dict[str, Any] = {}
         blocks = []
         for k, body in enumerate(self.bodies):
-            numbers, D = of_body(x[10 * k : 10 * k + 10])
+            numbers, D = body_of_parameters(x[10 * k : 10 * k + 10])
             values[f"{body.name}.mass"] = float(numbers[0])
             values[f"{body.name}.center"] = numbers[1:4]
             values[f"{body.name}.inertia"] = numbers[4:]
             blocks.append(D)
-        at = self.inertial
-        for kind in self.losses:
-            for body in self.joints:
-                own = x[at : at + body.joint.dim]
-                values[f"{body.joint.name}.{kind}"] = float(own[0]) if body.joint.dim == 1 else own
-                at += body.joint.dim
+        losses: dict[str, list[float]] = {}
+        for term, number in zip(self.terms, x[self.inertial :].tolist(), strict=True):
+            losses.setdefault(term.name, []).append(number)
+        values |= {name: own[0] if len(own) == 1 else np.array(own) for name, own in losses.items()}
         D = np.eye(len(x))
         for k, block in enumerate(blocks):
             D[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] = block
         return values, D
 
 
-def of_body(pi: Array) -> tuple[Array, Array]:
-    """(mass, center, inertia about it) (10,) of the parameters of a body, and the derivative (10, 10)."""
-    m, h = pi[0], pi[1:4]
-    c = h / m
-    I_c = pi[4:] - ((h @ h) * np.eye(3) - np.outer(h, h))[UPPER] / m
-    D = np.zeros((10, 10))
-    D[0, 0] = 1
-    D[1:4, 0] = -c / m
-    D[1:4, 1:4] = np.eye(3) / m
-    D[4:, 0] = ((c @ c) * np.eye(3) - np.outer(c, c))[UPPER]
-    for k, e in enumerate(np.eye(3)):
-        turned = np.outer(e, c)
-        D[4:, 1 + k] = -(2 * c[k] * np.eye(3) - turned - turned.T)[UPPER]
-    D[4:, 4:] = np.eye(6)
-    return np.array([m, *c, *I_c]), D
+def _terms_of(body: Body, kind: str, rows: range) -> list[Term]:
+    """The losses of one kind of a joint, whose velocities are these rows."""
+    own = body.joint.armature if kind == "armature" else 0.0
+    values = np.broadcast_to(np.asarray(own, float), (len(rows),)).tolist()
+    name = f"{body.joint.name}.{kind}"
+    several = len(rows) > 1
+    return [
+        Term(name, kind, value, row, i if several else None)
+        for i, (row, value) in enumerate(zip(rows, values, strict=True))
+    ]

@@ -9,20 +9,20 @@ import numpy as np
 
 from ..base.arguments import checked
 from ..base.concurrency import cached_property
-from ..base.errors import ModelError, known, positive
-from ..bodies import SpatialInertia
+from ..base.errors import ModelError, ShapeError, known, positive
+from ..bodies import PARAMETERS, SpatialInertia, matrix_of, moved_parameters
 from ..robot import Robot
 from ..scalars import Array
-from .consistency import Barrier, least_squares
-from .inertias import PARAMETERS, parameters_of, pseudo_inertia, symmetric
-from .linear import EffortSamples, broadcast, noise_of, weighted
-from .linear_model import DIMENSIONS, LinearModel, of_body
-from .results import Estimates
+from .consistency import Barrier
+from .inertias import body_of_parameters
+from .linear import EffortSamples, EffortSystem, Solution
+from .linear_model import DIMENSIONS, LinearModel
+from .results import EffortEstimates
 
 RADIUS = 0.1  # m: of a ball of 1 kg, near to which stays what the samples do not show
 
 
-class Payload(Estimates):
+class Payload(EffortEstimates):
     """A payload as it was estimated; made by `payload`.
 
     coordinates  m, h = m c, and the inertia about the frame's origin, in the axes of the frame (10,)
@@ -32,22 +32,13 @@ class Payload(Estimates):
     bounded      whether the least squares belong to a body that cannot be; this is the nearest one that can
     """
 
-    def __init__(
-        self,
-        robot: Robot,
-        frame: str,
-        x: Array,
-        scales: Array,
-        information: Array,
-        residuals: Array,
-        noise: Array,
-        bounded: bool,
-    ) -> None:
-        numbers, D = of_body(x)
+    def __init__(self, robot: Robot, frame: str, scales: Array, solution: Solution) -> None:
+        numbers, D = body_of_parameters(solution.x)
         values = {"mass": float(numbers[0]), "center": numbers[1:4], "inertia": numbers[4:]}
-        super().__init__(x, PARAMETERS, scales, values, D, information, {"samples": {"tau": residuals}})
-        self.noise = noise
-        self.bounded = bounded
+        super().__init__(
+            solution.x, PARAMETERS, scales, values, D, solution.information,
+            {"samples": {"tau": solution.residuals}}, noise=solution.noise, bounded=solution.bounded,
+        )  # fmt: skip
         self._robot = robot
         self._frame = frame
 
@@ -64,10 +55,7 @@ class Payload(Estimates):
     @property
     def inertia(self) -> np.ndarray:
         """About the centre, in the axes of the frame, (3, 3)                                      [kg m2]"""
-        return symmetric(self.values["inertia"])
-
-    def _ended(self) -> str:
-        return "; at the boundary of bodies that exist" if self.bounded else ""
+        return matrix_of(self.values["inertia"])
 
     @cached_property
     def robot(self) -> Robot:
@@ -119,31 +107,30 @@ def payload(
         )
     model = LinearModel(robot, body.name, losses, positive("v_s", v_s))
     samples = EffortSamples(robot, q, v, a, tau)
-    A = model.columns(samples.q, samples.v, samples.a)
-    moved = np.array([parameters_of(placement @ pseudo_inertia(e) @ placement.T) for e in np.eye(10)])
-    # Parameters in the frame are a linear function of those in the body's frame.
-    A[..., : len(PARAMETERS)] = A[..., : len(PARAMETERS)] @ moved.T
-    b = model.rest(samples.q, samples.v, samples.a, samples.tau, {})
-    scales = np.array([RADIUS**k for k in DIMENSIONS] + [1.0] * (A.shape[-1] - len(PARAMETERS)))
-    deviations = (
-        noise_of(A, b, samples.tau, scales) if noise is None else broadcast("noise", noise, b.shape, robot.nv)
-    )
-    rows, y = weighted(A, b, deviations)
+    if samples.shape:
+        raise ShapeError(f"q, v, a and tau have leading axes {samples.shape}, expected one recording")
+    count = len(PARAMETERS)
+    # Parameters in the body's frame are a linear function of those in the frame that holds the payload.
+    moved = moved_parameters(placement)
+
+    def placed(columns: Array) -> Array:
+        return np.concatenate([columns[..., :count] @ moved, columns[..., count:]], axis=-1)
+
+    scales = np.array([RADIUS**k for k in DIMENSIONS] + [1.0] * len(model.terms))
+    system = EffortSystem(model, samples, {}, noise, placed=placed)
     ball = np.diag([RADIUS**2 / 5] * 3 + [1.0])[None]
     # Losses are not bounded here: they take what else is wrong with the robot, of either sign.
-    x, bounded = least_squares(rows, y, scales, Barrier(ball, np.zeros(0, int), np.zeros(0)))
-    count = len(PARAMETERS)
-    # Losses are nuisance parameters: eliminate them from the information (Schur complement).
-    rest, loads = rows[:, count:], rows[:, :count]
-    if rest.shape[1]:
-        loads = loads - rest @ np.linalg.lstsq(rest, loads, rcond=None)[0]
-    return Payload(
-        robot,
-        frame,
-        x[:count],
-        scales[:count],
-        loads.T @ loads,
-        (b - A @ x) / deviations,
-        np.mean(deviations, axis=0),
-        bounded,
-    )
+    unbounded = Barrier(ball, np.zeros(0, int), np.zeros(0))
+    (solution,) = system.solutions(np.zeros(len(scales)), scales, lambda *_: unbounded)
+    return Payload(robot, frame, scales[:count], _of_load(solution, count))
+
+
+def _of_load(solution: Solution, count: int) -> Solution:
+    """Without the losses, which come after the first `count` unknowns: they are nuisance parameters.
+
+    They are eliminated from the information (Schur complement).
+    """
+    loads, losses = solution.rows[:, :count], solution.rows[:, count:]
+    if losses.shape[1]:
+        loads = loads - losses @ np.linalg.lstsq(losses, loads, rcond=None)[0]
+    return solution._replace(x=solution.x[:count], information=loads.T @ loads)

@@ -207,6 +207,23 @@ class Estimates:
         return ""
 
 
+class EffortEstimates(Estimates):
+    """Estimates from efforts, by weighted least squares over bodies that exist.
+
+    noise    standard deviations of the efforts (nv,), given or found
+    bounded  whether the least squares belong to bodies that cannot be. The estimates are then the nearest
+             ones that can, and deviations are those without this bound
+    """
+
+    def __init__(self, *given: Any, noise: Array, bounded: bool) -> None:
+        super().__init__(*given)
+        self.noise = noise
+        self.bounded = bounded
+
+    def _ended(self) -> str:
+        return "; at the boundary of bodies that exist" if self.bounded else ""
+
+
 class Fit(Estimates):
     """Estimates, and what they are worth; made by `fit`.
 

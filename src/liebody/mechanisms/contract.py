@@ -18,7 +18,7 @@ import numpy as np
 from ..base.arguments import floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import IntegrationError, ModelError, ShapeError
-from ..bodies import Tree
+from ..bodies import Parameter, Tree
 from ..bodies.labels import Labels, labels
 from ..bodies.tree import OfTree
 from ..compiler import Function, Graph, Guard, Kernel, Program, traced
@@ -64,6 +64,7 @@ class Mechanism(Sendable):
     drives  names and units of u; None if there is one effort for each velocity
     layout  its free parameters, if it has some; flows take them behind the efforts, (u, p)
     values  default values of the parameters
+    parameters  {name: Parameter} of what may be free, with units; empty if nothing may be
 
     Subclasses say how the equations of motion are computed: `parts` for explicit methods, `mechanics` for
     implicit ones, `functions` for kernels.
@@ -75,6 +76,11 @@ class Mechanism(Sendable):
     drives: Labels | None = None
     layout = FlatLayout("parameter", {})
     values: Array = np.zeros(0)
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The possible parameters, by name."""
+        return {}
 
     @property
     def loops(self) -> bool | None:
@@ -422,9 +428,14 @@ class OpenTree(OfTree, Mechanism):
         if robot is not None:
             self.layout = robot.layout
             self.values = robot.values
-            self._source = robot.at
+            self._source = robot
         for force in self.forces:
             check_force(force, self.joints)
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """Those of the robot, if it has free ones."""
+        return self._source.parameters if self.layout.size else {}
 
     @cached_property
     def labels(self) -> tuple[Labels, Labels]:
@@ -591,7 +602,7 @@ class OpenTree(OfTree, Mechanism):
 
     def _at(self, p: Array) -> Self:
         here = copy.copy(self)
-        here.tree, here.gravity = self._source(p)
+        here.tree, here.gravity = self._source.at(p)
         return here
 
     def efforts(self, t: Any, q: Array, v: Array, u: Array) -> Array:

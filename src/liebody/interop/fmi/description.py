@@ -23,11 +23,18 @@ UNITS: dict[str, dict[str, int]] = {
     "N": {"kg": 1, "m": 1, "s": -2},
     "N m": {"kg": 1, "m": 2, "s": -2},
     "J": {"kg": 1, "m": 2, "s": -2},
+    "kg": {"kg": 1},
+    "kg m2": {"kg": 1, "m": 2},
+    "N/m": {"kg": 1, "s": -2},
+    "N s/m": {"kg": 1, "s": -1},
+    "N m/rad": {"kg": 1, "m": 2, "s": -2, "rad": -1},
+    "N m s/rad": {"kg": 1, "m": 2, "s": -1, "rad": -1},
 }
 CAPABILITIES: dict[str, Any] = {
     "canGetAndSetFMUState": "true",
     "canSerializeFMUState": "true",
     "providesDirectionalDerivatives": "true",
+    "providesAdjointDerivatives": "true",
 }
 
 

@@ -14,6 +14,7 @@
        model_start(q, v, m, u, z)       memory at the start, if STARTS
    (of a model without states: model_signals alone)
        model_..._jvp(..., dy, du, d)    change of these along dy, du
+       model_..._vjp(..., w, gy, gu)    gradients of the sum of these times w
    and the dimensions POINT of y, MEMORY, STATES = POINT - MEMORY of x, ALGEBRA, U of u, STEP (place
    of the step in u; U if the model itself does not use it), OUTPUTS, GUARDS, STAGES, ORDER of the
    error, with arrays `start_y`, `start_u`, `size_of` (the entry of y that measures an entry of the
@@ -612,9 +613,47 @@ EXPORT fmi3Status fmi3GetAdjointDerivative(fmi3Instance instance, const fmi3Valu
                                            size_t unknowns, const fmi3ValueReference *known,
                                            size_t knowns, const fmi3Float64 *seed, size_t seeds,
                                            fmi3Float64 *change, size_t changes) {
-    (void)unknown, (void)unknowns, (void)known, (void)knowns;
-    (void)seed, (void)seeds, (void)change, (void)changes;
-    return failed(instance, "there are no adjoint derivatives");
+    /* The chain of fmi3GetDirectionalDerivative backwards: w are weights of its results, g gradients
+       of the sum of weights times results. */
+    Instance *c = instance;
+    const State *s = &c->now;
+    double y[AT_LEAST(POINT)] = {0}, g[AT_LEAST(POINT)] = {0}, gu[STEP + 1] = {0};
+    double w_rates[AT_LEAST(STATES)] = {0}, w_signals[AT_LEAST(OUTPUTS)] = {0};
+    if (seeds != unknowns || changes != knowns)
+        return failed(c, "variables are single numbers, one for each reference");
+    for (size_t i = 0; i < unknowns; i++) {
+        const fmi3ValueReference k = unknown[i];
+        if (k >= X && k < DX) g[MEMORY + k - X] += seed[i];
+        else if (k >= DX && k < M) w_rates[k - DX] += seed[i];
+        else if (k >= Y && k < G) w_signals[k - Y] += seed[i];
+        else return failed(c, "derivatives are those of states, their rates, and outputs");
+    }
+    double gy[AT_LEAST(POINT)] = {0}, more[AT_LEAST(POINT)] = {0};
+#if HAS_STATES
+    double f[ALGEBRA], gf[ALGEBRA];
+    model_normalized(s->y, y);
+    model_field(&s->t, y, s->u, f);
+    model_rate_vjp(s->y, f, w_rates, more, gf);
+    for (int i = 0; i < POINT; i++) g[i] += more[i];
+    model_field_vjp(&s->t, y, s->u, gf, gy, gu);
+#endif
+#if OUTPUTS
+    double more_u[STEP + 1] = {0};
+    model_signals_vjp(&s->t, y, s->u, w_signals, more, more_u);
+    for (int i = 0; i < POINT; i++) gy[i] += more[i];
+    for (int i = 0; i < STEP; i++) gu[i] += more_u[i];
+#endif
+#if HAS_STATES
+    model_normalized_vjp(s->y, gy, more);
+    for (int i = 0; i < POINT; i++) g[i] += more[i];
+#endif
+    for (size_t i = 0; i < knowns; i++) {
+        const fmi3ValueReference k = known[i];
+        if (k >= X && k < DX) change[i] = g[MEMORY + k - X];
+        else if (k >= P && k < Y) change[i] = gu[k - P];
+        else return failed(c, "derivatives are those by states, inputs and parameters");
+    }
+    return fmi3OK;
 }
 
 /* -- Model Exchange --------------------------------------------------------------------------- */

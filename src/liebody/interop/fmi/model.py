@@ -16,10 +16,10 @@ import numpy as np
 
 from ...base.arguments import floats, wrong_shape
 from ...base.errors import ModelError, ShapeError, known
-from ...bodies import Labels, labels_of
+from ...bodies import Labels, Parameter, labels_of
 from ...compiler import FlatLayout, Function, Program, trace, traced
 from ...groups import LieGroup, Product, R
-from ...hybrid import HybridSystem
+from ...hybrid import HybridSystem, RobotSystem
 from ...integrators import Method, coefficients
 from ...mechanisms import Mechanism
 from ...robot import derivatives
@@ -104,6 +104,26 @@ def entries(name: str, value: Any) -> list[tuple[str, float]]:
     return [(f"{name}[{','.join(str(i + 1) for i in place)}]", float(array[place])) for place in places]
 
 
+def _settings(
+    values: Mapping[str, Any], parameters: Mapping[str, Parameter], inputs: Collection[str] = ()
+) -> list[Variable]:
+    """Variables of parameters with these values: inputs if they are named, otherwise parameters.
+
+    parameters  those of the mechanism, which have units
+    """
+    settings = []
+    for name, value in values.items():
+        kind = "input" if name in inputs else "parameter"
+        # a joint that turns and slides has a unit for each degree of freedom
+        units = parameters[name].unit.split(", ") if name in parameters else [""]
+        numbers = entries(name, value)
+        units = units * len(numbers) if len(units) == 1 else units
+        settings += [
+            Variable(structured(n), kind, unit, x) for (n, x), unit in zip(numbers, units, strict=True)
+        ]
+    return settings
+
+
 # -- functions that both kinds of models have ----------------------------------------------------------------
 
 
@@ -123,12 +143,13 @@ def _in_coordinates(group: LieGroup, memory: int, point: int, algebra: int) -> d
 
 
 def _with_changes(functions: dict[str, Function | Program]) -> dict[str, Function | Program]:
-    """The functions, and changes of those that derivatives of a model are made of."""
+    """The functions; of those that derivatives of a model are made of, also changes and gradients."""
     wanted = {"normalized": ("y",), "rate": ("y", "f"), "field": ("y", "u"), "signals": ("y", "u")}
     changes = {
-        f"{name}_jvp": derivatives(functions[name], wrt, "jvp").function
+        f"{name}_{product}": derivatives(functions[name], wrt, product).function
         for name, wrt in wanted.items()
         if name in functions
+        for product in ("jvp", "vjp")
     }
     return {**functions, **changes}
 
@@ -221,11 +242,8 @@ def of_hybrid(
     states += [Variable(structured(f"work.{n}"), "state", "J", 0.0) for n in system.power_names]
     constant = [pair for name in system.constant_memory.defaults for pair in entries(name, remembered[name])]
     values = {**system.parameters.defaults, **parameters}
-    settings = [
-        Variable(structured(n), "input" if name in inputs else "parameter", "", x)
-        for name, value in values.items()
-        for n, x in entries(name, value)
-    ]
+    known_parameters = system.mechanism.parameters if isinstance(system, RobotSystem) else {}
+    settings = _settings(values, known_parameters, inputs)
     system.parameters.values(parameters, ())  # checks names and shapes
     steps = [Variable("communication.step", "parameter", "s", dt)]
     signals = [
@@ -333,11 +351,7 @@ def of_mechanism(
     )
     free = mechanism.layout.named(p) if mechanism.layout.size else {}
     settings = [Variable(structured(f"tau.{name}"), "input", unit, 0.0) for name, unit in efforts]
-    settings += [
-        Variable(structured(n), "parameter", "", x)
-        for name, value in free.items()
-        for n, x in entries(name, value)
-    ]
+    settings += _settings(free, mechanism.parameters)
     signals = [
         Variable(structured(n), "output")
         for name, shape in names.items()

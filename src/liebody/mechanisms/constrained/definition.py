@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import ModelError, known
-from ...bodies import WORLD, Joint, Parameter, SpatialInertia
+from ...bodies import WORLD, Joint, Parameter, SpatialInertia, matrix_of
 from ...bodies.parameters import (
     LOSSES,
     inertia_with,
     losses_with,
-    matrix_of,
     of_inertia,
     of_losses,
     of_placement,
