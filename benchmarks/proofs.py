@@ -5,6 +5,7 @@
 The checker needs the extra `prove` (python-flint).
 """
 
+import functools
 import re
 import runpy
 import time
@@ -60,6 +61,8 @@ def orbits():
     yield "compass walker, 3 degrees", lambda: prove(gait)
     yield "runner with its stride", lambda: prove(stride)
     yield "Roessler, period 1", lambda: prove_field(roessler, [0, -8.38094, 0.02959], 5.8811)
+    for order in (10, 6, 5, 4) if unless_quick(True, False) else ():  # short steps, and many of them
+        yield f"van der Pol, order {order}", functools.partial(prove, first, order=order)
     if unless_quick(True, False):
         relaxation = van_der_pol(10.0, 19.078)
         yield "Roessler, period 2", lambda: prove_field(roessler, [0, -5.42407, 0.0310812], 11.7586)

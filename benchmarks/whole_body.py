@@ -9,6 +9,12 @@ solver alone. They have to find the same accelerations of the base to 1e-3 of th
 efforts are printed, as far as the small cost of forces decides them, by default and with the tolerance TIGHT,
 and errors of the solution in its conditions of a minimum. What is not installed is left out (pip install
 quadprog daqp proxsuite; TSID: pip install tsid==1.7.1 pin==3.4.0 "cmeel-urdfdom<5" "cmeel-tinyxml2<11").
+Talos stands on two soles, and its centre of mass sways so far that many limits are active. A call of
+`WholeBody` with each of its solvers takes turns with the same controller written by hand with Pinocchio,
+NumPy and DAQP (by_hand.py), in consecutive states of the motion and in random ones near it. Active set
+methods start from the call before in the motion, and without active rows in random states. In 99 of 100
+states the program by hand has to have the same efforts to 1e-3 of the largest.
+
 Calls take turns in one process, over the same random states; medians, 99th percentiles, and the median of the
 rounds' ratios. Processor time.
 """
@@ -24,17 +30,26 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from by_hand import ByHand, Sway
 from machine import describe, keep, unless_quick
 from robots import path
 
 import liebody as lb
 from liebody.compiler import Kernel
-from liebody.control import MotionTask, QuadraticProgram, Support, WholeBody, WholeBodyCommand
+from liebody.control import (
+    ActiveSetCommand,
+    MotionTask,
+    QuadraticProgram,
+    Support,
+    WholeBody,
+    WholeBodyCommand,
+)
 from liebody.io import pinocchio_layout
 
 FEET = [f"{leg}_FOOT" for leg in ("LF", "RF", "LH", "RH")]
 POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)
 STATES, MANY = 200, 1000
+STATES_OF_MOTION = unless_quick(1000, 20)
 TIGHT = 1e-13  # tolerance of the controller whose efforts are compared, too
 
 
@@ -182,6 +197,111 @@ def check_tight(u: WholeBodyCommand) -> None:
     )
 
 
+def by_hand(wb: WholeBody) -> ByHand | None:
+    """The controller of Talos with Pinocchio and DAQP; None where they are not installed."""
+    try:
+        return ByHand(wb, str(path("talos")[0]))
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is not installed here; the controller by hand is left out")
+        return None
+
+
+def talos(rounds: int) -> None:
+    """Print times of a call for Talos with both solvers, and of the controller by hand."""
+    sway = Sway(str(path("talos")[0]))
+    points, active_set = (sway.controller(solver) for solver in ("interior-point", "active-set"))
+    hand = by_hand(active_set)
+    motion = sway.states(active_set, STATES_OF_MOTION)
+    rng = np.random.default_rng(0)
+    chosen = motion[:: max(1, len(motion) // STATES)]
+    scattered = [
+        (
+            active_set.robot.integrate(q, 0.03 * rng.normal(size=len(v))),
+            v + 0.1 * rng.normal(size=len(v)),
+            values,
+        )
+        for q, v, values in chosen
+    ]
+    # states where no limit has to give way: the program by hand has no slack
+    held = [state for state in scattered if not active_set(*state).status and (not hand or hand.can(*state))]
+    if not held:
+        raise SystemExit("in no random state all limits can be kept")
+    for label, states, warm in (("in motion", motion, True), ("random", held, False)):
+        compared(f"Talos, {label}", points, active_set, hand, states, warm, rounds)
+
+
+def compared(
+    label: str,
+    points: WholeBody,
+    active_set: WholeBody,
+    hand: ByHand | None,
+    states: Sequence[tuple[Any, ...]],
+    warm: bool,
+    rounds: int,
+) -> None:
+    """Print times of calls in these states, and by how much their efforts differ.
+
+    warm  whether an active set starts from that of the call before
+    """
+    given = [(q, v, active_set.pack(values)) for q, v, values in states]
+    theirs = [hand.state(*state) for state in states] if hand else []
+    nothing = np.zeros(active_set.kernel.inputs["start"][0])
+    times: dict[str, list[float]] = {"active set": [], "interior point": []}
+    if hand:
+        times |= {"by hand": [], "by hand, Pinocchio and DAQP alone": []}
+        hand.parts.clear()
+    ratios: dict[str, list[float]] = {name: [] for name in times}
+    apart: dict[str, list[float]] = {name: [] for name in ("interior point", "by hand")}
+    changes, active, steps = [], [], []
+    for _ in range(rounds):
+        start = nothing
+        for k, state in enumerate(given):
+            begin = time.process_time()
+            u = ActiveSetCommand(*active_set.kernel.call(*state, start))
+            middle = time.process_time()
+            other = points.kernel.call(*state)
+            times["interior point"].append(time.process_time() - middle)
+            times["active set"].append(middle - begin)
+            start = u.active if warm else nothing
+            if u.status:
+                raise SystemExit(f"{label}: status {u.status} in the state {k}")
+            changes.append(float(u.iterations))
+            active.append(np.count_nonzero(u.active))
+            largest = np.abs(u.tau).max()
+            apart["interior point"].append(np.abs(other[0] - u.tau).max() / largest)
+            if hand:
+                tau = hand(*theirs[k], warm=warm)
+                if hand.status != 1:
+                    raise SystemExit(f"{label}: DAQP ends with the status {hand.status} in the state {k}")
+                parts = hand.parts[-1]
+                times["by hand"].append(sum(parts))
+                times["by hand, Pinocchio and DAQP alone"].append(parts[0] + parts[2])
+                apart["by hand"].append(np.abs(tau - hand.in_order(u.tau[6:])).max() / largest)
+                steps.append(hand.steps)
+        latest = {name: statistics.median(x[-len(given) :]) for name, x in times.items()}
+        for name, x in latest.items():
+            ratios[name].append(x / latest["active set"])
+    print(f"\n{label}: {len(given)} states, {np.mean(active):.0f} limits active, at most {max(active)}")
+    print(f"active set: {np.mean(changes):.1f} changes, at most {max(changes):.0f}")
+    if steps:
+        print(f"DAQP: {np.mean(steps):.1f} iterations, at most {max(steps)}")
+    for name, x in apart.items():
+        if x:
+            print(f"{name}: efforts differ by {np.median(x):.0e} of the largest, at most {max(x):.0e}")
+    if hand and not np.quantile(apart["by hand"], 0.99) < 1e-3:
+        raise SystemExit("the controller by hand has other efforts")
+    print("                                              median, us      99 %, us   times the active set")
+    for name, x in times.items():
+        keep(f"{label}, {name}", seconds=x, ratio=ratios[name])
+        print(
+            f"{label + ', ' + name:44s} {1e6 * statistics.median(x):11.1f} {1e6 * np.quantile(x, 0.99):13.1f}"
+            f"{statistics.median(ratios[name]):15.2f}"
+        )
+    if hand:
+        model, between, solver = 1e6 * np.median(hand.parts, axis=0)
+        print(f"by hand: Pinocchio {model:.0f} us, NumPy {between:.0f} us, DAQP {solver:.0f} us")
+
+
 def installed() -> dict[str, Any]:
     """The modules of `PEERS` that are there."""
     found = {}
@@ -271,6 +391,7 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
         print(f"{label:24s} {1e6 * statistics.median(durations):14.2f}   each, one thread")
     if members:
         print(f"TSID takes {statistics.median(members):.1f} times as long as one of 1000")
+    talos(rounds)
 
 
 if __name__ == "__main__":

@@ -303,7 +303,7 @@ def slid(method=None, **options):
         (lambda: PointFeet("left-foot", "left_foot"), ["ground", "left_foot", "one word"]),
         (lambda: robot_system(particle(), Contact("heel")), ["heel", "tip"]),
         (lambda: robot_system(particle(), Contact("tip"), Contact("tip")), ["floor_contact", "another name"]),
-        (lambda: robot_system(particle(), "floor"), ["'f'", "no element"]),
+        (lambda: robot_system(particle(), "floor"), ["no force 'floor'", "friction"]),
         (lambda: robot_system("particle"), ["Robot or a Tree", "particle"]),
         (lambda: robot_system(particle(), actuated="hip"), ["'hip'"]),
         (lambda: robot_system(particle(), Fall(0.0, "toe")), ["toe"]),

@@ -457,7 +457,8 @@ class Unhashable(JointForce):
 @pytest.mark.parametrize(
     ("force", "error", "words"),
     [
-        ("friction", ModelError, ["'friction'", "JointFriction()"]),
+        (3, ModelError, ["3", "JointFriction()"]),
+        ("frictoin", ModelError, ["'frictoin'", "did you mean 'friction'"]),
         (JointFriction({"C": 1.0}), ModelError, ["'C'", "A"]),
         (Wide(), ShapeError, ["Wide", "(7,)", "(1,)"]),
         (Unhashable(), ModelError, ["Unhashable", "frozen"]),

@@ -993,7 +993,7 @@ MISTAKES = [
         r"at t = 0\.48",
     ),
     ({"F": 3}, IntegrationError, "F must be a function"),
-    ({"group": "SO3"}, IntegrationError, "group must be a group"),
+    ({"group": 3}, IntegrationError, "group must be a group"),
     ({"method": "RK45"}, IntegrationError, "no method 'RK45' .* with error control, is 'rkmk45'"),
     (
         {"method": "euler"},

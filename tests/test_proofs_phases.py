@@ -339,10 +339,12 @@ def test_a_rimless_wheel_rolls_forward_as_its_closed_form_says():
         assert contains(proof.shift[0], 2 * mpmath.sin(alpha) + spurious)
         largest = lost**2
     # two multipliers are zero, which no disc separates; powers of the derivative bound the largest
-    assert proof.multipliers is None and certificate.stable and proof.stable and proof.least
+    assert certificate.stable and proof.stable and proof.least
+    for ball, exact in zip(proof.multipliers, (largest, 0, 0), strict=True):
+        assert contains(ball.real, exact) and ball.imag.contains(0)
     for bound in (float(proof.modulus), certificate.largest_multiplier):
         assert largest < bound < 1.02 * largest
-    assert "All multipliers of its return map have a modulus below" in proof.theorem
+    assert "All have a modulus below" in proof.theorem
     low, high = certificate.shift[0]
     assert high - low < 1e-13 and low <= 2 * np.sin(ALPHA) + 1e-15 and 2 * np.sin(ALPHA) - 1e-15 <= high
     assert "In each period q[1] moves by 0.59104" in proof.theorem
@@ -406,6 +408,84 @@ def test_a_runner_on_a_spring_is_proved_up_to_its_stride(running):
     assert [len(phase["states"]) for phase in running.data["phases"]] == [4, 5, 5, 4]
     assert "All of them stay as they are where q[0] grows by s, foot grows by s." in proof.theorem
     assert "no event of: down, apex, stop, up, shortest." in proof.theorem
+
+
+def runner_that_waits():
+    """The runner, which lands anew only after a while in the air; it keeps the time of lift-off."""
+    plain = runner()
+
+    def update(t, q, v, z, p, events):
+        lands = (events.down < 0) & (t - z.left > 0.05)
+        up = events.up > 0
+        return z._replace(
+            touches=where(events.down < 0, 1.0, where(up, 0.0, z.touches)),
+            pushes=where(events.shortest > 0, 1.0, where(up, 0.0, z.pushes)),
+            foot=where(lands, q[0] + cos(p.angle), z.foot),
+            left=where(up, t, z.left),
+        )
+
+    return lb.HybridSystem(
+        lb.groups.R(2), plain.vector_field, memory={**plain.memory.defaults, "left": -1.0}, update=update,
+        guards=plain.guards, parameters=plain.parameters.defaults, name="runner that waits",
+        directions=dict(zip(plain.guard_names, plain.directions, strict=True)), stop=plain.stop,
+    )  # fmt: skip
+
+
+def test_a_time_in_the_memory_is_a_state_that_grows(running):
+    certificate = prove(periodic_orbit(runner_that_waits(), [0, 1.0], [5, 0], **RUNNING))
+    states = [phase["states"][4:] for phase in certificate.data["phases"]]
+    assert states == [["since left"], ["foot"], ["foot"], ["since left"]]
+    proof = certificate.check()
+    assert proof.period.overlaps(running.check().period) and proof.period.rad() < 1e-12
+    # at the apex, as long ago as the last phase takes
+    assert proof.nodes[0][4].overlaps(proof.durations[-1])
+    assert "since left grows by" not in proof.theorem
+
+
+def test_a_dependence_on_the_time_itself_is_refused():
+    waits = runner_that_waits()
+
+    def field(t, q, v, z, p):
+        return waits.vector_field(t, q, v, z, p) + 1e-13 * t  # too little for a simulation to see
+
+    driven = lb.HybridSystem(
+        lb.groups.R(2), field, memory=waits.memory.defaults, update=waits.update, guards=waits.guards,
+        parameters=waits.parameters.defaults, name="driven runner", stop=waits.stop,
+        directions=dict(zip(waits.guard_names, waits.directions, strict=True)),
+    )  # fmt: skip
+    with pytest.raises(ProofError, match="depends on the time t"):
+        prove(periodic_orbit(driven, [0, 1.0], [5, 0], **RUNNING))
+
+
+def test_a_floating_body_moves_as_the_runner_does(running):
+    """The runner's mass as a body of a plane, which a spring holds upright: velocities are along its axes."""
+    plain = runner()
+
+    def axes(q):
+        return np.array([[cos(q[0]), -sin(q[0])], [sin(q[0]), cos(q[0])]])
+
+    def field(t, q, v, z, p):
+        R = axes(q)
+        a = R.T @ plain.vector_field(t, q[1:], R @ v[1:], z, p)
+        return np.array([-9 * q[0] - 3 * v[0], a[0] + v[0] * v[2], a[1] - v[0] * v[1]])
+
+    floating = lb.HybridSystem(
+        lb.groups.SE2, field, memory=plain.memory.defaults, name="floating runner",
+        guards=lambda t, q, v, z, p: plain.guards(t, q[1:], axes(q) @ v[1:], z, p),
+        update=lambda t, q, v, z, p, e: plain.update(t, q[1:], axes(q) @ v[1:], z, p, e),
+        parameters=plain.parameters.defaults, stop=lambda t, q, v, z, p: 0.2 - q[2],
+        directions=dict(zip(plain.guard_names, plain.directions, strict=True)),
+    )  # fmt: skip
+    options = {**RUNNING, "symmetries": [[0, 1, 0]]}
+    certificate = prove(periodic_orbit(floating, [0, 0, 1.0], [0, 5, 0], **options), radius=1e-6)
+    proof = certificate.check()
+    assert proof.period.overlaps(running.check().period) and proof.shift[0].overlaps(running.check().shift[0])
+    assert proof.period.rad() < 1e-12 and certificate.stable
+    # attitudes in space have no such coordinates
+    top = lb.HybridSystem(lb.groups.SO3, lambda t, q, v, z, p: np.array([0, 0, 1 - v[2]]), name="top")
+    orbit = periodic_orbit(top, [1.0, 0, 0, 0], [0, 0, 1.0], period=2 * np.pi, dt=0.01)
+    with pytest.raises(ProofError, match="global coordinates"):
+        prove(orbit)
 
 
 def test_symmetries_that_were_changed_are_refused(running):

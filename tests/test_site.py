@@ -108,7 +108,7 @@ def test_equations_and_code_are_no_tables():
 def test_listings_with_blank_lines_stay_whole():
     page = reference.Reference(reference.public_names())
     lines = page.convert(inspect.getdoc(lb.optimal_control))
-    assert sum(line.startswith(".. code-block::") for line in lines) == 1
+    assert sum(line == ".. code-block:: python" for line in lines) == 1
     assert not any("``Q = " in line or "``sum_k" in line for line in lines)
 
 

@@ -30,7 +30,7 @@ import threads
 # which entry of the table calls what is public; and what has no state that calls could share
 CALLED = {
     "a robot": {"Robot", "models", "load", "derivatives"},
-    "a kernel and its derivatives": {"compiler", "stepping", "export_c", "export_cuda"},
+    "a kernel and its derivatives": {"compiler", "stepping", "export_c", "export_cuda", "export_warp"},
     "a rigid body": {"RigidBody", "solve_ivp", "integrators", "groups", "dynamics", "mechanisms"},
     "a system with constraints": {"System", "SystemBuilder"},
     "a hybrid system": {"HybridSystem", "hybrid", "contact"},

@@ -8,6 +8,7 @@ name may be relied on; pages of names that are not stable begin with that.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -251,7 +252,7 @@ def _paragraphs(docstring: str) -> list[list[str]]:
 
 
 def _whole_listings(paragraphs: list[list[str]]) -> list[list[str]]:
-    """The paragraphs; listings that only blank lines part are one."""
+    """The paragraphs; programs that only blank lines part are one."""
     found: list[list[str]] = []
     for paragraph in paragraphs:
         if found and _is_listing(found[-1]) and _is_listing(paragraph):
@@ -262,10 +263,10 @@ def _whole_listings(paragraphs: list[list[str]]) -> list[list[str]]:
 
 
 def _is_listing(paragraph: list[str]) -> bool:
-    """Whether these lines are indented code."""
+    """Whether these lines are an indented program."""
     if not paragraph[0].startswith("    ") or _rows(textwrap.dedent("\n".join(paragraph)).splitlines()):
         return False
-    return not all(map(_formulas, paragraph))
+    return _is_python(paragraph) and not all(map(_formulas, paragraph))
 
 
 def _rows(paragraph: list[str]) -> list[tuple[str, str, str]]:
@@ -304,8 +305,16 @@ def _display(lines: list[str]) -> list[str]:
     if all(formulas):
         rows = " \\\\\n   ".join(r" \qquad ".join(row or []) for row in formulas)
         return [".. math::", "", f"   {rows}"]
-    python = any(re.search(r"\w\(|= |import |\bfor\b", line) for line in lines)
-    return [f".. code-block:: {'python' if python else 'text'}", "", *_indented(lines)]
+    return [f".. code-block:: {'python' if _is_python(lines) else 'text'}", "", *_indented(lines)]
+
+
+def _is_python(lines: list[str]) -> bool:
+    """Whether lines are a program, and not a formula with words, or text with columns."""
+    try:
+        ast.parse(textwrap.dedent("\n".join(lines)))
+    except SyntaxError:
+        return False
+    return any(re.search(r"\w\(|= |import |\bfor\b", line) for line in lines)
 
 
 def _formulas(line: str) -> list[str] | None:

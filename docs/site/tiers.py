@@ -21,11 +21,11 @@ PACKAGES = (
 )
 
 PROVISIONAL = """
-export_cuda export_fmu
+export_cuda export_fmu export_warp
 enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
-control.WholeBody control.WholeBodyCommand control.ClosedBodyCommand control.WholeBodyElement
-control.MotionTask control.Support hybrid.Call
+control.WholeBody control.WholeBodyCommand control.ActiveSetCommand control.ClosedBodyCommand
+control.WholeBodyElement control.MotionTask control.Support hybrid.Call
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution
 io.InaccurateFloats
@@ -34,7 +34,7 @@ gaits.Design gaits.Designs gaits.design
 identification
 groups.group_named bodies.joint_named mechanisms.force_named mechanisms.Forces
 compiler.Expr compiler.Graph compiler.Program compiler.Foreign compiler.ForeignCall
-compiler.to_casadi_external
+compiler.to_casadi_external compiler.DeviceKernel compiler.DeviceMarch robot.RobotOnDevice
 """.split()
 
 INTERNAL = """

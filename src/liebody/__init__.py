@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # for editors and type checkers; _HOMES says the same at run 
     from .interop.fmi import export_fmu
     from .io.c_export import export_c
     from .io.cuda_export import export_cuda
+    from .io.warp_export import export_warp
     from .mechanisms import RigidBody
     from .mechanisms.constrained import System, SystemBuilder
     from .models.loading import load
@@ -103,6 +104,7 @@ __all__ = [
     "export_c",
     "export_cuda",
     "export_fmu",
+    "export_warp",
     "gaits",
     "groups",
     "hybrid",
@@ -144,6 +146,7 @@ _HOMES = {
     "interop.fmi": ("export_fmu",),
     "io.c_export": ("export_c",),
     "io.cuda_export": ("export_cuda",),
+    "io.warp_export": ("export_warp",),
     "mechanisms": ("RigidBody",),
     "mechanisms.constrained": ("System", "SystemBuilder"),
     "models.loading": ("load",),

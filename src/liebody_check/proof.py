@@ -18,6 +18,7 @@ from typing import Any
 
 from flint import acb_mat, arb, arb_mat, ctx
 
+from .blocks import Blocks, Derivatives, Elimination
 from .motions import Numbers, Step, jets, step
 from .numbers import Ball, around, ball, precisely, value_of
 from .reading import Claim, Function, Guard, Phase, Refused
@@ -88,22 +89,19 @@ def _proof(claim: Claim) -> Proof:
         c[symmetry.coordinate] = ball(symmetry.shift)
     radius = [ball(claim.radius)] * len(c)
     # existence, and no other one in the box of the claim
-    F = equations.residual(c)
+    F = arb_mat(len(c), 1, equations.residual(c))
     A = equations.derivatives(c, radius)
-    try:
-        Y = A.mid().inv().mid()
-    except ZeroDivisionError:
-        raise Refused("the derivatives of the equations are singular") from None
-    shift = Y * arb_mat(len(c), 1, F)
-    found = _krawczyk(c, radius, shift, A, Y)
+    linear = Elimination(A)
+    found = _krawczyk(c, radius, F, A, linear)
     if found is None:
         raise Refused("Krawczyk's inequality does not hold: no orbit is proved in the box")
     # the same orbit in a smaller box, a few times as large as Newton's step
+    shift = linear.solve(F)
     tight = [3 * shift[k, 0].abs_upper() + abs(x) * arb(2) ** -52 for k, x in enumerate(c)]
     most = max(tight, key=float)
     tight = [x + most * arb(2) ** -6 for x in tight]
     closer = (
-        _krawczyk(c, tight, shift, equations.derivatives(c, tight), Y) if most < ball(claim.radius) else None
+        _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < ball(claim.radius) else None
     )
     found = closer or found
     stretches = equations.stretches(found.box)
@@ -131,7 +129,7 @@ class _Found:
     """The box of the only zero, and the derivatives that contain those there."""
 
     box: list[Ball]
-    A: arb_mat
+    A: Derivatives
 
 
 @dataclass
@@ -224,38 +222,24 @@ class _Equations:
             F[-N:] = [a - b for a, b in zip(F[-N:], moved)]
         return F
 
-    def derivatives(self, z: list[Ball], radius: list[Ball]) -> arb_mat:
-        """All derivatives of F in a box: for each phase blocks of steps, its section and its jump below."""
+    def derivatives(self, z: list[Ball], radius: list[Ball]) -> Derivatives:
+        """All derivatives of F in a box."""
         box = [a + arb(0, r) if r > 0 else a for a, r in zip(z, radius)]
-        size = len(z)
-        A = arb_mat(size, size)
-        row = column = 0
+        blocks = []
         for phase, x, factor in self.split(box):
-            N = len(phase.states)
-            last = column + len(phase.durations) * N  # the columns of the last state
+            steps, rates = [], []
             for i, w in enumerate(phase.durations):
                 moved = _end(self.steps(phase, with_unit(x[i]), factor * ball(w)))
+                steps.append(arb_mat([row[1:] for row in moved]))
                 rate = self.value(phase.field, [[a[0]] for a in moved])
-                for j in range(N):
-                    A[row + j, column + (i + 1) * N + j] = -1
-                    A[row + j, last + N] = rate[j][0] * ball(w)
-                    for k in range(N):
-                        A[row + j, column + i * N + k] = moved[j][1 + k]
-                row += N
+                rates.append(arb_mat([[a[0] * ball(w)] for a in rate]))
             end = with_unit(x[-1])
-            below = [self.value(phase.section, end)[0], *self.jump(phase, end)]
-            for j, values in enumerate(below):
-                for k in range(N):
-                    A[row + j, last + k] = values[1 + k]
-            column = (last + N + 1) % size
-            for j in range(len(below) - 1):
-                A[row + 1 + j, column + j] = A[row + 1 + j, column + j] - 1
-            row += len(below)
-        for symmetry in self.claim.symmetries:
-            xi = symmetry.along[0]
-            for k in range(size):
-                A[k, symmetry.coordinate] = -ball(xi[k - size]) if k >= size - len(xi) else 0
-        return A
+            section = arb_mat([row[1:] for row in [self.value(phase.section, end)[0]]])
+            blocks.append(Blocks(steps, rates, section, arb_mat([row[1:] for row in self.jump(phase, end)])))
+        symmetries = self.claim.symmetries
+        N = len(self.claim.phases[0].states)
+        along = arb_mat(N, len(symmetries), [ball(one.along[0][k]) for k in range(N) for one in symmetries])
+        return Derivatives(blocks, along, [one.coordinate for one in symmetries])
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
         return at if phase.jump is None else self.value(phase.jump, at)
@@ -272,11 +256,12 @@ def with_unit(x: list[Ball]) -> Numbers:
     return [[a, *(arb(int(j == k)) for k in range(len(x)))] for j, a in enumerate(x)]
 
 
-def _krawczyk(c: list[Ball], radius: list[Ball], shift: arb_mat, A: arb_mat, Y: arb_mat) -> _Found | None:
-    """The box of the zero, where the inequality holds; shift = Y F(c)."""
-    n = len(c)
-    rest = arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)]) - Y * A
-    image = rest * arb_mat(n, 1, [arb(0, r) for r in radius]) - shift
+def _krawczyk(
+    c: list[Ball], radius: list[Ball], F: arb_mat, A: Derivatives, linear: Elimination
+) -> _Found | None:
+    """The box of the zero, where the inequality holds; Y = M^-1, so K = c + M^-1 ((M - A) (Z - c) - F)."""
+    away = arb_mat(len(c), 1, [arb(0, r) for r in radius])
+    image = linear.solve(linear.varied(A, away) - F)
     new = [a + image[k, 0] for k, a in enumerate(c)]
     inside = all((a + arb(0, r)).contains_interior(b) for a, r, b in zip(c, radius, new))
     return _Found(new, A) if inside else None
@@ -293,19 +278,10 @@ def _multipliers(equations: _Equations, found: _Found) -> tuple[list[Any] | None
     """
     first, last = equations.claim.phases[0], equations.claim.phases[-1]
     N, M = len(first.states), len(last.states)
-    A = arb_mat(found.A)
-    n = A.nrows()
-    for j in range(N):
-        for k in range(n):
-            A[n - N + j, k] = int(k == j)
-    right = arb_mat(n, N)
-    for j in range(N):
-        right[n - N + j, j] = 1
-    try:
-        Y = A.mid().inv().mid()
-        X = (Y * A).solve(Y * right)
-    except ZeroDivisionError:
+    X = _states_by_the_start(found.A)
+    if X is None:
         return None, None
+    n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
     *_, (_, x, _) = equations.split(found.box)
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
@@ -323,6 +299,26 @@ def _multipliers(equations: _Equations, found: _Found) -> tuple[list[Any] | None
         return list(acb_mat(P).eig(multiple=True)), _modulus(P)
     except ValueError:
         return None, _modulus(P)
+
+
+def _states_by_the_start(A: Derivatives) -> arb_mat | None:
+    """The derivatives (n, N) of all unknowns by the states at the start; None where they are not bounded.
+
+    Rump (1983): where X -> M^-1 (B - (A - M) X) takes a box X into its interior, all matrices A are regular,
+    and A^-1 B lies there.
+    """
+    linear = Elimination(A, from_start=True)
+    n, N = A.size, A.start
+    right = arb_mat(n, N)
+    for j in range(N):
+        right[n - N + j, j] = 1
+    X = linear.solve(right)
+    for _ in range(8):
+        wide = arb_mat(n, N, [x + arb(0, x.rad() * 2 + arb(2) ** -80) for x in X.entries()])
+        X = linear.solve(right + linear.varied(A, wide))
+        if all(a.contains_interior(b) for a, b in zip(wide.entries(), X.entries())):
+            return X
+    return None
 
 
 def _modulus(P: arb_mat) -> Ball | None:

@@ -1,8 +1,8 @@
 """That the equations do not change under the translations that a certificate names.
 
 Derivatives along a translation xi pass through each operation as exact numbers, where they are the same
-number everywhere. Where those of the field and of all guards are zero, and that of the jump is the
-translation of the next phase, xi', integration along xi gives
+number everywhere. Where those of the field, of all guards and conditions are zero, and that of the jump is
+the translation of the next phase, xi', integration along xi gives
 
     f(y + s xi) = f(y),    g(y + s xi) = g(y),    J(y + s xi) = J(y) + s xi'.
 """
@@ -21,7 +21,8 @@ def must_be_symmetries(claim: Claim) -> None:
     for symmetry in claim.symmetries:
         behind = [*symmetry.along[1:], symmetry.along[0]]
         for k, (phase, xi, following) in enumerate(zip(claim.phases, symmetry.along, behind), 1):
-            for function in (phase.field, phase.section, *(guard.function for guard in phase.guards)):
+            watched = [guard.function for guard in phase.guards] + [function for function, _ in phase.at_end]
+            for function in (phase.field, phase.section, *watched):
                 if any(x != 0 for x in _slopes(claim, function, xi)):
                     raise Refused(f"a function of phase {k} is not seen to be unchanged under a symmetry")
             jumped = list(xi) if phase.jump is None else _slopes(claim, phase.jump, xi)

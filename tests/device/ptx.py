@@ -496,7 +496,9 @@ class Frame:
         else:
             value = self._read(x.operands[1], kind)
         if space == "param":
-            before = self.passed.get((name, offset), np.zeros_like(value))
+            before = self.passed.get((name, offset), value)
+            if before.dtype.itemsize != value.dtype.itemsize:
+                before = value  # of an earlier call, which is over
             self.passed[name, offset] = np.where(mask, value, before.view(value.dtype))
             return
         lanes = np.flatnonzero(mask)
@@ -570,21 +572,31 @@ def _converted(a: Array, to: np.dtype[Any], how: Sequence[str]) -> Array:
     return a.astype(to)
 
 
+@dataclass
+class Within:
+    """A pointer to a byte of an array, `offset` bytes behind its first one."""
+
+    array: Array
+    offset: int
+
+
 def launch(
-    program: Program, kernel: str, blocks: int, threads: int, arguments: Sequence[Array | int]
+    program: Program, kernel: str, blocks: int, threads: int, arguments: Sequence[Array | Within | int]
 ) -> set[tuple[str, int]]:
     """Run a kernel on a grid. Arrays are read and written in place; whole numbers are of 64 bits.
 
+    arguments  arrays, pointers within arrays, and whole numbers
+
     Returns which instructions were executed: the name of a routine, and the place in its body.
     """
-    arrays = [x for x in arguments if isinstance(x, np.ndarray)]
-    grid = Grid(program, blocks, threads, arrays)
+    pointed = [Within(x, 0) if isinstance(x, np.ndarray) else x for x in arguments]
+    grid = Grid(program, blocks, threads, [x.array for x in pointed if isinstance(x, Within)])
     pointers = iter(grid.pointers)
     routine = program.routines[kernel]
     n = len(grid.threads)
     given = {}
-    for name, x in zip(routine.parameters, arguments, strict=True):
-        value = next(pointers) if isinstance(x, np.ndarray) else x
+    for name, x in zip(routine.parameters, pointed, strict=True):
+        value = next(pointers) + x.offset if isinstance(x, Within) else x
         given[name, 0] = np.full(n, value, np.int64).view(np.uint64)
     with np.errstate(all="ignore"):
         Frame(grid, routine, given, np.ones(n, bool)).run()

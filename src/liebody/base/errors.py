@@ -72,6 +72,10 @@ class CompilerError(LiebodyError):
     """The C compiler is missing where it is required, or it refused the generated source."""
 
 
+class DeviceError(LiebodyError):
+    """No driver of CUDA devices, an error of it, or an array that is not in the memory of a device."""
+
+
 class IntegrationError(LiebodyError):
     """An integration that cannot go on: a step below round-off, a state that is not finite."""
 

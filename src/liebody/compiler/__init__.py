@@ -14,6 +14,7 @@ This package knows operations, not mechanics.
 from .graph.derivatives import hessian, hvp, jacobian, jvp, vjp
 from .graph.graph import CONDITIONS, Expr, Function, Graph, evaluate, trace
 from .native.casadi_external import to_casadi_external
+from .native.device import DeviceKernel, DeviceMarch, cuda_device
 from .native.foreign import Foreign, ForeignCall
 from .native.intervals import IntervalLibrary, NotProved, exactly, middle
 from .native.kernel import Buffer, Guard, Kernel
@@ -23,13 +24,19 @@ from .printers.interval import Constants, Tape, outward, tape_of
 from .printers.sympy_source import sympy_rules, to_sympy
 from .programs.layout import FlatLayout, Named
 from .programs.program import Program
-from .programs.quadratic_program import Measures, Minimizer, Otherwise
+from .programs.quadratic_program import ACTIVE_SET, INTERIOR_POINT, METHODS, Minimizer, Otherwise
+from .programs.quadratic_terms import Measures
 from .programs.repeats import repeated, traced
 
 __all__ = [
+    "ACTIVE_SET",
     "CONDITIONS",
+    "INTERIOR_POINT",
+    "METHODS",
     "Buffer",
     "Constants",
+    "DeviceKernel",
+    "DeviceMarch",
     "Expr",
     "FlatLayout",
     "Foreign",
@@ -46,6 +53,7 @@ __all__ = [
     "Otherwise",
     "Program",
     "Tape",
+    "cuda_device",
     "evaluate",
     "exactly",
     "hessian",

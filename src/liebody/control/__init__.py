@@ -20,11 +20,19 @@ from .clearances import Clearance
 from .differential_ik import DifferentialIK, Reached, VelocityCommand
 from .estimation import FilterNoise, FilterState, InvariantFilter
 from .quadratic_program import QuadraticProgram, QuadraticSolution
-from .whole_body import ClosedBodyCommand, WholeBody, WholeBodyCommand
+from .whole_body import ActiveSetCommand, ClosedBodyCommand, WholeBody, WholeBodyCommand
 from .whole_body_element import WholeBodyElement
 from .whole_body_tasks import MotionTask, Support
 
-__all__ = ["Adaptive", "AdaptiveCommand", "Clearance", "ClosedBodyCommand", "DifferentialIK", "FilterNoise"]
-__all__ += ["FilterState", "InvariantFilter", "MotionTask", "QuadraticProgram", "QuadraticSolution"]
-__all__ += ["Reached", "Support"]
+__all__ = [
+    "ActiveSetCommand",
+    "Adaptive",
+    "AdaptiveCommand",
+    "Clearance",
+    "ClosedBodyCommand",
+    "DifferentialIK",
+    "FilterNoise",
+    "FilterState",
+]
+__all__ += ["InvariantFilter", "MotionTask", "QuadraticProgram", "QuadraticSolution", "Reached", "Support"]
 __all__ += ["VelocityCommand", "WholeBody", "WholeBodyCommand", "WholeBodyElement"]

@@ -9,8 +9,9 @@ import numpy as np
 from ..base.arguments import checked, count, floats, wrong_shape
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, ShapeError, positive
-from ..compiler import Kernel, Measures, Minimizer, trace
+from ..compiler import ACTIVE_SET, INTERIOR_POINT, Kernel, Measures, Minimizer, trace
 from ..scalars import Array
+from .task_programs import checked_solver, most_iterations
 
 ASYMMETRY = 1e-9  # of H, relative to its largest entry
 
@@ -51,8 +52,14 @@ class QuadraticProgram:
         solution = solve(np.eye(2), [-1.0, -1.0], C=[[1.0, 1.0]], u=[1.0])      # x = (1/2, 1/2)
 
     unknowns, equalities, inequalities  n, m and k
-    iterations  of Mehrotra's predictor and corrector at most
+    iterations  of Mehrotra's predictor and corrector at most (None: 40); or changes of the active set
+                (None: five for each unknown and each row, and 100)
     tolerance   of the errors of stationarity, rows and gap, relative to their terms
+    solver      "interior-point", or "active-set": one program at a time, from the active rows of an earlier
+                solution if one is given
+
+        solve = QuadraticProgram(unknowns=2, inequalities=1, solver="active-set")
+        solution = solve(H, g, C=C, u=u, start=solution)
 
     Rows have weights w of their slack: infinite ones (the default) have none, rows with the weight 0 are left
     out. With finite weights a program is always feasible, and its solution breaks contradicting rows by a
@@ -60,7 +67,9 @@ class QuadraticProgram:
     nearly least violation; redundant rows do no harm. Nothing is ever NaN for finite input.
 
     Matrices are dense. The method is compiled, for single problems and with a problem in each lane of the
-    processor's vectors; `liebody.compiler.Minimizer` has its equations.
+    processor's vectors; `liebody.compiler.Minimizer` has its equations. An active set method takes fewer
+    operations for single programs of many unknowns, above all where it starts from the solution of a similar
+    program. Its errors are near round-off.
 
     Errors: ShapeError, ConfigurationError for arrays that do not fit, are not finite or not symmetric.
     """
@@ -72,13 +81,16 @@ class QuadraticProgram:
         equalities: int = 0,
         inequalities: int = 0,
         *,
-        iterations: int = 40,
+        iterations: int | None = None,
         tolerance: float = 1e-9,
+        solver: str = INTERIOR_POINT,
     ) -> None:
         self.unknowns = count("unknowns", unknowns)
         self.equalities = count("equalities", equalities, 0)
         self.inequalities = count("inequalities", inequalities, 0)
-        self.iterations = count("iterations", iterations)
+        self.solver = checked_solver(solver)
+        most = unknowns + equalities + inequalities
+        self.iterations = most_iterations(iterations, self.solver, most)
         self.tolerance = positive("tolerance", tolerance)
 
     @cached_property
@@ -87,15 +99,25 @@ class QuadraticProgram:
         n, m, k = self.unknowns, self.equalities, self.inequalities
         data: dict[str, Any] = {"H": (n, n), "g": n, "A": (m, n), "b": m, "weight_a": m}
         data |= {"C": (k, n), "l": k, "u": k, "weight_c": k, "scale": 1}
+        start = {"start": k} if self.solver == ACTIVE_SET else {}
         solution: dict[str, Any] = {"x": n, "y": m, "z": k, "slack_a": m, "slack_c": k}
         solution["measures"] = len(Measures._fields)
-        before = trace(lambda *arrays: dict(zip(data, arrays, strict=True)), data, "numbers")
+        given = {**data, **start}
+        before = trace(lambda *arrays: dict(zip(data, arrays)), given, "numbers")
         after = trace(
-            lambda *arrays: dict(zip(solution, arrays[len(data) :], strict=True)),
-            {**data, **solution},
+            lambda *arrays: dict(zip(solution, arrays[len(given) :], strict=True)),
+            {**given, **solution},
             "found",
         )
-        return Minimizer("quadratic_program", before, after, self.iterations, self.tolerance)
+        return Minimizer(
+            "quadratic_program",
+            before,
+            after,
+            self.iterations,
+            self.tolerance,
+            method=self.solver,
+            start="".join(start),
+        )
 
     @cached_property
     def kernel(self) -> Kernel:
@@ -115,6 +137,7 @@ class QuadraticProgram:
         weight_a: Any = np.inf,
         weight_c: Any = np.inf,
         scale: Any = None,
+        start: QuadraticSolution | Array | None = None,
         threads: int = 1,
     ) -> QuadraticSolution:
         """The solution of one program, or of many whose leading axes (...) broadcast.
@@ -125,6 +148,7 @@ class QuadraticProgram:
         weight_a, weight_c  of slack, (..., m) and (..., k), or numbers
         scale     (...), the size of the curvature that matters; None: the largest diagonal entry of H, or
                   the smallest finite weight of a row if that is larger
+        start     for the active set: the solution of a similar program, or its z (..., k)
         threads   that share a batch
         """
         n, m, k = self.unknowns, self.equalities, self.inequalities
@@ -147,7 +171,12 @@ class QuadraticProgram:
         if scale is None:
             scale = self._scale(H, g, [(A, weights[0]), (C, weights[1])])
         size = floats("scale", scale)[..., None]
-        arrays = (H, g, A, b, weights[0], C, low, high, weights[1], size)
+        arrays = [H, g, A, b, weights[0], C, low, high, weights[1], size]
+        if self.solver == ACTIVE_SET:
+            z = start.z if isinstance(start, QuadraticSolution) else start
+            arrays.append(self._array("start", np.zeros(k) if z is None else z, (k,)))
+        elif start is not None:
+            raise ConfigurationError('an interior point method has no start; use solver="active-set"')
         *parts, measures = self.kernel(*arrays, threads=threads)
         iterations, dual, primal, gap, solved = np.moveaxis(measures, -1, 0)
         x, y, z, slack_a, slack_c = parts

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import vectors
-from ..base.errors import ModelError, known
+from ..base.arguments import count, vectors
+from ..base.errors import ConfigurationError, ModelError, known
 from ..bodies import Body
-from ..compiler import FlatLayout, Function, Measures
+from ..compiler import INTERIOR_POINT, METHODS, FlatLayout, Function, Measures
 from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, maximum, where
 from .whole_body_tasks import NONE
 
+ITERATIONS = 40  # of an interior point method, at most, unless a number is given
 SOLVED, SLACK, UNFINISHED = range(3)  # the status of a command
 Rows = Iterable[tuple[Array, Array, Array]]
 
@@ -75,6 +76,20 @@ def checked_limits(limits: Sequence[str], names: Sequence[str]) -> tuple[str, ..
         if name not in names:
             raise ModelError(f"there is no limit {name!r}; {known(names, name)}")
     return tuple(limits)
+
+
+def checked_solver(solver: str) -> str:
+    """The solver of a quadratic program; raises ConfigurationError for others than METHODS."""
+    if solver not in METHODS:
+        raise ConfigurationError(f"there is no solver {solver!r}; {known(METHODS, solver)}")
+    return solver
+
+
+def most_iterations(iterations: int | None, solver: str, size: int) -> int:
+    """The largest number of iterations for a program of so many unknowns and rows, if none is given."""
+    if iterations is not None:
+        return count("iterations", iterations)
+    return ITERATIONS if solver == INTERIOR_POINT else 5 * size + 100
 
 
 def bounded(robot: Robot, bodies: Iterable[Body]) -> tuple[list[Body], np.ndarray, np.ndarray]:

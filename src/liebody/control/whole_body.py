@@ -13,17 +13,19 @@ from ..base.arguments import checked, floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
-from ..compiler import FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
+from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
 from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
-from ..scalars import Array
+from ..scalars import Array, where
 from .task_programs import (
     bounded,
     checked_limits,
+    checked_solver,
     merged,
+    most_iterations,
     packed,
     read_parameters,
     robot_of,
@@ -76,6 +78,23 @@ class ClosedBodyCommand(NamedTuple):
     multipliers: Any
 
 
+class ActiveSetCommand(NamedTuple):
+    """A `WholeBodyCommand` of the solver "active-set", and what the next call starts from.
+
+    iterations  changes of the active set (...)
+    active      limits, then cones (..., k): 1 at its lower bound, -1 at its upper one, 0 at none
+    """
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    active: Any
+
+
 class WholeBody(Sendable):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
@@ -98,8 +117,10 @@ class WholeBody(Sendable):
     limits    which limits are kept, of "effort", "velocity", "position". The joints' own are defaults
     actuated  names of driven joints; None: all but free ones. Others have no effort
     horizon   time over which velocities and positions are foreseen: a few control periods              [s]
-    iterations  of the interior point method at most
+    iterations  of the interior point method at most (None: 40), or of the active set's changes
     tolerance   of the solver's errors of stationarity, rows and gap, relative to their terms
+    solver      "interior-point", or "active-set": fewer operations in single calls of large robots, above all
+                from the command before. Errors are near round-off then, whatever the tolerance is
 
     A call takes parameters by name, a value for all states or one for each: those of tasks and supports, and
 
@@ -155,13 +176,17 @@ class WholeBody(Sendable):
         limits: Sequence[str] = LIMITS,
         actuated: Sequence[str] | None = None,
         horizon: float = 0.01,
-        iterations: int = 40,
+        iterations: int | None = None,
         tolerance: float = TOLERANCE,
+        solver: str = INTERIOR_POINT,
     ) -> None:
         self.loops = robot if isinstance(robot, ClosedTree) else None
         self.robot = robot_of(robot) if isinstance(robot, ClosedTree) else robot
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
+        self.solver = checked_solver(solver)
+        if self.loops is not None and self.solver != INTERIOR_POINT:
+            raise ConfigurationError(f"closed loops need solver={INTERIOR_POINT!r}, not {solver!r}")
         self.iterations = iterations
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
@@ -244,8 +269,24 @@ class WholeBody(Sendable):
         name = "legs" if of_legs else "body"
         shapes = {"q": self.robot.nq, "v": self.robot.nv, "p": self.layout.size}
         before = trace(program.problem, shapes, f"whole_{name}_problem")
-        behind = shapes_behind(before, shapes, ("follow", "efforts", "regular"))
-        after = trace(program.command, behind, f"whole_{name}_command")
+        kept = "follow", "efforts", "regular"
+        behind = shapes_behind(before, shapes, kept)
+        command = program.command
+        if self.solver == ACTIVE_SET:
+            shapes["start"] = len(before.outputs["l"])
+            before = trace(lambda q, v, p, start: program.problem(q, v, p), shapes, f"whole_{name}_problem")
+            behind = shapes_behind(before, shapes, kept)
+            options |= {"method": ACTIVE_SET, "start": "start"}
+
+            def command(q: Array, v: Array, p: Array, start: Array, *rest: Array) -> dict[str, Array]:
+                z = rest[list(behind).index("z") - len(shapes)]
+                sides = [where(x > 0, 1.0, where(x < 0, -1.0, 0.0)) for x in z]
+                return {**program.command(q, v, p, *rest), "active": np.array(sides, dtype=object)}
+
+        after = trace(command, behind, f"whole_{name}_command")
+        if options.get("iterations") is None:
+            size = program.unknowns + program.held + behind["z"]
+            options["iterations"] = most_iterations(None, self.solver, size)
         # Rows of supports and hard tasks stay rows; the others, with moderate weights, belong to the cost.
         return Minimizer(
             "whole_body",
@@ -265,7 +306,9 @@ class WholeBody(Sendable):
         own = legs(self.robot, self._joints, self.supports)
         if not own or self.loops is not None or any(task.task.hard for task in self.tasks):
             return whole
-        iterations = min(self.iterations, ITERATIONS_OF_LEGS)
+        iterations = self.iterations
+        if self.solver == INTERIOR_POINT:
+            iterations = min(iterations or ITERATIONS_OF_LEGS, ITERATIONS_OF_LEGS)
         try:
             return self._minimizer(own, iterations=iterations, otherwise=Otherwise(whole, "status"))
         except ConfigurationError:  # a leg whose joints never move its support in all directions
@@ -288,19 +331,38 @@ class WholeBody(Sendable):
         return packed(self.layout, parameters)
 
     def __call__(
-        self, q: Array, v: Array, parameters: Mapping[str, Any] | Array | None = None, *, threads: int = 1
-    ) -> WholeBodyCommand | ClosedBodyCommand:
+        self,
+        q: Array,
+        v: Array,
+        parameters: Mapping[str, Any] | Array | None = None,
+        *,
+        start: ActiveSetCommand | Array | None = None,
+        threads: int = 1,
+    ) -> WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
         parameters  {name: value}, or an array of `pack`; None: defaults
+        start       for the active set: the command of a state nearby, or its `active`; None: without one
         threads     that share a batch
+
+            wb = WholeBody(robot, tasks, feet, solver="active-set")
+            u = None
+            while True:
+                u = wb(q, v, p, start=u)
         """
         p = read_parameters(self.layout, parameters, self.pack)
         q = floats("q", q, finite=False)
         v = vectors("v", v, self.robot.nv, finite=False)
-        results = self.kernel(q, v, p, threads=threads)
-        return WholeBodyCommand(*results) if self.loops is None else ClosedBodyCommand(*results)
+        if self.solver == INTERIOR_POINT:
+            if start is not None:
+                raise ConfigurationError('an interior point method has no start; use solver="active-set"')
+            results = self.kernel(q, v, p, threads=threads)
+            return WholeBodyCommand(*results) if self.loops is None else ClosedBodyCommand(*results)
+        size = self.kernel.inputs["start"][0]
+        active = start.active if isinstance(start, ActiveSetCommand) else start
+        active = np.zeros(size) if active is None else vectors("start", active, size)
+        return ActiveSetCommand(*self.kernel(q, v, p, active, threads=threads))
 
     def element(
         self,
@@ -335,13 +397,14 @@ class WholeBody(Sendable):
         The function `<robot>_whole_body(q, v, p, tau, a, f, slack, gap, status, iterations, work)` takes the
         array of `wb.pack` as p, and `work`, memory of the caller: nothing is allocated. It needs math.h and
         string.h. Iterations end as they do here, after `iterations` at most. States and parameters are not
-        checked. The self-test compares it with the NumPy version in states near the neutral one, to 1e-9.
-        Returns the paths.
+        checked. With the solver "active-set" it takes `start` behind p, zeros or the last `active`, and gives
+        `active` behind iterations. The self-test compares it with the NumPy version in states near the
+        neutral one, to 1e-9. Returns the paths.
 
-        Interior points need digits that float32 does not have: the header states by how much its results
-        differ from those of float64 in 100 states, and an `io.InaccurateFloats` warning comes where efforts
-        differ by more than 1e-3 of the largest. The self-test then allows ten times as much, and leaves out
-        results of which no digit is kept.
+        An active set is exported in float64 only: GraphError. Interior points need digits that float32 does
+        not have: the header states by how much its results differ from those of float64 in 100 states, and an
+        `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The
+        self-test then allows ten times as much, and leaves out results of which no digit is kept.
 
         Results differ from those of a call from Python by as much as they change with the last digits of q
         and v, because sums have another order: by some 1e-14 of the largest entry in most states. Forces that
@@ -354,6 +417,8 @@ class WholeBody(Sendable):
         def sample(argument: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
             if argument == "p":
                 return p
+            if argument == "start":
+                return np.zeros(shape)
             if argument == "q":
                 return self.robot.integrate(self.robot.neutral(), 0.3 * rng.standard_normal(self.robot.nv))
             return 0.3 * rng.standard_normal(shape)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.arguments import checked
-from ..base.errors import SECONDS, ModelError, positive
+from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
 from ..bodies import Tree
+from ..compiler import INTERIOR_POINT
 from ..hybrid import Element, State
 from ..scalars import Array, floor, where
 from .task_programs import UNFINISHED
@@ -48,7 +49,8 @@ class WholeBodyElement(Element):
     the step. Other methods end a step there.
 
     Errors: ModelError for a tree that is not the controller's, for further parameters with a name that is
-    taken, and for names of `reference` that the controller does not have.
+    taken, and for names of `reference` that the controller does not have; ConfigurationError for a controller
+    with another solver than the one of interior points.
     """
 
     @checked
@@ -62,6 +64,8 @@ class WholeBodyElement(Element):
         name: str = "wb",
     ) -> None:
         super().__init__()
+        if controller.solver != INTERIOR_POINT:
+            raise ConfigurationError(f"an element needs a controller with solver={INTERIOR_POINT!r}")
         self.name = name
         self.controller = controller
         self.reference = reference

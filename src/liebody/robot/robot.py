@@ -20,7 +20,7 @@ from ..bodies import Parameter, Parametric, SpatialInertia, Tree, parameters_of,
 from ..bodies.labels import labels
 from ..bodies.parametric import key_of
 from ..bodies.tree import OfTree
-from ..compiler import Function, Kernel, Program, to_casadi, to_casadi_external
+from ..compiler import Function, Kernel, Program, cuda_device, to_casadi, to_casadi_external
 from ..compiler.native.build import digest
 from ..compiler.native.kernel import InSingle, data_type
 from ..compiler.printers.cuda import Layout
@@ -28,12 +28,14 @@ from ..compiler.programs.layout import FlatLayout, word_of
 from ..groups import Free
 from ..io.c_export import About, export_c, normal
 from ..io.cuda_export import export_cuda
+from ..io.warp_export import export_warp
 from ..io.writing import mjcf_of, urdf_of
 from ..scalars import Array
 from ..scalars.linear import is_numeric, matvec
 from . import building
 from .algorithm import CONFIGURATIONS, PARAMETERS, kernels_of, shape
 from .derived import ANALYTIC, PLACES, PRODUCTS, chosen, derivative_graph
+from .on_device import RobotOnDevice
 from .table import Algorithms
 
 GRAVITY = dynamics.FREE_FALL
@@ -544,6 +546,43 @@ class Robot(Algorithms, OfTree, Parametric):
         """
         exported = self._exported(functions)
         return export_cuda(folder, self.name, exported, dtype=dtype, layout=layout, about=self._about)
+
+    @checked
+    def export_warp(
+        self,
+        folder: str | Path,
+        functions: Iterable[Any] | Mapping[str, Any],
+        *,
+        dtype: Any = np.float64,
+    ) -> Path:
+        """Write functions to `folder` as native functions of NVIDIA Warp, which kernels of Warp call.
+
+            file = robot.export_warp("out", ["gravity", ("jacobian", {"frame": "tool0"})], dtype="float32")
+
+        functions  names of calls; pairs of a name and options; traced functions and kernels
+        dtype      float64: arrays of wp.float64; float32: of wp.float32
+
+        Experimental. More in `liebody.export_warp` and in docs/gpu.md. Returns the path of the module.
+        """
+        exported = self._exported(functions)
+        return export_warp(folder, self.name, exported, dtype=dtype, about=self._about)
+
+    @checked
+    def on_device(self, device: str = "cuda", *, fused: bool = True) -> RobotOnDevice:
+        """The calls of this robot on arrays that live on a CUDA device, such as those of CuPy and PyTorch.
+
+            gpu = robot.on_device()
+            tau = gpu.inverse_dynamics(q, v, a)         # tensors on the device in, a tensor there out
+
+        device  "cuda"; which one, the arrays of a call say
+        fused   whether products and sums may become fused multiply-adds; without them results are the same
+                bits on every device
+
+        Experimental: not yet run or timed on a device. More in `liebody.compiler.DeviceKernel` and in
+        docs/gpu.md. Raises ArgumentError for other devices.
+        """
+        cuda_device(device)
+        return RobotOnDevice(self, fused)
 
     def _exported(self, functions: Iterable[Any] | Mapping[str, Any]) -> list[tuple[str, Any]]:
         """The name in C and the kernel of each of `functions`."""

@@ -25,12 +25,12 @@ OF_STATES = ("q", "v", "joints", "joint_rates")  # variables whose columns have 
 
 
 class TableColumns(NamedTuple):
-    """Index and columns of a table, (rows,) each by name, and the units that are known.
+    """Members and times of the rows, and columns, (rows,) each by name; and the units that are known.
 
     left_out  {name: shape} of arrays that are too large for columns
     """
 
-    index: dict[str, np.ndarray]
+    rows: dict[str, np.ndarray]
     columns: dict[str, np.ndarray]
     units: dict[str, str]
     left_out: dict[str, tuple[int, ...]]

@@ -12,7 +12,7 @@ import numpy as np
 from ..base.arguments import check_state, checked, count, members_of, wrong_shape
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
-from ..compiler import Function, trace
+from ..compiler import DeviceMarch, Function, cuda_device, trace
 from ..hybrid import HybridStepper, HybridSystem
 from ..integrators import MechanicalFlow, MechanicalMethod, Method
 from ..mechanisms import Forces, Mechanism, forces_of
@@ -301,6 +301,26 @@ class Stepper:
 
         parameters = {"parameters": free} if free else {}
         return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
+
+    def on_device(self, device: str = "cuda", *, fused: bool = True) -> DeviceMarch:
+        """Steps on arrays that live on a CUDA device, such as those of CuPy and PyTorch: many in one launch.
+
+            march = lb.stepper(robot, dt=1e-3).on_device()
+            q, v = march(q, v, u, steps=20)         # 20 ms later, with the efforts u (..., nv) held
+
+        device  "cuda"; which one, the arrays of a call say
+        fused   whether products and sums may become fused multiply-adds
+
+        Members are leading axes of the arrays. Values of free parameters (..., np) come after the efforts;
+        `t=` is the time of the first step. Experimental: not yet run or timed on a device. More in
+        `liebody.compiler.DeviceMarch` and in docs/gpu.md.
+
+        Raises IntegrationError for implicit methods and for events, ArgumentError for other devices.
+        """
+        cuda_device(device)
+        if self._events:
+            raise IntegrationError("steps on a device have no events yet; make the stepper without `events`")
+        return DeviceMarch(self.function(), self.dt, fused=fused)
 
     def _points(self, q0: Array, v0: Array, table: Array, t: float = 0.0) -> Array:
         """Points (..., point) of members without efforts at time t, from their rows of the table."""

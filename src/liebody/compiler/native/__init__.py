@@ -7,6 +7,10 @@ kernel     a function or program as a call on arrays
 entry      the built-in function of Python by which C is called
 foreign    kernels that other libraries call from C
 pool       memory of large results, used again
+nvrtc      the compiler of CUDA
+driver     the driver of CUDA devices
+device_arrays  arrays of other libraries in the memory of a device
+device     a function as a call on arrays of a device
 casadi_external  kernels as external functions of CasADi
 """
 

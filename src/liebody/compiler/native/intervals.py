@@ -136,12 +136,6 @@ class IntervalLibrary:
         self._call("combine", OPERATIONS.index(operation), x.size // 2, x, _numbers(y), out)
         return out
 
-    def deviation(self, Y: Array, A: tuple[Array, Array, Array]) -> Array:
-        """Bounds (n, n) of |I - Y A| for a matrix Y of numbers and a sparse A (start, rows, values)."""
-        bound = np.empty(Y.shape)
-        self._call("deviation", len(Y), _numbers(Y), *A, bound)
-        return bound
-
     def multiplied(self, Y: Array, x: Array) -> Array:
         """Y x (n, p, 2) for numbers Y (n, m) and intervals x (m, p, 2)."""
         out = np.empty((len(Y), x.shape[1], 2))
@@ -152,18 +146,6 @@ class IntervalLibrary:
         """x y (n, p, 2) for matrices of intervals x (n, m, 2) and y (m, p, 2)."""
         out = np.empty((len(x), y.shape[1], 2))
         self._call("product", *x.shape[:2], y.shape[1], _numbers(x), _numbers(y), out)
-        return out
-
-    def applied(self, A: tuple[Array, Array, Array], x: Array) -> Array:
-        """A x (n, p, 2) for a sparse A (n, n) and numbers x (n, p)."""
-        out = np.empty((*x.shape, 2))
-        self._call("applied", *x.shape, *A, _numbers(x), out)
-        return out
-
-    def spread(self, bound: Array, radius: Array) -> Array:
-        """Upper bounds of a matrix of bounds times a vector of them."""
-        out = np.empty(len(radius))
-        self._call("spread", len(radius), _numbers(bound), _numbers(radius), out)
         return out
 
     # -- the probe ------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ..printers.minimizer import minimizer_numpy, minimizer_unit
 from ..printers.numpy_source import arrays_of, compile_numpy
 from ..printers.program import callable_c99, program_unit
 from ..programs.program import Program
-from ..programs.quadratic_program import Minimizer
+from ..programs.quadratic_program import ACTIVE_SET, Minimizer
 from ..programs.sparse import zeros
 from . import build, cache, entry, pool
 from .entry import Described
@@ -213,6 +213,8 @@ class Kernel:
             (printer.PIECE, build.FLAGS) if total < build.LONG else (printer.SMALL_PIECE, build.LONG_FLAGS)
         )
         if isinstance(f, Minimizer):
+            if f.method == ACTIVE_SET:  # each program takes its own steps
+                lanes = 1
             sources = [minimizer_unit(f, lanes, self.guard, piece)]
         elif isinstance(f, Program):
             # With very many results and little work for each, memory is the limit: lanes would only enlarge

@@ -542,7 +542,7 @@ def c99(function: Function, name: str | None = None, piece: int = PIECE, single:
     """
     name, arguments, results = c99_names(function, name)
     dialect = c99_dialect(number_type(single))
-    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant)
+    symbols, targets, fixed = bindings(function, arguments, results, dialect.constant)
     body = straight_line(function, dialect, symbols, targets, piece)
     real = dialect.real
     takes = [f"const {real} *{key}" for key in arguments] + [f"{real} *{key}" for key in results]
@@ -593,7 +593,7 @@ def c99_names(
     return name, names[: len(function.inputs)], names[len(function.inputs) :]
 
 
-def _bindings(
+def bindings(
     function: Function,
     arguments: Sequence[str],
     results: Sequence[str],
@@ -711,7 +711,7 @@ def over_lanes(
     at = f"[{{}} * {apart}]" if apart else "[{}]"
     entries = [dialect.splat.format(x + at) if k in constants else x + at for k, x in enumerate(arguments)]
     places = [y + at for y in results]
-    symbols, targets, fixed = _bindings(function, arguments, results, dialect.constant, entries, places)
+    symbols, targets, fixed = bindings(function, arguments, results, dialect.constant, entries, places)
     body = straight_line(function, dialect, symbols, targets, piece)
     kinds = [f"const {real if k in constants else T}" for k in range(len(arguments))] + [T] * len(results)
     takes = [f"{kind} *{restrict}{key}" for kind, key in zip(kinds, [*arguments, *results], strict=True)]
@@ -769,7 +769,7 @@ class Plan:
         self.inputs = {key: array.size for key, array in function.inputs.items()}
         self.outputs = [list(array.flat) for array in function.outputs.values()]
         names = [f"x{k}" for k in range(len(self.inputs))]
-        self.symbols, self.targets, self.fixed = _bindings(
+        self.symbols, self.targets, self.fixed = bindings(
             function, names, [f"y{k}" for k in range(len(self.outputs))], dialect.literal
         )
         self.results = len(self.outputs)

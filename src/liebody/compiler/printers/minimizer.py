@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph.graph import Function
-from ..programs.quadratic_program import Data, Minimizer, Minimum
+from ..programs import active_set
+from ..programs.quadratic_program import ACTIVE_SET, Minimizer
+from ..programs.quadratic_terms import Data, Minimum
 from ..runtime import runtime
 from .c import (
     DOUBLE,
@@ -120,6 +122,10 @@ def _functions(
         return key
 
     sizes = [x.size for x in minimizer.before.outputs.values()]
+    start = ""
+    if minimizer.method == ACTIVE_SET:
+        given = dict(zip(minimizer.inputs, names.inputs, strict=True))
+        start = f"{given.get(minimizer.start, 'NULL')}, "
     data = [array(f"data_{key}", n) for key, n in zip(Data._fields, sizes, strict=False)]
     kept = [array(f"kept{k}", n) for k, n in enumerate(sizes[len(data) :])]
     solution = [array(f"best_{key}", minimizer.sizes[key]) for key in Minimum._fields]
@@ -128,7 +134,7 @@ def _functions(
         f"{before}({', '.join([*names.inputs, *data, *kept])});",
         f"const Problem{names.suffix} problem = {{{', '.join(data)}}};",
         f"const Solution{names.suffix} solution = {{{', '.join(solution)}}};",
-        f"quadratic_program{names.suffix}(&problem, &solution, next);",
+        f"quadratic_program{names.suffix}(&problem, &solution, {start}next);",
         f"{behind}({', '.join([*names.inputs, *kept, *solution, *names.results])});",
     ]
     head = f"({', '.join(names.takes)})"
@@ -204,13 +210,24 @@ def _solver(minimizer: Minimizer, number: NumberType = DOUBLE) -> str:
     ):
         text.append(f"#define {kind.upper()} {len(chosen)}")
         table(kind, chosen)
+    if minimizer.method == ACTIVE_SET:
+        names = "PROXIMAL", "STALLED", "CORRECTIONS"
+        text.append(enumeration({name: getattr(active_set, name) for name in names}))
+        counts = {False: 0, True: 0}  # of other rows, and of dense ones
+        places = []
+        for row in rows:
+            dense = len(row) > LONG
+            places.append(counts[dense] if dense else -1 - counts[dense])
+            counts[dense] += 1
+        table("place_c", places)
     sparse = [row for row in rows if len(row) <= LONG]
     table("sparse_start", [sum(map(len, sparse[:k])) for k in range(len(sparse) + 1)])
     table("sparse_column", [j for row in sparse for j in row])
     narrow = [row for row in minimizer.entries_f if _width(row) <= LONG]
     table("first_f", [row[0] if row else 0 for row in narrow])
     table("stop_f", [row[-1] + 1 if row else 0 for row in narrow])
-    return "\n".join([*text, runtime("quadratic_program.h")])
+    method = "active_set.h" if minimizer.method == ACTIVE_SET else "quadratic_program.h"
+    return "\n".join([*text, runtime("quadratic_rows.h"), runtime(method)])
 
 
 def _width(row: list[int]) -> int:
@@ -219,7 +236,7 @@ def _width(row: list[int]) -> int:
 
 
 def _memory(minimizer: Minimizer) -> int:
-    """At least QP_MEMORY of the header, for vectors of up to WIDEST entries."""
+    """At least QP_MEMORY or SET_MEMORY of the header, for vectors of up to WIDEST entries."""
 
     def rounded(n: int) -> int:
         return -(-max(n, 1) // WIDEST) * WIDEST
@@ -228,6 +245,10 @@ def _memory(minimizer: Minimizer) -> int:
     m, k = max(minimizer.equalities, 1), minimizer.inequalities
     rows = rounded(minimizer.equalities - minimizer.folded + k)
     folded = rounded(minimizer.folded)
+    if minimizer.method == ACTIVE_SET:
+        most = rounded(minimizer.equalities - minimizer.folded + k)
+        matrices = (2 * n + 2 * rows + folded + most + 13) * n
+        return matrices + rows + 2 * folded + (most + 13) * most + k * LONG + 1
     matrices = (3 * n + 11 + 2 * rows + folded) * n
     bounds = 19 * rounded(k) + 5 * (rounded(minimizer.lower) + rounded(minimizer.upper))
     return matrices + rows + folded + 9 * m + bounds + k * LONG + 1
@@ -246,7 +267,8 @@ def minimizer_numpy(minimizer: Minimizer) -> Callable[..., Any]:
     def one(*inputs: Any) -> tuple[Any, ...]:
         with np.errstate(all="ignore"):
             data = before(*inputs)
-            values = behind(*inputs, *data[fields:], *minimizer.minimum(data[:fields]))
+            found = minimizer.minimum(data[:fields], dict(zip(minimizer.inputs, inputs)).get(minimizer.start))
+            values = behind(*inputs, *data[fields:], *found)
         values = values if isinstance(values, tuple) else (values,)
         if minimizer.otherwise is None or not values[place] > 0:
             return values

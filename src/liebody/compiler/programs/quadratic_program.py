@@ -15,9 +15,12 @@ import numpy as np
 
 from ...base.errors import GraphError, ShapeError
 from ..graph.graph import Function, Graph
+from . import active_set
+from .quadratic_terms import Data, Measures, Minimum, scaled_rows
 
 TOLERANCE = 1e-9  # of the errors of stationarity, of rows and of the gap, relative to their terms
 ITERATIONS = 40
+INTERIOR_POINT, ACTIVE_SET = METHODS = "interior-point", "active-set"
 # The same settings in C, by name.
 SETTINGS = {
     "UNBOUNDED": 1e20,  # a bound of this size is none
@@ -45,49 +48,6 @@ SETTINGS_FLOAT = {
 }
 TOLERANCE_FLOAT = 1e-4  # at least
 FLOOR = 0.03  # of the tolerance: products z t are not made smaller
-
-
-class Measures(NamedTuple):
-    """How well a quadratic program has been solved.
-
-    iterations  how many were made
-    dual        error of stationarity, relative to its terms
-    primal      largest error of a row that is scaled to a largest entry of 1, relative to |x|
-    gap         sum of products of multipliers and distances from bounds, relative to the terms of the cost
-    solved      1 if all three are within the tolerance, otherwise 0
-    """
-
-    iterations: Any
-    dual: Any
-    primal: Any
-    gap: Any
-    solved: Any
-
-
-class Data(NamedTuple):
-    """The numbers of a quadratic program; see `Minimizer`."""
-
-    H: Any
-    g: Any
-    A: Any
-    b: Any
-    weight_a: Any
-    C: Any
-    l: Any
-    u: Any
-    weight_c: Any
-    scale: Any
-
-
-class Minimum(NamedTuple):
-    """The solution of a quadratic program; see `Minimizer`."""
-
-    x: Any
-    y: Any
-    z: Any
-    slack_a: Any
-    slack_c: Any
-    measures: Any
 
 
 class Otherwise(NamedTuple):
@@ -123,6 +83,10 @@ class Minimizer:
     folded  how many of the last rows of A are counted into H and g before iterations. Their weights have to
             be finite, and at most some powers of ten beyond those of the scale
     otherwise  another function that takes over where this one fails; None: results are as they are
+    method  "interior-point", whose equations follow, over all lanes; or "active-set", one program at a time
+            (`active_set` has its equations), where iterations are changes of the set
+    start   name of an input (k,), multipliers of C: an active set method starts with the rows that have one;
+            "": it starts without active rows
 
     With t_l = C x + s_c - l > 0, t_u = u - C x - s_c > 0, z = z_l - z_u and slacks y/w, z/w, the
     conditions of a minimum
@@ -146,6 +110,8 @@ class Minimizer:
         tolerance: float = TOLERANCE,
         folded: int = 0,
         otherwise: Otherwise | None = None,
+        method: str = INTERIOR_POINT,
+        start: str = "",
     ) -> None:
         self.name = name
         self.before = before
@@ -154,6 +120,8 @@ class Minimizer:
         self.tolerance = tolerance
         self.folded = folded
         self.otherwise = otherwise
+        self.method = method
+        self.start = start
         self.inputs = before.inputs
         self.outputs = after.outputs
         count = len(Data._fields)
@@ -173,6 +141,8 @@ class Minimizer:
         for key, x, shape in zip(Data._fields, data, expected):
             if x.shape != shape:
                 raise ShapeError(f"{name}: {key} has shape {x.shape}, expected {shape}")
+        if start and self.inputs[start].shape != (k,):
+            raise ShapeError(f"{name}: {start} has shape {self.inputs[start].shape}, expected {(k,)}")
         solution = Minimum((n,), (m,), (k,), (m,), (k,), (len(Measures._fields),))
         shapes = [x.shape for x in (*self.inputs.values(), *self.kept.values())]
         given = [x.shape for x in after.inputs.values()]
@@ -194,12 +164,19 @@ class Minimizer:
     @property
     def settings(self) -> dict[str, float]:
         """The settings of the header, by name."""
+        if self.method == ACTIVE_SET:
+            return active_set.SETTINGS | {"TOLERANCE": self.tolerance}
         tolerances = {"TOLERANCE": self.tolerance, "FLOOR": FLOOR * self.tolerance}
         return SETTINGS | tolerances
 
     @property
     def settings_of_floats(self) -> dict[str, float]:
-        """The same for an export in float32."""
+        """The same for an export in float32; GraphError for the active set method."""
+        if self.method == ACTIVE_SET:
+            raise GraphError(
+                f"{self.name} is solved by an active set, which needs the digits of float64; export it with "
+                'dtype=float64, or use the solver "interior-point"'
+            )
         tolerance = max(self.tolerance, TOLERANCE_FLOAT)
         return SETTINGS | SETTINGS_FLOAT | {"TOLERANCE": tolerance, "FLOOR": FLOOR * tolerance}
 
@@ -240,10 +217,12 @@ class Minimizer:
             start += x.size
         return Function(self.name, inputs, outputs)
 
-    def minimum(self, data: Sequence[Any]) -> Minimum:
-        """The solution for these numbers, in NumPy."""
+    def minimum(self, data: Sequence[Any], start: Any = None) -> Minimum:
+        """The solution for these numbers, in NumPy; `start` is the value of the input of that name."""
         with np.errstate(all="ignore"):
             numbers = Data(*(np.array(x, float) for x in data))
+            if self.method == ACTIVE_SET:
+                return active_set.minimum(numbers, self.iterations, self.settings, self.folded, start)
             return minimum(numbers, self.iterations, self.settings, self.folded)
 
     def __repr__(self) -> str:
@@ -286,8 +265,8 @@ def minimum(data: Data, iterations: int, settings: Mapping[str, float], folded: 
     g = data.g - F.T @ (w * aim)
     # 1. Scale rows; rows that are off, and bounds that are infinite, are masked. Bounds that meet are moved
     # apart, because the method needs an interior.
-    A, size_a, weight_a = _scaled(data.A[:held], data.weight_a[:held])
-    C, size_c, weight_c = _scaled(data.C, data.weight_c)
+    A, size_a, weight_a = scaled_rows(data.A[:held], data.weight_a[:held])
+    C, size_c, weight_c = scaled_rows(data.C, data.weight_c)
     soft_a, used_a = _softness(weight_a, scale, c)
     soft_c, used_c = _softness(weight_c, scale, c)
     b = data.b[:held] / size_a
@@ -424,13 +403,6 @@ class _Point(NamedTuple):
         shares = [-dt_l / p.t_l, -dt_u / p.t_u]
         shares += [-dz_l / np.where(p.z_l > 0, p.z_l, 1), -dz_u / np.where(p.z_u > 0, p.z_u, 1)]
         return dx, dt_l, dt_u, dz_l, dz_u, max(share.max(initial=0.0) for share in shares)
-
-
-def _scaled(rows: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """Rows with largest entries of 1, what they were divided by, and their weights."""
-    size = np.abs(rows).max(axis=1, initial=0.0)
-    size = np.where(size > 0, size, 1.0)
-    return rows / size[:, None], size, weight * size * size
 
 
 def _softness(weight: Any, scale: float, c: Mapping[str, float]) -> tuple[Any, Any]:

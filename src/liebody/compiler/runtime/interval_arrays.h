@@ -1,6 +1,4 @@
-/* Arithmetic of arrays of intervals, each (-lower, upper), and bounds of matrices, for proofs.
-   Behind interval.h. A sparse matrix has its columns one after the other: `start` (columns + 1),
-   the row of each entry, and its value. */
+/* Arithmetic of arrays of intervals, each (-lower, upper), for proofs. Behind interval.h. */
 #define EACH for (int64_t i = 0; i < n; i++)
 
 APART void combine_apart(int op, int64_t n, const Interval *x, const Interval *y, Interval *z) {
@@ -57,25 +55,6 @@ static inline Interval multiple(double y, Interval x) {
     return (Interval){size * minus, size * upper};
 }
 
-APART void deviation_apart(int64_t n, const double *Y, const int64_t *start, const int64_t *row,
-                           const Interval *value, double *bound) {
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = 0; i < n; i++) {
-            Interval sum = point(i == j ? -1.0 : 0.0);
-            for (int64_t k = start[j]; k < start[j + 1]; k++)
-                sum = plus(sum, multiple(Y[i * n + row[k]], value[k]));
-            bound[i * n + j] = magnitude(sum);
-        }
-}
-
-/* Bounds (n, n) of |I - Y A| for a matrix of numbers Y (n, n) and all A in a sparse one. */
-int deviation(int64_t n, const double *Y, const int64_t *start, const int64_t *row,
-              const double *value, double *bound) {
-    ENTER
-    if (!failure) deviation_apart(n, Y, start, row, (const Interval *)value, bound);
-    LEAVE
-}
-
 APART void multiplied_apart(int64_t n, int64_t m, int64_t p, const double *Y, const Interval *x,
                             Interval *z) {
     for (int64_t i = 0; i < n; i++)
@@ -107,40 +86,6 @@ APART void product_apart(int64_t n, int64_t m, int64_t p, const Interval *x, con
 int product(int64_t n, int64_t m, int64_t p, const double *x, const double *y, double *z) {
     ENTER
     if (!failure) product_apart(n, m, p, (const Interval *)x, (const Interval *)y, (Interval *)z);
-    LEAVE
-}
-
-APART void applied_apart(int64_t n, int64_t p, const int64_t *start, const int64_t *row,
-                         const Interval *value, const double *x, Interval *z) {
-    for (int64_t i = 0; i < n * p; i++) z[i] = point(0.0);
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t k = start[j]; k < start[j + 1]; k++)
-            for (int64_t l = 0; l < p; l++) {
-                Interval *sum = &z[row[k] * p + l];
-                *sum = plus(*sum, multiple(x[j * p + l], value[k]));
-            }
-}
-
-/* z (n, p) = A x for a sparse A (n, n) and numbers x (n, p). */
-int applied(int64_t n, int64_t p, const int64_t *start, const int64_t *row, const double *value,
-            const double *x, double *z) {
-    ENTER
-    if (!failure) applied_apart(n, p, start, row, (const Interval *)value, x, (Interval *)z);
-    LEAVE
-}
-
-APART void spread_apart(int64_t n, const double *bound, const double *radius, double *out) {
-    for (int64_t i = 0; i < n; i++) {
-        double sum = 0.0;
-        for (int64_t j = 0; j < n; j++) sum = bound[i * n + j] * radius[j] + sum;
-        out[i] = sum;
-    }
-}
-
-/* Upper bounds of B r for matrices B (n, n) and vectors r without negative entries. */
-int spread(int64_t n, const double *bound, const double *radius, double *out) {
-    ENTER
-    if (!failure) spread_apart(n, bound, radius, out);
     LEAVE
 }
 

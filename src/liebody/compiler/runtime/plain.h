@@ -1,6 +1,6 @@
-/* Arithmetic of quadratic_program.h and shooting.h over one number, in C99 alone: for processors
-   without vectors. It takes the place of lanes.h. Before this text: SINGLE, whether numbers are
-   floats. */
+/* Arithmetic of quadratic_rows.h and what follows it, and of shooting.h, over one number, in C99
+   alone: for processors without vectors. It takes the place of lanes.h. Before this text: SINGLE,
+   whether numbers are floats. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -4,6 +4,7 @@ equations     what a proof is about: vector fields, guards and jumps between eve
 phases        these equations of the orbit of a hybrid system
 symmetries    translations under which they do not change
 system        the equations of a closed orbit over many short steps, and Krawczyk's operator for them
+blocks        solutions of linear equations of many steps, in linear time
 events        that no other event happens within the phases
 multipliers   enclosures of the multipliers of the return map
 certificate   what a proof has found, and the file that another program checks

@@ -121,27 +121,61 @@ class _Choices:
     def holds(self, condition: Any) -> bool:
         if type(condition) is not Expr:
             return bool(condition)
-        if condition.op in ("lt", "le"):
-            return self.sign(condition) > 0
-        if condition.op == "eq":
-            self.sign(condition)
-            return False
-        parts = [self.holds(x) for x in condition.args]
-        return {"and": all, "or": any, "not": lambda x: not x[0]}[condition.op](parts)
+        if condition.op == "not":
+            return not self.holds(condition.args[0])
+        if condition.op in ("and", "or"):
+            return self._combined(condition)
+        numbers = self._numbers(condition.args)
+        if numbers is not None:
+            a, b = numbers
+            return {"lt": a < b, "le": a <= b, "eq": a == b}[condition.op]
+        return self.sign(condition) > 0 and condition.op != "eq"
+
+    def _combined(self, condition: Expr) -> bool:
+        """Of several conditions, one that decides is enough; the others may be open."""
+        deciding = condition.op == "or"
+        before = dict(self.used)
+        are_open = False
+        for x in condition.args:
+            used = dict(self.used)
+            try:
+                if self.holds(x) == deciding:
+                    self.used = before | {node: self.used[node] for node in self.used if node not in used}
+                    return deciding
+            except _Open:
+                self.used = used
+                are_open = True
+        if are_open:
+            raise _Open
+        return not deciding
 
     def operand(self, node: Expr) -> Any:
         """The operand that a selecting node equals, up to its sign; None: the node is no selection.
 
         OPEN where the samples do not agree.
         """
+        if node.op == "where":  # both branches may be one number
+            used = dict(self.used)
+            branches = self._numbers(node.args[1:])
+            if branches is not None and branches[0] == branches[1]:
+                return branches[0]
+            self.used = used
         used = dict(self.used)
         try:
             return self._operand(node)
         except _Open:
             self.used = used
-        # both branches may be one number
-        branches = [self._number(x) for x in node.args[1:]] if node.op == "where" else [None, None]
-        return branches[0] if branches[0] is not None and branches[0] == branches[1] else OPEN
+            return OPEN
+
+    def _numbers(self, operands: Sequence[Any]) -> list[float] | None:
+        """The numbers that all operands are; None where one is none."""
+        used = dict(self.used)
+        numbers = [self._number(x) for x in operands]
+        found = [x for x in numbers if x is not None]
+        if len(found) == len(numbers):
+            return found
+        self.used = used
+        return None
 
     def _number(self, x: Any) -> float | None:
         """The number that an operand is, behind decided selections."""

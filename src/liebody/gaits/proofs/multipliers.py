@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from ...compiler import NotProved, exactly, middle
+from .blocks import ROUNDED, TINY, TRIES, Elimination
 from .equations import ProofError
-from .system import Enclosed, StepEquations, dense_middle, upwards
+from .system import Enclosed, StepEquations, upwards
 
 Array = Any
 Complex = tuple[Fraction, Fraction]
@@ -32,35 +33,28 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     last = problem.equations.phases[-1]
     N = problem.equations.phases[0].size
     n = len(found.radius)
-    start, rows, values = found.A
-    # in place of the last N rows, which close the orbit: x_0 = e
-    kept = rows < n - N
-    columns = np.repeat(np.arange(n), np.diff(start))
-    rows = np.concatenate([rows[kept], np.arange(n - N, n)])
-    columns = np.concatenate([columns[kept], np.arange(N)])
-    values = np.concatenate([values[kept], exactly(np.ones(N))])
-    order = np.argsort(columns, kind="stable")
-    counts = np.bincount(columns, minlength=n)
-    A = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), rows[order].astype(np.int64), values[order]
-    library = problem.library
-    Y = np.linalg.inv(dense_middle(A, n))
-    X = Y[:, n - N :]
-    # the error of X is (Y A)^-1 Y (B - A X)
-    B = np.zeros((n, N))
-    B[n - N :] = np.eye(N)
-    rest = library.multiplied(Y, library.combine("sub", exactly(B), library.applied(A, X)))
-    away = library.spread(library.deviation(Y, A), np.ones(n)).max()
-    if not away < 0.5:
+    linear = Elimination(found.A, from_start=True)
+    away = found.A.away(linear.M)
+    right = np.concatenate([np.zeros((n - N, N)), np.eye(N)])
+    X = linear.solve(right)
+    # the error E of X: M E = (B - M X) - (A - M) (X + E)
+    rest = (linear.left(exactly(right), X) + linear.varied(away, np.abs(X))) * ROUNDED
+    error = linear.bound(rest)
+    for _ in range(TRIES):
+        tried = 1.5 * error + TINY
+        error = linear.bound((rest + linear.varied(away, tried)) * ROUNDED)
+        if (error < tried).all():
+            break
+    else:
         raise ProofError(
             "the multipliers cannot be enclosed: derivatives vary too much in the box of the orbit"
         )
-    error = upwards(rest.max() / np.nextafter(1.0 - away, 0.0))
     # the state at the end of the last phase, before its factor
-    last_states = X[n - 1 - last.size : n - 1]
-    ends = upwards(np.stack([error - last_states, error + last_states], axis=-1))
+    at = slice(n - 1 - last.size, n - 1)
+    ends = upwards(np.stack([error[at] - X[at], error[at] + X[at]], axis=-1))
     boxes, _ = found.phases[-1]
     _, slope = problem.jump(last, boxes[-1])
-    return _across(problem, library.product(slope, ends))
+    return _across(problem, problem.library.product(slope, ends))
 
 
 def _across(problem: StepEquations, P: Array) -> Array:

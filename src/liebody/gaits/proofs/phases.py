@@ -11,11 +11,13 @@ functions, traced for each phase:
 3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, as
    those of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
 4. Between events the update must leave q, v and this memory as they are.
+5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
+   since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -37,7 +39,7 @@ from .equations import (
     exact_tape,
     where_it_is_fast,
 )
-from .symmetries import symmetries_of
+from .symmetries import slopes, symmetries_of
 
 Array = Any
 STOP = "stop"
@@ -52,7 +54,7 @@ class SimulatedPhase:
     event     name and direction of the event at its end; None: the orbit closes there without one
     duration  [s]
     memory    in the phase, flat
-    samples   states on the way, (q, v), the last one next to the end
+    samples   states on the way, (q, v), the last one next to the end; at these `times`
     constants entries of the memory that are constants of the phase
     """
 
@@ -60,6 +62,7 @@ class SimulatedPhase:
     duration: float
     memory: list[float]
     samples: list[Array]
+    times: list[float]
     constants: frozenset[int] = frozenset()
 
 
@@ -78,14 +81,18 @@ def equations_of(
     system = orbit.system
     _refuse(orbit)
     constants = Constants(exact_parameters(orbit, parameters), Fraction(rounding))
-    stretches = _stretches(orbit)
+    stretches, last_memory = _stretches(orbit)
     values = system.parameters.values(orbit.parameters, ())
-    states = _memory_states(system, stretches, values)
+    clocks = _clocks(system, stretches, values)
+    states = _memory_states(system, stretches, values, clocks)
     functions = [
-        TracedPhase(system, stretch, chosen, values, following)
+        TracedPhase(system, stretch, chosen, values, following, clocks)
         for stretch, chosen, following in zip(stretches, states, [*states[1:], states[0]], strict=True)
     ]
-    start = np.concatenate([orbit.q, orbit.v, [stretches[0].memory[i] for i in states[0]]])
+    memory = list(stretches[0].memory)
+    for i in clocks:
+        memory[i] = orbit.period - last_memory[i]
+    start = np.concatenate([orbit.q, orbit.v, [memory[i] for i in states[0]]])
     # an orbit without a section starts where its fastest coordinate has a given value
     closing = None
     if stretches[-1].event is None:
@@ -106,6 +113,10 @@ def equations_of(
             known_end = before.stretch.event is not None
             guard.zero_at_start = known_end and _zero_again(before, after, value)
     durations = [stretch.duration for stretch in stretches]
+    if clocks:
+        for one, following in zip(functions, [*states[1:], states[0]], strict=True):
+            timed = TracedPhase(system, one.stretch, one.states, values, following, clocks, timed=True)
+            _must_ignore_the_time(timed, following, constants)
     symmetries = symmetries_of(orbit.shooting.symmetries, phases, constants)
     equations = ExactEquations(system.name, constants, phases, 2 * system.nv, symmetries)
     return equations, Course(start, durations)
@@ -114,8 +125,8 @@ def equations_of(
 # -- the order of events ------------------------------------------------------------------------------------
 
 
-def _stretches(orbit: PeriodicOrbit) -> list[SimulatedPhase]:
-    """The phases of a simulated period."""
+def _stretches(orbit: PeriodicOrbit) -> tuple[list[SimulatedPhase], list[float]]:
+    """The phases of a simulated period, and the memory at its end, flat."""
     system, shooting = orbit.system, orbit.shooting
     T = orbit.period
     # a little longer than a period, so that the return is not missed
@@ -153,8 +164,8 @@ def _stretches(orbit: PeriodicOrbit) -> list[SimulatedPhase]:
     del options["record_every"]
     again = shooting.flow.simulate(orbit.q, orbit.v, t_end=until, **options)
     samples = np.concatenate([again.q, again.v], axis=-1)[1:-1].reshape(*places.shape, -1)
-    parts = zip(names, pairwise(times), memories[: len(names)], samples, strict=True)
-    return [SimulatedPhase(name, b - a, z, [*y]) for name, (a, b), z, y in parts]
+    parts = zip(names, pairwise(times), memories[: len(names)], samples, places.tolist(), strict=True)
+    return [SimulatedPhase(name, b - a, z, [*y], t) for name, (a, b), z, y, t in parts], memories[-1]
 
 
 # -- functions of a phase -----------------------------------------------------------------------------------
@@ -169,6 +180,8 @@ class TracedPhase:
     states  entries of the flat memory that are states, behind (q, v)
     values  flat parameters, at which conditions are decided
     following  the states of the memory in the next phase; None: all entries of the memory matter
+    clocks  entries of the memory that are times; their ages stand in their places, and the time is 0
+    timed   the time is the last entry of y, behind the states
     """
 
     def __init__(
@@ -178,12 +191,16 @@ class TracedPhase:
         states: Sequence[int],
         values: Array,
         following: Sequence[int] | None = None,
+        clocks: Collection[int] = (),
+        timed: bool = False,
     ) -> None:
         self.system = system
         self.stretch = stretch
         self.states = list(states)
+        self.clocks = sorted(clocks)
         n = system.nv
-        shapes: dict[str, Any] = {"y": 2 * n + len(self.states), "u": system.parameters.size, "t": ()}
+        size = 2 * n + len(self.states) + timed
+        shapes: dict[str, Any] = {"y": size, "u": system.parameters.size, "t": ()}
         self.watched = [*zip(system.guard_names, system.directions, strict=True)]
         if system.stop is not None:
             self.watched.append((STOP, 1))
@@ -192,15 +209,20 @@ class TracedPhase:
             event[system.guard_names.index(stretch.event[0])] = float(stretch.event[1])
 
         def functions(y: Array, u: Array, t: Any) -> dict[str, Array]:
+            now = y[-1] if timed else 0.0 if clocks else t
             z = np.array(stretch.memory, object)
-            z[self.states] = y[2 * n :]
-            arguments = t, y[:n], y[n : 2 * n], system.memory.read(z), system.parameters.read(u)
+            z[self.states] = y[2 * n : 2 * n + len(self.states)]
+            z[self.clocks] = now - z[self.clocks]
+            q, v = y[:n], y[n : 2 * n]
+            arguments = now, q, v, system.memory.read(z), system.parameters.read(u)
             rates = system.rates(*arguments) if system.rates else {}
             guards = list(system.guard_values(arguments)) if system.guard_names else []
             if system.stop is not None:
                 guards.append(system.stop(*arguments))
             return {
-                "field": np.concatenate([arguments[2], np.asarray(system.vector_field(*arguments))]),
+                "field": np.concatenate(
+                    [system.group.coordinate_rate(q, v), np.asarray(system.vector_field(*arguments))]
+                ),
                 "rates": system.flowing_memory.write([rates[x] for x in system.flowing_memory.defaults]),
                 "guards": np.array(guards, object),
                 "quiet": self._after(arguments, [0.0] * len(event)),
@@ -214,8 +236,10 @@ class TracedPhase:
             _without(outputs["after"], 2 * n, set(following))
         after = {"after": outputs.pop("after")}
         # the state at a sample; parameters have the values of the orbit
-        memory = [stretch.memory[i] for i in self.states]
-        at = [(np.concatenate([x, memory]), values, 0.0) for x in stretch.samples]
+        at = []
+        for x, t in zip(stretch.samples, stretch.times, strict=True):
+            memory = [t - stretch.memory[i] if i in clocks else stretch.memory[i] for i in self.states]
+            at.append((np.concatenate([x, memory, [t] * timed]), values, t))
         self.within = decided(Function(system.name, traced.inputs, outputs), at)
         sign = {} if stretch.event is None else {outputs["guards"][self.place]: stretch.event[1]}
         self.behind = decided(Function(system.name, traced.inputs, after), at[-1:], sign)
@@ -229,7 +253,9 @@ class TracedPhase:
     def _after(self, arguments: tuple[Any, ...], events: list[float]) -> Array:
         """q, v and the flat memory after the update."""
         q, v, z, _ = self.system.after_update(arguments, events)
-        return np.concatenate([q, v, self.system.memory.write(z)])
+        memory = np.array(self.system.memory.write(z), object)
+        memory[self.clocks] = arguments[0] - memory[self.clocks]
+        return np.concatenate([q, v, memory])
 
     def only(self, name: str, outputs: Any, part: Decided | None = None) -> Function:
         """A function with these outputs, of `within` or of another part."""
@@ -244,10 +270,10 @@ class TracedPhase:
         return self.guards[[x for x, _ in self.watched].index(name)]
 
     def rates_of(self, entries: Sequence[int]) -> list[Any]:
-        """Rates of entries of the memory: those of flows, and zero."""
+        """Rates of entries of the memory: those of flows, 1 of ages, and zero."""
         first = self.system.constant_memory.size
         rates = self.within.function.outputs["rates"]
-        return [rates[i - first] if i >= first else 0.0 for i in entries]
+        return [rates[i - first] if i >= first else float(i in self.clocks) for i in entries]
 
     def field(self) -> Function:
         return self.only("field", [*self.within.function.outputs["field"], *self.rates_of(self.states)])
@@ -288,18 +314,53 @@ def _without(outputs: Array, first: int, kept: set[int]) -> None:
 # -- memory -------------------------------------------------------------------------------------------------
 
 
+def _clocks(system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array) -> list[int]:
+    """The entries of the memory that an event sets to the time."""
+    if not system.memory.size:
+        return []
+    found: set[int] = set()
+    for stretch, known in zip(stretches, _constants_of_phases(system, stretches, values, []), strict=True):
+        free = [i for i in range(system.memory.size) if i not in known]
+        functions = TracedPhase(system, stretch, free, values)
+        time = functions.behind.function.inputs["t"][()]
+        after = functions.behind.function.outputs["after"][2 * system.nv :]
+        found |= {i for i, x in enumerate(after) if x is time}
+    return sorted(found)
+
+
+def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], constants: Constants) -> None:
+    """ProofError unless a timed phase depends on ages alone: derivatives by the time are zero everywhere."""
+    parts = [
+        functions.only("within", [*functions.field().outputs["field"], *functions.guards]),
+        functions.only("conditions", functions.within.differences),
+    ]
+    if functions.stretch.event is not None:
+        behind = [*functions.after(following).outputs["jump"], *functions.behind.differences]
+        parts.append(functions.only("behind", behind, functions.behind))
+    for part in parts:
+        known = {symbol: k for k, symbol in enumerate(part.inputs["u"].flat)}
+        tape = exact_tape(part, known, constants)
+        along = [Fraction(0)] * (tape.inputs - 1) + [Fraction(1)]
+        if any(x != 0 for x in slopes(tape, along, constants)):
+            raise ProofError(
+                f"{functions.system.name} depends on the time t, and not only on how long ago the times of "
+                "its memory are; proofs are about equations that do not: make the phase of the drive a "
+                "coordinate"
+            )
+
+
 def _memory_states(
-    system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], values: Array, clocks: Sequence[int]
 ) -> list[list[int]]:
     """The entries of the memory that are states, for each phase; constants go into the stretches."""
     size = system.memory.size
     if not size:
         return [[] for _ in stretches]
-    known = _constants_of_phases(system, stretches, values)
+    known = _constants_of_phases(system, stretches, values, clocks)
     for stretch, constant in zip(stretches, known, strict=True):
         stretch.constants = frozenset(constant)
     every = [
-        TracedPhase(system, stretch, [i for i in range(size) if i not in constant], values)
+        TracedPhase(system, stretch, [i for i in range(size) if i not in constant], values, clocks=clocks)
         for stretch, constant in zip(stretches, known, strict=True)
     ]
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
@@ -333,19 +394,21 @@ def _memory_states(
 
 
 def _constants_of_phases(
-    system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array
+    system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array, clocks: Sequence[int]
 ) -> list[set[int]]:
     """The entries of the memory that are constants of each phase, with their values in its stretch."""
     size = system.memory.size
     n = 2 * system.nv
-    first = set(range(system.constant_memory.size))
+    first = set(range(system.constant_memory.size)) - set(clocks)
     while True:
         known = [first]
         for k, stretch in enumerate(stretches):
             free = [i for i in range(size) if i not in known[k]]
-            functions = TracedPhase(system, stretch, free, parameters)
+            functions = TracedPhase(system, stretch, free, parameters, clocks=clocks)
             values = functions.behind.function.outputs["after"][n:]
-            constant = {i for i in range(system.constant_memory.size) if type(values[i]) is float}
+            constant = {
+                i for i in range(system.constant_memory.size) if type(values[i]) is float and i not in clocks
+            }
             if k + 1 < len(stretches):
                 for i in constant:
                     stretches[k + 1].memory[i] = values[i]
@@ -399,7 +462,8 @@ def _phase(
     ]
     symbol_names = [f"{symbol}[{i}]" for symbol in "qv" for i in range(system.nv)]
     entries = [*system.memory.entries]
-    names = [*symbol_names, *(entries[i] for i in functions.states)]
+    clocks = functions.clocks
+    names = [*symbol_names, *(f"since {entries[i]}" if i in clocks else entries[i] for i in functions.states)]
     event = functions.stretch.event
     if event is None:
         assert closing is not None
@@ -430,13 +494,9 @@ def _refuse(orbit: PeriodicOrbit) -> None:
     """ProofError for what proofs do not cover yet."""
     system, shooting = orbit.system, orbit.shooting
     n = system.nv
-    shape = trace(lambda q, v: system.group.integrate(q, v), {"q": system.nq, "v": n}, "integrate")
-    plain = [
-        type(x) is Expr and x.op == "add" and set(x.args) == {a, b}
-        for x, a, b in zip(*shape.outputs.values(), *shape.inputs.values())
-    ]
     reasons = {
-        f"its group is {system.group}; proofs are about R(n) so far": system.nq != n or not all(plain),
+        f"its group is {system.group}; proofs are about groups with global coordinates, R(n) and motions in "
+        "a plane, so far": system.nq != n,
         "its period is given by a function, as of a drive": shooting.known_period is not None,
     }
     for reason, holds in reasons.items():

@@ -12,6 +12,7 @@ from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
 from ...compiler import NotProved, exactly
 from ..orbit import PeriodicOrbit
+from .blocks import Elimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
@@ -35,8 +36,9 @@ def prove(
 ) -> Certificate:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system on R(n), with any events in their order, or without. Memory between events
-                is a constant of the phase, where the order of events decides it, or else a state
+    orbit       of a hybrid system with any events in their order, or without, on a group with global
+                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
+                of the phase, where the order of events decides it, or else a state; of a time, its age is
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
@@ -121,25 +123,26 @@ def _proved(equations: ExactEquations, course: Course, options: _Options) -> Cer
 def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
     # an orbit in short steps, to round-off, for one value of each constant
     middle = StepEquations(equations, options.order, exact=False)
-    refined, Y = middle.refined(middle.divided(course.start, course.durations, min(options.radii[0], 1e-3)))
+    guess = middle.divided(course.start, course.durations, min(options.radii[0], 1e-3))
+    refined, linear = middle.refined(guess)
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
-    wide, Y = _largest(problem, refined, Y, options.radii)
-    tight = _tightest(problem, wide, Y)
+    wide = _largest(problem, refined, linear, options.radii)
+    tight = _tightest(problem, wide, linear)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
     return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
-def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array) -> tuple[Enclosed, Array]:
+def _largest(problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, radii: Array) -> Enclosed:
     """The orbit in the largest box for which the proof succeeds."""
     F = problem.residual(orbit)
     for radius in radii:
-        found = problem.krawczyk(orbit, Y, np.full(len(Y), radius), F)
+        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
         if found is not None:
-            return found, Y
-    size = np.abs(Y @ F.max(axis=-1)).max()
+            return found
+    size = problem.newton_step(linear, F).max()
     raise ProofError(
         f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
@@ -147,16 +150,16 @@ def _largest(problem: StepEquations, orbit: SteppedOrbit, Y: Array, radii: Array
     )
 
 
-def _tightest(problem: StepEquations, wide: Enclosed, Y: Array) -> Enclosed:
+def _tightest(problem: StepEquations, wide: Enclosed, linear: Elimination) -> Enclosed:
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     F = problem.residual(wide.orbit)
-    step = problem.library.multiplied(Y, F[:, None])[:, 0].max(axis=-1)
+    step = problem.newton_step(linear, F)
     least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
-        found = problem.krawczyk(wide.orbit, Y, factor * least, F)
+        found = problem.krawczyk(wide.orbit, linear, factor * least, F)
         if found is not None:
             return found
     return wide

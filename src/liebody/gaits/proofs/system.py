@@ -17,17 +17,21 @@ Cloud 2009, theorem 8.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...compiler import IntervalLibrary, NotProved, exactly, middle, outward
+from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
-Sparse = tuple[Array, Array, Array]
+MANY = 200  # steps of a phase, from which on threads share them
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -103,7 +107,7 @@ class Enclosed:
     orbit: SteppedOrbit
     radius: Array
     box: Array
-    A: Sparse
+    A: Derivatives
     slack: float
 
     @property
@@ -184,13 +188,14 @@ class StepEquations:
     ) -> tuple[Array, float]:
         """The state after as much of a step as can be enclosed, and its duration."""
         size = np.abs(x).max() + 1.0
+        rounded = self.rate(phase, exactly(x)).sum(axis=-1).max()  # a step is as wide as its rate, or more
         problem: Exception | None = None
         shortest = min(1e-6 * period, step)
         while step >= shortest:
             try:
                 end, _, _ = self.move(phase, exactly(x), exactly(step))
-                self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
-                if end.sum(axis=-1).max() < NARROW * size:
+                if end.sum(axis=-1).max() < NARROW * size + 1.5 * step * rounded:
+                    self.move(phase, around(x, np.full(len(x), radius)), exactly(step), True)
                     return middle(end), step
             except NotProved as error:
                 problem = error
@@ -210,10 +215,8 @@ class StepEquations:
         """F at an orbit of numbers, (unknowns, 2)."""
         rows = []
         for phase, steps, following in self._in_turn(at):
-            for i, w in enumerate(steps.w):
-                time = self.time(w, exactly(steps.s))
-                end, _, _ = self.move(phase, exactly(steps.x[i]), time)
-                rows.append(self.library.combine("sub", end, exactly(steps.x[i + 1])))
+            missed = functools.partial(self._missed, phase, steps.s)
+            rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
             rows.append(self.section(phase, last)[0])
             rows.append(self.library.combine("sub", self.jump(phase, last)[0], exactly(following.x[0])))
@@ -222,56 +225,46 @@ class StepEquations:
             rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
 
+    def _missed(self, phase: OrbitPhase, s: float, w: float, x: Array, following: Array) -> Array:
+        """The equations of a step."""
+        end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
+        return self.library.combine("sub", end, exactly(following))
+
+    def _slopes(self, phase: OrbitPhase, factor: Array, w: float, start: Array) -> tuple[Array, Array]:
+        """Derivatives of the end of a step by the state at its start, and by the factor."""
+        end, D, _ = self.move(phase, start, self.time(w, factor), True)
+        return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
+
     @property
     def translations(self) -> list[Array]:
         """Bounds (N, 2) of each symmetry in the first phase."""
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, radius: Array) -> Sparse:
-        """The derivatives of F in the box of a radius, as a sparse matrix of intervals."""
-        blocks = _Blocks(len(at.flat))
-        radii = at.split(radius)
-        row = column = 0
-        for (phase, steps, following), (r, rs) in zip(self._in_turn(at), radii, strict=True):
-            m, N = len(steps.w), phase.size
+    def derivatives(self, at: SteppedOrbit, radius: Array) -> Derivatives:
+        """The derivatives of F in the box of a radius, as intervals."""
+        phases = []
+        for phase, steps, (r, rs) in zip(self.equations.phases, at.phases, at.split(radius), strict=True):
             factor = around(np.array([steps.s]), np.array([rs]))[0]
-            minus = exactly(-np.eye(N))
-            last = column + (m + 1) * N  # the column of the factor
-            for i, w in enumerate(steps.w):
-                X = around(steps.x[i], r[i])
-                end, D, _ = self.move(phase, X, self.time(w, factor), True)
-                rate = self.rate(phase, end)
-                blocks.add(row, column + i * N, D)
-                blocks.add(row, column + (i + 1) * N, minus)
-                blocks.add(row, last, self.library.combine("mul", rate, exactly(w))[:, None])
-                row += N
-            X = around(steps.x[m], r[m])
-            blocks.add(row, last - N, self.section(phase, X)[1])
-            blocks.add(row + 1, last - N, self.jump(phase, X)[1])
-            column = (last + 1) % blocks.size
-            following_size = following.x.shape[1]
-            blocks.add(row + 1, column, exactly(-np.eye(following_size)))
-            row += 1 + following_size
-        # the shift in place of the coordinates that are given
-        for j, xi in zip(at.coordinates, self.translations, strict=True):
-            blocks.columns[j] = []
-            blocks.add(row - len(xi), j, xi[:, None, ::-1])
-        return blocks.sparse()
+            x = around(steps.x, r)
+            slopes = functools.partial(self._slopes, phase, factor)
+            D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
+            section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
+            phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
+        N = self.equations.phases[0].size
+        return Derivatives(phases, np.array(self.translations).reshape(-1, N, 2), at.coordinates)
 
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
 
     # -- zeros ----------------------------------------------------------------------------------------------
 
-    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, Array]:
-        """An orbit to round-off, by Newton's method with the middles, and the inverse there."""
+    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, Elimination]:
+        """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         least = np.inf
         for _ in range(tries):
-            size = len(at.flat)
-            A = dense_middle(self.derivatives(at, np.zeros(size)), size)
-            Y = _inverse(A)
-            change = Y @ middle(self.residual(at))
+            linear = Elimination(self.derivatives(at, np.zeros(len(at.flat))))
+            change = linear.solve(middle(self.residual(at))[:, None])[:, 0]
             largest = np.abs(change).max()
             if not largest < 10 * least:
                 raise ProofError(
@@ -282,67 +275,44 @@ class StepEquations:
             if largest < 1e-13 or largest > least / 4:
                 break
             least = largest
-        return at, Y
+        return at, linear
 
-    def krawczyk(self, at: SteppedOrbit, Y: Array, radius: Array, F: Array | None = None) -> Enclosed | None:
+    def newton_step(self, linear: Elimination, F: Array) -> Array:
+        """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
+        step, rest = self._step(linear, F)
+        return np.abs(step) + linear.bound(rest)[:, 0]
+
+    def _step(self, linear: Elimination, F: Array) -> tuple[Array, Array]:
+        """A step x (unknowns,) of Newton's method, and bounds (unknowns, 1) of |F + M x|."""
+        x = -linear.solve(middle(F)[:, None])
+        return x[:, 0], linear.left(F[:, None, ::-1], x)
+
+    def krawczyk(
+        self, at: SteppedOrbit, linear: Elimination, radius: Array, F: Array | None = None
+    ) -> Enclosed | None:
         """The zero in the box of a radius; None where the inequality does not hold."""
         F = self.residual(at) if F is None else F
         try:
             A = self.derivatives(at, radius)
-            bound = self.library.deviation(Y, A)
-            shift = self.library.multiplied(Y, F[:, None])[:, 0]
-            spread = self.library.spread(bound, radius)
+            step, rest = self._step(linear, F)
+            varied = linear.varied(A.away(linear.M), radius[:, None])
+            spread = linear.bound((rest + varied) * ROUNDED)[:, 0]
         except NotProved:
             return None
-        moved = shift.max(axis=-1)  # |Y F(c)|
-        total = upwards(moved + spread)
+        total = upwards(np.abs(step) + spread)
         if not (total < radius).all():
             return None
-        box = self.library.combine("sub", exactly(at.flat), shift)
+        box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
         return Enclosed(at, radius, box, A, float(((radius - total) / radius).min()))
 
 
-class _Blocks:
-    """A sparse matrix made of dense blocks."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.columns: list[list[tuple[Any, Any]]] = [[] for _ in range(size)]
-
-    def add(self, row: int, column: int, block: Array) -> None:
-        rows = np.arange(row, row + len(block))
-        for j in range(block.shape[1]):
-            self.columns[column + j].append((rows, block[:, j]))
-
-    def sparse(self) -> Sparse:
-        counts = [sum(len(rows) for rows, _ in column) for column in self.columns]
-        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        rows = np.concatenate([rows for column in self.columns for rows, _ in column]).astype(np.int64)
-        values = np.concatenate([values for column in self.columns for _, values in column])
-        return start, rows, np.ascontiguousarray(values)
-
-
-def dense_middle(A: Sparse, size: int) -> Array:
-    """The middles of a sparse matrix of intervals, dense."""
-    start, rows, values = A
-    M = np.zeros((size, size))
-    columns = np.repeat(np.arange(size), np.diff(start))
-    M[rows, columns] = middle(values)
-    return M
-
-
-def _inverse(A: Array) -> Array:
-    try:
-        Y = np.linalg.inv(A)
-    except np.linalg.LinAlgError:
-        Y = np.full(A.shape, np.nan)
-    if not np.isfinite(Y).all():
-        raise ProofError(
-            "the equations of the orbit are singular: it is not isolated (a family of orbits, as with a "
-            "conserved energy), or it lies at a bifurcation"
-        )
-    return Y
+def in_threads(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """The results of a function of each item of the arguments; of many items, in threads."""
+    if len(arguments[0]) < MANY:
+        return [*map(function, *arguments)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [*pool.map(function, *arguments)]
 
 
 def around(x: Array, radius: Array) -> Array:

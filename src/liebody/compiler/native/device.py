@@ -1,0 +1,330 @@
+"""Kernels on CUDA devices: functions as calls on arrays that live there."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...base.arguments import count, number, wrong_shape
+from ...base.concurrency import lock_of, unlock
+from ...base.errors import ArgumentError, DeviceError, GraphError, ShapeError, suppress
+from ...base.progress import Waiting
+from ..graph.graph import Function
+from ..printers.cuda import BLOCK, cuda_kernel, cuda_march, cuda_prelude
+from ..programs.program import Program
+from ..programs.quadratic_program import Minimizer
+from . import build, cache, nvrtc
+from .device_arrays import DeviceArray, Library, dense_steps, library_of, read
+from .driver import Driver, driver
+from .kernel import Kernel
+
+ENTRY = "kernel"  # the name of every kernel in its own translation unit
+MOST_BLOCKS = (1 << 31) - 1  # of a grid along its first axis
+TYPES = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def cuda_device(device: str) -> None:
+    """Raise ArgumentError for another device than "cuda"."""
+    if device != "cuda":
+        raise ArgumentError(
+            f"device is {device!r}, expected 'cuda'; without on_device, calls run on the CPU; the arrays "
+            "of a call say which of several devices it uses"
+        )
+
+
+class _Call(NamedTuple):
+    """The arrays of one call.
+
+    inputs   rows (n, size) of the arguments: address and numbers between rows
+    results  arrays of the library, and where they lie
+    """
+
+    inputs: list[tuple[int, int]]
+    results: list[Any]
+    places: list[DeviceArray]
+
+
+class DeviceKernel:
+    """A function compiled for CUDA devices: a call on arrays that live on one.
+
+        k = lb.compiler.DeviceKernel(robot.kernel("forward_dynamics"))
+        a = k(q, v, tau)                    # tensors of PyTorch on the device, a is one, too
+
+    k(*arrays, out=None) takes arrays of CuPy, PyTorch, Warp, or others with DLPack or the CUDA Array
+    Interface, all of one library, one device and one type, float32 or float64. Each has the input's shape,
+    one state for the whole batch, or all leading axes of the batch in front of it. Results are arrays of the
+    same library, or a tuple of them where there are several; `out` is an array, or several, to write them to.
+
+    Nothing is copied, and nothing is computed on the CPU. Work is queued on the stream on which the library
+    works now, as its own functions are; the call returns before it is done. Values are not checked: NaN gives
+    NaN, and quaternions must be unit. The first call for a type and an architecture compiles the kernel, by
+    NVRTC, into the cache of kernels. Threads may share it, and it may be pickled.
+
+    function  a `Kernel`, of which the function is taken, or a traced `Function` or `Program`
+    fused     whether products and sums may become fused multiply-adds. Without them, results are the same
+              bits on every device
+
+    Experimental: not yet run or timed on a device (docs/gpu.md). Raises DeviceError for arrays of the CPU, of
+    several libraries or devices, and without a driver; ShapeError for shapes, types and layouts;
+    CompilerError where NVRTC refuses the source, MissingPackage where it is not installed; GraphError for
+    quadratic programs.
+    """
+
+    def __init__(self, function: Kernel | Function | Program, *, fused: bool = True) -> None:
+        self.kernel = function if isinstance(function, Kernel) else Kernel(function)
+        self.fused = bool(fused)
+        self.name = self.kernel.name
+        self.inputs = self.kernel.inputs
+        self.outputs = self.kernel.outputs
+        self.__doc__ = self.kernel.__doc__
+        self._loaded: dict[tuple[int, Any], Any] = {}  # kernels of the driver, by device and type
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _device_kernel, (self.kernel, self.fused)
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{key}{list(shape)}" for key, shape in self.inputs.items())
+        return f"DeviceKernel {self.name}({arrays})"
+
+    # -- compiled forms -----------------------------------------------------------------------------------
+
+    def source(self, dtype: Any = np.float64) -> str:
+        """CUDA C++ of the kernel. Behind the results it takes the numbers between rows of each argument."""
+        function = self.kernel.function
+        if isinstance(function, Minimizer):
+            raise GraphError(f"{self.name} solves a quadratic program, which has no kernel for devices yet")
+        single = np.dtype(dtype) == np.float32
+        return f"{cuda_prelude(single)}\n{self._text(function, single)}"
+
+    def _text(self, function: Function | Program, single: bool) -> str:
+        """CUDA C++ of the kernel without the text before it."""
+        return cuda_kernel(function, ENTRY, single, strided=True)
+
+    def image(self, target: str, dtype: Any = np.float64) -> bytes:
+        """The compiled kernel for a target of NVRTC, such as "sm_90", from the cache or compiled."""
+        kind = np.dtype(dtype)
+        identity = [target, str(kind), str(self.fused), nvrtc.identity(), *self._identity()]
+        recipe = self.kernel.recipe
+        source = None if recipe else self.source(kind)
+        # a recipe determines the source, which then need not be printed
+        key = build.note("cuda", recipe, *identity) if recipe else build.digest(source or "", *identity)
+        image = cache.recall(key, ".cubin")
+        if image is None:
+            source = source or self.source(kind)
+            with Waiting(f"compiling {self.name} for {target}, {len(source) / 1e6:.1f} MB of CUDA"):
+                image = nvrtc.compile_cuda(source, target, self.fused).code
+            with suppress(OSError):  # a full disk: it is compiled again by the next process
+                cache.store(key, ".cubin", image)
+        return image
+
+    def _identity(self) -> list[str]:
+        """What determines the source beside the function."""
+        return []
+
+    def _on(self, chosen: Driver, device: int, dtype: Any) -> Any:
+        """The kernel on a device, for numbers of a type."""
+        key = device, dtype
+        with lock_of(self, key):
+            if key not in self._loaded:
+                image = self.image(chosen.target(device), dtype)
+                self._loaded[key] = chosen.load(device, image, ENTRY)
+            unlock(self, key)
+        return self._loaded[key]
+
+    # -- calls --------------------------------------------------------------------------------------------
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        return self._run(arrays, out)
+
+    def _run(self, arrays: Sequence[Any], out: Any, others: Sequence[int] = ()) -> Any:
+        """Launch the kernel; `others` are its arguments behind those of the arrays."""
+        chosen = driver()
+        if len(arrays) != len(self.inputs):
+            names = ", ".join(self.inputs)
+            raise ShapeError(f"{self.name} takes {len(self.inputs)} arrays ({names}), got {len(arrays)}")
+        if not arrays:
+            raise ShapeError(f"{self.name} takes no arrays, which would say on which device it is computed")
+        given = [read(f"{self.name}: {key}", x, chosen) for key, x in zip(self.inputs, arrays, strict=True)]
+        library = self._library(arrays, given)
+        batch = self._batch(given)
+        call = self._arranged(arrays[0], given, batch, out, library, chosen)
+        n = math.prod(batch)
+        first = given[0]
+        stream = library.stream(arrays[0])
+        if n:
+            pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
+            arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
+            blocks = min(-(-n // BLOCK), MOST_BLOCKS)
+            kernel = self._on(chosen, first.device, first.dtype)
+            chosen.launch(kernel, first.device, blocks, BLOCK, stream, arguments)
+            if not library.ordered:
+                chosen.wait(first.device, stream)
+        return call.results[0] if len(call.results) == 1 else tuple(call.results)
+
+    def _library(self, arrays: Sequence[Any], given: Sequence[DeviceArray]) -> Library:
+        """The library of all arrays, which lie on one device and have one type."""
+        names = [library_of(x)[0] for x in arrays]
+        for what, values in (
+            ("libraries", names),
+            ("devices", [x.device for x in given]),
+            ("types", [str(x.dtype) for x in given]),
+        ):
+            if len(set(values)) > 1:
+                pairs = ", ".join(f"{key}: {x}" for key, x in zip(self.inputs, values, strict=True))
+                kind = ShapeError if what == "types" else DeviceError
+                raise kind(
+                    f"{self.name} got arrays of several {what} ({pairs}), expected one; convert them first: "
+                    "nothing is converted or copied in silence"
+                )
+        if given[0].dtype not in TYPES:
+            raise ShapeError(
+                f"{self.name}: arrays hold {given[0].dtype}, expected float32 or float64; convert them first"
+            )
+        return library_of(arrays[0])[1]
+
+    def _batch(self, given: Sequence[DeviceArray]) -> tuple[int, ...]:
+        """The leading axes: each array has all of them, or none."""
+        leads = []
+        for (key, shape), x in zip(self.inputs.items(), given, strict=True):
+            axes = len(x.shape) - len(shape)
+            if axes < 0 or x.shape[axes:] != shape:
+                expected = f"{shape} or a batch (..., {', '.join(map(str, shape))})"
+                raise wrong_shape(f"{self.name}: {key}", x.shape, expected)
+            leads.append(x.shape[:axes])
+        batch = max(leads, key=len)
+        if any(lead not in ((), batch) for lead in leads):
+            pairs = ", ".join(f"{key} {x.shape}" for key, x in zip(self.inputs, given, strict=True))
+            raise ShapeError(
+                f"{self.name}: {pairs}: expected for each array all leading axes of the batch, {batch}, or "
+                "none, for one row that the batch shares; broadcast and copy the others first"
+            )
+        return batch
+
+    def _arranged(
+        self,
+        like: Any,
+        given: Sequence[DeviceArray],
+        batch: tuple[int, ...],
+        out: Any,
+        library: Library,
+        chosen: Driver,
+    ) -> _Call:
+        """Rows of the arguments, and the arrays of the results."""
+        shapes = {key: (*batch, *shape) for key, shape in self.outputs.items()}
+        inputs = [
+            (x.pointer, self._step(key, x, len(shape)))
+            for (key, shape), x in zip(self.inputs.items(), given, strict=True)
+        ]
+        if out is None:
+            results = [library.empty(like, shape) for shape in shapes.values()]
+        else:
+            results = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(results) != len(shapes):
+            raise ShapeError(
+                f"{self.name} has {len(shapes)} outputs ({', '.join(shapes)}), out has {len(results)}"
+            )
+        places = []
+        for (key, shape), y in zip(shapes.items(), results, strict=True):
+            name = f"{self.name}: out for {key}"
+            place = read(name, y, chosen)
+            if place.shape != shape:
+                raise wrong_shape(name, place.shape, shape)
+            wrong = (
+                "holds another type than the arguments"
+                if place.dtype != given[0].dtype
+                else "lies on another device than the arguments"
+                if place.size and place.device != given[0].device
+                else "is read-only"
+                if place.readonly and out is not None
+                else "is not in C order without gaps"
+                if place.size and not _is_dense(place)
+                else "overlaps with an argument"
+                if any(map(place.overlaps, given))
+                else ""
+            )
+            if wrong:
+                raise ShapeError(f"{name} {wrong}; leave out `out` for a new array")
+            places.append(place)
+        return _Call(inputs, results, places)
+
+    def _step(self, key: str, x: DeviceArray, axes: int) -> int:
+        """Numbers between rows of an argument, 0 for one row; its last `axes` axes are those of a row."""
+        lead = len(x.shape) - axes
+        row = x._replace(shape=x.shape[lead:], steps=x.steps[lead:])
+        merged = _merged(x.shape[:lead], x.steps[:lead])
+        if merged is None or not _is_dense(row):
+            raise ShapeError(
+                f"{self.name}: {key} {x.shape} has steps {x.steps} between its numbers, expected rows "
+                f"without gaps, at equal distances; copy it first, as {key}.contiguous() of PyTorch or "
+                f"cupy.ascontiguousarray({key}): nothing is copied in silence"
+            )
+        return merged if lead else 0
+
+
+class DeviceMarch(DeviceKernel):
+    """Steps of a method on a CUDA device, many in one launch; `Stepper.on_device` makes it.
+
+        march = lb.stepper(robot, dt=1e-3).on_device()
+        q, v = march(q, v, u, steps=20)             # tensors on the device: 20 ms later, efforts held
+
+    march(*states, *held, t=0.0, steps=1, out=None) takes arrays as `DeviceKernel` says. The loop over
+    the steps is in the kernel: states stay in memory of the thread from the first step to the last.
+
+    step  a traced step (t (), state, ..., held, ...) -> end, ..., of the length dt
+
+    Experimental: not yet run or timed on a device. Raises the errors of `DeviceKernel`.
+    """
+
+    def __init__(self, step: Kernel | Function, dt: float, *, fused: bool = True) -> None:
+        super().__init__(step, fused=fused)
+        self.dt = float(dt)
+        time, *states = self.inputs.items()
+        if time[1] != () or [shape for _, shape in states[: len(self.outputs)]] != [*self.outputs.values()]:
+            raise GraphError(
+                f"{self.name} is no step: it takes {self.inputs}, expected a time () and then the shapes of "
+                f"its results {self.outputs}"
+            )
+        self.inputs = dict(states)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _device_march, (self.kernel, self.dt, self.fused)
+
+    def _text(self, function: Function | Program, single: bool) -> str:
+        return cuda_march(function.unroll(), self.dt, ENTRY, single)
+
+    def _identity(self) -> list[str]:
+        return ["march", self.dt.hex()]
+
+    def __call__(self, *arrays: Any, t: float = 0.0, steps: int = 1, out: Any = None) -> Any:
+        # the launch takes whole numbers of 64 bits: the time goes as the bits of a double
+        bits = int(np.float64(number("t", t)).view(np.int64))
+        return self._run(arrays, out, [bits, count("steps", steps)])
+
+
+def _device_march(kernel: Kernel, dt: float, fused: bool) -> DeviceMarch:
+    return DeviceMarch(kernel, dt, fused=fused)
+
+
+def _device_kernel(kernel: Kernel, fused: bool) -> DeviceKernel:
+    return DeviceKernel(kernel, fused=fused)
+
+
+def _is_dense(x: DeviceArray) -> bool:
+    """Whether numbers lie in C order without gaps; steps of axes of length 1 are free."""
+    steps = zip(x.shape, x.steps, dense_steps(x.shape), strict=True)
+    return not x.size or all(n == 1 or step == dense for n, step, dense in steps)
+
+
+def _merged(shape: Sequence[int], steps: Sequence[int]) -> int | None:
+    """The step along axes of these lengths as one axis; None if they cannot be merged."""
+    axes = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
+    if not axes or 0 in shape:
+        return 0
+    for (_, outer), (n, inner) in itertools.pairwise(axes):
+        if outer != n * inner:
+            return None
+    return axes[-1][1]

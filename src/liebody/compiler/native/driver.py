@@ -1,0 +1,179 @@
+"""The driver of CUDA devices: it loads compiled kernels, launches them and knows where memory lies.
+
+`Driver` is all that kernels need of it. `CudaDriver` calls NVIDIA's library libcuda.so.1 by ctypes; it works
+in the primary context of a device, as CuPy, PyTorch, JAX and Warp do, so pointers and streams are theirs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ...base.concurrency import lock_of, unlock
+from ...base.errors import DeviceError
+
+LIBRARY = "libcuda.so.1"
+DLPACK_CUDA = 2  # kDLCUDA of dlpack.h
+# Attributes of devices and pointers in cuda.h.
+MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+MEMORY_TYPE, ORDINAL = 2, 9  # CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _DEVICE_ORDINAL
+ON_DEVICE = 2  # CU_MEMORYTYPE_DEVICE
+INVALID_VALUE, INVALID_CONTEXT = 1, 201  # CUDA_ERROR_INVALID_VALUE, _CONTEXT
+DEFAULT_STREAM = 0
+
+NO_DRIVER = (
+    "there is no driver of CUDA here ({why}): device='cuda' takes an NVIDIA GPU and its driver; without them "
+    "call the same function of the robot on NumPy arrays, or write its source by export_cuda"
+)
+
+
+class Driver(Protocol):
+    """What kernels need of a device's driver.
+
+    device_type  the kind of devices in DLPack: 2 for CUDA. Arrays of other kinds are refused
+    """
+
+    device_type: int
+
+    def target(self, device: int) -> str:
+        """What NVRTC compiles for a device: "sm_90" and the like."""
+
+    def device_of(self, pointer: int) -> int:
+        """The number of the device in whose memory an address lies; -1 for memory of the CPU."""
+
+    def load(self, device: int, image: bytes, name: str) -> Any:
+        """The kernel of this name in a compiled image."""
+
+    def launch(
+        self, kernel: Any, device: int, grid: int, block: int, stream: int, arguments: Sequence[int]
+    ) -> None:
+        """Start a kernel in a stream. Its arguments are whole numbers of 64 bits, and addresses."""
+
+    def wait(self, device: int, stream: int) -> None:
+        """Return when all work in a stream is done."""
+
+
+class CudaDriver:
+    """NVIDIA's driver. Raises DeviceError where there is none, and for its errors.
+
+    library  file of the driver
+    """
+
+    device_type = DLPACK_CUDA
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        try:
+            self._cuda = ctypes.CDLL(library)
+        except OSError as error:
+            raise DeviceError(NO_DRIVER.format(why=error)) from error
+        self._process = os.getpid()
+        self._contexts: dict[int, ctypes.c_void_p] = {}
+        status = self._cuda.cuInit(0)
+        if status:
+            raise DeviceError(NO_DRIVER.format(why=self._words(status)))
+
+    def _words(self, status: int) -> str:
+        """The driver's name and description of an error."""
+        words = []
+        for function in (self._cuda.cuGetErrorName, self._cuda.cuGetErrorString):
+            text = ctypes.c_char_p()
+            function(status, ctypes.byref(text))
+            words.append((text.value or b"").decode())
+        return f"{words[0] or f'error {status}'}: {words[1]}".rstrip(": ")
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        self._accept(function, self._cuda[function](*arguments))
+
+    def _accept(self, function: str, status: int) -> None:
+        """Raise DeviceError if a function of the driver returned an error."""
+        if status:
+            raise DeviceError(
+                f"the driver of CUDA refused {function}, {self._words(status)}; after an illegal address the "
+                "process has to be started again, and a newer cubin needs a newer driver"
+            )
+
+    def _check_process(self) -> None:
+        """Raise DeviceError in a process that was forked."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "this process was forked from one that uses CUDA, where CUDA works no more; start processes "
+                "by multiprocessing.get_context('spawn')"
+            )
+
+    def _attribute(self, device: int, number: int) -> int:
+        value = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(value), number, self._handle(device))
+        return value.value
+
+    def _handle(self, device: int) -> ctypes.c_int:
+        """The driver's handle of the device with this number."""
+        self._check_process()
+        handle = ctypes.c_int()
+        self._call("cuDeviceGet", ctypes.byref(handle), device)
+        return handle
+
+    @contextmanager
+    def _current(self, device: int) -> Iterator[None]:
+        """Make the primary context of a device the thread's, and the former one afterwards."""
+        handle = self._handle(device)
+        with lock_of(self, device):
+            if device not in self._contexts:
+                context = ctypes.c_void_p()
+                self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
+                self._contexts[device] = context
+            unlock(self, device)
+        self._call("cuCtxPushCurrent_v2", self._contexts[device])
+        try:
+            yield
+        finally:
+            self._cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    def target(self, device: int) -> str:
+        return f"sm_{self._attribute(device, MAJOR)}{self._attribute(device, MINOR)}"
+
+    def device_of(self, pointer: int) -> int:
+        self._check_process()
+        kind, device = ctypes.c_uint(), ctypes.c_int()
+        function, address = "cuPointerGetAttribute", ctypes.c_uint64(pointer)
+        status = self._cuda[function](ctypes.byref(kind), MEMORY_TYPE, address)
+        if status == INVALID_CONTEXT:  # this thread has none: that of any device will do
+            with self._current(0):
+                status = self._cuda[function](ctypes.byref(kind), MEMORY_TYPE, address)
+                self._cuda[function](ctypes.byref(device), ORDINAL, address)
+        elif not status:
+            self._call(function, ctypes.byref(device), ORDINAL, address)
+        if status == INVALID_VALUE:  # an address that the driver does not know is memory of the CPU
+            return -1
+        self._accept(function, status)
+        return device.value if kind.value == ON_DEVICE else -1
+
+    def load(self, device: int, image: bytes, name: str) -> Any:
+        module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+        with self._current(device):
+            self._call("cuModuleLoadData", ctypes.byref(module), image)
+            self._call("cuModuleGetFunction", ctypes.byref(kernel), module, name.encode())
+        return kernel
+
+    def launch(
+        self, kernel: Any, device: int, grid: int, block: int, stream: int, arguments: Sequence[int]
+    ) -> None:
+        # the driver copies the arguments before it returns, so they may end here
+        values = [ctypes.c_int64(x) for x in arguments]
+        places = (ctypes.c_void_p * len(values))(*[ctypes.addressof(x) for x in values])
+        with self._current(device):
+            sizes = [ctypes.c_uint(x) for x in (grid, 1, 1, block, 1, 1, 0)]
+            self._call("cuLaunchKernel", kernel, *sizes, ctypes.c_void_p(stream), places, None)
+
+    def wait(self, device: int, stream: int) -> None:
+        with self._current(device):
+            self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+
+@functools.cache
+def driver() -> Driver:
+    """The driver of this process; raises DeviceError where there is none."""
+    return CudaDriver()
