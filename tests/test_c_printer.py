@@ -40,7 +40,7 @@ def arguments(real):
     info = np.finfo(real)
     exponents = np.arange(int(np.log2(float(info.smallest_subnormal))), info.maxexp)
     sweep = [real(mantissa * 2.0**e) for e in exponents for mantissa in 1 + rng.random(2)]
-    k = np.concatenate([np.arange(1, 100), rng.integers(100, 600_000, 300)]).tolist()
+    k = [*range(1, 100), *rng.integers(100, 4000, 100).tolist(), *rng.integers(100, 600_000, 300).tolist()]
     k += [int(rng.integers(2**52, 2**53)) << int(s) for s in rng.integers(0, info.maxexp - 60, 200)]
     k += [int(2**x) for x in rng.uniform(19, 53, 200)]
     with mpmath.workprec(1200):
@@ -51,8 +51,7 @@ def arguments(real):
         info.smallest_subnormal,
         info.tiny,
         info.max,
-        8e5,
-        np.nextafter(real(8e5), real(1e9)),
+        *(edge for large in (6e3, 8e5) for edge in (large, np.nextafter(real(large), real(1e9)))),
         np.pi / 4,
     ]
     x = np.array([*sweep, *near, *known, *([HARDEST] if real is np.float64 else [])], real)
@@ -97,17 +96,6 @@ def test_sine_and_cosine_follow_ieee_on_zeros_infinities_and_nan(lanes, single, 
         assert c[0] == c[1] == 1
         assert np.isnan([s[2:5], c[2:5]]).all()
         np.testing.assert_allclose([s[5], c[5]], [np.sin(1), np.cos(1)], rtol=1e-6)
-
-
-def test_compilers_without_shuffles_between_sizes_reduce_float32_the_same_way(sine_and_cosine, monkeypatch):
-    x = arguments(np.float32)
-    _, expected = compiled(sine_and_cosine, 8, True)(x)
-    runtime = printer.runtime
-    monkeypatch.setattr(
-        printer, "runtime", lambda name: runtime(name).replace("#define RESIZING_SHUFFLE", "")
-    )
-    _, (s, c) = compiled(sine_and_cosine, 8, True)(x)
-    np.testing.assert_array_equal([s, c], expected)
 
 
 # -- the angle of a point -----------------------------------------------------------------------------------

@@ -338,12 +338,15 @@ def test_steps_printed_for_floats_are_close_to_steps_in_doubles(kind, n):
     assert np.abs(y - exact).max() > 1e-9  # floats, indeed
 
 
-def test_a_march_in_floats_is_refused_by_the_compiler():
-    """It would keep its clock in floats."""
+def test_error_control_in_floats_is_refused_by_the_compiler():
     compiler = build.find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")
     f = make()[1]
-    text = explicit_source(f.functions, f.method, 1, f.rigid, Marching(guards=None), number=FLOAT)
-    with pytest.raises(build.CompilerError, match="too coarse in floats"):
-        build.library(build.Source([text]), compiler)
+    build.library(build.Source([source_in_floats(f, Marching())]), compiler)
+    with pytest.raises(build.CompilerError, match="need the digits of doubles"):
+        build.library(build.Source([source_in_floats(f, Marching(controlled=True))]), compiler)
+
+
+def source_in_floats(f, marching):
+    return explicit_source(f.functions, f.method, 1, f.rigid, marching, number=FLOAT)

@@ -9,7 +9,7 @@ import liebody as lb
 from liebody.base.errors import ModelError, ShapeError
 from liebody.identification import base_parameters, excite, linear
 from liebody.identification.combinations import combinations_of
-from liebody.identification.excitation import ExcitationProblem, MotionLimits, Plan, Series
+from liebody.identification.excitation import ExcitationProblem, MotionLimits, PlannedMotion, Series
 from liebody.identification.linear_model import LinearModel
 
 EFFORT = np.array([100, 200, 100, 30, 30, 30.0])
@@ -33,7 +33,7 @@ def best(arm):
 def problem_of(arm, criterion, losses=()):
     model = LinearModel(arm, ["link3", "link6"], losses, 0.5)
     base = base_parameters(arm, ["link3", "link6"], losses=losses, v_s=0.5)
-    plan = Plan(arm, Series(8.0, 4), None)
+    plan = PlannedMotion(arm, Series(8.0, 4), None)
     limits = MotionLimits.of(plan, None, 2.0, EFFORT)
     return ExcitationProblem(model, base, plan, NOISE, limits, lambda q: 1.0 - q[0] ** 2, criterion)
 
@@ -98,7 +98,7 @@ def test_gradients_count_each_axis_of_a_joint_with_two():
     losses = ["damping", "friction", "armature"]
     base = base_parameters(robot, ["arm"], losses=losses, v_s=0.5)
     model = LinearModel(robot, ["arm"], losses, 0.5)
-    plan = Plan(robot, Series(4.0, 3), None)
+    plan = PlannedMotion(robot, Series(4.0, 3), None)
     limits = MotionLimits.of(plan, None, 2.0, np.full(3, 50.0))
     noise = np.array([0.1, 0.2, 0.3])
     problem = ExcitationProblem(model, base, plan, noise, limits, None, "D")
@@ -225,7 +225,7 @@ def test_more_is_shown_of_a_base_whose_wrench_is_measured_or_that_moves():
     model = LinearModel(robot, None, (), 0.01)
     names = []
     for base, noise in ((HELD, MOTORS), (HELD, FORCE_PLATE), (swung, FORCE_PLATE)):
-        plan = Plan(robot, Series(PERIOD, 3), base)
+        plan = PlannedMotion(robot, Series(PERIOD, 3), base)
         columns = model.columns(*states_of(plan, rng))[:, np.isfinite(noise)]
         names.append(combinations_of(model, columns).names)
     on_ground = lb.Robot(arm_of(lb.TreeBuilder("arm"), "world").build())
@@ -257,7 +257,7 @@ def test_a_base_that_is_held_or_moved_is_part_of_the_motion(base, noise):
     efforts = found.tau + sigma * np.random.default_rng(0).normal(size=(300, *found.tau.shape))
     efforts[..., np.isinf(noise)] = np.nan
     fits = linear(robot, found.q, found.v, found.a, efforts, noise=sigma, consistent=False)
-    plan, model = Plan(robot, Series(PERIOD, 3), base), LinearModel(robot, None, (), 0.01)
+    plan, model = PlannedMotion(robot, Series(PERIOD, 3), base), LinearModel(robot, None, (), 0.01)
     rows = model.columns(*states_of(plan, np.random.default_rng(5)))[:, np.isfinite(noise)]
     shown = combinations_of(model, rows)
     assert [x.name for x in found.combinations] == list(shown.names)
@@ -278,7 +278,7 @@ def states_of(plan, rng):
 def test_gradients_with_a_moving_base_are_those_of_differences():
     robot = hung()
     model = LinearModel(robot, None, ("damping",), 0.5)
-    plan = Plan(robot, Series(PERIOD, 3), swung)
+    plan = PlannedMotion(robot, Series(PERIOD, 3), swung)
     shown = combinations_of(model, model.columns(*states_of(plan, np.random.default_rng(5))))
     limits = MotionLimits.of(plan, (-2.0, 2.0), 3.0, 50.0)
     problem = ExcitationProblem(model, shown, plan, FORCE_PLATE, limits, lambda q: 2 - q[7] * q[6], "D")

@@ -386,7 +386,7 @@ def all_operations(y):
 
 def test_values_and_slopes_contain_those_of_arb(plain):
     """Each operation in a sum of all; slopes by a difference of 60 digits."""
-    from liebody_check.numbers import Jet, value_of
+    from liebody_check.numbers import Jet, Known, value_of
     from liebody_check.reading import Function
 
     constants = Constants()
@@ -394,10 +394,10 @@ def test_values_and_slopes_contain_those_of_arb(plain):
     arithmetic = IntervalLibrary([tape], constants, 2)
     function = Function(2, tape.nodes, tape.outputs)
     flint.ctx.prec = 400
-    known = {
-        "constant": [arb(flint.fmpq(a.numerator, a.denominator)) for a, _ in constants.bounds],
-        "parameter": [],
-    }
+    known = Known(
+        [arb(flint.fmpq(a.numerator, a.denominator)) for a, _ in constants.bounds],
+        [],
+    )
 
     def exact(y):
         jets = [Jet(flint.arb_series([a], prec=1), [], 1) for a in y]
@@ -421,7 +421,7 @@ def test_values_and_slopes_contain_those_of_arb(plain):
 def test_steps_contain_those_of_arb_with_their_derivatives():
     """From random starts, by all operations: the checker's steps, in 113 bits, lie within the prover's."""
     from liebody_check.motions import step
-    from liebody_check.numbers import ball, precisely
+    from liebody_check.numbers import Known, ball, precisely
     from liebody_check.proof import with_unit
     from liebody_check.reading import Function
 
@@ -431,7 +431,7 @@ def test_steps_contain_those_of_arb_with_their_derivatives():
     function = Function(2, tape.nodes, tape.outputs)
     random = np.random.default_rng(4)
     precisely()
-    known = {"constant": [ball(a) for a, _ in constants.bounds], "parameter": []}
+    known = Known([ball(a) for a, _ in constants.bounds], [])
     for _ in range(12):
         y = random.uniform(-0.5, 0.5, 2)
         time = float(random.uniform(0.005, 0.03))

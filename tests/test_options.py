@@ -13,7 +13,7 @@ from test_hybrid_systems import ball
 
 import liebody as lb
 from liebody.base import progress
-from liebody.base.errors import IntegrationError, ModelError
+from liebody.base.errors import IntegrationError, MissingPackage, ModelError
 from liebody.compiler.native import build
 from liebody.groups import R
 from liebody.hybrid import HybridSystem
@@ -71,7 +71,10 @@ def test_all_calls_that_take_a_duration_and_threads_or_a_record_are_known():
     for info in pkgutil.walk_packages(lb.__path__, "liebody."):
         if info.name.endswith("__main__"):
             continue
-        module = importlib.import_module(info.name)
+        try:
+            module = importlib.import_module(info.name)
+        except MissingPackage:  # of another library that is not installed, such as PyTorch
+            continue
         for owner in (module, *(x for x in vars(module).values() if inspect.isclass(x))):
             if getattr(owner, "__module__", info.name) != info.name:
                 continue

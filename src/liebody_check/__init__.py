@@ -12,6 +12,7 @@ symmetries  that translations leave the equations as they are
 blocks      solutions of the linear equations of many steps
 motions     boxes of motions after a step, and along it
 proof       Krawczyk's inequality, multipliers, other events
+families    the same for boxes that move with a parameter, one beside the other
 words       the theorem
 """
 
@@ -20,12 +21,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .families import FamilyProof, prove_family_again
 from .proof import Proof, prove_again
-from .reading import Refused, read
+from .reading import FamilyClaim, Refused, read
 
-__all__ = ["Proof", "Refused", "check"]
+__all__ = ["FamilyProof", "Proof", "Refused", "check"]
 
 
-def check(data: Mapping[str, Any]) -> Proof:
-    """The proof that a certificate (the content of its file) leads to; Refused where it leads to none."""
-    return prove_again(read(data))
+def check(data: Mapping[str, Any]) -> Any:
+    """The `Proof`, or `FamilyProof`, that a certificate (the content of its file) leads to.
+
+    Errors: Refused where it leads to none.
+    """
+    claim = read(data)
+    return prove_family_again(claim) if isinstance(claim, FamilyClaim) else prove_again(claim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +15,18 @@ BITS = 113
 MOST = 64  # coefficients of a series
 Ball = Any  # arb
 Series = Any  # arb_series
-Known = dict[str, list[Ball]]  # constants and parameters
+
+
+@dataclass(frozen=True)
+class Known:
+    """Numbers of functions that are no arguments.
+
+    moving  the index of a parameter that changes at the rate 1 along the only direction; None: none does
+    """
+
+    constant: list[Ball]
+    parameter: list[Ball]
+    moving: int | None = None
 
 
 def precisely() -> None:
@@ -147,9 +159,11 @@ def value_of(function: Function, arguments: list[Jet], known: Known) -> list[Jet
     for op, *operands in function.nodes:
         if op == "input":
             values.append(arguments[operands[0]])
-        elif op in known:
-            number = known[op][operands[0]]
-            values.append(Jet(arb_series([number], prec=length), [nothing] * directions, length))
+        elif op in ("constant", "parameter"):
+            number = getattr(known, op)[operands[0]]
+            moves = op == "parameter" and operands[0] == known.moving
+            rate = arb_series([1], prec=length) if moves else nothing
+            values.append(Jet(arb_series([number], prec=length), [rate] * directions, length))
         else:
             values.append(OPERATIONS[op](*(values[k] for k in operands)))
     return [values[k] for k in function.outputs]

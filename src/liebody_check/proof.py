@@ -11,7 +11,7 @@ c - Y F(c) + (I - Y A) (Z - c) lies in the interior of Z, then F has one zero in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
 from .motions import Numbers, Step, jets, step
-from .numbers import Ball, around, ball, precisely, value_of
+from .numbers import Ball, Known, around, ball, precisely, value_of
 from .reading import Claim, Function, Guard, Phase, Refused
 from .symmetries import must_be_symmetries
 from .words import theorem_of
@@ -71,10 +71,15 @@ class Proof:
 
 def prove_again(claim: Claim) -> Proof:
     """The proof of a claim; Refused where a step of it fails."""
+    return precise_proof(lambda: _proof(claim))
+
+
+def precise_proof(proof: Callable[[], Any]) -> Any:
+    """A proof with the precision of this program; Refused where one of its bounds does not exist."""
     before = ctx.prec, ctx.cap
     try:
         precisely()
-        return _proof(claim)
+        return proof()
     except (ArithmeticError, ValueError) as error:  # a division by a ball with zero, and such
         raise error if isinstance(error, Refused) else Refused(f"a bound does not exist: {error}") from None
     finally:
@@ -83,7 +88,7 @@ def prove_again(claim: Claim) -> Proof:
 
 def _proof(claim: Claim) -> Proof:
     must_be_symmetries(claim)
-    equations = _Equations(claim)
+    equations = Equations(claim)
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
@@ -105,27 +110,27 @@ def _proof(claim: Claim) -> Proof:
     )
     found = closer or found
     stretches = equations.stretches(found.box)
-    _no_other_events(equations, stretches)
-    durations = [_sum(one.times) for one in stretches]
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
     proof = Proof(
         claim,
-        _sum(durations),
+        sum_of(durations),
         durations,
         [x for one in stretches for x in one.x],
         [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
-        *_multipliers(equations, found),
-        _is_least(equations, stretches),
+        *multipliers_of(equations, found),
+        is_least(equations, stretches),
     )
     proof.theorem = theorem_of(proof)
     return proof
 
 
-def _sum(terms: list[Ball]) -> Ball:
+def sum_of(terms: list[Ball]) -> Ball:
     return sum(terms, arb(0))
 
 
 @dataclass
-class _Found:
+class Found:
     """The box of the only zero, and the derivatives that contain those there."""
 
     box: list[Ball]
@@ -142,7 +147,7 @@ class _Stretch:
     times: list[Ball]
 
 
-class _Equations:
+class Equations:
     """F and its derivatives.
 
     The unknowns are, of each phase, its states and then its factor. Coordinates of symmetries have the value
@@ -151,10 +156,9 @@ class _Equations:
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
-        self.known = {
-            "constant": [around(x) for x in claim.constants],
-            "parameter": [around(x) for x in claim.parameters.values()],
-        }
+        self.known = Known(
+            [around(x) for x in claim.constants], [around(x) for x in claim.parameters.values()]
+        )
 
     def split(self, z: list[Ball]) -> Iterator[tuple[Phase, list[list[Ball]], Ball]]:
         """Each phase with its states and its factor among the unknowns."""
@@ -204,14 +208,14 @@ class _Equations:
                 raise
         half = (time / 2).mid()
         first = self.steps(phase, start, half, fine, depth - 1)
-        return first + self.steps(phase, _end(first), time - half, fine, depth - 1)
+        return first + self.steps(phase, end_of(first), time - half, fine, depth - 1)
 
     def residual(self, z: list[Ball]) -> list[Ball]:
         F = []
         parts = [*self.split(z)]
         for (phase, x, factor), (_, following, _) in zip(parts, [*parts[1:], parts[0]]):
             for i, w in enumerate(phase.durations):
-                end = _end(self.steps(phase, [[b] for b in x[i]], factor * ball(w), True))
+                end = end_of(self.steps(phase, [[b] for b in x[i]], factor * ball(w), True))
                 F += [a[0] - b for a, b in zip(end, x[i + 1])]
             last = [[b] for b in x[-1]]
             F += [self.value(phase.section, last)[0][0]]
@@ -229,7 +233,7 @@ class _Equations:
         for phase, x, factor in self.split(box):
             steps, rates = [], []
             for i, w in enumerate(phase.durations):
-                moved = _end(self.steps(phase, with_unit(x[i]), factor * ball(w)))
+                moved = end_of(self.steps(phase, with_unit(x[i]), factor * ball(w)))
                 steps.append(arb_mat([row[1:] for row in moved]))
                 rate = self.value(phase.field, [[a[0]] for a in moved])
                 rates.append(arb_mat([[a[0] * ball(w)] for a in rate]))
@@ -245,7 +249,7 @@ class _Equations:
         return at if phase.jump is None else self.value(phase.jump, at)
 
 
-def _end(steps: list[tuple[Step, Ball]]) -> Numbers:
+def end_of(steps: list[tuple[Step, Ball]]) -> Numbers:
     """The box at the end of steps one after the other."""
     one, time = steps[-1]
     return one.at(time)
@@ -258,19 +262,19 @@ def with_unit(x: list[Ball]) -> Numbers:
 
 def _krawczyk(
     c: list[Ball], radius: list[Ball], F: arb_mat, A: Derivatives, linear: Elimination
-) -> _Found | None:
+) -> Found | None:
     """The box of the zero, where the inequality holds; Y = M^-1, so K = c + M^-1 ((M - A) (Z - c) - F)."""
     away = arb_mat(len(c), 1, [arb(0, r) for r in radius])
     image = linear.solve(linear.varied(A, away) - F)
     new = [a + image[k, 0] for k, a in enumerate(c)]
     inside = all((a + arb(0, r)).contains_interior(b) for a, r, b in zip(c, radius, new))
-    return _Found(new, A) if inside else None
+    return Found(new, A) if inside else None
 
 
 # -- multipliers --------------------------------------------------------------------------------------------
 
 
-def _multipliers(equations: _Equations, found: _Found) -> tuple[list[Any] | None, Ball | None]:
+def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None, Ball | None]:
     """Eigenvalues of the derivative of the return map, in the section where that is y_j = c; and `_modulus`.
 
     The states at the end by those at the start solve the same linear system, with x_0 = e in place of the
@@ -322,6 +326,31 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
 
 
 def _modulus(P: arb_mat) -> Ball | None:
+    """An upper bound of the moduli of all eigenvalues, in these directions and in those of eigenvectors.
+
+    With P = P_0 + E and any regular V, V^-1 P V has the eigenvalues of P, and absolute values of at most
+    |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
+    eigenvectors of P_0.
+    """
+    bounds = [_by_powers(P)]
+    try:
+        _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
+        inverse = V.inv()
+        radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
+        around_it = _sizes(inverse) * radii * _sizes(V)
+        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
+    except (ValueError, ZeroDivisionError):
+        pass
+    known = [x for x in bounds if x is not None]
+    return min(known, key=float) if known else None
+
+
+def _sizes(M: acb_mat) -> arb_mat:
+    """Upper bounds of absolute values."""
+    return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
+
+
+def _by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P
@@ -329,7 +358,7 @@ def _modulus(P: arb_mat) -> Ball | None:
     for j in range(9):
         norm = arb(0)
         for i in range(n):
-            norm = norm.max(_sum([abs(power[i, k]) for k in range(n)]))
+            norm = norm.max(sum_of([abs(power[i, k]) for k in range(n)]))
         if norm.is_finite():
             size = (norm.abs_upper() ** (arb(1) / 2**j)).abs_upper()
             bound = size if bound is None else bound.min(size)
@@ -340,7 +369,7 @@ def _modulus(P: arb_mat) -> Ball | None:
 # -- what happens on the way --------------------------------------------------------------------------------
 
 
-def _no_other_events(equations: _Equations, stretches: list[_Stretch]) -> None:
+def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
     """Refused unless each guard has no event on the way, and that of a phase's end has one there."""
     for k, stretch in enumerate(stretches):
         phase = stretch.phase
@@ -361,7 +390,7 @@ def _no_other_events(equations: _Equations, stretches: list[_Stretch]) -> None:
                 raise Refused("a condition at the end of a phase has not surely its sign")
 
 
-def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, end: int) -> None:
+def _scan(equations: Equations, guard: Guard, stretch: _Stretch, starts: bool, end: int) -> None:
     """Refused unless no piece of the motion can have an event.
 
     starts   the guard is zero at the start: pieces where its rate has kept its sign since then have none
@@ -409,7 +438,7 @@ def _scan(equations: _Equations, guard: Guard, stretch: _Stretch, starts: bool, 
 
 
 def _guard_and_rate(
-    equations: _Equations, phase: Phase, function: Function, x: list[Ball]
+    equations: Equations, phase: Phase, function: Function, x: list[Ball]
 ) -> tuple[Ball, Ball]:
     rate = equations.value(phase.field, [[a] for a in x])
     value, along = equations.value(function, [[a, r[0]] for a, r in zip(x, rate)])[0]
@@ -473,7 +502,7 @@ def _without_zeros(total: _Sum) -> _Sum:
     return {term: number for term, number in total.items() if number}
 
 
-def _is_least(equations: _Equations, stretches: list[_Stretch]) -> bool:
+def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
     """Whether the orbit is at its start at no time between."""
     events = equations.claim.events
     if not events:
@@ -488,7 +517,7 @@ def _is_least(equations: _Equations, stretches: list[_Stretch]) -> bool:
     return True
 
 
-def _leaves_its_start(equations: _Equations, stretch: _Stretch) -> bool:
+def _leaves_its_start(equations: Equations, stretch: _Stretch) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;

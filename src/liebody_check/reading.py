@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
+FORMAT_OF_FAMILIES = "liebody certificate 3"
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
@@ -101,19 +102,69 @@ class Claim:
         return sum(len(phase.nodes) for phase in self.phases)
 
 
-def read(data: Mapping[str, Any]) -> Claim:
+@dataclass(frozen=True)
+class Part:
+    """A part of the interval of a parameter, and a box for each value p there: c + c' (p - p_0) +- r.
+
+    The unknowns are those of `proof`: of each phase its states, then its factor; in the places of symmetries'
+    coordinates are the shifts.
+    """
+
+    bounds: Bounds
+    place: Fraction
+    centre: tuple[Fraction, ...]
+    slopes: tuple[Fraction, ...]
+    radius: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class FamilyClaim:
+    """What a certificate of a family says.
+
+    claim      the equations, with nodes of the first part; the parameter has the bounds of all parts
+    parameter  its place among the parameters
+    """
+
+    claim: Claim
+    parameter: int
+    parts: tuple[Part, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter."""
+        return list(self.claim.parameters)[self.parameter]
+
+    def at(self, bounds: Bounds, part: Part) -> Claim:
+        """The claim with other bounds of the parameter, and numbers near the orbit of a part."""
+        claim = self.claim
+        starts = {x.coordinate: claim.phases[0].nodes[0][x.coordinate] for x in claim.symmetries}
+        flat = [starts.get(k, x) for k, x in enumerate(part.centre)]
+        phases = []
+        for phase in claim.phases:
+            N = len(phase.states)
+            end = len(phase.nodes) * N
+            nodes = tuple(tuple(flat[k : k + N]) for k in range(0, end, N))
+            phases.append(replace(phase, nodes=nodes, factor=flat[end]))
+            flat = flat[end + 1 :]
+        symmetries = tuple(replace(x, shift=part.centre[x.coordinate]) for x in claim.symmetries)
+        parameters = dict(claim.parameters) | {self.name: bounds}
+        return replace(claim, parameters=parameters, phases=tuple(phases), symmetries=symmetries)
+
+
+def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
     """The claim of a file's content; Refused where it is none."""
     try:
-        return _read(data)
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        return _read_family(data) if data["format"] == FORMAT_OF_FAMILIES else _read(data)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
         raise Refused(f"the file is no certificate: {type(error).__name__}: {error}") from None
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    known_format = data["format"] in (FORMAT, FORMAT_OF_PHASES)
-    _need(known_format, f"the format is {data['format']!r}, expected {FORMAT!r} or {FORMAT_OF_PHASES!r}")
+    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES
+    known_format = data["format"] in formats
+    _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
     constants = tuple(_bounds(x) for x in data["constants"])
     parameters = {_name(name): _bounds(x) for name, x in data["parameters"]}
     _need(len(parameters) == len(data["parameters"]), "two parameters have one name")
@@ -143,6 +194,60 @@ def _read(data: Mapping[str, Any]) -> Claim:
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
     return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+
+
+def _read_family(data: Mapping[str, Any]) -> FamilyClaim:
+    """The claim of a family: that of its first part, and all parts."""
+    parts = tuple(_part(x) for x in data["parts"])
+    _need(len(parts) >= 1, "there are no parts")
+    starts = [_index(x["coordinate"], len(data["phases"][0]["states"])) for x in data["symmetries"]]
+    flat = list(data["parts"][0]["centre"])
+    shifts = [flat[j] for j in starts]
+    for j, x in zip(starts, data["symmetries"]):
+        flat[j] = x["start"]
+    phases = []
+    for row in data["phases"]:
+        N = len(row["states"])
+        end = N * (len(row["durations"]) + 1)
+        nodes = [flat[k : k + N] for k in range(0, end, N)]
+        phases.append({**row, "nodes": nodes, "factor": flat[end]})
+        flat = flat[end + 1 :]
+    _need(not flat, "the numbers of unknowns do not fit")
+    symmetries = [{**x, "shift": shift} for x, shift in zip(data["symmetries"], shifts)]
+    small = min(min(part.radius) for part in parts)
+    claim = _read(
+        {
+            **data,
+            "format": FORMAT_OF_PHASES,
+            "phases": phases,
+            "symmetries": symmetries,
+            "radius": float(small).hex(),
+        }
+    )
+    names = list(claim.parameters)
+    _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
+    wide = [name for name, (low, high) in claim.parameters.items() if low != high]
+    _need(wide == [data["parameter"]], f"parameters with bounds are {wide}, expected one")
+    ends = [part.bounds[0] for part in parts], [part.bounds[1] for part in parts]
+    _need(ends[0][1:] == ends[1][:-1], "the parts do not follow one another")
+    whole = ends[0][0], ends[1][-1]
+    _need(claim.parameters[wide[0]] == whole, "the parts are not those of the interval of the parameter")
+    n = len(parts[0].centre)
+    sizes = {len(x) for part in parts for x in (part.centre, part.slopes, part.radius)}
+    _need(sizes == {n}, "the parts have different numbers of unknowns")
+    return FamilyClaim(claim, names.index(wide[0]), parts)
+
+
+def _part(data: Mapping[str, Any]) -> Part:
+    low, high = (_number(x) for x in data["bounds"])
+    place = _binary(data["place"])
+    _need(low < high, "a part has no values of the parameter")
+    _need(low <= place <= high, "the place of a part is not in it")
+    centre, slopes, radius = (
+        tuple(_binary(x) for x in data[name]) for name in ("centre", "slopes", "radius")
+    )
+    _need(all(x > 0 for x in radius), "a radius is not positive")
+    return Part((low, high), place, centre, slopes, radius)
 
 
 def _symmetry(data: Mapping[str, Any], sizes: list[int]) -> Symmetry:

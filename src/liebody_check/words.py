@@ -17,12 +17,7 @@ def theorem_of(proof: Any) -> str:
     claim = proof.claim
     fixed, free = _parameters(claim)
     lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
-    wide = (
-        "any numbers within their bounds in the certificate"
-        if _is_wide(claim)
-        else ("exactly the numbers of the certificate")
-    )
-    lines.append(f"The constants of these functions are {wide}.")
+    lines.append(_constants(claim))
     several = len(claim.phases) > 1
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
@@ -53,6 +48,83 @@ def theorem_of(proof: Any) -> str:
     )
     lines += [_crossings(claim), _stability(proof)]
     return "\n".join(x for x in lines if x)
+
+
+def theorem_of_family(proof: Any) -> str:
+    """The theorem about all orbits of a family."""
+    claim, name = proof.claim.claim, proof.claim.name
+    fixed, free = _parameters(claim)
+    first, last = proof.parts[0], proof.parts[-1]
+    low, high = first.part.bounds[0], last.part.bounds[1]
+    lines = [f"Theorem ({claim.name}, a family). {_motion(claim, fixed)}", _constants(claim)]
+    several = len(claim.phases) > 1
+    lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
+    kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
+    kind = " that passes these phases once, in this order" if several else kind
+    if claim.symmetries:
+        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
+    count = len(proof.parts)
+    boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
+    radii = [x for one in proof.parts for x in one.part.radius]
+    lines += [
+        f"For {free} there is a periodic orbit{kind} in {boxes} whose centre moves with {name} as the "
+        f"certificate says; its nodes, and the factors of its durations, lie within {_up(max(radii), 2)} of "
+        "this centre.",
+        "No other orbit has its nodes and factors in this box"
+        + (f", whose radii are at least {_up(min(radii), 2)}." if count == 1 else "."),
+    ]
+    if count > 1:
+        lines.append("Where two parts meet, the orbit in one box lies in the other: it is the same orbit.")
+    lines.append(f"So these orbits are one smooth curve over {name}.")
+    least = all(one.least for one in proof.parts)
+    which = "least periods" if least else "periods (perhaps not the least ones)"
+    periods = [_hull([one.period]) for one in proof.parts]
+    whole = min(a for a, _ in periods), max(b for _, b in periods)
+    lines.append(f"Their {which} lie within T = {between(*whole)}.")
+    lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
+    lines += [_crossings(claim), *_stability_of_family(proof)]
+    return "\n".join(x for x in lines if x)
+
+
+def _hull(balls: Any) -> tuple[Fraction, Fraction]:
+    return min(_fraction(x.lower()) for x in balls), max(_fraction(x.upper()) for x in balls)
+
+
+def _end_of_family(proof: Any, one: Any, p: Fraction) -> str:
+    """Where the orbit starts at an end of the interval."""
+    claim = proof.claim.claim
+    starts = {x.coordinate: claim.phases[0].nodes[0][x.coordinate] for x in claim.symmetries}
+    states = claim.phases[0].states
+    box = [_exact(starts[k]) if k in starts else bounds(x) for k, x in enumerate(one.box(p)[: len(states)])]
+    where = "in phase 1 " if len(claim.phases) > 1 else "after the jump " if claim.events else ""
+    shown = ", ".join(f"{name} = {x}" for name, x in zip(states, box))
+    return f"At {proof.claim.name} = {_exact(p)} it starts {where}at {shown}."
+
+
+def _stability_of_family(proof: Any) -> list[str]:
+    """What is known of the multipliers, interval by interval."""
+    rows: list[tuple[Fraction, Fraction, bool | None]] = []
+    for one in proof.parts:
+        low, high = one.part.bounds
+        if rows and rows[-1][2] is one.stable:
+            low = rows.pop()[0]
+        rows.append((low, high, one.stable))
+    if len(rows) == 1 and rows[0][2]:
+        size = max(_fraction(one.modulus) for one in proof.parts)
+        return [
+            f"All multipliers of these orbits have a modulus below {_up(size, 6)}: they are exponentially "
+            "stable."
+        ]
+    words = {True: "exponentially stable", False: "unstable"}
+    lines = [
+        f"For {proof.claim.name} from {_exact(low)} to {_exact(high)} they are {words[stable]}."
+        for low, high, stable in rows
+        if stable is not None
+    ]
+    if any(stable is None for _, _, stable in rows):
+        other = "of the others" if lines else "of these orbits"
+        lines.append(f"The stability {other} is not decided.")
+    return lines
 
 
 def _motion(claim: Any, fixed: str) -> str:
@@ -119,8 +191,11 @@ def _exact(x: Fraction) -> str:
     return f"fl({float(x)!r})" if Fraction(float(x)) == x else str(x)
 
 
-def _is_wide(claim: Any) -> bool:
-    return any(low != high for low, high in claim.constants)
+def _constants(claim: Any) -> str:
+    """Which numbers the functions have."""
+    if any(low != high for low, high in claim.constants):
+        return "The constants of these functions are any numbers within their bounds in the certificate."
+    return "The constants of these functions are exactly the numbers of the certificate."
 
 
 def _crossings(claim: Any) -> str:

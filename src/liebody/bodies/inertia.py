@@ -17,8 +17,11 @@ SAME_CORNER = 1e-5
 """Corners of a surface that are this near, of its extent, are one; files of meshes round to 1e-7."""
 
 PARAMETERS = ("m", "h_x", "h_y", "h_z", "I_xx", "I_xy", "I_xz", "I_yy", "I_yz", "I_zz")
-"""Names of the ten numbers of a body in which equations of motion are linear: the mass, the first moments
-h = m c, and the rotational inertia about the origin of the body's frame [kg, kg m, kg m2]."""
+"""Names of the ten numbers of a body in which equations of motion are linear.
+
+The mass, the first moments h = m c, and the rotational inertia about the origin of the body's frame
+[kg, kg m, kg m2].
+"""
 UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 """Places of xx, xy, xz, yy, yz, zz in a symmetric matrix."""
 

@@ -30,7 +30,7 @@ from .design import design
 from .designs import Design, Designs
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
-from .proofs import Certificate, ProofError, prove, prove_field
+from .proofs import Certificate, Family, ProofError, prove, prove_branch, prove_field
 from .search import improve, search
 from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
@@ -43,6 +43,7 @@ __all__ = [
     "Certificate",
     "Design",
     "Designs",
+    "Family",
     "Floquet",
     "GaitError",
     "PeriodicOrbit",
@@ -59,6 +60,7 @@ __all__ = [
     "largest_multiplier",
     "periodic_orbit",
     "prove",
+    "prove_branch",
     "prove_field",
     "regulator",
     "search",

@@ -255,11 +255,12 @@ class HybridEquations(Sendable):
         """The rule by which a step is repeated until its forces converge; None: it is taken once."""
         return None
 
-    def flow(self, method: Method) -> HybridFlow:
-        """The compiled loop of this system with a method; each one is made once."""
-        if method not in self._flows:
-            return self._flows.setdefault(method, self._make_flow(method))
-        return self._flows[method]
+    def flow(self, method: Method, single: bool = False) -> HybridFlow:
+        """The compiled loop of this system with a method, in float32 or float64; each one is made once."""
+        key = method, single
+        if key not in self._flows:
+            return self._flows.setdefault(key, self._make_flow(method, single))
+        return self._flows[key]
 
     def described(self, states: HybridStates) -> dict[str, Any]:
         """Fields of a `Run` for these states: names of coordinates, energies, efforts, work."""
@@ -280,7 +281,7 @@ class HybridEquations(Sendable):
         """The systems that `with_events` has made, by the events."""
         return {}
 
-    def _make_flow(self, method: Method) -> HybridFlow:
+    def _make_flow(self, method: Method, single: bool) -> HybridFlow:
         """Functions of (t, y, u), which are traced when the loop is first needed."""
         first = self.constant_memory.size  # where the integrated part of y begins
         works = len(self.power_names)
@@ -362,6 +363,7 @@ class HybridEquations(Sendable):
             self.terminal,
             retries=self.retries(),
             calls=[called(call) for call in self.calls],
+            single=single,
         )
 
     @cached_property

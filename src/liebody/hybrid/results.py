@@ -81,7 +81,10 @@ def hybrid_states(
     def shaped(x: Array) -> Array:
         return np.reshape(x, (*batch, *np.shape(x)[1:]))
 
-    _, q, v, z, _ = system.read_flat(t, shaped(y), np.zeros(system.parameters.size))
+    # Memory, works and signals are float64 also of states in float32.
+    _, q, v, *_ = system.read_flat(t, shaped(y), np.zeros(system.parameters.size))
+    y = np.asarray(y, float)
+    z = system.read_flat(t, shaped(y), np.zeros(system.parameters.size))[3]
     signals: Mapping[str, Array] = {}
     if (kernel := system.output_kernel) is not None:
         names = list(kernel.function.outputs)

@@ -16,7 +16,7 @@ from ..integrators import Method
 from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
-from ..stepping.march import RAN, REASONS, STOPPED, Ensemble, Settings
+from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -165,8 +165,9 @@ class HybridStepper:
         method: str | Method | None = None,
         events: Mapping[str, Callable[..., Any]] | None = None,
         threads: int | None = None,
+        dtype: Any = np.float64,
     ) -> None:
-        self._arguments = system, dt, members, method, events, threads
+        self._arguments = system, dt, members, method, events, threads, dtype
         system, method = system.stepped_by(method)
         self.system = system = system.with_events(events or {})
         self.dt = positive("dt", dt, SECONDS)
@@ -174,12 +175,15 @@ class HybridStepper:
         self.batch = tuple(count("members", n) for n in shape)
         self._n = math.prod(self.batch)
         self.threads = threads_of(threads, self._n, MANY)
-        self._flow = system.flow(method)
+        self._flow = system.flow(method, single=system.is_single(dtype))
         self._spare: Spare[Ensemble] = Spare()
-        self._settings = Settings(least=1e-7, limit=10**7, most=MOST_EVENTS if events else 0)
+        tolerance = LOCATED_IN_SINGLE if self._flow.single else Settings.tolerance
+        most = MOST_EVENTS if events else 0
+        self._settings = Settings(tolerance=tolerance, least=1e-7, limit=10**7, most=most)
         names = system.guard_names, [*system.memory.defaults], [*system.parameters.defaults]
         # two steppers with the same identity take states from each other
-        self._identity = type(system), system.name, system.nq, system.nv, names, repr(method), dt, self.batch
+        sizes = system.nq, system.nv, self.batch, self._flow.dtype
+        self._identity = type(system), system.name, sizes, names, repr(method), dt
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its arguments, because compiled loops stay in their process."""
@@ -315,4 +319,4 @@ class HybridStepper:
         self, q0: Array, v0: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]
     ) -> Array:
         q, v = self.system.checked_states(q0, v0)
-        return self.system.start_states(q, v, u, memory, batch)
+        return self.system.start_states(q, v, u, memory, batch).astype(self._flow.dtype, copy=False)

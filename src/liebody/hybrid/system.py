@@ -24,8 +24,9 @@ import numpy as np
 
 from ..base.arguments import check_members, checked, count, number
 from ..base.concurrency import cached_property
-from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
+from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, positive
 from ..bodies.labels import labels_of
+from ..compiler.native.kernel import is_single
 from ..compiler.programs.layout import ensemble_of
 from ..integrators import Method, method_named
 from ..mechanisms.states import States
@@ -33,7 +34,7 @@ from ..runs import HybridRun
 from ..scalars import Array
 from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
-from ..stepping.march import Settings
+from ..stepping.march import LOCATED_IN_SINGLE, Settings
 from .equations import HybridEquations
 from .parameters import ParametersOverTime
 from .results import hybrid_run, warn_of_lost_events
@@ -125,6 +126,20 @@ class HybridSystem(HybridEquations):
         )
         return np.where(by_user, z, self.start_kernel(q, v, z, u))
 
+    def is_single(self, dtype: Any) -> bool:
+        """Whether motions with `dtype` are computed in float32, and not in float64.
+
+        Raises LiebodyError for other types, and ModelError for float32 and tables in memory, whose addresses
+        have 64 bits.
+        """
+        single = is_single(dtype)
+        if single and self.parameters.tables:
+            raise ModelError(
+                f"the parameter {min(self.parameters.tables)!r} of {self.name} is a table in memory, and its "
+                "address does not fit into float32: leave out dtype, or build the table into the system"
+            )
+        return single
+
     # -- simulation -----------------------------------------------------------------------------------------
 
     def stepped_by(self, method: str | Method | None) -> tuple[HybridSystem, Method]:
@@ -170,6 +185,7 @@ class HybridSystem(HybridEquations):
         limit: int = 10_000_000,
         threads: int | None = None,
         progress: bool | None = None,
+        dtype: Any = np.float64,
     ) -> HybridRun:
         """Simulate from (q0, v0) over [0, t_end], or an ensemble of initial states.
 
@@ -198,6 +214,9 @@ class HybridSystem(HybridEquations):
         limit         most steps between two recorded states, before a member is given up
         threads       threads that share an ensemble; default: all processors, where several are sooner done
         progress      whether to show a progress bar; default: on a terminal, when it takes long
+        dtype         float64; or float32: states, memory and steps are in it, twice as many members in a
+                      vector, times and outputs in float64. Events are located to 1e-9 s at most. No tables
+                      in memory among the parameters (docs/conventions.md)
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
@@ -218,6 +237,9 @@ class HybridSystem(HybridEquations):
             if x is not None and x < 0:
                 raise IntegrationError(f"{name} is {x!r}, expected a number of seconds, zero or more")
         system = self.with_events(events or {})
+        single = self.is_single(dtype)
+        if single and locate is not None:
+            locate = max(locate, LOCATED_IN_SINGLE)
         q, v = self.checked_states(q0, v0)
         t_end = positive("t_end", t_end, SECONDS)
         clock, constant = self.clock(dict(parameters or {}), t_end, record_every, t_eval)
@@ -233,11 +255,13 @@ class HybridSystem(HybridEquations):
 
         # The kernel of the outputs is made before the members move, so that an error in `outputs` does not
         # come after a long computation.
-        flow, _ = system.flow(method), self.output_kernel
+        flow, _ = system.flow(method, single), self.output_kernel
         y = self.start_states(q, v, u.at(0.0), memory or {}, batch)
         settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
         drive = Drive(flow, flow.ensemble(y, clock.times), u, clock, settings, threads)
         metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
+        if single:
+            metadata["dtype"] = "float32"
         drive.go(progress)
         run = hybrid_run(system, drive.members, batch, clock.times, u, metadata)
         if drive.interrupted:

@@ -137,7 +137,7 @@ def excite(
     if criterion not in CRITERIA:
         raise ModelError(f"criterion is {criterion!r}, expected one of {', '.join(map(repr, CRITERIA))}")
     series = Series(positive("duration", duration, SECONDS), count("harmonics", harmonics, least=2))
-    plan = Plan(robot, series, base)
+    plan = PlannedMotion(robot, series, base)
     model = LinearModel(robot, bodies, losses, positive("v_s", v_s))
     deviations = _noise(noise, robot.nv)
     rng = np.random.default_rng(seed)
@@ -175,7 +175,7 @@ class MotionLimits(NamedTuple):
     effort: Array
 
     @classmethod
-    def of(cls, plan: Plan, position: Any, velocity: Any, effort: Any) -> MotionLimits:
+    def of(cls, plan: PlannedMotion, position: Any, velocity: Any, effort: Any) -> MotionLimits:
         """As given, or the joints' own."""
         tree = plan.robot.tree
         own = {
@@ -308,7 +308,7 @@ class BaseMotion:
             )
 
 
-class Plan:
+class PlannedMotion:
     """The motion of a robot as a function of coefficients x (p, joints): series of joints, and of the base.
 
     joints       velocities that have series, in v
@@ -378,7 +378,7 @@ class ExcitationProblem:
         self,
         model: LinearModel,
         shown: Combinations,
-        plan: Plan,
+        plan: PlannedMotion,
         noise: Array,
         limits: MotionLimits,
         workspace: Callable[..., Any] | None,

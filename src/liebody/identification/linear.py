@@ -42,7 +42,7 @@ class LinearFit(EffortEstimates):
                  ones that can, and deviations are those without this bound
     """
 
-    def __init__(self, model: LinearModel, solution: Solution, seed: int) -> None:
+    def __init__(self, model: LinearModel, solution: LinearSolution, seed: int) -> None:
         x = solution.x
         values, derivative = model.values(x)
         super().__init__(
@@ -241,7 +241,7 @@ class EffortSamples:
             yield arrays[0][index], arrays[1][index], arrays[2][index]
 
 
-class Solution(NamedTuple):
+class LinearSolution(NamedTuple):
     """Estimates x (n,), rows (m, n) of the columns over the noise, and what else a result tells.
 
     information  rows^T rows (n, n)
@@ -353,7 +353,7 @@ class EffortSystem:
         own: Array,
         scales: Array,
         barrier: Callable[[LinearModel, Decomposition, Array], Barrier] | None,
-    ) -> Iterator[Solution]:
+    ) -> Iterator[LinearSolution]:
         """The estimates of each member: least squares nearest to `own`, or those inside the barrier."""
         # Members of one motion share its columns, and, if they measure the same efforts with the same noise,
         # the decomposition of these.
@@ -380,7 +380,7 @@ class EffortSystem:
                 x = own + decomposition.nearest(weights.over(rest)[measured])
             residuals = np.where(measured, weights.over(b - A @ x), np.nan)
             noise = np.mean(weights.deviations, axis=0)
-            yield Solution(x, rows, information, residuals, noise, bounded)
+            yield LinearSolution(x, rows, information, residuals, noise, bounded)
 
 
 def _members(batch: Array) -> Array:

@@ -15,7 +15,7 @@ from ..robot import Robot
 from ..scalars import Array
 from .consistency import Barrier
 from .inertias import body_of_parameters
-from .linear import EffortSamples, EffortSystem, Solution
+from .linear import EffortSamples, EffortSystem, LinearSolution
 from .linear_model import DIMENSIONS, LinearModel
 from .results import EffortEstimates
 
@@ -32,7 +32,7 @@ class Payload(EffortEstimates):
     bounded      whether the least squares belong to a body that cannot be; this is the nearest one that can
     """
 
-    def __init__(self, robot: Robot, frame: str, scales: Array, solution: Solution) -> None:
+    def __init__(self, robot: Robot, frame: str, scales: Array, solution: LinearSolution) -> None:
         numbers, D = body_of_parameters(solution.x)
         values = {"mass": float(numbers[0]), "center": numbers[1:4], "inertia": numbers[4:]}
         super().__init__(
@@ -125,7 +125,7 @@ def payload(
     return Payload(robot, frame, scales[:count], _of_load(solution, count))
 
 
-def _of_load(solution: Solution, count: int) -> Solution:
+def _of_load(solution: LinearSolution, count: int) -> LinearSolution:
     """Without the losses, which come after the first `count` unknowns: they are nuisance parameters.
 
     They are eliminated from the information (Schur complement).

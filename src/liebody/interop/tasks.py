@@ -136,12 +136,15 @@ class Episodes:
 
     sim    the stepper
     state  a TaskState, None before the first `begin`
+    dtype  float64 or float32, in which the system is stepped: the type of `q` and `v` of states
     """
 
-    def __init__(self, task: DecisionProcess, members: int, threads: int | None = 1) -> None:
+    def __init__(
+        self, task: DecisionProcess, members: int, threads: int | None = 1, dtype: Any = np.float64
+    ) -> None:
         self.task = task
         self.members = members
-        self.sim = HybridStepper(task.system, task.dt, members, threads=threads)
+        self.sim = HybridStepper(task.system, task.dt, members, threads=threads, dtype=dtype)
         self.state: TaskState | None = None
 
     def begin(self, generators: Sequence[np.random.Generator], members: Array) -> None:

@@ -21,7 +21,7 @@ from ..compiler import Function, Kernel, Minimizer, Program
 from ..compiler.graph.graph import FUNCTIONS
 from ..compiler.native import build
 from ..compiler.native.build import digest
-from ..compiler.native.kernel import data_type
+from ..compiler.native.kernel import is_single as is_single  # public here
 from ..compiler.printers.c import c99_names, constant_table, identifier, literal, number_type
 from ..compiler.printers.costs import BYTES_PER_STATEMENT, memory_of
 from ..compiler.printers.minimizer import minimizer_c99, minimizer_numpy
@@ -171,14 +171,6 @@ def c_prefix(name: str) -> str:
     prefix = word_of_c(name).lower()
     # an identifier of C begins with a letter
     return prefix if prefix[:1].isalpha() else f"robot_{prefix}".rstrip("_")
-
-
-def is_single(dtype: Any) -> bool:
-    """Whether a type of numbers is float32; LiebodyError for other types than float32 and float64."""
-    single = data_type(dtype) == np.float32
-    if not single and data_type(dtype) != np.float64:
-        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
-    return bool(single)
 
 
 def write_c(

@@ -50,7 +50,8 @@ class Run:
 
     t                   times, (nt,)                                                            [s]
     q                   coordinates, (..., nt, nq)
-    v                   velocities, left-trivialised, (..., nt, nv)                             [rad/s, m/s]
+    v                   velocities, left-trivialised, (..., nt, nv); q and v are float32 if both are given
+                        so, otherwise float64, as all other fields are                          [rad/s, m/s]
     kinetic, potential  energies, (..., nt)                                                     [J]
     tau                 efforts that the simulation was given, (..., nt, nu), without the joints' damping; nu
                         is nv for a tree; None: none were given                                 [N m, N]
@@ -102,7 +103,9 @@ class Run:
         # Fields of a frozen dataclass are set through its dictionary.
         fields = vars(self)
         fields["t"] = array_of("t", self.t, float)
-        fields["q"] = array_of("q", self.q, float)
+        single = all(isinstance(x, np.ndarray) and x.dtype == np.float32 for x in (self.q, self.v))
+        types = dict.fromkeys(("q", "v"), np.float32 if single else float)
+        fields["q"] = array_of("q", self.q, types["q"])
         # Times and coordinates first: the shapes of all others follow from theirs.
         if self.t.ndim != 1 or not len(self.t):
             raise ShapeError(f"the times t have shape {self.t.shape}, expected (nt,) with one time or more")
@@ -114,7 +117,7 @@ class Run:
         nu = nv if self.drives is None else len(self.drives)
 
         def fitting(name: str, x: Any, shape: tuple[int, ...]) -> np.ndarray:
-            x = array_of(name, x, float)
+            x = array_of(name, x, types.get(name, float))
             if x.shape != shape:
                 raise wrong_shape(
                     name,
@@ -165,8 +168,8 @@ class Run:
         # Both energies at once, for the mechanism is released afterwards; NaN where a state is not finite.
         finite = self._finite
         mechanism = self.mechanism
-        q = self.q[finite]
-        v = self.v[finite]
+        q = np.asarray(self.q[finite], float)  # calls of robots compute in the type of the arrays
+        v = np.asarray(self.v[finite], float)
         more: dict[str, Any] = {}
         if self.parameters:
             more["parameters"] = {k: self._at_rows(x)[finite] for k, x in self.parameters.items()}
@@ -220,7 +223,7 @@ class Run:
         at = self.coordinates.quaternions
         if not at:
             return None
-        quaternions = self.q[..., at].reshape(*self.q.shape[:-1], -1, 4)
+        quaternions = self.q[..., at].astype(float).reshape(*self.q.shape[:-1], -1, 4)
         return largest_of(np.abs(np.linalg.norm(quaternions, axis=-1) - 1))
 
     @property

@@ -15,7 +15,7 @@ from ..runs import EventLog, Run
 from ..scalars import Array
 from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
-from ..stepping.march import Ensemble, Settings
+from ..stepping.march import LOCATED_IN_SINGLE, Ensemble, Settings
 from .efforts import EffortInput
 from .recorded import efforts_of, run_of_record, stored_energy, work_by_powers
 from .reports import warn_of_singular
@@ -29,6 +29,7 @@ class PreparedSimulation:
     states         q (n, nq), v (n, nv) of the members
     batch          their shape
     tolerances     rtol and atol of the error control
+    single         whether states are float32, and the work that is metered along with them
     forces, joints, prescribed
                    as they were given, for the metadata; the mechanism has them already
     """
@@ -46,10 +47,12 @@ class PreparedSimulation:
     forces: tuple[Force, ...]
     joints: str | Iterable[str] | None
     prescribed: tuple[str, ...]
+    single: bool = False
 
     def flow(self, metered: bool = False) -> Any:
         """The compiled steps, without events; metered: a state ends in the work of all forces."""
-        return flow_of(self.mechanism, self.method, self.stabilized, self.efforts.traced, metered)
+        traced = self.efforts.traced
+        return flow_of(self.mechanism, self.method, self.stabilized, traced, metered, self.single)
 
     def drive(self, metered: bool = False) -> Drive:
         """The drive of the members, which are at their start; `metered` as in `flow`."""
@@ -68,13 +71,22 @@ class PreparedSimulation:
         if efforts.called is not None:
             flow = flow.calling(efforts.at_states)
         clock = self.clock
-        guards = len(self.events)
-        members = Ensemble(y, clock.times, clock.first, guards, copy=False, watched=flow.is_watched)
+        members = Ensemble(
+            y,
+            clock.times,
+            clock.first,
+            guards=len(self.events),
+            copy=False,
+            watched=flow.is_watched,
+            dtype=flow.dtype,
+        )
         # Members take steps of one length together, unless an event of one of them shortens its step.
         settings = None
         if clock.h is None or self.events:
             most = MOST_EVENTS if self.events else 0
-            settings = Settings(*self.tolerances, controlled=clock.h is None, most=most)
+            located = LOCATED_IN_SINGLE if self.single else Settings.tolerance
+            controlled = clock.h is None
+            settings = Settings(*self.tolerances, controlled=controlled, tolerance=located, most=most)
         return Drive(flow, members, samples, clock, settings, self.threads)
 
     def recorded(self, drive: Drive) -> tuple[Array, Array]:
@@ -136,4 +148,4 @@ class PreparedSimulation:
             raise drive.interrupted
         # A force works at the cost of the energy that it stores: adding that leaves the work of the others.
         work = self.recorded(drive)[1][..., -1].reshape(q.shape[:-1])
-        return work + stored_energy(self.mechanism, q, self.efforts.p)
+        return work.astype(float) + stored_energy(self.mechanism, q, self.efforts.p)

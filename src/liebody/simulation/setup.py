@@ -24,6 +24,7 @@ from ..base.errors import (
 from ..base.texts import check_names
 from ..bodies import JOINT_KINDS, Parametric, joint_kinds
 from ..compiler import Function, trace
+from ..compiler.native.kernel import is_single
 from ..integrators import MechanicalFlow, MechanicalMethod, Method, any_method, coefficients
 from ..mechanisms import Force, Mechanism, OpenTree, joint_laws
 from ..robot import Robot
@@ -283,19 +284,49 @@ def with_parameters(
     return mechanism.prototype, mechanism.packed(parameters)
 
 
+def is_single_precision(
+    dtype: Any, mechanism: Mechanism, method: Method | MechanicalMethod, controlled: bool = False
+) -> bool:
+    """Whether a motion with `dtype` is computed in float32, and not in float64.
+
+    controlled  whether it is under error control
+
+    Raises LiebodyError for other types, IntegrationError for motions that need the digits of float64.
+    """
+    if not is_single(dtype):
+        return False
+    tables = mechanism.layout.tables
+    refused = {
+        f"{method.name} solves its equations to the round-off of float64; take an explicit method, such as "
+        "'rkmk4'": isinstance(method, MechanicalMethod),
+        f"{mechanism.name} has constraints, which are kept to the round-off of float64; leave out dtype": (
+            mechanism.nc > 0
+        ),
+        "error control is for tolerances below the round-off of float32; give dt": controlled,
+        f"the parameters {', '.join(map(repr, tables))} are tables in memory, whose addresses have 64 bits; "
+        "leave out dtype": len(tables) > 0,
+    }
+    for reason, applies in refused.items():
+        if applies:
+            raise IntegrationError(f"dtype is float32, and {reason}")
+    return True
+
+
 def flow_of(
     mechanism: Any,
     method: Method | MechanicalMethod,
     stabilized: Any,
     feedback: Function | None,
     metered: bool = False,
+    single: bool = False,
 ) -> Any:
     """The compiled loop of this method, kept with the mechanism; of users' efforts the last few.
 
     metered  whether the last entry of the state is the work done, as `OpenTree.metered` has it
+    single   whether an explicit method computes in float32
     """
     # Two functions of one form have the same code, so they share a flow.
-    key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered)
+    key = (feedback and feedback.form, method, stabilized, mechanism.redundant, metered, single)
     if key in mechanism.flows:
         return mechanism.flows[key]
     flow: Flow | MechanicalFlow
@@ -318,6 +349,7 @@ def flow_of(
             recipe=recipe and (f"{recipe}|metered" if metered else recipe),
             after=parts.after,
             watch=parts.watch,
+            single=single,
         )
     # A program may make functions without end, each with a flow of its own: the oldest are dropped.
     if feedback is not None:

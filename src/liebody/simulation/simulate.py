@@ -34,6 +34,7 @@ from .setup import (
     FIXED,
     clock_of,
     default_method,
+    is_single_precision,
     mechanism_of,
     method_of,
     refuse_foreign,
@@ -104,6 +105,7 @@ def simulate(
     parameters: Mapping[str, Any] | None = None,
     threads: int | None = None,
     progress: bool | None = None,
+    dtype: Any = np.float64,
 ) -> Run:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
@@ -165,6 +167,11 @@ def simulate(
                   New values never compile anew (docs/parameters.md)
     threads       threads that share an ensemble; default: all processors, where several are sooner done
     progress      whether to show a progress bar; default: on a terminal, when it takes long
+    dtype         float64, whatever the type of q0 and v0 is; or float32: steps are taken and recorded in it,
+                  with twice as many members in a vector, by explicit methods with steps of one length, of
+                  mechanisms without constraints. Efforts are rounded to it. Each step adds the round-off of
+                  float32, 6e-8 of the state; times and energies are float64, and events are located to 1e-9 s
+                  (docs/conventions.md)
 
     returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
                   ConstrainedRun, which also has violations and multipliers
@@ -183,7 +190,7 @@ def simulate(
         mechanism, q0, v0, t_end=t_end, dt=dt, method=method, tau=tau, record_every=record_every,
         t_eval=t_eval, rtol=rtol, atol=atol, hold=hold, forces=forces, joints=joints,
         prescribed=prescribed, stabilization=stabilization, events=events, parameters=parameters,
-        threads=threads,
+        threads=threads, dtype=dtype,
     )  # fmt: skip
     return run_of(simulation, progress)
 
@@ -209,6 +216,7 @@ def simulation_of(
     events: Mapping[str, Callable[..., Any]] | None,
     parameters: Mapping[str, Any] | None,
     threads: int | None,
+    dtype: Any = np.float64,
 ) -> PreparedSimulation:
     """The simulation of these arguments of `simulate`, checked and ready to march."""
     chosen = method_of(method or default_method(dt))
@@ -222,6 +230,7 @@ def simulation_of(
     moving = mechanism_of(parametric, acting, joints, h, prescribed)
     tolerances = tolerances_of(h, rtol, atol)
     stabilized = stabilization_of(moving, chosen, stabilization, h)
+    single = is_single_precision(dtype, moving, chosen, controlled=h is None)
     if prescribed:
         moving.check_prescribed(clock.t_end, p)
     q, v, batch = states_of(moving, q0, v0, p)
@@ -235,16 +244,18 @@ def simulation_of(
                 mechanism, q0, v0, t_end=t_end, dt=None, method=FIXED, tau=tau, record_every=record_every,
                 t_eval=t_eval, rtol=None, atol=None, hold=hold, forces=acting, joints=joints,
                 stabilization=stabilization, events=events, parameters=parameters, threads=threads,
-                prescribed=prescribed,
+                prescribed=prescribed, dtype=dtype,
             )  # fmt: skip
         if why is not None:
+            if single:
+                raise IntegrationError(f"steps in float32 are compiled, and {why}; {ADVICE}")
             _may_be_called(chosen, h, why)
             warn(f"{why}; so it is called at every stage, slower", CalledEfforts)
             if events:
                 raise IntegrationError(f"events are located by compiled steps, and {why}; {ADVICE}")
     return PreparedSimulation(
         moving, chosen, stabilized, (q, v), batch, efforts, clock, tolerances, events, threads,
-        acting, joints, tuple(prescribed or ()),
+        acting, joints, tuple(prescribed or ()), single,
     )  # fmt: skip
 
 
@@ -281,6 +292,8 @@ def _metadata(simulation: PreparedSimulation, seconds: float) -> dict[str, Any]:
         metadata |= dict(zip(("rtol", "atol"), simulation.tolerances, strict=True))
     else:
         metadata["dt"] = h
+    if simulation.single:
+        metadata["dtype"] = "float32"
     metadata["efforts"] = simulation.efforts.kind
     if simulation.forces:
         metadata["forces"] = ", ".join(type(force).__name__ for force in simulation.forces)

@@ -22,7 +22,15 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import FEW_STEPS, MOST_EVENTS, threads_of
 from ..stepping.loop import Unable
-from ..stepping.march import NOT_FINITE, RAN, REASONS, STOPPED, Ensemble, Settings
+from ..stepping.march import (
+    LOCATED_IN_SINGLE,
+    NOT_FINITE,
+    RAN,
+    REASONS,
+    STOPPED,
+    Ensemble,
+    Settings,
+)
 from ..stepping.singular import Nearest
 from .setup import (
     NONE,
@@ -30,6 +38,7 @@ from .setup import (
     check_fit,
     flow_of,
     guards_of,
+    is_single_precision,
     mechanism_of,
     method_of,
     points_of,
@@ -112,9 +121,15 @@ class _Buffers:
     def __init__(self, sim: Stepper) -> None:
         n = len(sim._table)
         point = sim._point
-        self.y = np.zeros((n, point))
+        dtype = sim._flow.dtype
+        self.y = np.zeros((n, point), dtype)
         self.table = sim._table.copy()
-        self.kept = np.zeros((n, 1, point)), np.zeros(n, np.int64), np.zeros((n, 2)), Nearest.of(n, point)
+        self.kept = (
+            np.zeros((n, 1, point), dtype),
+            np.zeros(n, np.int64),
+            np.zeros((n, 2)),
+            Nearest.of(n, point),
+        )
         self.failed = memoryview(self.kept[1])
         self.efforts = self.table[..., : sim.nu]
         self.state = self.y.reshape(*sim.batch, point)
@@ -336,9 +351,9 @@ class Stepper:
             ) from None
         n = int(np.prod(batch))
         if not n:
-            return np.zeros((*batch, self._point))
+            return np.zeros((*batch, self._point), self._flow.dtype)
         y = points_of(self._flow, q.reshape(n, -1), v.reshape(n, -1), self.dt, table.reshape(n, -1))
-        return y.reshape(*batch, -1)
+        return np.asarray(y.reshape(*batch, -1), self._flow.dtype)
 
     def _samples(self, state: StepperState, t: float, buffers: _Buffers) -> Samples:
         """The efforts from t on, as samples; after the last efforts, if a method has to see the jump."""
@@ -361,13 +376,14 @@ class Stepper:
         start = state._number * self.dt
         end = number * self.dt
         # An ensemble of this one interval, with all that members remember of earlier ones.
-        m = Ensemble(buffers.y, [start, end], self.dt, len(self._events))
+        m = Ensemble(buffers.y, [start, end], self.dt, len(self._events), dtype=self._flow.dtype)
         m.last[:] = state._last
         if self._flow.is_watched:
             m.nearest.rows[...] = state._watched
         # Members that a terminal event has ended are marked as stopped, and the march leaves them alone.
         m.ends[state.ended.ravel()] = start, STOPPED
-        settings = Settings(controlled=False, most=MOST_EVENTS)
+        located = LOCATED_IN_SINGLE if self._flow.single else Settings.tolerance
+        settings = Settings(controlled=False, tolerance=located, most=MOST_EVENTS)
         self._flow.march(m, self._samples(state, start, buffers), 2, settings, self.threads)
         reasons = m.ends[:, 1]
         # A member that did not reach the end, and was not stopped by an event, is lost.
@@ -433,6 +449,7 @@ def stepper(
     events: Mapping[str, Callable[..., Any]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    dtype: Any = np.float64,
 ) -> Stepper:
     """A simulation that is taken one step at a time, with efforts that you choose in between.
 
@@ -460,7 +477,9 @@ def stepper(
     parametric, p = with_parameters(mechanism, parameters, (events or {}).values(), prescribed)
     moving = mechanism_of(parametric, forces_of(forces), joints, h, prescribed)
     check_fit(chosen, h, h)
-    flow = flow_of(moving, chosen, stabilization_of(moving, chosen, stabilization, h), None)
+    stabilized = stabilization_of(moving, chosen, stabilization, h)
+    single = is_single_precision(dtype, moving, chosen)
+    flow = flow_of(moving, chosen, stabilized, None, single=single)
     # The members are asked for, or as many as there are values of the parameters.
     shape = p.shape[:-1] if members is None else members if isinstance(members, tuple) else (members,)
     batch = tuple(count("members", n) for n in shape)

@@ -12,6 +12,7 @@ from ..base.concurrency import cached_property
 from ..compiler import Function, Kernel, Program, trace
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
+from ..compiler.printers.c import number_type
 from ..compiler.printers.numpy_source import compile_numpy
 from .loop import CompiledLoop, CompiledSteps, StepsCall, Way
 from .march import Settings
@@ -67,6 +68,8 @@ class Flow(Explicit):
     after    (t, y, u) -> y, applied to the state at the end of each accepted step, such as a projection onto
              constraints; None: the state is kept
     watch    how `after`, or without it `field`, is watched for dependent constraints; None: not watched
+    single   whether it computes in float32, twice as many members at once: steps of one length, not watched.
+             Without a compiler states are rounded to float32 at the end of each step
 
     Members of an ensemble are lanes of vectors and shares of threads. Without a compiler the same steps run
     as NumPy source.
@@ -82,9 +85,12 @@ class Flow(Explicit):
         recipe: str | None = None,
         after: Part | None = None,
         watch: Watch | None = None,
+        single: bool = False,
     ) -> None:
         self._parts: tuple[Part | None, ...] = (field, advance, pull if method.pulled else None, after)
-        super().__init__(recipe, method, rigid, after is not None, watch is not None)
+        number = ("float32",) if single else ()
+        super().__init__(recipe, method, rigid, after is not None, watch is not None, *number)
+        self.single = single
         self.watch = watch
         self.is_watched = watch is not None
         self.is_careful = watch is not None and watch.field is None
@@ -99,7 +105,8 @@ class Flow(Explicit):
     def _source(self, way: Way, lanes: int) -> str:
         marching = Marching(controlled=way.controlled, guards=self.guards) if way.march else None
         watching = self._watching(way.careful)
-        return explicit_source(self.functions, self.method, lanes, self.rigid, marching, watching)
+        number = number_type(self.single)
+        return explicit_source(self.functions, self.method, lanes, self.rigid, marching, watching, number)
 
     def _watching(self, careful: bool) -> Careful | None:
         """The careful functions that a loop is compiled with; None: nothing is watched."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base.concurrency import cached_property
 from ..base.errors import ConfigurationError, ModelError
+from ..compiler.printers.c import number_type
 from ..compiler.printers.numpy_source import compile_numpy
 from .flow import Explicit
 from .loop import Calls, Way
@@ -37,6 +38,8 @@ class HybridFlow(Explicit):
     method   its coefficients
     retries  how to repeat steps that contain a search; None: steps are taken once
     calls    compiled functions that are called between steps (`Called`), such as controllers
+    single   whether it computes in float32, twice as many members at once; without a compiler states are
+             rounded to float32 at the end of each step
 
     Members march independently, each with its time and its steps: results are the same in any ensemble, bit
     for bit. Members are lanes of vectors; a lane that has finished takes the next member. An event within a
@@ -61,9 +64,14 @@ class HybridFlow(Explicit):
         recipe: str | None = None,
         retries: Retries | None = None,
         calls: Sequence[Called] = (),
+        single: bool = False,
     ) -> None:
+        if calls and single:
+            raise ModelError("systems that call functions between steps compute in float64; leave out dtype")
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
-        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries)
+        number = ("float32",) if single else ()
+        super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries, *number)
+        self.single = single
         self.retries = retries
         self.calls = tuple(calls)
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
@@ -79,7 +87,7 @@ class HybridFlow(Explicit):
         return HybridFunctions(*parts, self.directions, self.terminal, calls)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
-        return hybrid_source(self.functions, self.method, lanes, self.retries)
+        return hybrid_source(self.functions, self.method, lanes, self.retries, number_type(self.single))
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         loop = self._loop(Samples.of(u), True, settings.controlled)
@@ -90,7 +98,8 @@ class HybridFlow(Explicit):
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
         (g,) = self.functions.guards.outputs.values()
-        return Ensemble(y, times, times[-1] - times[0], g.size, watched=self.is_watched)
+        interval = times[-1] - times[0]
+        return Ensemble(y, times, interval, g.size, watched=self.is_watched, dtype=self.dtype)
 
     # -- without a compiler -------------------------------------------------------------------------------
 

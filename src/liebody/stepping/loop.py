@@ -296,6 +296,8 @@ class CompiledSteps(Steps):
     """Whether a step may be impossible but for careful functions, which few flows ever need"""
     is_careful = False
     """Whether loops are compiled with the functions for careful steps"""
+    single = False
+    """Whether states and efforts are computed in float32; times are double all the same"""
     memory: Any = None
     """How remembered quantities are adapted to the next step; None where they need no adapting"""
 
@@ -303,6 +305,11 @@ class CompiledSteps(Steps):
         self.recipe = recipe
         self.settings = settings
         self.loops: dict[Way, CompiledLoop] = {}
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of states and of their record."""
+        return np.dtype(np.float32 if self.single else np.float64)
 
     @property
     def identity(self) -> tuple[str | None, str]:
@@ -348,7 +355,9 @@ class CompiledSteps(Steps):
                 return build.Source([self._source(way, lanes)], self._flags(way, lanes), name=name)
 
             recipe = [self.recipe, repr(self.settings), repr(way)] if self.recipe else []
-            return self.loops.setdefault(way, CompiledLoop(Libraries(source, recipe), way.name))
+            return self.loops.setdefault(
+                way, CompiledLoop(Libraries(source, recipe, single=self.single), way.name)
+            )
         return self.loops[way]
 
     def steps(
@@ -357,6 +366,7 @@ class CompiledSteps(Steps):
     ) -> None:  # fmt: skip
         """Advance the ensemble y (n, point), in place, by `steps` steps of length h from time t.
 
+        y       and `record` are arrays of `dtype`
         u       efforts: Samples, or constant ones (1 or n, 1, dim). Steps that go across samples are taken in
                 parts, which end there
         record  (n, records, point): every `every`-th state goes to record[:, row], record[:, row + 1], ...
@@ -365,6 +375,7 @@ class CompiledSteps(Steps):
                 the reason (`REASONS`). Such members are NaN from there on, while others go on
         nearest where the members came closest to dependent constraints, kept from call to call
         """
+        assert y.dtype == record.dtype == self.dtype  # C gets their addresses only
         u = Samples.of(u)
         losses = np.zeros((len(y), 2)) if losses is None else losses
         nearest = nearest or Nearest.of(*y.shape)

@@ -36,6 +36,7 @@ REASONS = {
 RAN, NOT_FINITE, SINGULAR, NOT_CONVERGED, TOLERANCE_EXCEEDED, STOPPED, NO_STEP, TOO_MANY, INTERRUPTED = (
     REASONS
 )
+LOCATED_IN_SINGLE = 1e-9  # tolerance of the times of events in float32: closer, states hardly differ      [s]
 CLOCK = np.dtype([("t", float), ("step", float), ("made", float), ("last_defect", float), ("row", np.int64)])
 
 
@@ -75,17 +76,25 @@ class Ensemble:
     last    (n, guards): time of the last event of each guard
     nearest where members came closest to dependent constraints; without rows where these are not watched
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
+    dtype   of y and record, that of the flow that moves the members; times are double whatever it is
     """
 
     def __init__(
-        self, y: Any, times: Any, step: float, guards: int = 0, copy: bool = True, watched: bool = True
+        self,
+        y: Any,
+        times: Any,
+        step: float,
+        guards: int = 0,
+        copy: bool = True,
+        watched: bool = True,
+        dtype: Any = np.float64,
     ) -> None:
-        self.y = np.array(y, dtype=float, copy=copy or None)
+        self.y = np.array(y, dtype=dtype, copy=copy or None)
         self.times = np.ascontiguousarray(times, dtype=float)
         n, point = self.y.shape
         self._step = step
         self._guards = guards
-        self.record = pool.empty((n, len(self.times), point), float, build.find_compiler())
+        self.record = pool.empty((n, len(self.times), point), dtype, build.find_compiler())
         self.record[:, 1:] = np.nan
         self.record[:, 0] = self.y
         self.nearest = Nearest.of(n if watched else 0, point)
@@ -100,8 +109,8 @@ class Ensemble:
         The march makes the copies, in a new array, which has arbitrary entries before. A record has two
         rows, and keeps what it held until the march writes it.
         """
-        self.start = np.ascontiguousarray(y)
-        self.y = pool.empty(y.shape, float, build.find_compiler())
+        self.start = np.ascontiguousarray(y, self.y.dtype)
+        self.y = pool.empty(y.shape, self.y.dtype, build.find_compiler())
         self.times[:] = t, end
         self.ends[:] = 0
         self.counts[:] = 0
@@ -259,7 +268,7 @@ class Steps:
                     end = self._step(t, length, state, efforts, lost, watched)[0]
                     end = self._complete(t, length, state, end, efforts, watched)
                     # lost members are NaN from here on, while the others go on; the first loss is noted
-                    state = np.where(lost[:, None] != 0, np.nan, end)
+                    state = np.where(lost[:, None] != 0, np.nan, end).astype(y.dtype)
                     newly = (lost != 0) & (lost_before == 0) & (failed == 0)
                     losses[newly] = np.stack([np.full(newly.sum(), t), lost[newly]], axis=-1)
                     made = length
@@ -354,6 +363,7 @@ class Steps:
             else:
                 state, g, step, stop = self._update(end, following[0], efforts(end)[0], e)
                 following = state[None]
+            following = np.asarray(following, m.y.dtype)
             if not np.isfinite(following).all():
                 reason = NOT_FINITE
                 break

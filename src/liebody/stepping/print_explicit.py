@@ -41,7 +41,8 @@ def explicit_source(
     rigid    number of entries of the algebra that have size 1 in the error control
     careful  functions for careful steps, or () without them, where constraints are watched (runtime/watch.h):
              then `settle`, or without it `field`, has a second result. None: nothing is watched
-    number   the type of states and efforts; `march` keeps a time for each lane, and takes doubles only
+    number   the type of states and efforts; times are double whatever it is. `march` takes floats without
+             error control
 
     Several methods share one unit, in loops `fixed_steps_0`, `fixed_steps_1`, ...
     """
@@ -71,7 +72,11 @@ def explicit_source(
 
 
 def hybrid_source(
-    parts: HybridFunctions, method: Coefficients, lanes: int, retries: Retries | None = None
+    parts: HybridFunctions,
+    method: Coefficients,
+    lanes: int,
+    retries: Retries | None = None,
+    number: NumberType = DOUBLE,
 ) -> str:
     """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
@@ -102,18 +107,24 @@ def hybrid_source(
         "look": trace(joined(parts.look), apart, "look"),
         "after": trace(guards_and_after, {**apart, "e": g.size}, "after"),
     }
-    text = [*opening(lanes), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
+    text = [*opening(lanes, number), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
-        text += callable_over_lanes(function, name) if function else []
+        text += callable_over_lanes(function, name, number) if function else []
     text += calls_in_c(parts.calls, memory, y.size, u.size, g.size)
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if retries is None else 7) * y.size
-    return "\n".join(
-        [
-            *text,
-            *_loop(method, marching, points, f.size, lanes, "m, u", retries=retries, calls=len(parts.calls)),
-        ]
+    loop = _loop(
+        method,
+        marching,
+        points,
+        f.size,
+        lanes,
+        "m, u",
+        retries=retries,
+        number=number,
+        calls=len(parts.calls),
     )
+    return "\n".join([*text, *loop])
 
 
 def calls_in_c(

@@ -220,9 +220,12 @@ LIBRARIES = {
     "cupy": Library(_cupy_empty, _cupy_stream),
     "warp": Library(_warp_empty, _warp_stream),
 }
-"""Libraries by the name of their module. Others follow the array API standard, which knows no streams: calls
-work on the default stream, or the one that an array names, and wait for their results. Arrays of JAX, which
-does not change them, are made, and filled before anyone else holds them."""
+"""Libraries by the name of their module.
+
+Others follow the array API standard, which knows no streams: calls work on the default stream, or the one
+that an array names, and wait for their results. Arrays of JAX, which does not change them, are made, and
+filled before anyone else holds them.
+"""
 
 
 def library_of(array: Any) -> tuple[str, Library]:

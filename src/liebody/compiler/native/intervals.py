@@ -90,12 +90,18 @@ class IntervalLibrary:
         return out[:, 0], out[:, 1:]
 
     def move(
-        self, x: Array, time: Array, order: int, derivatives: bool = False, pieces: int = 0, field: int = 0
+        self,
+        x: Array,
+        time: Array,
+        order: int,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        field: int = 0,
     ) -> tuple[Array, Array, Array]:
         """The end (n, 2) of the motions of a field, which is a part, from a box x (n, 2) after times (2,).
 
-        Also their derivatives (n, n, 2) by the start, and boxes (pieces, n, 2) of the states in equal parts
-        of [0, time].
+        Also their derivatives (n, n, 2) by the start, or those along given directions (n, d, 2) of it, and
+        boxes (pieces, n, 2) of the states in equal parts of [0, time].
         """
         out, tube = self.follow(x, time, order, derivatives, pieces, field=field)
         return out[:, 0], out[:, 1:], tube[:, :, 0]
@@ -105,7 +111,7 @@ class IntervalLibrary:
         x: Array,
         time: Array,
         order: int,
-        derivatives: bool,
+        derivatives: bool | Array,
         pieces: int,
         part: int | None = None,
         field: int = 0,
@@ -116,8 +122,8 @@ class IntervalLibrary:
         in equal pieces of the time, (pieces, results, 1 + d, 2).
         """
         n = len(x)
-        d = n if derivatives else 0
-        seeds = exactly(np.eye(n)[:, :d])
+        seeds = exactly(np.eye(n)[:, : n * derivatives]) if isinstance(derivatives, bool) else derivatives
+        d = seeds.shape[1]
         numbers = _numbers(np.concatenate([x[:, None], seeds], axis=1))
         out = np.empty((n, 1 + d, 2))
         results = n if part is None else len(self.tapes[part].outputs)

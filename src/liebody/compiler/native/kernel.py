@@ -20,6 +20,7 @@ from ...base.errors import (
     CompilerError,
     ConfigurationError,
     GraphError,
+    LiebodyError,
     ModelError,
     ShapeError,
     pass_on_signals,
@@ -554,6 +555,14 @@ def data_type(dtype: Any) -> np.dtype[Any]:
         return np.dtype(dtype)
     except (TypeError, ValueError) as error:
         raise GraphError(f"kernels compute in float64 or float32, not in {dtype!r}: {error}") from None
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether a type of numbers is float32; LiebodyError for other types than float32 and float64."""
+    single = data_type(dtype) == np.float32
+    if not single and data_type(dtype) != np.float64:
+        raise LiebodyError(f"dtype is {np.dtype(dtype)}, expected float64 or float32")
+    return bool(single)
 
 
 def _writable_directly(array: Any, dtype: Any) -> bool:

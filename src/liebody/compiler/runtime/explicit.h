@@ -58,6 +58,9 @@ static void take(const T *t, const T *h, const T *y, const T *u, Work *w, T *nex
 #if RETRIES
 #define GUESSES ((int)(sizeof guesses / sizeof *guesses))
 #define DEPTH 4 /* differences of earlier attempts that the next one is extrapolated from */
+#define SHIFT (SINGLE ? (real)1e-5 : (real)1e-12) /* of normal equations, relative to the trace */
+#define NO_CHANGE \
+    (SINGLE ? (real)1e-30 : (real)1e-300) /* the trace where all differences are zero */
 
 static T inner(const T *a, const T *b) {
     T sum = splat(0);
@@ -68,13 +71,13 @@ static T inner(const T *a, const T *b) {
 /* Coefficients c of the least |f - dF c| over n differences, by normal equations with a small
    shift. */
 static void least_squares(const T dF[DEPTH][GUESSES], const T *f, int n, T *c) {
-    T N[DEPTH][DEPTH], trace = splat(1e-300);
+    T N[DEPTH][DEPTH], trace = splat(NO_CHANGE);
     for (int i = 0; i < n; i++) {
         for (int k = 0; k <= i; k++) N[i][k] = N[k][i] = inner(dF[i], dF[k]);
         c[i] = inner(dF[i], f);
         trace += N[i][i];
     }
-    for (int i = 0; i < n; i++) N[i][i] += 1e-12 * trace;
+    for (int i = 0; i < n; i++) N[i][i] += SHIFT * trace;
     for (int i = 0; i < n; i++) /* elimination: N is positive definite */
         for (int k = i + 1; k < n; k++) {
             const T factor = N[k][i] / N[i][i];
@@ -110,7 +113,7 @@ static void repeat(const T *t, const T *h, const T *y, const T *u, Work *w, T *n
         const T last = size;
         size = inner(f, f);
         least_squares((const T(*)[GUESSES])dF, f, n, c);
-        const I grew = MASK(size > 4.0 * last);
+        const I grew = MASK(size > 4 * last);
         for (int j = 0; j < GUESSES; j++) {
             T shift = splat(0);
             for (int i = 0; i < n; i++) shift += c[i] * (dX[i][j] + dF[i][j]);

@@ -118,16 +118,12 @@ INLINE T number(I i) { return (T)i; }
 #define UP_TO_16(f) UP_TO_8(f), f(8), f(9), f(10), f(11), f(12), f(13), f(14), f(15)
 #if LANES == 2
 #define EACH UP_TO_2
-#define HALF UP_TO_1
 #elif LANES == 4
 #define EACH UP_TO_4
-#define HALF UP_TO_2
 #elif LANES == 8
 #define EACH UP_TO_8
-#define HALF UP_TO_4
 #else
 #define EACH UP_TO_16
-#define HALF UP_TO_8
 #endif
 #define EACH_LANE(y, f, ...) \
     for (int lane = 0; lane < LANES; lane++) (y)[lane] = f(__VA_ARGS__)
@@ -366,7 +362,11 @@ RARE void reduce_large(double x, double *high, double *low, int64_t *quadrant) {
 
 /* Lanes of a = |x| beyond LARGE: what is left of them after `quadrant` quarter turns, in two
    parts. */
+#if SINGLE
+#define LARGE 6e3
+#else
 #define LARGE 8e5
+#endif
 #define REDUCE_LARGE(a, r, e, quadrant) \
     for (int lane = 0; lane < LANES; lane++) { \
         double high = (double)LANE(a), low = 0; \
@@ -378,53 +378,21 @@ RARE void reduce_large(double x, double *high, double *low, int64_t *quadrant) {
     }
 
 #if SINGLE
-/* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, in double precision. */
-#define REDUCE(a, D, H, J, r, k) \
-    D r##_whole = CONVERT(a, D), \
-      r##_turns = (r##_whole * 6.36619772367581382433e-01 + 0x1.8p52) - 0x1.8p52; \
-    D r##_rest = r##_whole - r##_turns * 1.57079632673412561417e+00; \
-    r##_rest -= r##_turns * 6.07710050650619224932e-11; \
-    H r = CONVERT(r##_rest, H); \
-    J k = CONVERT(r##_turns, J)
-#if LANES == 1
-#define CONVERT(x, type) ((type)(x))
+/* 0 <= a <= LARGE as k pi/2 + r with |r| <= pi/4, but for round-off of k. The parts of pi/2 have 12
+   bits, so that their products with k are exact; so are the first two differences, and `low` has
+   what the third one loses. */
 INLINE void quarter_turns(T a, T *r, I *quadrant) {
-    REDUCE(a, double, T, I, rest, k);
-    *r = rest, *quadrant = k;
+    const T shift = splat(0x1.8p23f), shifted = a * 0x1.45f306p-1f + shift, k = shifted - shift;
+    const T rest = (a - k * 0x1.92p+0f) - k * 0x1.fb4p-12f, third = k * 0x1.444p-24f;
+    const T high = rest - third, low = ((rest - high) - third) - k * 0x1.68c234p-39f;
+    *r = high + low;
+    *quadrant = bits(shifted);
 }
-#else
-#define CONVERT(x, type) __builtin_convertvector(x, type)
-INLINE void quarter_turns(T a, T *r, I *quadrant) { /* half the lanes at a time */
-    typedef real H __attribute__((vector_size(LANES / 2 * sizeof(real))));
-    typedef whole J __attribute__((vector_size(LANES / 2 * sizeof(real))));
-    typedef double D __attribute__((vector_size(LANES / 2 * sizeof(double))));
-#ifdef RESIZING_SHUFFLE
-#define LOWER(i) i
-#define UPPER(i) LANES / 2 + i
-    H low = SHUFFLE(a, a, HALF(LOWER)), high = SHUFFLE(a, a, HALF(UPPER));
-#else
-    H low, high;
-    memcpy(&low, &a, sizeof low);
-    memcpy(&high, (const char *)&a + sizeof low, sizeof high);
-#endif
-    REDUCE(low, D, H, J, r0, k0);
-    REDUCE(high, D, H, J, r1, k1);
-#ifdef RESIZING_SHUFFLE
-    *r = SHUFFLE(r0, r1, EACH(LOWER));
-    *quadrant = SHUFFLE(k0, k1, EACH(LOWER));
-#else
-    memcpy(r, &r0, sizeof r0);
-    memcpy((char *)r + sizeof r0, &r1, sizeof r1);
-    memcpy(quadrant, &k0, sizeof k0);
-    memcpy((char *)quadrant + sizeof k0, &k1, sizeof k1);
-#endif
-}
-#endif
 
 /* The sign bit where a number of quarter turns has the bit 2; signed shifts may not reach it. */
 #define HALF_TURN(k) ((I)((U)((k) & 2) << (8 * sizeof(real) - 2)))
 
-/* sin x and cos x to 1.3 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos
+/* sin x and cos x to 1.6 ulp: the minimax polynomials of Cephes (Moshier, 1989) for sin r and cos
    r, swapped and signed by k mod 4, where |x| = k pi/2 + r. */
 INLINE void sine_and_cosine(T x, T *s, T *c) {
     T a = absolute(x), r, e;

@@ -86,8 +86,8 @@ static Patience patience(Signals *signals) {
 }
 #endif
 
-#if SINGLE && MARCH
-#error "march keeps the time of each lane in T, which is too coarse in floats: use fixed_steps"
+#if SINGLE && (WATCHED || MARCH && (CONTROLLED || DENSE))
+#error "error control, dense records and the watch of constraints need the digits of doubles"
 #endif
 
 #if !MARCH
@@ -233,6 +233,37 @@ int64_t fixed_steps(const StepsCall *c) {
 }
 #else
 
+/* Times of the lanes are doubles D, also where T has floats: added to a float, a step of 1 ms would
+   be lost after some hours, and round-off would leave slivers of steps before records. D becomes T
+   where a step begins. */
+#if !SINGLE
+typedef T D;
+#define TIMES_MASK MASK
+#define where_times where
+INLINE T rounded_times(D x) { return x; }
+INLINE D as_times(T x) { return x; }
+INLINE D size_of_times(D x) { return absolute(x); }
+#elif LANES == 1
+typedef double D;
+#define TIMES_MASK MASK
+INLINE D where_times(I mask, D a, D b) { return mask ? a : b; }
+INLINE T rounded_times(D x) { return (T)x; }
+INLINE D as_times(T x) { return x; }
+INLINE D size_of_times(D x) { return fabs(x); }
+#else
+typedef double D __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t TimesMask __attribute__((vector_size(LANES * sizeof(double))));
+#define TIMES_MASK(condition) __builtin_convertvector(condition, I)
+INLINE D where_times(I mask, D a, D b) {
+    const TimesMask chosen = __builtin_convertvector(mask, TimesMask);
+    return (D)(((TimesMask)a & chosen) | ((TimesMask)b & ~chosen));
+}
+INLINE T rounded_times(D x) { return __builtin_convertvector(x, T); }
+INLINE D as_times(T x) { return __builtin_convertvector(x, D); }
+INLINE D size_of_times(D x) { return where_times(TIMES_MASK(x < 0), -x, x); }
+#endif
+INLINE D every_time(double x) { return x - ZERO(D); }
+
 typedef struct { /* of one member, as it comes in and goes out: y is the state at t */
     double t, step, made, last_defect; /* time; next step; length of the last one; its defect */
     int64_t row;                       /* next row of the record */
@@ -246,10 +277,10 @@ typedef struct { /* a member's log, which grows */
 typedef struct {
     int64_t n, rows, until;  /* members; rows of the record; those before `until` are to be known */
     const double *times;     /* (rows): of the record; the last step ends at the last of them */
-    const double *start;     /* (n, POINT): states that y begins with; NULL: y has them */
-    double *y;               /* (n, POINT) */
+    const real *start;       /* (n, POINT): states that y begins with; NULL: y has them */
+    real *y;                 /* (n, POINT) */
     Clock *clock;            /* (n) */
-    double *record;          /* (n, rows, POINT) */
+    real *record;            /* (n, rows, POINT) */
     double *ends;            /* (n, 2): time and reason, where a member ended before that */
     int64_t *counts;         /* (n, 4): events, those not located, steps, rejected ones */
     double *last;            /* (n, GUARDS): time of the last event of each guard */
@@ -295,14 +326,14 @@ void drain(int64_t n, Log *logs, double *entries) {
 }
 
 /* Efforts of each lane's member: at one time t, and at the nodes of a step from t. */
-static void sample_at(const Samples *e, const Lane *of, const T *t, T *u) {
+static void sample_at(const Samples *e, const Lane *of, const D *t, T *u) {
     for (int lane = 0; lane < LANES; lane++)
         for (int j = 0; j < EFFORTS; j++)
-            LANE(u[j]) = effort(e, of[lane].piece, LANE(*t), of[lane].member, j);
+            LANE(u[j]) = (real)effort(e, of[lane].piece, LANE(*t), of[lane].member, j);
 }
-static void sample_lanes(const Samples *e, const Lane *of, const T *t, const T *h, T *u) {
+static void sample_lanes(const Samples *e, const Lane *of, const D *t, const D *h, T *u) {
     for (int k = 0; k < NODES_OF(e); k++) {
-        const T node = *t + nodes[k] * *h;
+        const D node = *t + nodes[k] * *h;
         sample_at(e, of, &node, u + k * EFFORTS);
     }
 }
@@ -370,10 +401,20 @@ static double shorter_step(double length, double defect) {
 }
 #endif
 
+/* Most steps between two records, which each lane counts in an integer of its size. */
+#define MOST_STEPS ((int64_t)(SINGLE ? INT32_MAX - 1 : INT64_MAX - 1))
+
 /* The step to take of what is left until the next record, where `wanted` is the step to try. */
-INLINE T part_of(T left, T wanted) {
-    const T half = where(MASK(wanted * 2 > left), left * 0.5, wanted);
-    return where(MASK(wanted * 1.0000001 >= left), left, half);
+INLINE D part_of(D left, D wanted) {
+#if SINGLE /* wanted is rounded: where whole steps fit but for that, take steps that fit */
+    for (int lane = 0; lane < LANES; lane++) {
+        const double steps = rint(LANE(left) / LANE(wanted));
+        if (fabs(LANE(left) - steps * LANE(wanted)) < 0x1p-23 * LANE(left))
+            LANE(wanted) = LANE(left) / steps;
+    }
+#endif
+    const D half = where_times(TIMES_MASK(wanted * 2 > left), left * 0.5, wanted);
+    return where_times(TIMES_MASK(wanted * 1.0000001 >= left), left, half);
 }
 
 /* The members go on until the rows before m->until of the record are known, or until they end. What
@@ -383,11 +424,13 @@ int64_t march(const March *m, const Samples *e) {
     Patience waiting = patience(m->signals);
     if (!open_work(&work, e)) return -1;
     const uint64_t mode = flush_subnormals();
-    const T zero = splat(0), one = splat(1), idle = splat(IDLE_STEP);
+    const T zero = splat(0), one = splat(1);
+    const D origin = every_time(0), unit = every_time(1), idle = every_time(IDLE_STEP);
     const I none = bits(zero);
+    const whole limit_of_steps = (whole)(m->limit < MOST_STEPS ? m->limit : MOST_STEPS);
     /* until: time of the next record; limit: no step goes further; ahead: the wanted step */
-    T t = zero, h = idle, until = zero, limit = zero, ahead[1] = {one}, made = one,
-      stop[1] = {zero};
+    D t = origin, h = idle, until = origin, limit = origin, ahead = unit, made = unit;
+    T stop[1] = {zero};
     LOCAL T states[2][POINT], next[POINT], fitted[POINT], inside[POINT];
     LOCAL T u[NODES * EFFORTS + 1], u_end[EFFORTS + 1];
     T *now = states[0], *then = states[1], *there = e->linear ? u_end : u;
@@ -402,7 +445,7 @@ int64_t march(const March *m, const Samples *e) {
     memset(of, 0, sizeof of), memset(u, 0, sizeof u),
         memset(guards_before, 0, sizeof guards_before);
     memset(states, 0, sizeof states);
-    const double *const start = m->start ? m->start : m->y;
+    const real *const start = m->start ? m->start : m->y;
     for (int lane = 0; lane < LANES && m->n; lane++)
         for (int j = 0; j < POINT; j++) LANE(now[j]) = start[j];
     for (;;) {
@@ -421,7 +464,7 @@ int64_t march(const March *m, const Samples *e) {
                     if (m->ends[2 * i + 1] != RAN || c->row >= m->until) continue;
                     l->member = i, l->row = c->row, l->last_defect = c->last_defect,
                     l->piece = piece_at(e, c->t);
-                    LANE(t) = c->t, LANE(ahead[0]) = c->step, LANE(made) = c->made;
+                    LANE(t) = c->t, LANE(ahead) = c->step, LANE(made) = c->made;
                     LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
                     LANE(limit) = part_end(e, c->t, LANE(until));
                     for (int j = 0; j < POINT; j++) LANE(now[j]) = start[i * POINT + j];
@@ -438,8 +481,9 @@ int64_t march(const March *m, const Samples *e) {
 #endif
 #if LOOKS
             T wanted[1];
-            look(&t, now + MEMORY, now, u_end, guards_after, wanted, stop);
-            ahead[0] = where(new, wanted[0], ahead[0]);
+            const T t_start = rounded_times(t);
+            look(&t_start, now + MEMORY, now, u_end, guards_after, wanted, stop);
+            ahead = where_times(new, as_times(wanted[0]), ahead);
             for (int lane = 0; lane < LANES; lane++) {
                 if (!LANE(new) || (!(LANE(stop[0]) > 0) && LANE(wanted[0]) > 0)) continue;
                 double *end = m->ends + 2 * of[lane].member;
@@ -447,7 +491,8 @@ int64_t march(const March *m, const Samples *e) {
                 LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
             }
 #elif GUARDS
-            guards(&t, now, u_end, guards_after);
+            const T t_start = rounded_times(t);
+            guards(&t_start, now, u_end, guards_after);
             stop[0] = where(new, zero, stop[0]);
 #endif
 #if GUARDS
@@ -455,48 +500,53 @@ int64_t march(const March *m, const Samples *e) {
                 guards_before[j] = where(new, guards_after[j], guards_before[j]);
 #endif
             if (fresh) continue;
-            h = where(new & active, part_of(limit - t, ahead[0]), h);
+            h = where_times(new & active, part_of(limit - t, ahead), h);
         }
 
         /* Efforts, and what the method remembers, for a step of this length. */
         if (stale || e->linear) sample_lanes(e, of, &t, &h, u), stale = 0;
 #if CALLS
-        /* What is due is computed from the state here, and changes its memory and the next step. */
-        const I called = call(m->calls, &t, now, u, active, guards_before, ahead);
+        /* What is due is computed from the state here, and changes its memory and the next step.
+           Numbers are doubles, as times are. */
+        const I called = call(m->calls, &t, now, u, active, guards_before, &ahead);
         if (any(called)) {
-            h = where(called, part_of(limit - t, ahead[0]), h);
+            h = where(called, part_of(limit - t, ahead), h);
             if (e->linear) sample_lanes(e, of, &t, &h, u);
         }
 #endif
         const T *from = now;
+        const T t_step = rounded_times(t), h_step = rounded_times(h);
 #if REMEMBERS
-        fit(now, &made, &h, fitted);
+        const T made_step = rounded_times(made);
+        fit(now, &made_step, &h_step, fitted);
         from = fitted;
 #if JUMPS
         for (int lane = 0, restarted = 0; lane < LANES; lane++) {
             if (!jumps(e, LANE(t))) continue;
-            if (!restarted++) restart(now, &made, &t, &h, u, inside);
+            if (!restarted++) restart(now, &made_step, &t_step, &h_step, u, inside);
             for (int j = 0; j < POINT; j++) LANE(fitted[j]) = LANE(inside[j]);
         }
 #endif
 #endif
         /* Take the step. Under error control lanes whose error is too large reject it. */
         I lost = ~active & IDLE, accepted = active, crossed = none;
-        step(&t, &h, from, u, &work, next, &lost);
-        const T end = t + h;
+        step(&t_step, &h_step, from, u, &work, next, &lost);
+        const D end = t + h;
+        const T t_end = rounded_times(end);
         if (e->linear) sample_at(e, of, &end, u_end);
 #if CONTROLLED
-        const T square = defect(&t, &h, from, u, next, &work, m->rtol, m->atol, &lost);
+        const T square = defect(&t_step, &h_step, from, u, next, &work, m->rtol, m->atol, &lost);
         accepted &= MASK(square <= 1) & MASK(lost == 0);
         I rejected = active & ~accepted;
 #endif
         memset(change, 0, sizeof change);
 #if LOOKS
-        after(&end, next, now, there, change, guards_after, then, g, ahead, stop);
+        T wanted[1];
+        after(&t_end, next, now, there, change, guards_after, then, g, wanted, stop);
 #else
-        complete(&t, &h, &end, from, u, there, &work, next, then);
+        complete(&t_step, &h_step, &t_end, from, u, there, &work, next, then);
 #if GUARDS
-        guards(&end, then, there, guards_after);
+        guards(&t_end, then, there, guards_after);
         memcpy(g, guards_after, sizeof g);
 #endif
 #endif
@@ -525,20 +575,21 @@ int64_t march(const March *m, const Samples *e) {
 #endif
 #if LOOKS
         if (any(crossed & accepted))
-            after(&end, next, now, there, change, guards_after, then, g, ahead, stop);
+            after(&t_end, next, now, there, change, guards_after, then, g, wanted, stop);
+        ahead = as_times(wanted[0]);
 #endif
 
         /* Lanes with an accepted and finite step go on to its end; the others stay. */
         const I finite = accepted & MASK(unless_finite(then, POINT, zero) == 0);
-        const I reached = finite & MASK(end >= limit - 1e-13 * absolute(limit));
-        const I sampled = reached & MASK(limit == until);
-        const T began = t;
+        const I reached = finite & TIMES_MASK(end >= limit - 1e-13 * size_of_times(limit));
+        const I sampled = reached & TIMES_MASK(limit == until);
+        const D began = t;
 #if WATCHED
-        remember(&work.watch, finite, &began, &h, member, m->nearest);
+        remember(&work.watch, finite, &t_step, &h_step, member, m->nearest);
         if (work.watch.unable) break;
 #endif
-        t = where(finite, where(reached, limit, end), t);
-        made = where(finite, h, made);
+        t = where_times(finite, where_times(reached, limit, end), t);
+        made = where_times(finite, h, made);
         if (any(active & ~finite)) {
             for (int j = 0; j < POINT; j++) then[j] = where(finite, then[j], now[j]);
             for (int j = 0; j < GUARDS; j++) g[j] = where(finite, g[j], guards_before[j]);
@@ -549,9 +600,9 @@ int64_t march(const March *m, const Samples *e) {
         taken -= finite; /* a mask is -1 */
         /* Who ends here: not finite, too many steps, stopped, or without a next step. */
         I over = accepted & ~finite;
-        over |= finite & MASK(taken > m->limit) & ~sampled;
+        over |= finite & MASK(taken > limit_of_steps) & ~sampled;
 #if LOOKS
-        over |= finite & (MASK(stop[0] > 0) | ~MASK(ahead[0] > 0));
+        over |= finite & (MASK(stop[0] > 0) | ~TIMES_MASK(ahead > 0));
 #endif
 #if CONTROLLED
         for (int lane = 0; lane < LANES; lane++) {
@@ -559,10 +610,10 @@ int64_t march(const March *m, const Samples *e) {
             const double size = sqrt(LANE(square)), length = LANE(h);
             if (LANE(finite)) {
                 const double wanted = next_step(length, size, &l->last_defect);
-                if (length >= LANE(ahead[0]) || wanted < length) LANE(ahead[0]) = wanted;
+                if (length >= LANE(ahead) || wanted < length) LANE(ahead) = wanted;
             } else if (LANE(rejected)) {
                 const double shorter = shorter_step(length, LANE(lost) ? INFINITY : size);
-                LANE(ahead[0]) = shorter, LANE(looking) = 0, m->counts[4 * l->member + 3]++;
+                LANE(ahead) = shorter, LANE(looking) = 0, m->counts[4 * l->member + 3]++;
                 if (shorter <= 1e-14 * fabs(LANE(t))) LANE(over) = -1;
             }
         }
@@ -585,7 +636,7 @@ int64_t march(const March *m, const Samples *e) {
                 }
 #if !DENSE
                 if (LANE(sampled)) {
-                    double *row = m->record + (i * m->rows + l->row++) * POINT;
+                    real *row = m->record + (i * m->rows + l->row++) * POINT;
                     for (int j = 0; j < POINT; j++) row[j] = LANE(now[j]);
                     if (l->row < m->rows) LANE(until) = m->times[l->row];
                 }
@@ -595,7 +646,7 @@ int64_t march(const March *m, const Samples *e) {
 #if DENSE
         /* Rows within the steps, of each lane the next one. */
         for (int waiting = any(finite); waiting;) {
-            T part = splat(2);
+            D part = every_time(2);
             int due[LANES];
             waiting = 0;
             for (int lane = 0; lane < LANES; lane++) {
@@ -604,11 +655,12 @@ int64_t march(const March *m, const Samples *e) {
                 if (due[lane]) LANE(part) = (m->times[row] - LANE(began)) / LANE(h), waiting = 1;
             }
             if (!waiting) break;
-            within(&part, &began, &h, from, u, now, &work, inside);
+            const T part_step = rounded_times(part);
+            within(&part_step, &t_step, &h_step, from, u, now, &work, inside);
             for (int lane = 0; lane < LANES; lane++) {
                 if (!due[lane]) continue;
                 const T *state = LANE(part) < 1 - 1e-12 ? inside : now;
-                double *row = m->record + (of[lane].member * m->rows + of[lane].row++) * POINT;
+                real *row = m->record + (of[lane].member * m->rows + of[lane].row++) * POINT;
                 for (int j = 0; j < POINT; j++) row[j] = LANE(state[j]);
             }
         }
@@ -621,9 +673,7 @@ int64_t march(const March *m, const Samples *e) {
             const int64_t i = l->member;
             if (!LANE(active) || !(leave || LANE(over) || l->row >= m->until)) continue;
             if (LANE(over)) {
-                double reason = LANE(stop[0]) > 0    ? STOPPED
-                                : LANE(ahead[0]) > 0 ? TOO_MANY
-                                                     : NO_STEP;
+                double reason = LANE(stop[0]) > 0 ? STOPPED : LANE(ahead) > 0 ? TOO_MANY : NO_STEP;
                 if (!LANE(finite)) reason = LANE(lost) ? (double)LANE(lost) : TOLERANCE_EXCEEDED;
                 if (!LANE(finite) && LANE(accepted)) reason = NOT_FINITE;
                 m->ends[2 * i] = LANE(t), m->ends[2 * i + 1] = reason;
@@ -632,14 +682,14 @@ int64_t march(const March *m, const Samples *e) {
 #if WATCHED
             leave_member(&work.watch, lane, m->nearest + i * NEAREST);
 #endif
-            m->clock[i] = (Clock){LANE(t), LANE(ahead[0]), LANE(made), l->last_defect, l->row};
+            m->clock[i] = (Clock){LANE(t), LANE(ahead), LANE(made), l->last_defect, l->row};
             for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
             LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
         }
         if (leave) break;
 
         /* The next step ends at the next record, or before, where a piece of the samples ends. */
-        limit = where(sampled, until, limit);
+        limit = where_times(sampled, until, limit);
         if (e->samples > 1)
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
@@ -648,7 +698,7 @@ int64_t march(const March *m, const Samples *e) {
                 LANE(limit) = part_end(e, LANE(t), LANE(until));
                 stale |= piece != l->piece, l->piece = piece;
             }
-        h = where(active & ~looking, part_of(limit - t, ahead[0]), h);
+        h = where_times(active & ~looking, part_of(limit - t, ahead), h);
     }
     restore(mode);
     return close_work(&work);

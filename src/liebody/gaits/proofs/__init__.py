@@ -7,6 +7,8 @@ system        the equations of a closed orbit over many short steps, and Krawczy
 blocks        solutions of linear equations of many steps, in linear time
 events        that no other event happens within the phases
 multipliers   enclosures of the multipliers of the return map
+moving        boxes that move with a parameter: an orbit for each of its values in a part of an interval
+families      such parts one after the other, as one curve of orbits
 certificate   what a proof has found, and the file that another program checks
 prove         the calls that do all of this
 
@@ -15,6 +17,7 @@ The arithmetic is in compiler/runtime/interval.h; the program that checks is src
 
 from .certificate import Certificate
 from .equations import ProofError
-from .prove import prove, prove_field
+from .families import Family
+from .prove import prove, prove_branch, prove_field
 
-__all__ = ["Certificate", "ProofError", "prove", "prove_field"]
+__all__ = ["Certificate", "Family", "ProofError", "prove", "prove_branch", "prove_field"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from ...base.arguments import checked
 from ...compiler import Tape
-from .equations import ExactEquations, OrbitPhase, ProofError
+from .equations import ExactEquations, OrbitPhase, ProofError, Symmetry
 from .system import SteppedOrbit, SteppedPhase
 
 Array = Any
@@ -77,17 +78,7 @@ class Certificate:
         Errors: ProofError where it refuses the certificate, and where python-flint is missing.
         """
         if not self._checked:
-            if importlib.util.find_spec("flint") is None:
-                raise ProofError(
-                    "the checker needs python-flint: pip install python-flint. A certificate can also be "
-                    "saved, and checked elsewhere: python -m liebody_check orbit.json"
-                )
-            import liebody_check
-
-            try:
-                self._checked.append(liebody_check.check(self.data))
-            except liebody_check.Refused as error:
-                raise ProofError(f"the checker refuses the certificate: {error}") from None
+            self._checked.append(checked_by_another_program(self.data))
         return self._checked[0]
 
     def theorem(self) -> str:
@@ -104,33 +95,78 @@ class Certificate:
         )
 
 
+def checked_by_another_program(data: Mapping[str, Any]) -> Any:
+    """The proof to which the checker comes from a certificate's data; ProofError where it refuses it."""
+    if importlib.util.find_spec("flint") is None:
+        raise ProofError(
+            "the checker needs python-flint: pip install python-flint. A certificate can also be "
+            "saved, and checked elsewhere: python -m liebody_check orbit.json"
+        )
+    import liebody_check
+
+    try:
+        return liebody_check.check(data)
+    except liebody_check.Refused as error:
+        raise ProofError(f"the checker refuses the certificate: {error}") from None
+
+
 def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
     A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
     """
-    phases = [_phase(phase, steps) for phase, steps in zip(equations.phases, orbit.phases, strict=True)]
+    phases = [
+        _phase(phase, steps.w) | _nodes(steps)
+        for phase, steps in zip(equations.phases, orbit.phases, strict=True)
+    ]
     symmetries = [
-        {
-            "coordinate": symmetry.coordinate,
-            "along": [[_constant(x, x) for x in row] for row in symmetry.along],
-            "shift": s.hex(),
-        }
+        _symmetry(symmetry) | {"shift": s.hex()}
         for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
     ]
     several = len(phases) > 1 or bool(symmetries)
     return {
         "format": FORMAT_OF_PHASES if several else FORMAT,
-        "name": equations.name,
-        "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
-        "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
+        **_constants(equations),
         **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
         "radius": radius.hex(),
         "order": order,
     }
 
 
-def _phase(phase: OrbitPhase, steps: SteppedPhase) -> dict[str, Any]:
+def equations_data(
+    equations: ExactEquations, durations: Sequence[Array], starts: Sequence[float]
+) -> dict[str, Any]:
+    """The equations with durations of steps, and no orbit; starts: values of the symmetries' coordinates."""
+    return {
+        **_constants(equations),
+        "phases": [_phase(phase, w) for phase, w in zip(equations.phases, durations, strict=True)],
+        "symmetries": [
+            _symmetry(symmetry) | {"start": x.hex()}
+            for symmetry, x in zip(equations.symmetries, starts, strict=True)
+        ],
+    }
+
+
+def _constants(equations: ExactEquations) -> dict[str, Any]:
+    return {
+        "name": equations.name,
+        "constants": [_constant(*bounds) for bounds in equations.constants.bounds],
+        "parameters": [[name, _constant(*x)] for name, x in equations.constants.parameters.items()],
+    }
+
+
+def _symmetry(symmetry: Symmetry) -> dict[str, Any]:
+    return {
+        "coordinate": symmetry.coordinate,
+        "along": [[constant_of(x) for x in row] for row in symmetry.along],
+    }
+
+
+def _nodes(steps: SteppedPhase) -> dict[str, Any]:
+    return {"nodes": [[x.hex() for x in row] for row in steps.x.tolist()], "factor": steps.s.hex()}
+
+
+def _phase(phase: OrbitPhase, durations: Array) -> dict[str, Any]:
     section: dict[str, Any] = {"function": _tape(phase.section)}
     at_end = [{"function": _tape(tape), "sign": sign} for tape, sign in phase.at_end]
     if phase.event is not None and phase.jump is not None:
@@ -147,9 +183,7 @@ def _phase(phase: OrbitPhase, steps: SteppedPhase) -> dict[str, Any]:
             for guard in phase.guards
         ],
         **({"at_end": at_end} if at_end else {}),
-        "nodes": [[x.hex() for x in row] for row in steps.x.tolist()],
-        "durations": [x.hex() for x in steps.w.tolist()],
-        "factor": steps.s.hex(),
+        "durations": [x.hex() for x in durations.tolist()],
     }
 
 
@@ -157,9 +191,12 @@ def _tape(tape: Tape) -> dict[str, Any]:
     return {"nodes": [list(node) for node in tape.nodes], "outputs": list(tape.outputs)}
 
 
-def _constant(low: Any, high: Any) -> Any:
-    """An exact number, in hexadecimal digits or as a fraction; a pair for all numbers between two."""
-    if low != high:
-        return [_constant(low, low), _constant(high, high)]
-    binary = low.denominator & (low.denominator - 1) == 0 and abs(low.numerator).bit_length() <= 53
-    return float(low).hex() if binary else str(low)
+def _constant(low: Fraction, high: Fraction) -> Any:
+    """An exact number; a pair for all numbers between two."""
+    return constant_of(low) if low == high else [constant_of(low), constant_of(high)]
+
+
+def constant_of(x: Fraction) -> str:
+    """An exact number, in hexadecimal digits or as a fraction."""
+    binary = x.denominator & (x.denominator - 1) == 0 and abs(x.numerator).bit_length() <= 53
+    return float(x).hex() if binary else str(x)

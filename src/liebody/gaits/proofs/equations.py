@@ -79,7 +79,7 @@ class OrbitPhase:
     @property
     def size(self) -> int:
         """The number of states."""
-        return self.field.inputs
+        return len(self.names)
 
     @property
     def tapes(self) -> list[Tape]:
@@ -183,7 +183,8 @@ def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str
             raise ProofError(f"parameters: there is no parameter {name!r}; {known(bounds, name)}")
         low, high = bounds[name] = _bounds(name, value)
         middle = float(low + high) / 2
-        if abs(middle - flat[name]) > 1e-3 * max(1.0, abs(middle)):
+        away = max(float(low) - flat[name], flat[name] - float(high))
+        if away > 1e-3 * max(1.0, abs(middle)):
             raise ProofError(
                 f"parameters: {name} is about {middle:g}, and {flat[name]:g} in the orbit; find the orbit "
                 "there first, by orbit.with_parameters"

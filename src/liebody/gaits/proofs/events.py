@@ -42,7 +42,7 @@ def refuse_other_events(problem: StepEquations, found: Enclosed) -> None:
                     )
             _along(problem, phase, boxes, times, guard, ends)
         for tape, sign in phase.at_end:
-            if _sign(problem.library.evaluate(problem.equations.part(tape), boxes[-1])[0][0]) != sign:
+            if _sign(problem.evaluate(tape, boxes[-1])[0][0]) != sign:
                 raise ProofError(
                     f"a condition in the update at {phase.event} is not decided at the end of "
                     f"{_called(problem, phase)}: its numbers may be equal there"
@@ -122,7 +122,7 @@ def _value_and_rate(
 ) -> tuple[Array, Array]:
     """Intervals of a guard and of its rate in a box of states."""
     rate = problem.rate(phase, y)
-    value, along = problem.library.evaluate(problem.equations.part(guard.tape), y, rate[:, None])
+    value, along = problem.evaluate(guard.tape, y, rate[:, None])
     return value[0], along[0, 0]
 
 

@@ -319,9 +319,8 @@ def _clocks(system: HybridSystem, stretches: Sequence[SimulatedPhase], values: A
     if not system.memory.size:
         return []
     found: set[int] = set()
-    for stretch, known in zip(stretches, _constants_of_phases(system, stretches, values, []), strict=True):
-        free = [i for i in range(system.memory.size) if i not in known]
-        functions = TracedPhase(system, stretch, free, values)
+    _, every = _constants_of_phases(system, stretches, values, [])
+    for functions in every:
         time = functions.behind.function.inputs["t"][()]
         after = functions.behind.function.outputs["after"][2 * system.nv :]
         found |= {i for i, x in enumerate(after) if x is time}
@@ -356,13 +355,9 @@ def _memory_states(
     size = system.memory.size
     if not size:
         return [[] for _ in stretches]
-    known = _constants_of_phases(system, stretches, values, clocks)
+    known, every = _constants_of_phases(system, stretches, values, clocks)
     for stretch, constant in zip(stretches, known, strict=True):
         stretch.constants = frozenset(constant)
-    every = [
-        TracedPhase(system, stretch, [i for i in range(size) if i not in constant], values, clocks=clocks)
-        for stretch, constant in zip(stretches, known, strict=True)
-    ]
     # backwards, until nothing is added: what a phase needs, and what the next one needs of it
     needed: list[set[int]] = [set() for _ in stretches]
     growing = True
@@ -395,16 +390,21 @@ def _memory_states(
 
 def _constants_of_phases(
     system: HybridSystem, stretches: Sequence[SimulatedPhase], parameters: Array, clocks: Sequence[int]
-) -> list[set[int]]:
-    """The entries of the memory that are constants of each phase, with their values in its stretch."""
+) -> tuple[list[set[int]], list[TracedPhase]]:
+    """The entries of the memory that are constants of each phase, with their values in its stretch.
+
+    Also the functions of each phase, in which all other entries are states.
+    """
     size = system.memory.size
     n = 2 * system.nv
     first = set(range(system.constant_memory.size)) - set(clocks)
     while True:
         known = [first]
+        every = []
         for k, stretch in enumerate(stretches):
             free = [i for i in range(size) if i not in known[k]]
             functions = TracedPhase(system, stretch, free, parameters, clocks=clocks)
+            every.append(functions)
             values = functions.behind.function.outputs["after"][n:]
             constant = {
                 i for i in range(system.constant_memory.size) if type(values[i]) is float and i not in clocks
@@ -417,7 +417,7 @@ def _constants_of_phases(
             known.append(constant)
         # the last phase must lead to the constants of the first one
         if first <= known[-1]:
-            return known[:-1]
+            return known[:-1], every
         first = first & known[-1]
 
 

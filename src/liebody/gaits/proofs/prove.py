@@ -1,9 +1,10 @@
-"""The call that proves an orbit."""
+"""The calls that prove orbits, families of them, and branches."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import numpy as np
 from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
 from ...compiler import NotProved, exactly
+from ..continuation import Branch
 from ..orbit import PeriodicOrbit
 from .blocks import Elimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
+from .families import Chain, Family, family_of
 from .multipliers import discs, largest_modulus, return_map_slope
 from .phases import Course, equations_of
 from .system import Enclosed, StepEquations, SteppedOrbit
@@ -33,21 +36,24 @@ def prove(
     rounding: float = 0.0,
     radius: float | None = None,
     order: int = 18,
-) -> Certificate:
+) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
     orbit       of a hybrid system with any events in their order, or without, on a group with global
                 coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
                 of the phase, where the order of events decides it, or else a state; of a time, its age is
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
-                holds for every value between them. Others are the binary numbers of the orbit
+                holds for every value between them. Others are the binary numbers of the orbit. One pair that
+                contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
+                interval may be long. Several pairs make a `Certificate` of one box for all values
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
+                families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
-    returns     Certificate; its `theorem` and `save` are for others
+    returns     Certificate, or Family; its `theorem` and `save` are for others
 
     The proof is Krawczyk's (1969) for the equations of all steps at once (`proofs/system.py`), in intervals
     that C rounds outwards. It needs a C compiler; NumPy cannot round upwards, so there is no substitute.
@@ -61,7 +67,93 @@ def prove(
     options = _Options(rounding, radius, order)
     # the equations and their arithmetic
     equations, course = equations_of(orbit, parameters or {}, options.rounding)
-    return _proved(equations, course, options)
+    free = [name for name, (low, high) in equations.constants.parameters.items() if low != high]
+    if len(free) != 1:
+        return _proved(equations, course, options)
+    (name,) = free
+    family = _family(orbit, equations, course, name, options, True)
+    if not family.complete:
+        raise ProofError(f"the family of {equations.name} {family.status}")
+    return family
+
+
+@checked
+def prove_branch(
+    branch: Branch,
+    *,
+    stability: bool = False,
+    rounding: float = 0.0,
+    order: int = 18,
+    most: int = 10000,
+) -> Family:
+    """Prove that the orbits of a branch are one curve: a chain of moving boxes from one end to the other.
+
+    branch     from `continuation`, in the order of the curve; the chain begins in its middle, and goes both
+               ways
+    stability  make boxes so short that the stability of their orbits is decided, if that can be; the family
+               then has many more parts
+    rounding, order  as in `prove`
+    most       parts to either side
+
+    returns    Family; where the chain ends before the branch, `complete` is False, and `status` says at which
+               value and what would help. A chain over the parameter cannot turn, so it ends before a fold
+
+    Errors: ProofError where nothing is proved at all.
+
+        family = gaits.prove_branch(gaits.continuation(orbit, "slope", step=0.01, bounds=(0.02, 0.07)))
+        print(family.status)
+        print(family.theorem())
+    """
+    options = _Options(rounding, None, order)
+    orbit = branch.orbits[len(branch.orbits) // 2]
+    values, turns = _without_turns(branch)
+    equations, course = equations_of(orbit, {branch.parameter: values}, options.rounding)
+    family = _family(orbit, equations, course, branch.parameter, options, stability, most)
+    if not turns:
+        return family
+    status = "; ".join([family.status] * (not family.complete) + [turns])
+    return replace(family, data={**family.data, "status": status}, status=status, complete=False)
+
+
+def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
+    """The values of the parameter around the middle of a branch up to where it turns, and where that is."""
+    values = branch.values.tolist()
+    if len(values) < 2:
+        raise ProofError(f"the branch over {branch.parameter} has {len(values)} orbit, expected two or more")
+    first = last = len(values) // 2
+    sign = 1.0 if values[last] > values[last - 1] else -1.0
+    while first > 0 and sign * (values[first] - values[first - 1]) > 0:
+        first -= 1
+    while last < len(values) - 1 and sign * (values[last + 1] - values[last]) > 0:
+        last += 1
+    ends = [values[k] for k, end in ((first, 0), (last, len(values) - 1)) if k != end]
+    turns = ", ".join(f"{x:.9g}" for x in ends)
+    words = f"stops at {branch.parameter} = {turns}, where the branch turns: another parameter is needed"
+    return (min(values[first], values[last]), max(values[first], values[last])), words if ends else ""
+
+
+def _family(
+    orbit: PeriodicOrbit,
+    equations: ExactEquations,
+    course: Course,
+    parameter: str,
+    options: _Options,
+    stability: bool,
+    most: int = 10000,
+) -> Family:
+    """The family over the bounds of a parameter, as far as it is proved."""
+    layout = orbit.system.parameters
+    flat = dict(zip(layout.entries, layout.values(orbit.parameters, ()).tolist(), strict=True))
+    bounds = equations.constants.parameters[parameter]
+    radius = 0.0 if options.radius is None else options.radius
+    chain = Chain(equations, parameter, options.order, bounds, stability, radius, most)
+    try:
+        parts, reasons = chain.both_sides(course, flat[parameter])
+    except NotProved as error:
+        raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
+    if not parts:
+        raise ProofError(f"no family of orbits of {equations.name} is proved: it {reasons[1] or reasons[0]}")
+    return family_of(equations, parameter, parts, options.order, reasons)
 
 
 @checked
@@ -104,6 +196,7 @@ class _Options:
     def __init__(self, rounding: float, radius: float | None, order: int) -> None:
         self.order = count("order", order)
         self.rounding = rounding
+        self.radius = radius
         self.radii = RADII if radius is None else np.array([positive("radius", radius)])
         if not ORDERS[0] <= self.order <= ORDERS[1]:
             raise ProofError(f"order is {order}, expected {ORDERS[0]} to {ORDERS[1]}")
@@ -127,17 +220,19 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     refined, linear = middle.refined(guess)
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
-    wide = _largest(problem, refined, linear, options.radii)
-    tight = _tightest(problem, wide, linear)
+    F = problem.residual(refined)
+    wide = _largest(problem, refined, linear, F, options.radii)
+    tight = _tightest(problem, wide, linear, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
     return _certificate(problem, wide, tight, discs(slope), largest_modulus(problem, slope))
 
 
-def _largest(problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, radii: Array) -> Enclosed:
+def _largest(
+    problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, F: Array, radii: Array
+) -> Enclosed:
     """The orbit in the largest box for which the proof succeeds."""
-    F = problem.residual(orbit)
     for radius in radii:
         found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
         if found is not None:
@@ -150,10 +245,9 @@ def _largest(problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, r
     )
 
 
-def _tightest(problem: StepEquations, wide: Enclosed, linear: Elimination) -> Enclosed:
+def _tightest(problem: StepEquations, wide: Enclosed, linear: Elimination, F: Array) -> Enclosed:
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
-    F = problem.residual(wide.orbit)
     step = problem.newton_step(linear, F)
     least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):

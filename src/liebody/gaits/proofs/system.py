@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, exactly, middle, outward
+from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
 from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
+MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -85,6 +86,10 @@ class SteppedOrbit:
             for part, phase in zip(parts, self.phases, strict=True)
         ]
 
+    def boxes(self, box: Array) -> list[tuple[Array, Array]]:
+        """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase, in a box (unknowns, 2)."""
+        return self.split(box, exactly(self.phases[0].x[0, self.coordinates]))
+
     def moved(self, change: Array) -> SteppedOrbit:
         return SteppedOrbit(
             [
@@ -100,20 +105,18 @@ class SteppedOrbit:
 class Enclosed:
     """Around an orbit c: the one zero in c + [-radius, radius] lies in `box` (unknowns, 2).
 
-    A      derivatives of the equations in the box of the radius
-    slack  the least of what is left in the inequality above, over the radius
+    A  derivatives of the equations in the box of the radius
     """
 
     orbit: SteppedOrbit
     radius: Array
     box: Array
     A: Derivatives
-    slack: float
 
     @property
     def phases(self) -> list[tuple[Array, Array]]:
         """The boxes of states (m + 1, N, 2) and of the factor (2,) of each phase."""
-        return self.orbit.split(self.box, exactly(self.orbit.phases[0].x[0, self.orbit.coordinates]))
+        return self.orbit.boxes(self.box)
 
     @property
     def shift(self) -> Array:
@@ -131,27 +134,29 @@ class StepEquations:
 
     # -- functions of a phase -------------------------------------------------------------------------------
 
-    def rate(self, phase: OrbitPhase, x: Array) -> Array:
-        """dy/dt (N, 2) in a box of states."""
-        return self.library.evaluate(self.equations.part(phase.field), x)[0]
+    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """`IntervalLibrary.evaluate` with one of the tapes."""
+        return self.library.evaluate(self.equations.part(tape), x, along)
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool = False, pieces: int = 0
+        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
     ) -> tuple[Array, Array, Array]:
         """`IntervalLibrary.move` with the field of a phase."""
         field = self.equations.part(phase.field)
         return self.library.move(x, time, self.order, derivatives, pieces, field)
 
-    def section(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
-        """The guard (1, 2) at the end of a phase, and its slope (1, N, 2)."""
-        return self.library.evaluate(self.equations.part(phase.section), x, exactly(np.eye(len(x))))
+    def rate(self, phase: OrbitPhase, x: Array) -> Array:
+        """dy/dt (N, 2) in a box of states."""
+        return self.evaluate(phase.field, x)[0]
 
-    def jump(self, phase: OrbitPhase, x: Array) -> tuple[Array, Array]:
-        """The states at the start of the next phase, and their derivatives by x."""
-        unit = exactly(np.eye(len(x)))
-        if phase.jump is None:
-            return x, unit
-        return self.library.evaluate(self.equations.part(phase.jump), x, unit)
+    def section(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """The guard (1, 2) at the end of a phase, and its slopes along directions; default: along x."""
+        return self.evaluate(phase.section, x, _unit(x) if along is None else along)
+
+    def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
+        """The states at the start of the next phase, and their slopes along directions; default: along x."""
+        along = _unit(x) if along is None else along
+        return (x, along) if phase.jump is None else self.evaluate(phase.jump, x, along)
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -241,12 +246,10 @@ class StepEquations:
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, radius: Array) -> Derivatives:
-        """The derivatives of F in the box of a radius, as intervals."""
+    def derivatives(self, at: SteppedOrbit, box: Array) -> Derivatives:
+        """The derivatives of F in a box (unknowns, 2), as intervals."""
         phases = []
-        for phase, steps, (r, rs) in zip(self.equations.phases, at.phases, at.split(radius), strict=True):
-            factor = around(np.array([steps.s]), np.array([rs]))[0]
-            x = around(steps.x, r)
+        for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
             slopes = functools.partial(self._slopes, phase, factor)
             D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
             section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
@@ -263,7 +266,7 @@ class StepEquations:
         """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         least = np.inf
         for _ in range(tries):
-            linear = Elimination(self.derivatives(at, np.zeros(len(at.flat))))
+            linear = Elimination(self.derivatives(at, exactly(at.flat)))
             change = linear.solve(middle(self.residual(at))[:, None])[:, 0]
             largest = np.abs(change).max()
             if not largest < 10 * least:
@@ -287,24 +290,26 @@ class StepEquations:
         x = -linear.solve(middle(F)[:, None])
         return x[:, 0], linear.left(F[:, None, ::-1], x)
 
-    def krawczyk(
-        self, at: SteppedOrbit, linear: Elimination, radius: Array, F: Array | None = None
-    ) -> Enclosed | None:
-        """The zero in the box of a radius; None where the inequality does not hold."""
-        F = self.residual(at) if F is None else F
+    def krawczyk(self, at: SteppedOrbit, linear: Elimination, radius: Array, F: Array) -> Enclosed | None:
+        """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
-            A = self.derivatives(at, radius)
+            A = self.derivatives(at, around(at.flat, radius))
             step, rest = self._step(linear, F)
             varied = linear.varied(A.away(linear.M), radius[:, None])
             spread = linear.bound((rest + varied) * ROUNDED)[:, 0]
         except NotProved:
             return None
         total = upwards(np.abs(step) + spread)
-        if not (total < radius).all():
+        if not (total < MARGIN * radius).all():
             return None
         box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
-        return Enclosed(at, radius, box, A, float(((radius - total) / radius).min()))
+        return Enclosed(at, radius, box, A)
+
+
+def _unit(x: Array) -> Array:
+    """The directions of all states, as seeds of derivatives (N, N, 2)."""
+    return exactly(np.eye(len(x)))
 
 
 def in_threads(function: Callable[..., Any], *arguments: Any) -> list[Any]:

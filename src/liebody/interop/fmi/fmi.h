@@ -613,8 +613,8 @@ EXPORT fmi3Status fmi3GetAdjointDerivative(fmi3Instance instance, const fmi3Valu
                                            size_t unknowns, const fmi3ValueReference *known,
                                            size_t knowns, const fmi3Float64 *seed, size_t seeds,
                                            fmi3Float64 *change, size_t changes) {
-    /* The chain of fmi3GetDirectionalDerivative backwards: w are weights of its results, g gradients
-       of the sum of weights times results. */
+    /* The chain of fmi3GetDirectionalDerivative backwards: w are weights of its results, g
+       gradients of the sum of weights times results. */
     Instance *c = instance;
     const State *s = &c->now;
     double y[AT_LEAST(POINT)] = {0}, g[AT_LEAST(POINT)] = {0}, gu[STEP + 1] = {0};

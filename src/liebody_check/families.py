@@ -1,0 +1,207 @@
+"""The proof of a family: Krawczyk's inequality for boxes that move with a parameter p.
+
+On a part of the interval of p, the box of the unknowns z has the centre c(p) = c + c' (p - p_0) and the
+radius r. Let A contain the derivatives of F by z at all points of all boxes of the part, and T those of
+F(c(p), p) by p, with p_0 in the part. By the mean value theorem F(c(p), p) lies in F(c, p_0) + T (p - p_0).
+So, if
+
+    |M^-1 (F(c, p_0) + T (p - p_0) - (M - A) [-r, r])| <= e < r
+
+for some regular matrix M, then F(., p) has exactly one zero in the box, it lies in c(p) +- e, and the
+matrices in A are regular (Krawczyk 1969). The zero is then a smooth function of p. Where two parts meet, the
+zero of one must lie in the box of the other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from flint import arb, arb_mat
+
+from .blocks import Elimination
+from .numbers import Ball, around, ball
+from .proof import (
+    Equations,
+    Found,
+    end_of,
+    is_least,
+    multipliers_of,
+    no_other_events,
+    precise_proof,
+    sum_of,
+)
+from .reading import FamilyClaim, Part, Refused
+from .symmetries import must_be_symmetries
+from .words import theorem_of_family
+
+
+@dataclass
+class ProvedPart:
+    """What is proved on a part, with balls for all its values of the parameter.
+
+    reach      the zero lies in c(p) +- reach
+    period     the time of the orbit, and the times of its phases
+    start      its first state
+    stable     all orbits are stable, or all unstable; None: not decided
+    modulus    an upper bound of the moduli of all multipliers; None: none is known
+    """
+
+    part: Part
+    reach: list[Ball]
+    period: Ball
+    durations: list[Ball]
+    start: list[Ball]
+    stable: bool | None
+    modulus: Ball | None
+    least: bool
+
+    def box(self, p: Fraction) -> list[Ball]:
+        """Where the zero is at a value of the parameter."""
+        away = ball(p - self.part.place)
+        parts = zip(self.part.centre, self.part.slopes, self.reach)
+        return [ball(c) + ball(s) * away + arb(0, e) for c, s, e in parts]
+
+
+@dataclass
+class FamilyProof:
+    """What a certificate of a family proves."""
+
+    claim: FamilyClaim
+    parts: list[ProvedPart]
+    theorem: str = field(default="", repr=False)
+
+    @property
+    def stable_parts(self) -> list[bool | None]:
+        return [part.stable for part in self.parts]
+
+    @property
+    def stable(self) -> bool | None:
+        """Whether all orbits are stable, or all unstable."""
+        states = set(self.stable_parts)
+        return states.pop() if len(states) == 1 else None
+
+
+def prove_family_again(claim: FamilyClaim) -> FamilyProof:
+    """The proof of a claim; Refused where a step of it fails."""
+    return precise_proof(lambda: _family(claim))
+
+
+def _family(claim: FamilyClaim) -> FamilyProof:
+    must_be_symmetries(claim.claim)
+    parts: list[ProvedPart] = []
+    for k, part in enumerate(claim.parts):
+        try:
+            parts.append(_part(claim, part))
+        except Refused as error:
+            raise Refused(f"part {k + 1} of {len(claim.parts)}: {error}") from None
+        if k:
+            _must_be_linked(parts[-2], parts[-1], part.bounds[0])
+    proof = FamilyProof(claim, parts)
+    proof.theorem = theorem_of_family(proof)
+    return proof
+
+
+def _part(claim: FamilyClaim, part: Part) -> ProvedPart:
+    """The proof on a part of the interval."""
+    equations = _Moving(claim, part)
+    c = [ball(x) for x in part.centre]
+    slopes = [ball(x) for x in part.slopes]
+    radius = [ball(x) for x in part.radius]
+    n = len(c)
+    away = around((part.bounds[0] - part.place, part.bounds[1] - part.place))
+    path = [a + s * away for a, s in zip(c, slopes)]
+    at_place = Equations(claim.at((part.place, part.place), part))
+    F = at_place.residual(c)
+    T = equations.along(path, slopes)
+    A = equations.derivatives(path, radius)
+    linear = Elimination(A)
+    moved = arb_mat(n, 1, [a + b * away for a, b in zip(F, T)])
+    image = linear.solve(linear.varied(A, arb_mat(n, 1, [arb(0, r) for r in radius])) - moved)
+    reach = [image[k, 0].abs_upper() for k in range(n)]
+    if not all(e < r for e, r in zip(reach, radius)):
+        raise Refused("Krawczyk's inequality does not hold: no orbit is proved in the moving box")
+    found = Found([x + arb(0, e) for x, e in zip(path, reach)], A)
+    stretches = equations.stretches(found.box)
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
+    multipliers, modulus = multipliers_of(equations, found)
+    bounds = [] if modulus is None else [modulus]
+    if multipliers is not None:
+        largest = arb(0)
+        for x in multipliers:
+            largest = largest.max(abs(x))
+        bounds.append(largest.abs_upper())
+        unstable = bool(largest > 1)
+    else:
+        unstable = False
+    size = min(bounds, key=float) if bounds else None
+    stable = True if size is not None and size < 1 else False if unstable else None
+    return ProvedPart(
+        part,
+        reach,
+        sum_of(durations),
+        durations,
+        stretches[0].x[0],
+        stable,
+        size,
+        is_least(equations, stretches),
+    )
+
+
+def _must_be_linked(one: ProvedPart, other: ProvedPart, p: Fraction) -> None:
+    """Refused unless the zero of one part is in the box of the other, at the value where they meet."""
+    for a, b in ((one, other), (other, one)):
+        away = ball(p - b.part.place)
+        centre = [ball(c) + ball(s) * away for c, s in zip(b.part.centre, b.part.slopes)]
+        if all(abs(z - c) <= ball(r) for z, c, r in zip(a.box(p), centre, b.part.radius)):
+            return
+    raise Refused("the orbits of two parts are not seen to be the same one where the parts meet")
+
+
+class _Moving(Equations):
+    """F for all values of the parameter in a part."""
+
+    def __init__(self, claim: FamilyClaim, part: Part) -> None:
+        super().__init__(claim.at(part.bounds, part))
+        self.rates = replace(self.known, moving=claim.parameter)
+
+    def along(self, path: list[Ball], slopes: list[Ball]) -> list[Ball]:
+        """T: derivatives of F(c(p), p) by p, for c(p) in a path and its slopes."""
+        T: list[Ball] = []
+        still = self.known
+        parts = [*self.split(path)]
+        rates = [*self.split_slopes(slopes)]
+        for k, ((phase, x, factor), (dx, ds)) in enumerate(zip(parts, rates)):
+            after = rates[(k + 1) % len(rates)][0][0]
+            for i, w in enumerate(phase.durations):
+                start = [[a, d] for a, d in zip(x[i], dx[i])]
+                self.known = self.rates
+                end = end_of(self.steps(phase, start, factor * ball(w)))
+                self.known = still
+                rate = self.value(phase.field, [[a[0]] for a in end])
+                moved = [a[1] + f[0] * ball(w) * ds for a, f in zip(end, rate)]
+                T += [a - d for a, d in zip(moved, dx[i + 1])]
+            last = [[a, d] for a, d in zip(x[-1], dx[-1])]
+            self.known = self.rates
+            T.append(self.value(phase.section, last)[0][1])
+            T += [a[1] - d for a, d in zip(self.jump(phase, last), after)]
+            self.known = still
+        N = len(rates[0][0][0])
+        for symmetry in self.claim.symmetries:
+            xi = [ball(x) * slopes[symmetry.coordinate] for x in symmetry.along[0]]
+            T[-N:] = [a - b for a, b in zip(T[-N:], xi)]
+        return T
+
+    def split_slopes(self, slopes: list[Ball]) -> Any:
+        """Slopes of the states and of the factor of each phase: a given coordinate stays."""
+        flat = list(slopes)
+        for symmetry in self.claim.symmetries:
+            flat[symmetry.coordinate] = arb(0)
+        place = 0
+        for phase in self.claim.phases:
+            N = len(phase.states)
+            end = place + len(phase.nodes) * N
+            yield [flat[k : k + N] for k in range(place, end, N)], flat[end]
+            place = end + 1
