@@ -10,7 +10,7 @@ from test_proofs import van_der_pol
 
 from liebody.compiler import NotProved, exactly
 from liebody.gaits import ProofError, periodic_orbit, prove
-from liebody.gaits.proofs.blocks import Derivatives, Elimination, PhaseBlocks
+from liebody.gaits.proofs.blocks import BlockElimination, Derivatives, PhaseBlocks
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
 import flint
@@ -93,7 +93,7 @@ def test_bounds_contain_all_exact_solutions_and_are_close(from_start, most, fact
     rng = np.random.default_rng(3)
     for coordinates in ((1,), ()):
         derivatives = cycle(rng, coordinates)
-        linear = Elimination(derivatives, from_start, most)
+        linear = BlockElimination(derivatives, from_start, most)
         Y = inverse(dense(derivatives, from_start))
         e = rng.normal(size=len(Y)) * 10.0 ** rng.integers(-6, 1, size=len(Y))
         x = linear.solve(e[:, None])
@@ -120,7 +120,7 @@ def test_derivatives_that_vary_are_bounded():
         derivatives.translations,
         derivatives.coordinates,
     )
-    linear = Elimination(derivatives)
+    linear = BlockElimination(derivatives)
     radius = rng.random(len(dense(derivatives)))
     bound = linear.varied(wide.away(linear.M), radius[:, None])[:, 0]
     # corners of the intervals
@@ -141,10 +141,10 @@ def test_singular_equations_are_refused():
     derivatives = cycle(np.random.default_rng(4))
     derivatives.phases[0].section[:] = 0.0
     with pytest.raises(ProofError, match="singular"):
-        Elimination(derivatives)
+        BlockElimination(derivatives)
     derivatives.phases[0].section[:] = exactly(np.full(3, 1e-17))
     with pytest.raises(NotProved, match="nearly singular"):
-        Elimination(derivatives).bound(np.ones((len(dense(derivatives)), 1)))
+        BlockElimination(derivatives).bound(np.ones((len(dense(derivatives)), 1)))
 
 
 @pytest.mark.parametrize("from_start", [False, True])

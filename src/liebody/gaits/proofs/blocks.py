@@ -144,7 +144,7 @@ class Derivatives:
         return Derivatives([x.apply(np.abs) for x in self.phases], abs(self.translations), self.coordinates)
 
 
-class Elimination:
+class BlockElimination:
     """The solutions of the linear equations M d = e with the middles M of derivatives.
 
     from_start  the last equations are d_0 = e in place of those of the last jump

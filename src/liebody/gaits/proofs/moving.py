@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler import Constants, IntervalLibrary, NotProved, Tape, exactly, middle, outward
-from .blocks import Derivatives, Elimination
+from .blocks import BlockElimination, Derivatives
 from .equations import ExactEquations, OrbitPhase, ProofError
 from .events import refuse_other_events
 from .multipliers import discs, largest_modulus, return_map_slope
@@ -147,7 +147,7 @@ class NearOrbit:
 
     place: float
     orbit: SteppedOrbit
-    linear: Elimination
+    linear: BlockElimination
     slopes: Array
 
     def moved(self, p: float) -> SteppedOrbit:
@@ -189,12 +189,12 @@ class Part:
         return library.combine("add", exactly(self.near.orbit.flat), moved)
 
 
-def _reach(linear: Elimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
+def _reach(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
     """|Y F| + |I - Y A| r, with |I - Y A| <= |M^-1| |A - M|."""
     return upwards(moved + linear.bound(linear.varied(apart, radius[:, None]))[:, 0])
 
 
-def _fitting(linear: Elimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
+def _fitting(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
     """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
 
     It is the sum of a geometric series of the matrix |I - Y A|.

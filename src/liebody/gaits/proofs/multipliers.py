@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler import NotProved, exactly, middle
-from .blocks import ROUNDED, TINY, TRIES, Elimination
+from .blocks import ROUNDED, TINY, TRIES, BlockElimination
 from .equations import ProofError
 from .system import Enclosed, StepEquations, upwards
 
@@ -33,7 +33,7 @@ def return_map_slope(problem: StepEquations, found: Enclosed) -> Array:
     last = problem.equations.phases[-1]
     N = problem.equations.phases[0].size
     n = len(found.radius)
-    linear = Elimination(found.A, from_start=True)
+    linear = BlockElimination(found.A, from_start=True)
     away = found.A.away(linear.M)
     right = np.concatenate([np.zeros((n - N, N)), np.eye(N)])
     X = linear.solve(right)

@@ -14,7 +14,7 @@ from ...base.errors import positive
 from ...compiler import NotProved, exactly
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
-from .blocks import Elimination
+from .blocks import BlockElimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
@@ -230,7 +230,7 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: Elimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
 ) -> Enclosed:
     """The orbit in the largest box for which the proof succeeds."""
     for radius in radii:
@@ -245,7 +245,7 @@ def _largest(
     )
 
 
-def _tightest(problem: StepEquations, wide: Enclosed, linear: Elimination, F: Array) -> Enclosed:
+def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, F: Array) -> Enclosed:
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)

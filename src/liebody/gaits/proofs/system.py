@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
-from .blocks import ROUNDED, Derivatives, Elimination, PhaseBlocks
+from .blocks import ROUNDED, BlockElimination, Derivatives, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
@@ -262,11 +262,11 @@ class StepEquations:
 
     # -- zeros ----------------------------------------------------------------------------------------------
 
-    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, Elimination]:
+    def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, BlockElimination]:
         """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         least = np.inf
         for _ in range(tries):
-            linear = Elimination(self.derivatives(at, exactly(at.flat)))
+            linear = BlockElimination(self.derivatives(at, exactly(at.flat)))
             change = linear.solve(middle(self.residual(at))[:, None])[:, 0]
             largest = np.abs(change).max()
             if not largest < 10 * least:
@@ -280,17 +280,19 @@ class StepEquations:
             least = largest
         return at, linear
 
-    def newton_step(self, linear: Elimination, F: Array) -> Array:
+    def newton_step(self, linear: BlockElimination, F: Array) -> Array:
         """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
         step, rest = self._step(linear, F)
         return np.abs(step) + linear.bound(rest)[:, 0]
 
-    def _step(self, linear: Elimination, F: Array) -> tuple[Array, Array]:
+    def _step(self, linear: BlockElimination, F: Array) -> tuple[Array, Array]:
         """A step x (unknowns,) of Newton's method, and bounds (unknowns, 1) of |F + M x|."""
         x = -linear.solve(middle(F)[:, None])
         return x[:, 0], linear.left(F[:, None, ::-1], x)
 
-    def krawczyk(self, at: SteppedOrbit, linear: Elimination, radius: Array, F: Array) -> Enclosed | None:
+    def krawczyk(
+        self, at: SteppedOrbit, linear: BlockElimination, radius: Array, F: Array
+    ) -> Enclosed | None:
         """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
             A = self.derivatives(at, around(at.flat, radius))
