@@ -11,6 +11,7 @@ clearances          distances that stay above a margin
 differential_ik     velocities that do tasks, by a quadratic program in each call
 task_programs       the quadratic programs that tasks make
 whole_body          efforts and contact forces by a quadratic program in each call
+whole_body_element  the same within simulations, as an element of robot systems
 estimation/         pose and velocity of a robot on legs from its IMU and its encoders
 """
 
@@ -19,7 +20,8 @@ from .clearances import Clearance
 from .differential_ik import DifferentialIK, Reached, VelocityCommand
 from .estimation import FilterNoise, FilterState, InvariantFilter
 from .quadratic_program import QuadraticProgram, QuadraticSolution
-from .whole_body import ActiveSetCommand, WholeBody, WholeBodyCommand
+from .whole_body import ActiveSetCommand, ClosedBodyCommand, WholeBody, WholeBodyCommand
+from .whole_body_element import WholeBodyElement
 from .whole_body_tasks import MotionTask, Support
 
 __all__ = [
@@ -27,9 +29,10 @@ __all__ = [
     "Adaptive",
     "AdaptiveCommand",
     "Clearance",
+    "ClosedBodyCommand",
     "DifferentialIK",
     "FilterNoise",
     "FilterState",
 ]
 __all__ += ["InvariantFilter", "MotionTask", "QuadraticProgram", "QuadraticSolution", "Reached", "Support"]
-__all__ += ["VelocityCommand", "WholeBody", "WholeBodyCommand"]
+__all__ += ["VelocityCommand", "WholeBody", "WholeBodyCommand", "WholeBodyElement"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..base.arguments import count, vectors
 from ..base.errors import ConfigurationError, ModelError, known
 from ..bodies import Body
 from ..compiler import INTERIOR_POINT, METHODS, FlatLayout, Function, Measures
+from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, maximum, where
 from .whole_body_tasks import NONE
@@ -27,6 +29,45 @@ def check_plain(robot: Robot, what: str) -> None:
             f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; {what} "
             "a robot without: make one for each"
         )
+
+
+def robot_of(closed: ClosedTree) -> Robot:
+    """The tree of a robot with closed loops, with the free parameters that are the tree's.
+
+    Raises ModelError for closures that move with time.
+    """
+    if closed.is_driven:
+        raise ModelError(
+            f"{closed.name} has constraints that move with time, and a controller does not know the time; "
+            "make it without drives"
+        )
+    robot = Robot(closed.tree, closed.gravity)
+    free = closed.layout.defaults.items()
+    own = {name: x for name, x in free if name in robot.parameters or name.isidentifier()}
+    return robot.with_parameters(own) if own else robot
+
+
+class RobotAt:
+    """A robot at values of its free parameters: its methods with these values, and its mass.
+
+    flat  (np,), symbols of a trace
+    """
+
+    def __init__(self, robot: Robot, flat: Array) -> None:
+        self._robot = robot
+        self._flat = flat
+        self.nv = robot.nv
+        self.mass = robot.at(flat)[0].mass
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(getattr(self._robot, name), parameters=self._flat)
+
+
+def robot_at(robot: Robot, named: Mapping[str, Any]) -> Any:
+    """The robot at its parameters among all of a controller, by name; the robot itself if it has none."""
+    if not robot.layout.size:
+        return robot
+    return RobotAt(robot, robot.layout.write([named[name] for name in robot.layout.defaults]))
 
 
 def checked_limits(limits: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,19 +17,21 @@ from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Guard, Kernel, Mi
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
+from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, where
 from .task_programs import (
     bounded,
-    check_plain,
     checked_limits,
     checked_solver,
     merged,
     most_iterations,
     packed,
     read_parameters,
+    robot_of,
     shapes_behind,
 )
+from .whole_body_element import WholeBodyElement
 from .whole_body_program import WholeBodyProgram, legs
 from .whole_body_tasks import MotionTask, SizedTask, Support
 
@@ -57,6 +60,22 @@ class WholeBodyCommand(NamedTuple):
     gap: Any
     status: Any
     iterations: Any
+
+
+class ClosedBodyCommand(NamedTuple):
+    """The command for a robot with closed loops: the parts of `WholeBodyCommand`, and
+
+    multipliers  of the closures (..., nc), in the order of `ClosedTree`: M a + h = tau + J^T f - J_c^T x
+    """
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    multipliers: Any
 
 
 class ActiveSetCommand(NamedTuple):
@@ -91,7 +110,8 @@ class WholeBody(Sendable):
         wb = WholeBody(robot, tasks, feet)
         u = wb(q, v, {"base.target": T, "LF_FOOT.active": 0.0})         # u.tau, u.a, u.f, u.slack, u.status
 
-    robot     a plain one, with a fixed or a floating base
+    robot     with a fixed or a floating base, or a `ClosedTree`; its free parameters are parameters of the
+              controller. Tasks of a closed tree are made with `lb.Robot(closed.tree)`
     tasks     `MotionTask`s, hard ones among them
     supports  `Support`s, all that may ever carry; parameters switch them in each call
     limits    which limits are kept, of "effort", "velocity", "position". The joints' own are defaults
@@ -107,13 +127,20 @@ class WholeBody(Sendable):
         effort_limit, velocity_limit, low, high   of the driven coordinates (m,), in the order of `actuated`
         braking                                   deceleration by which joints can stop before low and high
         acceleration_weight, force_weight         small costs that make a and f unique
+        loop_damping                              of what velocity opens loops, of a closed tree         [1/s]
 
-    Nothing is compiled anew for new values. `wb.pack` makes one array of them, which calls take faster.
+    Free parameters of the robot (`robot.with_parameters`) keep their names, such as "link6.mass", and act in
+    all equations. Tasks made with the plain robot see its own values. Nothing is compiled anew for new
+    values. `wb.pack` makes one array of them, which calls take faster.
 
     The unknowns are accelerations of the driven joints, and forces. Accelerations of the others, such as a
     free base, follow from their rows of the equations of motion, whose matrix is always regular; so nothing
     is divided by near straight legs. Efforts of zero and forces inside of the cones are always possible:
     equations of motion, cones and effort limits never contradict each other.
+
+    Closed loops add their multipliers to the unknowns, at the cost of forces, and J a + dJ/dt v = 0, which is
+    exact: there is no slack. Closures may depend on each other, as those of planar loops in space do; that
+    cost then chooses among the multipliers. The command has them, in a `ClosedBodyCommand`.
 
     Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
     alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
@@ -134,15 +161,15 @@ class WholeBody(Sendable):
     deceleration `braking`: Del Prete (2018), "Joint position and velocity bounds in discrete-time
     acceleration/torque control of robot arms", IEEE Robotics and Automation Letters 3.
 
-    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for robots with
-    free parameters; IntegrationError for a horizon or a tolerance that is not positive; ShapeError,
-    ConfigurationError for states that cannot be.
+    Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
+    values of free parameters, and for closures that move with time; IntegrationError for a horizon or a
+    tolerance that is not positive; ShapeError, ConfigurationError for states that cannot be.
     """
 
     @checked
     def __init__(
         self,
-        robot: Robot,
+        robot: Robot | ClosedTree,
         tasks: Sequence[MotionTask],
         supports: Sequence[Support] = (),
         *,
@@ -153,26 +180,29 @@ class WholeBody(Sendable):
         tolerance: float = TOLERANCE,
         solver: str = INTERIOR_POINT,
     ) -> None:
-        self.robot = robot
-        check_plain(robot, "a controller needs")
+        self.loops = robot if isinstance(robot, ClosedTree) else None
+        self.robot = robot_of(robot) if isinstance(robot, ClosedTree) else robot
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.solver = checked_solver(solver)
+        if self.loops is not None and self.solver != INTERIOR_POINT:
+            raise ConfigurationError(f"closed loops need solver={INTERIOR_POINT!r}, not {solver!r}")
         self.iterations = iterations
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
         self.actuated = [body.joint.name for body in joints]
         self.driven = np.array([i for body in joints for i in body.places], int)
-        self.passive = np.setdiff1d(np.arange(robot.nv), self.driven)
-        self.tasks: list[SizedTask] = [task.sized(robot) for task in tasks]
+        self.passive = np.setdiff1d(np.arange(self.robot.nv), self.driven)
+        self.tasks: list[SizedTask] = [task.sized(self.robot) for task in tasks]
         self.supports = list(supports)
         for support in self.supports:
-            robot.tree.frame(support.frame)
+            self.robot.tree.frame(support.frame)
         self.points = sum(len(support.points) for support in self.supports)
         # Joints whose coordinate is their angle or length have limits of velocity and position.
-        straight, self.bounded, self.coordinates = bounded(robot, joints)
+        straight, self.bounded, self.coordinates = bounded(self.robot, joints)
         self.layout = self._layout(joints, straight)
-        self.rows = [f"{support.name}[{i}]" for support in self.supports for i in range(support.rows)]
+        self.rows = [] if self.loops is None else [f"closure[{i}]" for i in range(self.loops.nc)]
+        self.rows += [f"{support.name}[{i}]" for support in self.supports for i in range(support.rows)]
         self.rows += [f"{x.task.name}[{i}]" for x in self.tasks if x.task.hard for i in range(x.size)]
         if self._is_foreseen:
             self.rows += [f"limit[{i}]" for i in self.bounded.tolist()]
@@ -195,7 +225,8 @@ class WholeBody(Sendable):
             values = [np.broadcast_to(getattr(b.joint, word), (b.joint.dim,)) for b in bodies]
             return np.concatenate([np.zeros(0), *values])
 
-        defaults: dict[str, Any] = {
+        # Parameters of the robot come first, where its guard expects them.
+        own: dict[str, Any] = {
             "effort_limit": of_joints(joints, "effort_limit"),
             "velocity_limit": of_joints(straight, "velocity_limit"),
             "low": of_joints(straight, "lower"),
@@ -206,10 +237,20 @@ class WholeBody(Sendable):
         }
         self._infinite = {"effort_limit", "velocity_limit", "low", "high"}
         self._infinite |= {f"{support.name}.largest" for support in self.supports}
+        if self.loops is not None:
+            own["loop_damping"] = 10.0
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
-        defaults |= merged(parts, "tasks or supports")
-        return FlatLayout("parameter", defaults, needed=self._infinite)
+        own |= merged(parts, "tasks or supports")
+        free = (self.loops or self.robot).layout
+        for name in free.defaults:
+            if name in own:
+                raise ModelError(
+                    f"{self.robot.name} has a free parameter {name!r}, and so has its controller; give the "
+                    "task, the support or the parameter another name"
+                )
+        needed = {*self._infinite, *free.needed}
+        return FlatLayout("parameter", {**free.defaults, **own}, free.checks, needed)
 
     @property
     def _is_foreseen(self) -> bool:
@@ -221,7 +262,7 @@ class WholeBody(Sendable):
         places = self.driven, self.bounded, self.coordinates
         # A smaller tolerance may be below round-off; what would be solved by default is still solved then.
         accepted = TOLERANCE if self.tolerance < TOLERANCE else 0.0
-        return WholeBodyProgram(*parts, *places, self._is_foreseen, of_legs, accepted)
+        return WholeBodyProgram(*parts, *places, self._is_foreseen, of_legs, accepted, self.loops)
 
     def _minimizer(self, of_legs: Mapping[int, np.ndarray], **options: Any) -> Minimizer:
         program = self._program(of_legs)
@@ -263,7 +304,7 @@ class WholeBody(Sendable):
         """
         whole = self._minimizer({}, iterations=self.iterations)
         own = legs(self.robot, self._joints, self.supports)
-        if not own or any(task.task.hard for task in self.tasks):
+        if not own or self.loops is not None or any(task.task.hard for task in self.tasks):
             return whole
         iterations = self.iterations
         if self.solver == INTERIOR_POINT:
@@ -280,6 +321,9 @@ class WholeBody(Sendable):
         """The compiled controller, (q, v, parameters) -> the parts of `WholeBodyCommand`."""
         quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
         guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
+        mechanism = self.loops or self.robot
+        if mechanism.layout.size:
+            guard = replace(mechanism.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
         return Kernel(self._minimizers, guard=guard, doc=WholeBodyCommand.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -294,7 +338,7 @@ class WholeBody(Sendable):
         *,
         start: ActiveSetCommand | Array | None = None,
         threads: int = 1,
-    ) -> WholeBodyCommand | ActiveSetCommand:
+    ) -> WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
@@ -313,11 +357,28 @@ class WholeBody(Sendable):
         if self.solver == INTERIOR_POINT:
             if start is not None:
                 raise ConfigurationError('an interior point method has no start; use solver="active-set"')
-            return WholeBodyCommand(*self.kernel(q, v, p, threads=threads))
+            results = self.kernel(q, v, p, threads=threads)
+            return WholeBodyCommand(*results) if self.loops is None else ClosedBodyCommand(*results)
         size = self.kernel.inputs["start"][0]
         active = start.active if isinstance(start, ActiveSetCommand) else start
         active = np.zeros(size) if active is None else vectors("start", active, size)
         return ActiveSetCommand(*self.kernel(q, v, p, active, threads=threads))
+
+    def element(
+        self,
+        period: float = 1e-3,
+        reference: Callable[..., Mapping[str, Any]] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        name: str = "wb",
+    ) -> WholeBodyElement:
+        """The controller within a simulation: a command in each period, held until the next one.
+
+            system = TimeStepping(robot, wb.element(2e-3), Contact(feet))
+
+        Arguments as of `WholeBodyElement`.
+        """
+        return WholeBodyElement(self, period, reference, parameters, name=name)
 
     def export_c(
         self,
@@ -345,8 +406,10 @@ class WholeBody(Sendable):
         `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The
         self-test then allows ten times as much, and leaves out results of which no digit is kept.
 
-        Forces that only the small costs decide, as those of a foot with more than three points, have as many
-        digits as these costs let them have: some 1e-5 of the weight may differ between processors.
+        Results differ from those of a call from Python by as much as they change with the last digits of q
+        and v, because sums have another order: by some 1e-14 of the largest entry in most states. Forces that
+        only the small costs decide, as those of a foot with more than three points, have as many digits as
+        these costs let them have: some 1e-5 of the weight may differ between processors.
         """
         # With the small costs at 1 all results are determined to as many digits as accelerations always are.
         p = self.pack({**(parameters or {}), "acceleration_weight": 1.0, "force_weight": 1.0})

@@ -10,10 +10,11 @@ import numpy as np
 
 from ..bodies import Body
 from ..compiler import FlatLayout, Measures
+from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, sqrt, where
 from ..scalars.linear import inverse, product, solve
-from .task_programs import UNFINISHED, stacked, verdict
+from .task_programs import UNFINISHED, robot_at, stacked, verdict
 from .whole_body_tasks import NONE, SizedTask, Support
 
 HARD = 1e6  # weight of a hard task in units of the largest weight of the others
@@ -50,7 +51,8 @@ def condition(A: Array, inverted: Array) -> Any:
 class WholeBodyProgram:
     """The quadratic program of a controller in its unknowns x = (accelerations of driven joints, forces).
 
-    Passive accelerations follow from their rows of M a + h = tau + J^T F z, with forces F z.
+    Passive accelerations follow from their rows of M a + h = tau + J^T F z, with forces F z. Closures have
+    multipliers among the unknowns, behind the forces, and rows J a + bias = 0 without slack.
 
     robot, tasks, supports, layout, horizon, limits  of the controller
     driven             velocities of driven joints
@@ -58,6 +60,7 @@ class WholeBodyProgram:
     is_foreseen        whether velocities or positions are limited
     legs               {number of a support: velocities of its leg}, as `legs` finds them
     accepted           errors of the solver that count as converged, beside those within its tolerance
+    loops              the closures of the robot; None: it has none
 
     With `legs`, the accelerations of these joints are no unknowns. The rows J a = b of such a support
     determine them exactly, by the inverse of its columns of the leg. So only forces are left for a robot on
@@ -78,6 +81,7 @@ class WholeBodyProgram:
     is_foreseen: bool
     legs: Mapping[int, np.ndarray]
     accepted: float = 0.0
+    loops: ClosedTree | None = None
 
     def __post_init__(self) -> None:
         self.passive = np.setdiff1d(np.arange(self.robot.nv), self.driven)
@@ -85,9 +89,11 @@ class WholeBodyProgram:
         self.kept = np.setdiff1d(self.driven, solved)  # accelerations that are unknowns
         self.followers = np.concatenate([self.passive, solved])  # the others, by x
         self.points = sum(len(support.points) for support in self.supports)
-        self.unknowns = len(self.kept) + 3 * self.points
+        self.closing = 0 if self.loops is None else self.loops.nc
+        self.unknowns = len(self.kept) + 3 * self.points + self.closing
         # rows of A that stay rows, in front of those that belong to the cost
         self.held = sum(support.rows for k, support in enumerate(self.supports) if k not in self.legs)
+        self.held += self.closing
         self.held += sum(task.size for task in self.tasks if task.task.hard)
 
     def columns(self, k: int) -> slice:
@@ -160,10 +166,19 @@ class WholeBodyProgram:
         Y[E] = product(P, Y[U]) + rest
         return Y, np.array([where(worst < REGULAR, 1.0, 0.0)], dtype=object)
 
+    def _closures(self, q: Array, v: Array, named: Mapping[str, Any]) -> tuple[Array, Array] | None:
+        """J (nc, nv) and b (nc,) with J a = b of the closures; None for a robot without."""
+        if self.loops is None:
+            return None
+        layout = self.loops.layout
+        values = layout.write([named[name] for name in layout.defaults])
+        rows = (self.loops.at(values) if layout.size else self.loops).loop_rows(q, v, 0.0)
+        return rows.J, -rows.bias - named["loop_damping"] * rows.rate
+
     def problem(self, q: Array, v: Array, p: Array) -> dict[str, Array]:
         """The quadratic program at a state; then accelerations of followers, and efforts, by its unknowns."""
-        robot = self.robot
         named = self.layout.named(p)
+        robot = robot_at(self.robot, named)
         A, n = self.driven, self.unknowns
         # M a + h = tau + J^T f, with forces J^T F z of the unknowns x = (a_K, z)
         M = robot.mass_matrix(q)
@@ -171,7 +186,10 @@ class WholeBodyProgram:
         holds = [support.equation(robot, q, v, named) for support in self.supports]
         F = np.zeros((robot.nv, n), int).astype(object)
         for k, (support, (_, _, J)) in enumerate(zip(self.supports, holds, strict=True)):
-            F[:, self.columns(k)] = product(J.T, support.forces(named, float(robot.mass)))
+            F[:, self.columns(k)] = product(J.T, support.forces(named, robot.mass))
+        closures = self._closures(q, v, named)
+        if closures is not None:
+            F[:, n - self.closing :] = -robot.mass * closures[0].T
         Y, regular = self._accelerations(M, h, F, holds, named)
         # efforts tau = T x + t of driven joints
         efforts = product(M[A], Y)
@@ -184,6 +202,8 @@ class WholeBodyProgram:
             for x in () if task.task.hard else weight:
                 scale = maximum(scale, x)
         rows = []
+        if closures is not None:
+            rows.append((*closures, np.full(self.closing, np.inf)))
         for k, (support, (J, b, _)) in enumerate(zip(self.supports, holds, strict=True)):
             if k not in self.legs:
                 active = HARD * scale * named[f"{support.name}.active"]
@@ -204,6 +224,7 @@ class WholeBodyProgram:
             # unknowns that are accelerations of points cost nothing by themselves
             on = where(named[f"{support.name}.active"] > 0, 1.0, 0.0) if k in self.legs else 1.0
             costs += [named["force_weight"] * on] * (3 * len(support.points))
+        costs += [named["force_weight"]] * self.closing
         return {
             "H": np.diag(np.array(costs, dtype=object)),
             "g": np.zeros(n, int),
@@ -225,6 +246,7 @@ class WholeBodyProgram:
     ) -> tuple[Array, Array, Array, Array]:
         """C, l, u, weights: foreseen limits (hard), then efforts and cones (exact), one-sided rows last."""
         n = self.unknowns
+        mass = robot_at(self.robot, named).mass
         C: list[Array] = []
         low: list[Any] = []
         high: list[Any] = []
@@ -245,7 +267,7 @@ class WholeBodyProgram:
         weights_of_pyramids: list[Any] = []
         unit = np.eye(n, dtype=int)
         for k, support in enumerate(self.supports):
-            largest = named[f"{support.name}.largest"] / float(self.robot.mass)
+            largest = named[f"{support.name}.largest"] / mass
             on = where(named[f"{support.name}.active"] > 0, np.inf, 0.0) if k in self.legs else np.inf
             first = self.columns(k).start
             for j in range(first, first + 3 * len(support.points), 3):
@@ -272,11 +294,13 @@ class WholeBodyProgram:
         tau[self.driven] = product(efforts[:, :-1], x) + efforts[:, -1]
         a[self.kept] = x[: len(self.kept)]
         a[self.followers] = product(follow[:, :-1], x) + follow[:, -1]
+        mass = robot_at(self.robot, named).mass
         f = [np.zeros(0, int)]
-        rows = [np.zeros(0, int)]
-        first = 0
+        # the rows of closures come first
+        rows = [slack[: self.closing]]
+        first = self.closing
         for k, support in enumerate(self.supports):
-            f.append(product(support.forces(named, float(self.robot.mass)), x[self.columns(k)]))
+            f.append(product(support.forces(named, mass), x[self.columns(k)]))
             if k in self.legs:
                 rows.append(np.zeros(support.rows, int))
             else:
@@ -287,4 +311,7 @@ class WholeBodyProgram:
         verdicts = verdict(np.concatenate(rows), Measures(*measures), SPARE, self.accepted)
         if self.legs:
             verdicts["status"] = np.asarray(where(regular[0] > 0, verdicts["status"], float(UNFINISHED)))
-        return {"tau": tau, "a": a, "f": np.concatenate(f).reshape(self.points, 3), **verdicts}
+        results = {"tau": tau, "a": a, "f": np.concatenate(f).reshape(self.points, 3), **verdicts}
+        if self.closing:
+            results["multipliers"] = mass * x[self.unknowns - self.closing :]
+        return results

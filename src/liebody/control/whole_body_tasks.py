@@ -40,7 +40,8 @@ class MotionTask:
 
     name        of the task: its parameters are name.kp, name.kd, name.weight, name.rate, name.acceleration
     function    (q, v, p) -> y (k,), made of NumPy operators, `liebody.scalars` and methods of robots; p has
-                the parameters of the task as attributes
+                the parameters of the task as attributes, and the free parameters of the robot, so that
+                `robot.pose(q, frame, parameters=p)` is the pose at their values
     parameters  {name: value by default}, numbers or arrays of any shape; they become name.word
     kp          stiffness of the error, a number or (k,)                                         [1/s2 or 1/s]
     kd          damping of its rate, a number or (k,); None: 2 sqrt(kp), without overshoot               [1/s]
@@ -157,24 +158,30 @@ class MotionTask:
 # Functions of the ready-made tasks. They are no lambdas, so that controllers can be pickled.
 
 
+def _values(robot: Robot, p: Any) -> Any:
+    """What the methods of a robot take as `parameters`: p, if the robot has free ones."""
+    return p if robot.layout.size else None
+
+
 def _pose_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    return SE3.log(SE3.compose(SE3.inverse(p.target), robot.pose(q, frame)))
+    T = robot.pose(q, frame, parameters=_values(robot, p))
+    return SE3.log(SE3.compose(SE3.inverse(p.target), T))
 
 
 def _orientation_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    return SO3.log(p.target.T @ robot.pose(q, frame)[:3, :3])
+    return SO3.log(p.target.T @ robot.pose(q, frame, parameters=_values(robot, p))[:3, :3])
 
 
 def _position_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    return robot.pose(q, frame)[:3, 3] - p.target
+    return robot.pose(q, frame, parameters=_values(robot, p))[:3, 3] - p.target
 
 
 def _center_of_mass_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
-    return robot.center_of_mass(q) - p.target
+    return robot.center_of_mass(q, parameters=_values(robot, p)) - p.target
 
 
 def _momentum_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
-    return robot.centroidal_momentum(q, v) - p.target
+    return robot.centroidal_momentum(q, v, parameters=_values(robot, p)) - p.target
 
 
 def _posture_error(places: Sequence[int], q: Array, v: Array, p: Any) -> Array:
@@ -187,7 +194,15 @@ class SizedTask:
     def __init__(self, task: MotionTask, robot: Robot) -> None:
         self.task = task
         self.robot = robot
-        self.layout = FlatLayout("parameter", task.own)
+        for word in task.own:
+            if word in robot.layout.defaults:
+                raise ModelError(
+                    f"task {task.name!r} has a parameter {word!r}, which is a free parameter of "
+                    f"{robot.name}; rename it"
+                )
+        # behind the task's own parameters the function may read those of the robot
+        own = {**task.own, **robot.layout.defaults}
+        self.layout = FlatLayout("parameter", own, needed=robot.layout.needed)
         self.shapes = {"q": robot.nq, "v": robot.nv, "p": self.layout.size}
         if len(inspect.signature(task.function).parameters) != 3:
             raise ModelError(
@@ -215,6 +230,11 @@ class SizedTask:
     def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {f"{self.task.name}.{word}": x for word, x in values.items()}
 
+    def _parameters(self, named: Mapping[str, Any]) -> Array:
+        """The flat parameters of the function: the task's own, then those of the robot."""
+        own = [named[f"{self.task.name}.{word}"] for word in self.task.own]
+        return self.layout.write([*own, *(named[name] for name in self.robot.layout.defaults)])
+
     def _value(self, q: Array, v: Array, p: Array) -> Array:
         return np.atleast_1d(np.asarray(self.task.function(q, v, self.layout.read(p))))
 
@@ -223,8 +243,8 @@ class SizedTask:
 
         named  all parameters by their names
         """
-        own = {word: named[f"{self.task.name}.{word}"] for word in (*ACCELERATION, *self.task.own)}
-        p = self.layout.write([own[word] for word in self.task.own])
+        own = {word: named[f"{self.task.name}.{word}"] for word in ACCELERATION}
+        p = self._parameters(named)
         group = self.robot.group
         y = self._value(q, v, p)
         if self.second:
@@ -247,7 +267,7 @@ class SizedTask:
         named  all parameters by their names
         """
         name = self.task.name
-        p = self.layout.write([named[f"{name}.{word}"] for word in self.task.own])
+        p = self._parameters(named)
         rest = np.zeros(self.robot.nv, int)
         y = self._value(q, rest, p)
         if self.second:
@@ -342,7 +362,7 @@ class Support:
         return 6 if len(self.points) > 2 else 3 * len(self.points)
 
     def equation(
-        self, robot: Robot, q: Array, v: Array, named: Mapping[str, Any]
+        self, robot: Any, q: Array, v: Array, named: Mapping[str, Any]
     ) -> tuple[Array, Array, Array]:
         """J (rows, nv), b (rows,) with J a = b while it holds, and J (3 points, nv) of its points."""
         T = robot.pose(q, self.frame)
@@ -366,7 +386,7 @@ class Support:
         b = -np.concatenate(accelerations) - damping * np.concatenate(velocities)
         return of_points, b, of_points
 
-    def forces(self, named: Mapping[str, Any], mass: float) -> Array:
+    def forces(self, named: Mapping[str, Any], mass: Any) -> Array:
         """(3 points, 3 points): forces in the world, of unknowns inside of the cone |(x, y)| <= z.
 
         Friction and activity scale the unknowns, so that the cone is the same for all of their values.

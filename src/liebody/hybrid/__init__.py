@@ -28,6 +28,7 @@ from .controllers import (
     controller_3,
 )
 from .element import Apex, Element, Fall
+from .equations import Call
 from .in_place import ExtendedSystem, with_changes
 from .ledger import Ledger
 from .results import LostEvents
@@ -39,6 +40,7 @@ from .variations import VariedSystem
 
 __all__ = [
     "Apex",
+    "Call",
     "DecoupledImpedance",
     "Element",
     "EnergyRegulator",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from ..base.arguments import floats, short
 from ..base.errors import ModelError
 from ..bodies import Frame, Tree
+from ..compiler import Kernel
 from ..scalars import Array, where
 from .robot_state import State, up
 
@@ -26,6 +27,8 @@ class Element:
     name         prefix, with an underscore, of the names of its memory, guards, works and signals in a system
     prefix       prefix of the names of its parameters; None: name
     memory, flows, parameters, directions   as in `HybridSystem`, by names without prefix
+    called       a compiled function that it calls between steps, such as a controller that solves a quadratic
+                 program, which has no graph of symbols; None: none
     ranges       (least, most) of the values of a parameter in a simulation, likewise
 
     A system keeps copies of its elements, so that one element may go to several systems.
@@ -36,6 +39,7 @@ class Element:
     touches = False  # whether it calls `State.touches`
     stiff = False  # whether steps are to be short while something touches
     driven = True  # whether the drives of the robot give its efforts, so that they are work of the joints
+    called: Kernel | None = None
 
     def __init__(self) -> None:
         self.memory: dict[str, Any] = {}
@@ -104,6 +108,18 @@ class Element:
     def start(self, s: State, z: Any, p: Any) -> Any:
         """The memory at the start."""
         return z
+
+    def next_call(self, s: State, z: Any, p: Any) -> Any:
+        """The time of the next call of `called`; it may be in the past. Steps of integrators end there [s]"""
+        raise NotImplementedError
+
+    def ask(self, s: State, z: Any, p: Any) -> Sequence[Any]:
+        """The arrays that `called` takes."""
+        raise NotImplementedError
+
+    def answer(self, s: State, z: Any, p: Any, *results: Array) -> Any:
+        """The memory after a call, from its results. It changes `memory`, not `flows`."""
+        raise NotImplementedError
 
     def stop(self, s: State, z: Any, p: Any) -> Any:
         """The member ends where this is positive; None: never."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -27,9 +28,25 @@ from ..integrators import Method, coefficients
 from ..runs import HybridStates
 from ..scalars import Array
 from ..stepping.hybrid import HybridFlow
-from ..stepping.records import Retries
+from ..stepping.records import Called, Retries
 
 MOST_WATCHING = 8  # systems with further events that are kept with a system
+
+
+@dataclass(frozen=True)
+class Call:
+    """A compiled function that a system calls between steps, when it is due, and what becomes of its results.
+
+    kernel   the function, such as a controller that solves a quadratic program
+    due      (t, q, v, z, p) -> it is called before the step from here where this is positive
+    ask      (t, q, v, z, p) -> the arrays that the kernel takes
+    answer   (t, q, v, z, p, *results) -> the memory z after the call; flows keep their values
+    """
+
+    kernel: Kernel
+    due: Callable[..., Any]
+    ask: Callable[..., Sequence[Any]]
+    answer: Callable[..., Any]
 
 
 class HybridEquations(Sendable):
@@ -52,8 +69,10 @@ class HybridEquations(Sendable):
         stop: Callable[..., Any] | None = None,
         powers: Callable[..., Any] | None = None,
         outputs: Callable[..., Any] | None = None,
+        calls: Sequence[Call] = (),
         name: str = "system",
     ) -> None:
+        self.calls = tuple(calls)
         self.group = group
         self.name = name
         self.nq = group.nq
@@ -306,6 +325,30 @@ class HybridEquations(Sendable):
                 raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
             return y, *look(t, y, u)
 
+        def called(call: Call) -> Called:
+            def due(t: Any, y: Array, u: Array) -> Array:
+                return np.reshape(call.due(*self.read_flat(t, y, u)), 1)
+
+            def ask(t: Any, y: Array, u: Array) -> tuple[Any, ...]:
+                arrays = zip(call.kernel.inputs.items(), call.ask(*self.read_flat(t, y, u)), strict=True)
+                return tuple(_shaped(f"{call.kernel.name}: {key}", x, shape) for (key, shape), x in arrays)
+
+            def answer(t: Any, y: Array, u: Array, *results: Array) -> tuple[Any, ...]:
+                z = call.answer(*self.read_flat(t, y, u), *results)
+                constant = self.constant_memory.write(z[: len(self.constant_memory.defaults)])
+                y = np.concatenate([_shaped("memory after a call", constant, (first,)), y[first:]])
+                g, h, _ = look(t, y, u)
+                return y, g, h
+
+            # an input of a kernel may be called t, y or u
+            results = {f"r{k}": shape for k, shape in enumerate(call.kernel.outputs.values())}
+            return Called(
+                call.kernel,
+                partial(trace, due, shapes, "due"),
+                partial(trace, ask, shapes, "ask"),
+                partial(trace, answer, {**shapes, **results}, "answer"),
+            )
+
         algebra = self.moving_group.dim
         events = max(1, len(self.guard_names))  # a system without guards has the constant one
         return HybridFlow(
@@ -319,6 +362,7 @@ class HybridEquations(Sendable):
             self.directions or (0,),
             self.terminal,
             retries=self.retries(),
+            calls=[called(call) for call in self.calls],
             single=single,
         )
 
@@ -348,6 +392,14 @@ class HybridEquations(Sendable):
 
         shapes = {"q": self.nq, "v": self.nv, "z": self.memory.size, "u": self.flat_shapes["u"]}
         return Kernel(trace(memory, shapes, "start"))
+
+
+def _shaped(what: str, given: Any, shape: tuple[int, ...]) -> Array:
+    """An array of this shape; raises ShapeError for another."""
+    array = np.asarray(given)
+    if array.shape != shape:
+        raise wrong_shape(what, array.shape, str(shape))
+    return array
 
 
 def dictionary_of(part: Callable[..., Any], *arguments: Any) -> Mapping[str, Any]:

@@ -46,6 +46,11 @@ class ExtendedSystem(HybridSystem):
                 f"{system.name} moves by time stepping; derivatives and periodic orbits are those "
                 "of systems with a vector field: take hybrid.robot_system(robot, ...)"
             )
+        if system.calls:
+            raise ModelError(
+                f"{system.name} calls {system.calls[0].kernel.name} between steps, which has no derivatives; "
+                "take controllers of `hybrid` that are functions of the state"
+            )
         self.system = system
         self.tree = getattr(system, "tree", None)
         # each part of the original system becomes a part of this one, on the original arguments

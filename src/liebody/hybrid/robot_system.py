@@ -35,7 +35,7 @@ from ..integrators import Method
 from ..mechanisms import Force, JointDamping, OpenTree, force_named
 from ..mechanisms.constrained import ClosedTree
 from ..runs import HybridStates
-from ..scalars import Array, maximum, where
+from ..scalars import Array, maximum, minimum, where
 from ..scalars.linear import cross, solve
 from .element import (
     Element,
@@ -48,10 +48,12 @@ from .element import (
     parameter_name,
     with_full_names,
 )
-from .equations import dictionary_of
+from .equations import Call, dictionary_of
 from .ledger import AccountedSystem
 from .robot_state import State
 from .system import HybridSystem
+
+TOGETHER = 1e-9  # times that differ by less are the same                                                [s]
 
 
 class RobotSystem(AccountedSystem):
@@ -141,6 +143,7 @@ class RobotSystem(AccountedSystem):
             stop=self._if_any("stop", self._stop),
             powers=self._powers if ledger else None,
             outputs=self._signals,
+            calls=[self._call(k) for k, e in enumerate(self.elements) if e.called is not None],
             name=name or tree.name,
         )
         self.parameters.checks = {**self.mechanism.layout.checks, **self._range_checks()}
@@ -273,12 +276,42 @@ class RobotSystem(AccountedSystem):
         return z._replace(**new)
 
     def _step(self, t: Any, q: Array, v: Array, z: Any, p: Any) -> Any:
-        if not any(element.stiff for element in self.elements):
-            return p.step
+        h = p.step
+        calling = any(element.called is not None for element in self.elements)
+        if not calling and not any(element.stiff for element in self.elements):
+            return h
         s = self._state(t, q, v, z, p)
-        # the shortest steps resolve the landing, when the contact forces rise
-        stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
-        return where(s.stance > 0.5, stance, p.step)
+        if any(element.stiff for element in self.elements):
+            # the shortest steps resolve the landing, when the contact forces rise
+            stance = where(t - s.landed < p.landing, p.landing_step, p.stance_step)
+            h = where(s.stance > 0.5, stance, h)
+        for e, z_, p_ in s.elements:
+            if e.called is not None:
+                wait = e.next_call(s, z_, p_) - t
+                h = where(wait > TOGETHER, minimum(h, wait), h)  # what is due here is called before the step
+        return h
+
+    def _call(self, k: int) -> Call:
+        """The call of element number k."""
+        kernel = self.elements[k].called
+        assert kernel is not None
+        parts = (self._due, self._ask, self._answer)
+        return Call(kernel, *(functools.partial(part, k) for part in parts))
+
+    def _due(self, k: int, *arguments: Any) -> Any:
+        s = self._state(*arguments)
+        e, z, p = s.elements[k]
+        return where(e.next_call(s, z, p) - s.t > TOGETHER, 0.0, 1.0)
+
+    def _ask(self, k: int, *arguments: Any) -> Any:
+        s = self._state(*arguments)
+        e, z, p = s.elements[k]
+        return e.ask(s, z, p)
+
+    def _answer(self, k: int, t: Any, q: Array, v: Array, z: Any, p: Any, *results: Array) -> Any:
+        s = self._state(t, q, v, z, p)
+        e, z_, p_ = s.elements[k]
+        return self._with_memories(z, [(e, e.answer(s, z_, p_, *results))])
 
     def _stop(self, *arguments: Any) -> Any:
         s = self._state(*arguments)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base.concurrency import cached_property
+from ..base.errors import ConfigurationError, ModelError
 from ..compiler.printers.c import number_type
+from ..compiler.printers.numpy_source import compile_numpy
 from .flow import Explicit
-from .loop import Way
-from .march import Ensemble
+from .loop import Calls, Way
+from .march import Ensemble, Settings
 from .print_explicit import hybrid_source
-from .records import Coefficients, HybridFunctions, Part, Retries
+from .records import Called, CallFunctions, Coefficients, HybridFunctions, Part, Retries
+from .samples import Samples
 
 
 class HybridFlow(Explicit):
@@ -32,6 +37,7 @@ class HybridFlow(Explicit):
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
     retries  how to repeat steps that contain a search; None: steps are taken once
+    calls    compiled functions that are called between steps (`Called`), such as controllers
     single   whether it computes in float32, twice as many members at once; without a compiler states are
              rounded to float32 at the end of each step
 
@@ -57,13 +63,17 @@ class HybridFlow(Explicit):
         terminal: Sequence[bool] = (),
         recipe: str | None = None,
         retries: Retries | None = None,
+        calls: Sequence[Called] = (),
         single: bool = False,
     ) -> None:
+        if calls and single:
+            raise ModelError("systems that call functions between steps compute in float64; leave out dtype")
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
         number = ("float32",) if single else ()
         super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries, *number)
         self.single = single
         self.retries = retries
+        self.calls = tuple(calls)
         self._parts = (field, advance, pull if method.pulled else None, guards, look, after)
         self.method = method
         self.directions = tuple(map(int, directions))
@@ -73,10 +83,17 @@ class HybridFlow(Explicit):
     def functions(self) -> HybridFunctions:
         """The parts, traced, with the directions of the guards and which of these are terminal."""
         parts = (part and part() for part in self._parts)
-        return HybridFunctions(*parts, self.directions, self.terminal)  # type: ignore[arg-type, call-arg]
+        calls = [CallFunctions(x.kernel, x.due(), x.ask(), x.answer()) for x in self.calls]  # type: ignore[arg-type]
+        return HybridFunctions(*parts, self.directions, self.terminal, calls)  # type: ignore[arg-type, call-arg]
 
     def _source(self, way: Way, lanes: int) -> str:
         return hybrid_source(self.functions, self.method, lanes, self.retries, number_type(self.single))
+
+    def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
+        loop = self._loop(Samples.of(u), True, settings.controlled)
+        if self.calls and loop.calls is None and loop.is_compiled(len(members.y)):
+            loop.calls = Calls(x.kernel for x in self.calls)
+        super().march(members, u, until, settings, threads)
 
     def ensemble(self, y: Any, times: Any) -> Ensemble:
         """Members that start at y (n, point) at the first of the times (rows,) of their record."""
@@ -110,3 +127,22 @@ class HybridFlow(Explicit):
     def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
         state, g, h, stop = self._numpy[5](t, y, u, e)
         return state, g, float(h), bool(stop > 0)
+
+    @cached_property
+    def _calls_numpy(self) -> list[tuple[Any, ...]]:
+        """Kernel, due, ask and answer of each call, as functions of arrays."""
+        return [(x.kernel, *map(compile_numpy, x[1:])) for x in self.functions.calls]
+
+    def _called(self, t: float, y: Any, u: Any) -> tuple[Any, Any, float] | None:
+        result = None
+        for kernel, due, ask, answer in self._calls_numpy:
+            if not due(t, y, u) > 0:
+                continue
+            inputs = ask(t, y, u)
+            try:
+                results = kernel(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+            except (ConfigurationError, ModelError):  # a state that is none; the member ends
+                results = tuple(np.full(shape, np.nan) for shape in kernel.outputs.values())
+            y, g, h = answer(t, y, u, *(results if isinstance(results, tuple) else (results,)))
+            result = y, g, float(h)
+        return result

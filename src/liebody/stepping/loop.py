@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import ctypes
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..base.interrupts import CaughtSignals
 from ..compiler.native import build
+from ..compiler.native.kernel import Kernel
 from ..compiler.native.libraries import Libraries
 from .march import Ensemble, Settings, Steps
 from .records import Guards
@@ -37,7 +38,7 @@ class _StepsCall(ctypes.Structure):
 class _March(ctypes.Structure):
     _fields_ = build.fields(
         "int64 n rows until, void_p times start y clock record ends counts last nearest logs queue, "
-        "double rtol atol tolerance least, int64 limit most, void_p signals"
+        "double rtol atol tolerance least, int64 limit most, void_p signals calls"
     )
 
 
@@ -88,7 +89,10 @@ class MarchCall:
     events for each member; `CompiledLoop` copies the logs out and frees them, also after an exception.
     """
 
-    def __init__(self, library: Any, m: Ensemble, until: int, settings: Settings) -> None:
+    def __init__(
+        self, library: Any, m: Ensemble, until: int, settings: Settings, calls: Calls | None
+    ) -> None:
+        self._calls = calls  # C holds its address only
         self._library = library
         self._options = until, settings
         self._arrays = self._arrays_of(m)  # C holds addresses only
@@ -99,7 +103,7 @@ class MarchCall:
             len(m.y), len(m.times), until, times, None, 0, *others, _place(self.logs),
             ctypes.addressof(self._queue), settings.rtol, settings.atol,
             -1.0 if settings.tolerance is None else settings.tolerance, settings.least, settings.limit,
-            settings.most, None,
+            settings.most, None, calls and calls.address,
         )  # fmt: skip
         self._function = library.march
         self._pointer = ctypes.byref(self._in_c)
@@ -128,12 +132,26 @@ class MarchCall:
         _succeeded(self._function(self._pointer, ctypes.byref(samples)))
 
 
+class Calls:
+    """The batch loops of kernels over one lane, which a march calls between steps (runtime/calls.h)."""
+
+    def __init__(self, kernels: Iterable[Kernel]) -> None:
+        # whoever keeps the libraries keeps their functions
+        self._libraries = [kernel.loops(1)[False] for kernel in kernels]
+        places = [ctypes.cast(library.run, ctypes.c_void_p) for library in self._libraries]
+        self._in_c = (ctypes.c_void_p * len(places))(*places)
+        self.address = ctypes.addressof(self._in_c)
+
+
 class CompiledLoop:
     """A loop over the steps of one method for one system; members of an ensemble are lanes of vectors.
 
     libraries  the libraries that contain the loop
     name       its name there: `march`, or `fixed_steps`, with a number where several methods share a library
+    calls      functions that it calls between steps; None: there are none
     """
+
+    calls: Calls | None = None
 
     def __init__(self, libraries: Libraries, name: str) -> None:
         self.libraries = libraries
@@ -198,7 +216,7 @@ class CompiledLoop:
         # An ensemble that is restarted makes the same call again, which takes less time than another one.
         call = m.call
         if not isinstance(call, MarchCall) or not call.is_of(library, m, until, settings):
-            m.call = call = MarchCall(library, m, until, settings)
+            m.call = call = MarchCall(library, m, until, settings, self.calls)
         samples = u.in_c()
         try:
             signals = CaughtSignals.of_this_thread()

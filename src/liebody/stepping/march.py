@@ -239,6 +239,10 @@ class Steps:
         """Guards, the step to take, and whether to stop; None where the system does not choose its steps."""
         return None
 
+    def _called(self, t: float, y: Any, u: Any) -> tuple[Any, Any, float] | None:
+        """The state after the calls that are due at t, guards and next step there; None: nothing is due."""
+        return None
+
     def _update(self, t: float, y: Any, u: Any, e: Any) -> tuple[Any, Any, float, bool]:
         """The state after a step, and the results of `_look` at it."""
         raise NotImplementedError
@@ -310,6 +314,10 @@ class Steps:
             #    behind, a step that nearly reaches its limit is stretched, and one of two that remain halved.
             target = float(m.times[-1 if self.dense else row])
             _, limit, efforts = next(parts(u, t, target))
+            called = self._called(t, now[0], efforts(t)[0])
+            if called is not None:
+                state, g, step = called
+                now = state[None]
             left = limit - t
             h = left if 1.0000001 * step >= left else left / 2 if 2 * step > left else step
             # 2. A trial of this step; guards are evaluated at its end.

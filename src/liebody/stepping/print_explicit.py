@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,16 @@ from ..compiler.printers.c import DOUBLE, NumberType, c_function, constant_table
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
 from .print_march import opening, settings
-from .records import Careful, Coefficients, FlowFunctions, Guards, HybridFunctions, Marching, Retries
+from .records import (
+    CallFunctions,
+    Careful,
+    Coefficients,
+    FlowFunctions,
+    Guards,
+    HybridFunctions,
+    Marching,
+    Retries,
+)
 
 
 def explicit_source(
@@ -100,10 +110,100 @@ def hybrid_source(
     text = [*opening(lanes, number), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
         text += callable_over_lanes(function, name, number) if function else []
+    text += calls_in_c(parts.calls, memory, y.size, u.size, g.size)
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if retries is None else 7) * y.size
-    loop = _loop(method, marching, points, f.size, lanes, "m, u", retries=retries, number=number)
+    loop = _loop(
+        method,
+        marching,
+        points,
+        f.size,
+        lanes,
+        "m, u",
+        retries=retries,
+        number=number,
+        calls=len(parts.calls),
+    )
     return "\n".join([*text, *loop])
+
+
+def calls_in_c(
+    calls: Sequence[CallFunctions], memory: int, point: int, efforts: int, guards: int
+) -> list[str]:
+    """The function `call` of runtime/march.h, which makes the calls that are due.
+
+    memory, point, efforts, guards  sizes of the memory, of states, of u and of guards
+    """
+    if not calls:
+        return []
+    shapes: dict[str, int | Sequence[int]] = {"t": (), "x": point - memory, "m": memory, "u": efforts}
+    ins = [[math.prod(shape) for shape in x.kernel.inputs.values()] for x in calls]
+    outs = [[math.prod(shape) for shape in x.kernel.outputs.values()] for x in calls]
+    largest = {
+        "LARGEST_IN": max(map(sum, ins)),
+        "LARGEST_OUT": max(map(sum, outs)),
+        "MOST_ARRAYS": max(map(len, [*ins, *outs])),
+    }
+    text = [enumeration(largest), runtime("calls.h")]
+    lines = ["I called = bits(splat(0));", "const T *m = y, *x = y + MEMORY;"]
+    for k, (sizes_in, sizes_out) in enumerate(zip(ins, outs, strict=True)):
+        results = {f"r{j}": (size,) for j, size in enumerate(sizes_out)}
+        parts = {
+            "due": trace(_apart(calls[k].due), shapes, "due"),
+            "ask": trace(_apart(calls[k].ask), shapes, "ask"),
+            "answer": trace(_memory_after(calls[k].answer, memory), {**shapes, **results}, "answer"),
+        }
+        for name, function in parts.items():
+            text += callable_over_lanes(function, f"{name}{k}")
+        text.append(constant_table("int", f"in_sizes{k}", map(str, sizes_in)))
+        text.append(constant_table("int", f"out_sizes{k}", map(str, sizes_out)))
+        asked = ", ".join(f"in + {sum(sizes_in[:j])}" for j in range(len(sizes_in)))
+        answers = ", ".join(f"out + {sum(sizes_out[:j])}" for j in range(len(sizes_out)))
+        counts = f"in, in_sizes{k}, {len(sizes_in)}, out, out_sizes{k}, {len(sizes_out)}"
+        lines += [
+            "{",
+            "    T d[1];",
+            f"    due{k}(t, x, m, u, d);",
+            "    const I due = active & MASK(d[0] > 0);",
+            "    if (any(due)) {",
+            "        T in[LARGEST_IN + 1], out[LARGEST_OUT + 1];",
+            f"        T z[{max(memory, 1)}], g[{guards + 1}], h[1];",
+            f"        ask{k}(t, x, m, u, {asked});",
+            f"        call_lanes((Run)functions[{k}], due, {counts});",
+            f"        answer{k}(t, x, m, u, {answers}, z, g, h);",
+            "        for (int j = 0; j < MEMORY; j++) y[j] = where(due, z[j], y[j]);",
+            f"        for (int j = 0; j < {guards}; j++) guards[j] = where(due, g[j], guards[j]);",
+            "        ahead[0] = where(due, h[0], ahead[0]);",
+            "        called |= due;",
+            "    }",
+            "}",
+        ]
+    head = (
+        "static I call(const void *const *functions, const T *t, T *y, const T *u, I active, T *guards, "
+        "T *ahead)"
+    )
+    return [*text, c_function(head, [*lines, "return called;"])]
+
+
+def _apart(function: Function) -> Callable[..., Any]:
+    """A function of (t, y, u, ...) as one of (t, x, m, u, ...), whose further arguments are flat."""
+    _, _, _, *others = function.inputs.values()
+
+    def apart(t: Any, x: Any, m: Any, u: Any, *flat: Any) -> Any:
+        arrays = (values.reshape(like.shape) for values, like in zip(flat, others, strict=True))
+        return function(t, np.concatenate([m, x]), u, *arrays)
+
+    return apart
+
+
+def _memory_after(answer: Function, memory: int) -> Callable[..., Any]:
+    """The answer to a call as a function of (t, x, m, u, ...), with the memory alone of the state."""
+
+    def after(*arguments: Any) -> tuple[Any, ...]:
+        y, *others = _apart(answer)(*arguments)
+        return y[:memory], *others
+
+    return after
 
 
 OF_A_METHOD = (
@@ -130,6 +230,7 @@ def _loop(
     projected: bool = False,
     retries: Retries | None = None,
     number: NumberType = DOUBLE,
+    calls: int = 0,
 ) -> list[str]:
     """The loop of one method.
 
@@ -141,6 +242,7 @@ def _loop(
     macros = {"STAGES": stages, "ERROR_ORDER": method.error_order}
     macros |= {"WATCHED": careful is not None, "PROJECTED": projected}
     macros["RETRIES"] = retries.most if retries else 0
+    macros["CALLS"] = calls
     which = [""]
     watch = []
     if retries is not None:

@@ -51,6 +51,7 @@ def settings(
         "LOOKS": way.looks,
         "REMEMBERS": remembers is not None,
         "JUMPS": remembers is not None and remembers.restart is not None,
+        "CALLS": 0,
         **more,
     }
     return [

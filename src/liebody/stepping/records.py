@@ -3,7 +3,7 @@
 Printers turn them into C, flows and the march run them, integrators and mechanisms fill them in. They hold
 data only, so that each of these can import them without the others.
 
-explicit steps   `Coefficients` of the method; `FlowFunctions`, or `HybridFunctions` with `Retries`; `Watch`
+explicit steps   `Coefficients` of a method; `FlowFunctions`, `Watch`; `HybridFunctions`, `Called`, `Retries`
 implicit steps   `Phase`, `Control`, `Memory` as a method states them; `PhaseFunctions`, `ControlFunctions`,
                  `Remembers` as they are traced
 the march        `Guards`, `Marching`
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..compiler import Function, Program
+from ..compiler import Function, Kernel, Program
 from .banded import Envelope
 
 Part = Callable[[], Function | Program]
@@ -93,6 +93,33 @@ class Retries(NamedTuple):
     most: int
 
 
+class Called(NamedTuple):
+    """A compiled function that a system calls between steps, when it is due; it changes the memory.
+
+    A controller is one that solves a quadratic program, which has no graph of symbols. Arrays go in and out
+    in the order of the kernel's.
+
+    kernel  the function
+    due     (t, y, u) -> d, called before the step from here where d > 0
+    ask     (t, y, u) -> what the kernel takes
+    answer  (t, y, u, results of the kernel) -> (y with another memory, g, h): guards and step as of `look`
+    """
+
+    kernel: Kernel
+    due: Part
+    ask: Part
+    answer: Part
+
+
+class CallFunctions(NamedTuple):
+    """The functions of a `Called`, traced."""
+
+    kernel: Kernel
+    due: Function
+    ask: Function
+    answer: Function
+
+
 class HybridFunctions(NamedTuple):
     """The functions of a system with events, traced; the arguments of `stepping.hybrid.HybridFlow`."""
 
@@ -104,6 +131,7 @@ class HybridFunctions(NamedTuple):
     after: Function
     directions: Sequence[int]
     terminal: Sequence[bool]
+    calls: Sequence[CallFunctions] = ()
 
 
 # Implicit steps

@@ -29,7 +29,11 @@
                        after(t, x, m, u, e, G, z, g, h, s)
                    the guards G at the end of a step, and the state z after it, where e_i is +1 or
                    -1 if guard i has changed its sign; g, h, s as `look` finds them. Without LOOKS
-                   MEMORY is 0 */
+                   MEMORY is 0
+       CALLS       how many compiled functions are called between steps:
+                       call(functions, t, y, u, active, g, h)
+                   makes the calls that are due in the active lanes, which are returned. It changes
+                   their memory at the head of y, guards and the next step */
 
 #define NODES_OF(e) (ALL_NODES || (e)->linear ? NODES : 1)
 
@@ -289,6 +293,7 @@ typedef struct {
                                 its guard */
     int64_t limit, most;     /* most steps between two records; most events that a log keeps */
     Signals *signals;        /* for which all members are left where they are */
+    const void *const *calls; /* functions that are called between steps (calls.h) */
 } March;
 
 /* A lane's member, the piece of samples it is in, the bracket of an event it looks for. */
@@ -500,6 +505,15 @@ int64_t march(const March *m, const Samples *e) {
 
         /* Efforts, and what the method remembers, for a step of this length. */
         if (stale || e->linear) sample_lanes(e, of, &t, &h, u), stale = 0;
+#if CALLS
+        /* What is due is computed from the state here, and changes its memory and the next step.
+           Numbers are doubles, as times are. */
+        const I called = call(m->calls, &t, now, u, active, guards_before, &ahead);
+        if (any(called)) {
+            h = where(called, part_of(limit - t, ahead), h);
+            if (e->linear) sample_lanes(e, of, &t, &h, u);
+        }
+#endif
         const T *from = now;
         const T t_step = rounded_times(t), h_step = rounded_times(h);
 #if REMEMBERS

@@ -198,6 +198,11 @@ def of_hybrid(
             f"{system.name} takes steps of its own, as time stepping does, and has no vector field that "
             "FMI could integrate; export robot_system(robot, Contact(...)) with compliant contacts"
         )
+    if system.calls:
+        raise ModelError(
+            f"{system.name} calls {system.calls[0].kernel.name} between steps, which is no part of an FMU; "
+            "export the robot alone, and the controller by its export_c"
+        )
     for name in inputs:
         if name not in system.parameters.defaults:
             raise ModelError(

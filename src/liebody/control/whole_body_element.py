@@ -1,0 +1,126 @@
+"""Whole-body control within simulations: an element that holds each command for a control period."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.arguments import checked
+from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
+from ..bodies import Tree
+from ..compiler import INTERIOR_POINT
+from ..hybrid import Element, State
+from ..scalars import Array, floor, where
+from .task_programs import UNFINISHED
+
+if TYPE_CHECKING:
+    from .whole_body import WholeBody
+
+EARLY = 1e-6  # of a period by which a call may come too early, by round-off of the time
+
+
+class WholeBodyElement(Element):
+    """A whole-body controller as an element of `robot_system` and `TimeStepping`: `WholeBody.element`.
+
+        pushed = TimeStepping(robot, wb.element(), Contact(feet), step=1e-3)
+        run = pushed.simulate(q0, t_end=2.0, parameters={"wb_base_target": T})
+
+    At multiples of the period the command is computed from the state, before the step from there; its efforts
+    act, unchanged, until the next one. The controller is the compiled function of the calls from Python, and
+    gives the same numbers. A simulation is compiled without it, so that it takes no longer to compile.
+
+    controller  the `WholeBody`, for the tree of the system
+    period      time between two commands, a parameter of the system                                      [s]
+    reference   (s, p) -> {name: value}: values of parameters of the controller that follow from the state s
+                of the robot and its time s.t. p has all parameters of the element, p.base_target for
+                "base.target"; None: parameters are as the simulation gives them
+    parameters  {word: value} of further parameters that `reference` reads
+    name        prefix of the names in the system: `wb_period`, and of the controller's parameter
+                "base.target": `wb_base_target`. Free parameters of the controller's robot are among them, so
+                that it may believe in other masses than those of the robot that is simulated
+
+    Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
+    `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of
+    a command has the efforts before it, and zeros at the start. Steps of `TimeStepping` have one length: a
+    command comes with the first step that begins at its time or later, so the period should be a multiple of
+    the step. Other methods end a step there.
+
+    Errors: ModelError for a tree that is not the controller's, for further parameters with a name that is
+    taken, and for names of `reference` that the controller does not have; ConfigurationError for a controller
+    with another solver than the one of interior points.
+    """
+
+    @checked
+    def __init__(
+        self,
+        controller: WholeBody,
+        period: float = 1e-3,
+        reference: Callable[..., Mapping[str, Any]] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        name: str = "wb",
+    ) -> None:
+        super().__init__()
+        if controller.solver != INTERIOR_POINT:
+            raise ConfigurationError(f"an element needs a controller with solver={INTERIOR_POINT!r}")
+        self.name = name
+        self.controller = controller
+        self.reference = reference
+        self.called = controller.kernel
+        self.memory = {"tau": np.zeros(controller.robot.nv), "next": 0.0, "status": 0.0, "unsolved": 0.0}
+        self.parameters = {"period": positive("period", period, SECONDS)}
+        values = controller.layout.named(controller.pack())
+        of_controller = {word: values[key] for key, word in controller.layout.fields.items()}
+        for more in (of_controller, parameters or {}):
+            for word, value in more.items():
+                if word in self.parameters:
+                    raise ModelError(f"{name} has two parameters {word!r}; give one of them another name")
+                self.parameters[word] = value
+        self.ranges = {"period": (np.finfo(float).tiny, np.inf)}
+
+    def __deepcopy__(self, memo: Any) -> WholeBodyElement:
+        """A copy with the same controller, which is immutable."""
+        return copy.copy(self)
+
+    def attach(self, tree: Tree) -> None:
+        own = self.controller.robot.tree
+        for which, there, here in (
+            ("bodies", [x.name for x in tree.bodies], [x.name for x in own.bodies]),
+            ("coordinates", tree.nq, own.nq),
+            ("velocities", tree.nv, own.nv),
+        ):
+            if there != here:
+                raise ModelError(
+                    f"{self.name} controls {own.name}, whose {which} are {here}, and the system moves "
+                    f"{tree.name} with {there}; make the controller for the same tree"
+                )
+
+    def efforts(self, s: State, z: Any, p: Any) -> Array:
+        return z.tau
+
+    def next_call(self, s: State, z: Any, p: Any) -> Any:
+        return z.next
+
+    def ask(self, s: State, z: Any, p: Any) -> tuple[Array, Array, Array]:
+        layout = self.controller.layout
+        values = {key: getattr(p, word) for key, word in layout.fields.items()}
+        if self.reference is not None:
+            changed = self.reference(s, p)
+            layout.check(changed)
+            values |= changed
+        shapes = {key: x.shape for key, x in layout.defaults.items()}
+        flat = layout.write(np.broadcast_to(values[key], shape) for key, shape in shapes.items())
+        return s.q, s.v, flat
+
+    def answer(self, s: State, z: Any, p: Any, *results: Array) -> Any:
+        tau, *_, status, _ = results
+        period = p.period
+        return z._replace(
+            tau=tau,
+            next=(floor(s.t / period + EARLY) + 1) * period,
+            status=status,
+            unsolved=z.unsolved + where(status == UNFINISHED, 1.0, 0.0),
+        )
