@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_members, checked, count, number
+from ..base.arguments import check_in_single, check_members, checked, count, number
 from ..base.concurrency import cached_property
 from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, positive
 from ..bodies.labels import labels_of
@@ -241,6 +241,8 @@ class HybridSystem(HybridEquations):
         if single and locate is not None:
             locate = max(locate, LOCATED_IN_SINGLE)
         q, v = self.checked_states(q0, v0)
+        if single:
+            check_in_single(q, v)
         t_end = positive("t_end", t_end, SECONDS)
         clock, constant = self.clock(dict(parameters or {}), t_end, record_every, t_eval)
         over_time = ParametersOverTime(constant, dict(sampled or {}), self.parameters)
