@@ -212,9 +212,7 @@ def test_what_float32_cannot_do_is_refused_with_a_remedy():
     sim = lb.stepper(robot, dt=STEP, dtype="float32")
     for start in (simulate, sim.start):
         options = {"dt": STEP} if start is simulate else {}
-        with pytest.raises(
-            ConfigurationError, match=r"q0 has the number -1e\+39, .* ends at 3.4e\+38"
-        ):
+        with pytest.raises(ConfigurationError, match=r"q0 has the number -1e\+39, .* ends at 3.4e\+38"):
             start(q0=[-1e39, 0, 0, 0, 0, 0], **options)
         with pytest.raises(ConfigurationError, match=r"v0 has the number 1e\+40"):
             start(v0=[[0.0] * 6, [1e40, 0, 0, 0, 0, 0]] if start is simulate else [1e40] * 6, **options)
