@@ -232,7 +232,7 @@ class DeviceKernel:
             raise ShapeError(
                 f"{self.name} has {len(shapes)} outputs ({', '.join(shapes)}), out has {len(results)}"
             )
-        places = []
+        places: list[DeviceArray] = []
         for (key, shape), y in zip(shapes.items(), results, strict=True):
             name = f"{self.name}: out for {key}"
             place = read(name, y, chosen)
