@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .task_programs import UNFINISHED
 EARLY = 1e-6  # of a period by which a call may come too early, by round-off of the time
 
 
+@runtime_checkable
 class ElementController(Protocol):
     """The part of a `WholeBody` that its element uses."""
 
