@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,7 @@ from .task_programs import UNFINISHED
 EARLY = 1e-6  # of a period by which a call may come too early, by round-off of the time
 
 
-@runtime_checkable
-class ElementController(Protocol):
+class ElementController(ABC):
     """The part of a `WholeBody` that its element uses."""
 
     robot: Robot
@@ -29,9 +29,11 @@ class ElementController(Protocol):
     solver: str
 
     @property
+    @abstractmethod
     def kernel(self) -> Kernel:
         """The command as a function of (q, v, p)."""
 
+    @abstractmethod
     def pack(self, parameters: Mapping[str, Any] | None = None) -> Array:
         """Values of the parameters in one array."""
 
