@@ -56,7 +56,7 @@ class WholeBodyElement(Element):
     parameters  {word: value} of further parameters that `reference` reads
     name        prefix of the names in the system: `wb_period`, and of the controller's parameter
                 "base.target": `wb_base_target`. Free parameters of the controller's robot are among them, so
-                that it may believe in other masses than those of the robot that is simulated
+                that its masses may differ from the masses of the robot that is simulated
 
     Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
     `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of

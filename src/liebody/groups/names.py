@@ -31,8 +31,8 @@ def group_named(name: str, *args: Any, **options: Any) -> LieGroup:
 
         group_named("Helical", [0, 0, 1], pitch=0.01)
 
-    It knows the names in `liebody.groups`, and the names that other packages add as entry points of the group
-    `liebody.groups`: a `LieGroup`, or a call that makes one. No package replaces a name of liebody.
+    Known are the names in `liebody.groups`, and the names that other packages add as entry points of the
+    group `liebody.groups`: a `LieGroup`, or a call that makes one. No package replaces a name of liebody.
 
     args, options  what the group is made of; a group such as SO3 takes none
 

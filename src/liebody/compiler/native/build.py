@@ -328,7 +328,7 @@ def library_file(unit: str, command: Sequence[str], file: str, name: str) -> byt
 
 
 def _with_space(make: Callable[[], T]) -> T:
-    """Make a file in the cache and return the result; if its folder fails (full disk), in a temporary one."""
+    """Call `make`, which writes to the cache; if this fails, as with a full disk, in a temporary folder."""
     while True:
         folder = cache.cache_folder()
         try:

@@ -45,7 +45,7 @@ class CallMemory(NamedTuple):
 def memory_of(text: str, number: NumberType, *names: str) -> list[CallMemory]:
     """The memory of these functions of a text of C99, which contains all that they call but math.h.
 
-    The numbers for code and tables include the whole text.
+    The numbers for code and tables count the whole text.
     """
     bodies = {match[1]: match[2] for match in FUNCTION.finditer(text)}
     known = bodies.keys()
