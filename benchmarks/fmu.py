@@ -3,8 +3,8 @@
     python benchmarks/fmu.py [rounds]
 
 Export: processor time of `lb.export_fmu` with the compiler of its library, with an empty cache; goal: 10 s
-for Talos. Steps: RKMK4 with 1 ms of an ANYmal that falls freely, one communication step of 1 s, called through
-FMPy, in alternation with `lb.simulate`; goal: at most 1.3 times its time.
+for Talos. Steps: RKMK4 with 1 ms of an ANYmal that falls freely, one communication step of 1 s, called
+through FMPy, in alternation with `lb.simulate`; goal: at most 1.3 times its time.
 """
 
 from __future__ import annotations
