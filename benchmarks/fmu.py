@@ -75,7 +75,7 @@ def compare(name: str, options: list[str], folder: Path, t_end: float, rounds: i
     times = [(seconds(stepped), seconds(simulated)) for _ in range(rounds)]
     label = " ".join(["FMU", *options])
     ours, loop = ([1e6 * DT / t_end * x for x in column] for column in zip(*times, strict=True))
-    keep(label, seconds=[1e-6 * x for x in ours])
+    keep(label, seconds=[1e-6 * x for x in ours], ratio=[a / b for a, b in times])
     keep("loop", seconds=[1e-6 * x for x in loop])
     ratio = statistics.median(a / b for a, b in times)
     print(f"{label:20s} {statistics.median(ours):8.2f} us a step, {statistics.median(loop):8.2f} our loop's: "
