@@ -68,7 +68,10 @@ def theorem_of_family(proof: Any) -> str:
     radii = [x for one in proof.parts for x in one.part.radius]
     unknowns, short = "its nodes, and the factors of its durations,", "nodes and factors"
     if claim.symmetries:
-        unknowns, short = "its nodes, the factors of its durations and its shifts", "nodes, factors and shifts"
+        unknowns, short = (
+            "its nodes, the factors of its durations and its shifts",
+            "nodes, factors and shifts",
+        )
     lines += [
         f"For {free} there is a periodic orbit{kind} in {boxes} whose centre moves with {name} as the "
         f"certificate says; {unknowns} lie within {_up(max(radii), 2)} of this centre.",
@@ -114,8 +117,7 @@ def _stability_of_family(proof: Any) -> list[str]:
     if len(rows) == 1 and rows[0][2]:
         size = max(_fraction(one.modulus) for one in proof.parts)
         return [
-            f"All multipliers of these orbits have a modulus below {_up(size, 6)}: they are exponentially "
-            "stable."
+            f"All multipliers of these orbits have a modulus {_below(size)}: they are exponentially stable."
         ]
     words = {True: "exponentially stable", False: "unstable"}
     lines = [
@@ -221,8 +223,8 @@ def _stability(proof: Any) -> str:
     largest = proof.largest
     if largest is None:
         if proof.stable:
-            size = _up(_fraction(proof.modulus), 6)
-            return f"All multipliers {_of_what(proof)} have a modulus below {size}: {STABLE}."
+            size = _below(_fraction(proof.modulus))
+            return f"All multipliers {_of_what(proof)} have a modulus {size}: {STABLE}."
         return "Its multipliers are not separated: nothing is said about its stability."
     if proof.multipliers == []:
         return "There is no multiplier beside the one along the orbit."
@@ -230,8 +232,8 @@ def _stability(proof: Any) -> str:
     said = f"The multipliers {_of_what(proof)} are: {shown}."
     if proof.stable:
         sizes = [largest.upper(), *([] if proof.modulus is None else [proof.modulus])]
-        size = _up(min(map(_fraction, sizes)), 6)
-        return f"{said}\nAll have a modulus below {size}: {STABLE}."
+        size = _below(min(map(_fraction, sizes)))
+        return f"{said}\nAll have a modulus {size}: {STABLE}."
     if proof.stable is False:
         return f"{said}\nOne has a modulus above 1: the orbit is unstable."
     return f"{said}\nWhether all moduli are below 1 is not decided."
@@ -264,6 +266,12 @@ def between(low: Fraction, high: Fraction) -> str:
 def _up(x: Fraction, digits: int) -> str:
     """The number rounded upwards to so many digits: for what lies within it."""
     return _rounded(x, digits, ROUND_CEILING)
+
+
+def _below(x: Fraction) -> str:
+    """In words, that a number is at most x."""
+    shown = _up(x, 6)
+    return f"below {shown}" if Fraction(shown) > x else f"of at most {shown}"
 
 
 def _down(x: Fraction, digits: int) -> str:
