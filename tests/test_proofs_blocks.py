@@ -181,7 +181,7 @@ def test_balls_of_the_checker_contain_exact_solutions(monkeypatch, from_start, m
 
 
 def test_a_box_is_claimed_only_if_it_holds_with_steps_as_long_as_those_of_the_checker(monkeypatch):
-    """Long steps widen bounds: with 20 unknowns of long steps the box must be smaller than with all of them."""
+    """Long steps widen bounds: with 20 unknowns of long steps the box must be smaller."""
     assert of_prover.OF_CHECKER == of_checker.MOST
     orbit = periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, dt=0.01, method="rkmk8")
     monkeypatch.setattr(of_checker, "MOST", 20)
