@@ -155,9 +155,13 @@ class Stepping:
 
 
 def _directions(M: Array, reach: Array) -> Array:
-    """The orthogonal factor of the columns of M, the one with the longest reach first."""
-    scaled = M * reach
-    order = np.argsort(-np.linalg.norm(scaled, axis=0), kind="stable")
+    """The orthogonal factor of the columns of M, the one with the longest reach first.
+
+    The column of the time, the last state, stays the last one: then no other column has a part along the
+    time, and `_at_time` may set it without a change of the other states.
+    """
+    lengths = np.linalg.norm((M * reach)[:, :-1], axis=0)
+    order = [*np.argsort(-lengths, kind="stable"), len(M) - 1]
     return np.linalg.qr(M[:, order])[0]
 
 
