@@ -28,7 +28,8 @@ class Element:
     prefix       prefix of the names of its parameters; None: name
     memory, flows, parameters, directions   as in `HybridSystem`, by names without prefix
     called       a compiled function in float64 that it calls between steps, by `next_call`, `ask` and
-                 `answer`: a controller that solves a quadratic program, which has no graph of symbols; None: none
+                 `answer`: a controller that solves a quadratic program, which has no graph of symbols.
+                 None: it calls none
     ranges       (least, most) of the values of a parameter in a simulation, likewise
 
     A system keeps copies of its elements, so that one element may go to several systems.
