@@ -31,7 +31,7 @@ from .task_programs import (
     robot_of,
     shapes_behind,
 )
-from .whole_body_element import WholeBodyElement
+from .whole_body_element import ElementController, WholeBodyElement
 from .whole_body_program import WholeBodyProgram, legs
 from .whole_body_tasks import MotionTask, SizedTask, Support
 
@@ -95,7 +95,7 @@ class ActiveSetCommand(NamedTuple):
     active: Any
 
 
-class WholeBody(Sendable):
+class WholeBody(Sendable, ElementController):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
         minimize    sum of weight |d2y/dt2 - desired|^2 over all tasks, and small costs of a and f
@@ -123,7 +123,8 @@ class WholeBody(Sendable):
                 from the command before. Errors are near round-off then, whatever the tolerance is. Not for
                 closed loops, and not for `element`
 
-    A call takes parameters by name, a value for all states or one for each: those of tasks and supports, and
+    A call takes parameters by name, a value for all states or one for each: those that tasks and supports
+    declare, and
 
         effort_limit, velocity_limit, low, high   of the driven coordinates (m,), in the order of `actuated`
         braking                                   deceleration by which joints can stop before low and high
@@ -140,10 +141,10 @@ class WholeBody(Sendable):
     equations of motion, cones and effort limits never contradict each other.
 
     Closed loops add their multipliers to the unknowns, at the cost of forces, and J a + dJ/dt v = 0, which is
-    exact: there is no slack. Closures may depend on each other, as those of planar loops in space do; that
+    exact: there is no slack. Closures may depend on each other, as closures of planar loops in space do; that
     cost then chooses among the multipliers. The command has them, in a `ClosedBodyCommand`.
 
-    Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
+    Where each support has its own driven joints, as many as rows, and no task is hard, a program of forces
     alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
     no solution, or a leg is nearly straight, the program of all unknowns follows in the same call.
 
@@ -415,13 +416,13 @@ class WholeBody(Sendable):
         neutral one, to 1e-9. With closed loops `multipliers` come behind iterations. Returns the paths.
 
         An active set is exported in float64 only: GraphError. Interior points need digits that float32 does
-        not have: the header states by how much its results differ from those of float64 in 100 states, and an
+        not have: the header states by how much its results differ from float64 results in 100 states, and an
         `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The
         self-test then allows ten times as much, and leaves out results of which no digit is kept.
 
-        Results differ from those of a call from Python by as much as they change with the last digits of q
-        and v, because sums have another order: by some 1e-14 of the largest entry in most states. Forces that
-        only the small costs decide, as those of a foot with more than three points, have as many digits as
+        Results differ from a call in Python by as much as they change with the last digits of q and v,
+        because sums have another order: by some 1e-14 of the largest entry in most states. Forces that only
+        the small costs decide, such as forces at a foot with more than three points, have as many digits as
         these costs let them have: some 1e-5 of the weight may differ between processors.
         """
         # With the small costs at 1 all results are determined to as many digits as accelerations always are.

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..base.arguments import checked, wrong_shape
 from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
 from ..bodies import Tree
-from ..compiler import INTERIOR_POINT
+from ..compiler import INTERIOR_POINT, FlatLayout, Kernel
 from ..hybrid import Element, State
+from ..robot import Robot
 from ..scalars import Array, floor, where
 from .task_programs import UNFINISHED
 
-if TYPE_CHECKING:
-    from .whole_body import WholeBody
-
 EARLY = 2e-9  # by which a call may come too early; systems count times that differ by 1e-9 as the same [s]
+
+
+class ElementController(ABC):
+    """The part of a `WholeBody` that its element uses."""
+
+    robot: Robot
+    layout: FlatLayout
+    solver: str
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """The command as a function of (q, v, p)."""
+
+    @abstractmethod
+    def pack(self, parameters: Mapping[str, Any] | None = None) -> Array:
+        """Values of the parameters in one array."""
 
 
 class WholeBodyElement(Element):
@@ -40,7 +56,7 @@ class WholeBodyElement(Element):
     parameters  {word: value} of further parameters that `reference` reads
     name        prefix of the names in the system: `wb_period`, and of the controller's parameter
                 "base.target": `wb_base_target`. Free parameters of the controller's robot are among them, so
-                that it may believe in other masses than those of the robot that is simulated
+                that its masses may differ from the masses of the robot that is simulated
 
     Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
     `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of
@@ -59,7 +75,7 @@ class WholeBodyElement(Element):
     @checked
     def __init__(
         self,
-        controller: WholeBody,
+        controller: ElementController,
         period: float = 1e-3,
         reference: Callable[..., Mapping[str, Any]] | None = None,
         parameters: Mapping[str, Any] | None = None,

@@ -67,9 +67,9 @@ def base_parameters(
 
     The regressor is evaluated at random states. Each of its columns that is independent of the columns
     before it is kept; the others are linear combinations of the kept ones. Coefficients of combinations that
-    agree with whole numbers, or with polynomials of the robot's lengths, are replaced by these. Parameters
-    are those of `Robot.inertial_parameters`: mass m, first moments h, inertia I about the origin of the
-    body's frame.
+    agree with whole numbers, or with polynomials of the robot's lengths, are replaced by these. As in
+    `Robot.inertial_parameters`, the parameters are mass m, first moments h, and inertia I about the origin of
+    the body's frame.
 
     Raises ModelError for unknown names.
 

@@ -318,7 +318,7 @@ class Stepper:
         return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
 
     def on_device(self, device: str = "cuda", *, fused: bool = True) -> DeviceMarch:
-        """Steps on arrays that live on a CUDA device, such as those of CuPy and PyTorch: many in one launch.
+        """Steps on arrays that live on a CUDA device, such as arrays of CuPy and PyTorch: many in one launch.
 
             march = lb.stepper(robot, dt=1e-3).on_device()
             q, v = march(q, v, u, steps=20)         # 20 ms later, with the efforts u (..., nv) held

@@ -122,7 +122,7 @@ class DeviceKernel:
         return image
 
     def _identity(self) -> list[str]:
-        """What determines the source beside the function."""
+        """Words that determine the source, beside the function."""
         return []
 
     def _on(self, chosen: Driver, device: int, dtype: Any) -> Any:
@@ -141,7 +141,7 @@ class DeviceKernel:
         return self._run(arrays, out)
 
     def _run(self, arrays: Sequence[Any], out: Any, others: Sequence[int] = ()) -> Any:
-        """Launch the kernel; `others` are its arguments behind those of the arrays."""
+        """Launch the kernel; `others` are its arguments behind the arrays' arguments."""
         chosen = driver()
         if len(arrays) != len(self.inputs):
             names = ", ".join(self.inputs)
@@ -252,7 +252,7 @@ class DeviceKernel:
         return _Call(inputs, results, places)
 
     def _step(self, key: str, x: DeviceArray, axes: int) -> int:
-        """Numbers between rows of an argument, 0 for one row; its last `axes` axes are those of a row."""
+        """Numbers between rows of an argument, 0 for one row; a row has the last `axes` axes."""
         lead = len(x.shape) - axes
         row = x._replace(shape=x.shape[lead:], steps=x.steps[lead:])
         merged = _merged(x.shape[:lead], x.steps[:lead])

@@ -68,7 +68,7 @@ def dense_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def read(name: str, array: Any, driver: Driver) -> DeviceArray:
-    """Where an array lies; `name` is what messages call it. Raises DeviceError for arrays of the CPU."""
+    """Where an array lies; messages call it `name`. Raises DeviceError for arrays of the CPU."""
     detach = _attribute(array, "detach")
     if detach and array.requires_grad:
         array = detach()  # PyTorch shows no memory of tensors that it differentiates by

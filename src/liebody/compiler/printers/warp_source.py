@@ -1,7 +1,7 @@
 """Prints traced functions as native functions of NVIDIA Warp.
 
 A native function of Warp is the body of one function of C++, which knows nothing of liebody's headers: so the
-text is that of C99, in one piece, with functions of math.h.
+text is printed as C99, in one piece, with functions of math.h.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ one turns to what decays least, and |Q_(i+1)^-1 D_i Q_i| is triangular but for r
 Long steps leave equations of the same form with a thousand unknowns or so, whose inverse is dense. For short
 orbits L = 1, and nothing but this inverse is left.
 
-Everything is computed in doubles, rounded to the nearest, with bounds of the errors: that of a sum of n
-products is at most n 2^-53 (1 - n 2^-53)^-1 times the sum of their absolute values, in any order (Higham
+Everything is computed in doubles, rounded to the nearest, with bounds of the errors: the error of a sum of
+n products is at most n 2^-53 (1 - n 2^-53)^-1 times the sum of their absolute values, in any order (Higham
 2002, section 3.1).
 """
 
@@ -147,7 +147,7 @@ class Derivatives:
 class BlockElimination:
     """The solutions of the linear equations M d = e with the middles M of derivatives.
 
-    from_start  the last equations are d_0 = e in place of those of the last jump
+    from_start  the last equations are d_0 = e in place of the last jump's equations
 
     Errors: ProofError where M is singular, NotProved where bounds are not found.
     """
@@ -180,7 +180,7 @@ class BlockElimination:
         self.off = _within(unit - A @ Y, unit + abs(A) @ abs(Y), n).sum(axis=-1) * ROUNDED
 
     def _rows(self, rows: Array, x: Array) -> Array:
-        """Rows of equations, the last ones those of the start, for unknowns x."""
+        """Rows of equations for unknowns x; with `from_start` the last rows are the start's."""
         if self.from_start:
             rows[-self.start :] = x[: self.start]
         return rows
@@ -200,7 +200,7 @@ class BlockElimination:
         )
 
     def _joined(self, x: Array, states: list[Array]) -> Array:
-        """All unknowns (n, p), of those of long steps and the states (m + 1, N, p) in all nodes."""
+        """All unknowns (n, p), from the unknowns x of long steps and states (m + 1, N, p) in all nodes."""
         p = x.shape[-1]
         factors = [s for _, s in self.long.split(x)]
         joined = np.concatenate(
@@ -354,7 +354,7 @@ class _LongSteps:
         return abs(self.Q[:, -1]) @ b[:, -1] * ROUNDED
 
     def reached(self, b: Array, d: Array, s: Array) -> Array:
-        """Upper bounds of all states, by those of b, of the states d at the starts, and of the factor."""
+        """Upper bounds of all states, from bounds of b, of the states d at the starts, and of the factor."""
         inner = abs(self.Q[:, :-1]) @ b[:, :-1] + abs(self.W[:, :-1]) @ d[:-1, None] + abs(self.U[:, :-1]) * s
         return self._nodes(inner * ROUNDED, d[-1])
 

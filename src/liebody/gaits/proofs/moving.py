@@ -132,7 +132,7 @@ class FamilyEquations(StepEquations):
 
 
 def _seeds(along: Array, N: int) -> Array:
-    """Directions of the states and the parameter: those of N states leave the parameter as it is."""
+    """Directions of the states and the parameter: directions of N states do not change the parameter."""
     still = np.zeros((N + 1 - len(along), *along.shape[1:]))
     return np.concatenate([along, still])
 
