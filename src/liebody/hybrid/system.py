@@ -215,8 +215,8 @@ class HybridSystem(HybridEquations):
         threads       threads that share an ensemble; default: all processors, where several are sooner done
         progress      whether to show a progress bar; default: on a terminal, when it takes long
         dtype         float64; or float32: states, memory and steps are in it, twice as many members in a
-                      vector, times and outputs in float64. Events are located to 1e-9 s at most. No tables
-                      in memory among the parameters (docs/conventions.md)
+                      vector, times and outputs in float64. Events are located to 1e-9 s at most. Systems
+                      with tables in memory or `calls` take float64 alone (docs/conventions.md)
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
