@@ -14,7 +14,7 @@ from liebody.compiler.native import build, libraries
 from liebody.contact import Contact, TimeStepping
 from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
 from liebody.groups import R
-from liebody.hybrid import Call, ExtendedSystem, Feedback, HybridSystem, robot_system
+from liebody.hybrid import ExtendedSystem, Feedback, HybridSystem, KernelCall, robot_system
 from liebody.scalars import cos, sqrt, where
 
 START = [0.3, -0.2]
@@ -202,8 +202,8 @@ def counting(calls=None):
         return where(z.calls > z.answered, 1.0, 0.0)
 
     calls = calls or [
-        Call(doubling(), due, lambda t, q, v, z, p: (np.array([q[0], t]),), first),
-        Call(
+        KernelCall(doubling(), due, lambda t, q, v, z, p: (np.array([q[0], t]),), first),
+        KernelCall(
             doubling(),
             after,
             lambda t, q, v, z, p: (np.array([z.first, t]),),
@@ -241,13 +241,13 @@ def test_calls_that_do_not_fit_their_kernel_are_refused():
         return z
 
     with pytest.raises(ModelError, match="counting calls doubling, which computes in float32; compile it"):
-        counting([Call(doubling(np.float32), always, lambda t, q, v, z, p: (q,), kept)])
+        counting([KernelCall(doubling(np.float32), always, lambda t, q, v, z, p: (q,), kept)])
     for ask, message in (
         (lambda t, q, v, z, p: (q, v), r"doubling is asked with 2 arrays, expected 1: x"),
         (lambda t, q, v, z, p: (q,), r"doubling: x has shape \(1,\), expected \(2,\)"),
     ):
         with pytest.raises(ShapeError, match=message):
-            counting([Call(doubling(), always, ask, kept)]).simulate([0.0], [1.0], t_end=0.1, dt=0.1)
+            counting([KernelCall(doubling(), always, ask, kept)]).simulate([0.0], [1.0], t_end=0.1, dt=0.1)
 
 
 # -- contacts, and free parameters -------------------------------------------------------------------------

@@ -63,7 +63,7 @@ class WholeBodyCommand(NamedTuple):
 
 
 class ClosedBodyCommand(NamedTuple):
-    """The command for a robot with closed loops: the parts of `WholeBodyCommand`, and
+    """The command for a robot with closed loops: the parts of `WholeBodyCommand`, and multipliers.
 
     multipliers  of the closures (..., nc), in the order of `ClosedTree`: M a + h = tau + J^T f - J_c^T x
     """

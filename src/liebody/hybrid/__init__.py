@@ -28,7 +28,7 @@ from .controllers import (
     controller_3,
 )
 from .element import Apex, Element, Fall
-from .equations import Call
+from .equations import KernelCall
 from .in_place import ExtendedSystem, with_changes
 from .ledger import Ledger
 from .results import LostEvents
@@ -40,7 +40,6 @@ from .variations import VariedSystem
 
 __all__ = [
     "Apex",
-    "Call",
     "DecoupledImpedance",
     "Element",
     "EnergyRegulator",
@@ -51,6 +50,7 @@ __all__ = [
     "HybridStepper",
     "HybridSystem",
     "JointPD",
+    "KernelCall",
     "Ledger",
     "LockedPolarSpring",
     "LostEvents",

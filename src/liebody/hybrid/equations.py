@@ -28,13 +28,13 @@ from ..integrators import Method, coefficients
 from ..runs import HybridStates
 from ..scalars import Array
 from ..stepping.hybrid import HybridFlow
-from ..stepping.records import Called, Retries
+from ..stepping.records import FlowCall, Retries
 
 MOST_WATCHING = 8  # systems with further events that are kept with a system
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """A compiled function that a system calls between steps, when it is due, and what becomes of its results.
 
     kernel   the function, in float64, such as a controller that solves a quadratic program
@@ -69,7 +69,7 @@ class HybridEquations(Sendable):
         stop: Callable[..., Any] | None = None,
         powers: Callable[..., Any] | None = None,
         outputs: Callable[..., Any] | None = None,
-        calls: Sequence[Call] = (),
+        calls: Sequence[KernelCall] = (),
         name: str = "system",
     ) -> None:
         self.calls = tuple(calls)
@@ -331,7 +331,7 @@ class HybridEquations(Sendable):
                 raise ShapeError("update must return z, or (q, v, z), of the shapes it was given")
             return y, *look(t, y, u)
 
-        def called(call: Call) -> Called:
+        def called(call: KernelCall) -> FlowCall:
             def due(t: Any, y: Array, u: Array) -> Array:
                 return np.reshape(call.due(*self.read_flat(t, y, u)), 1)
 
@@ -356,7 +356,7 @@ class HybridEquations(Sendable):
 
             # an input of a kernel may be called t, y or u
             results = {f"r{k}": shape for k, shape in enumerate(call.kernel.outputs.values())}
-            return Called(
+            return FlowCall(
                 call.kernel,
                 partial(trace, due, shapes, "due"),
                 partial(trace, ask, shapes, "ask"),

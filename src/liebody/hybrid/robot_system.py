@@ -48,7 +48,7 @@ from .element import (
     parameter_name,
     with_full_names,
 )
-from .equations import Call, dictionary_of
+from .equations import KernelCall, dictionary_of
 from .ledger import AccountedSystem
 from .robot_state import State
 from .system import HybridSystem
@@ -291,12 +291,12 @@ class RobotSystem(AccountedSystem):
                 h = where(wait > TOGETHER, minimum(h, wait), h)  # what is due here is called before the step
         return h
 
-    def _call(self, k: int) -> Call:
+    def _call(self, k: int) -> KernelCall:
         """The call of element number k."""
         kernel = self.elements[k].called
         assert kernel is not None
         parts = (self._due, self._ask, self._answer)
-        return Call(kernel, *(functools.partial(part, k) for part in parts))
+        return KernelCall(kernel, *(functools.partial(part, k) for part in parts))
 
     def _due(self, k: int, *arguments: Any) -> Any:
         s = self._state(*arguments)

@@ -70,7 +70,7 @@ class HybridSystem(HybridEquations):
     stop          (t, q, v, z, p) -> a member ends where this is positive
     powers        (t, q, v, z, p) -> {name: power}; their integrals from the start are the run's `work`  [W]
     outputs       (t, q, v, z, p) -> {name: signal}, numbers or arrays, of each sample of a run
-    calls         compiled functions that are called between steps, and change the memory (`Call`)
+    calls         compiled functions that are called between steps, and change the memory (`KernelCall`)
     name          name of the system in messages and in the metadata of runs
 
     Functions consist of NumPy operators and functions of `liebody.scalars`, without branches on values. Their

@@ -15,7 +15,7 @@ from .flow import Explicit
 from .loop import Calls, Way
 from .march import Ensemble, Settings
 from .print_explicit import hybrid_source
-from .records import Called, CallFunctions, Coefficients, HybridFunctions, Part, Retries
+from .records import CallFunctions, Coefficients, FlowCall, HybridFunctions, Part, Retries
 from .samples import Samples
 
 
@@ -37,7 +37,7 @@ class HybridFlow(Explicit):
              has changed its sign, and otherwise 0; and g, h, s as of `look` at z
     method   its coefficients
     retries  how to repeat steps that contain a search; None: steps are taken once
-    calls    compiled functions that are called between steps (`Called`), such as controllers
+    calls    compiled functions that are called between steps (`FlowCall`), such as controllers
     single   whether it computes in float32, twice as many members at once; without a compiler states are
              rounded to float32 at the end of each step
 
@@ -63,7 +63,7 @@ class HybridFlow(Explicit):
         terminal: Sequence[bool] = (),
         recipe: str | None = None,
         retries: Retries | None = None,
-        calls: Sequence[Called] = (),
+        calls: Sequence[FlowCall] = (),
         single: bool = False,
     ) -> None:
         if calls and single:

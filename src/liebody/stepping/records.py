@@ -3,7 +3,8 @@
 Printers turn them into C, flows and the march run them, integrators and mechanisms fill them in. They hold
 data only, so that each of these can import them without the others.
 
-explicit steps   `Coefficients` of a method; `FlowFunctions`, `Watch`; `HybridFunctions`, `Called`, `Retries`
+explicit steps   `Coefficients` of a method; `FlowFunctions`, `Watch`; `HybridFunctions`, `FlowCall`,
+                 `Retries`
 implicit steps   `Phase`, `Control`, `Memory` as a method states them; `PhaseFunctions`, `ControlFunctions`,
                  `Remembers` as they are traced
 the march        `Guards`, `Marching`
@@ -93,7 +94,7 @@ class Retries(NamedTuple):
     most: int
 
 
-class Called(NamedTuple):
+class FlowCall(NamedTuple):
     """A compiled function that a system calls between steps, when it is due; it changes the memory.
 
     A controller is one that solves a quadratic program, which has no graph of symbols. Arrays go in and out
@@ -112,7 +113,7 @@ class Called(NamedTuple):
 
 
 class CallFunctions(NamedTuple):
-    """The functions of a `Called`, traced."""
+    """The functions of a `FlowCall`, traced."""
 
     kernel: Kernel
     due: Function

@@ -16,7 +16,7 @@ from ...base.exact import exact_bounds
 from ...compiler import NotProved
 from .certificate import checked_by_another_program, constant_of, equations_data
 from .equations import ExactEquations, ProofError
-from .moving import MovingBoxes, NearOrbit, Part
+from .moving import FamilyPart, MovingBoxes, NearOrbit
 from .phases import Course
 
 Array = Any
@@ -170,7 +170,7 @@ class Side:
     reason  why they end, in words; empty at the end of the interval
     """
 
-    parts: list[Part]
+    parts: list[FamilyPart]
     reason: str = ""
 
 
@@ -200,7 +200,7 @@ class Chain:
         self.radius = radius
         self.most = most
 
-    def both_sides(self, course: Course, start: float) -> tuple[list[Part], list[str]]:
+    def both_sides(self, course: Course, start: float) -> tuple[list[FamilyPart], list[str]]:
         """All parts in their order, and why they end below and above."""
         first = self.boxes.first(course, start, BOXES)
         whole = self._whole(first)
@@ -214,7 +214,7 @@ class Chain:
             down = Side([], f"the parts beside {float(place):.9g} are not proved to be linked")
         return [*reversed(down.parts), *up.parts], [down.reason, up.reason]
 
-    def _whole(self, first: NearOrbit) -> Part | None:
+    def _whole(self, first: NearOrbit) -> FamilyPart | None:
         """The whole interval as one part."""
         try:
             part = self._part(first, *self.bounds, None)
@@ -248,10 +248,16 @@ class Chain:
         return f"stops at {self.parameter} = {float(place):.9g}: {reason}"
 
     def _next(
-        self, near: NearOrbit, place: Fraction, end: Fraction, width: Fraction, sign: int, last: Part | None
-    ) -> Part:
+        self,
+        near: NearOrbit,
+        place: Fraction,
+        end: Fraction,
+        width: Fraction,
+        sign: int,
+        last: FamilyPart | None,
+    ) -> FamilyPart:
         """The part from a place on towards an end."""
-        found: Part | None = None
+        found: FamilyPart | None = None
         halvings = 0
         problem = (
             "Krawczyk's inequality fails in all boxes there. Near a fold, where orbits turn back over the "
@@ -283,7 +289,9 @@ class Chain:
         cut = Fraction(float(place + sign * min(width, left / 2)))
         return cut if min(place, end) < cut < max(place, end) else end
 
-    def _part(self, near: NearOrbit, place: Fraction, cut: Fraction, last: Part | None) -> Part | None:
+    def _part(
+        self, near: NearOrbit, place: Fraction, cut: Fraction, last: FamilyPart | None
+    ) -> FamilyPart | None:
         """The part between two values, linked to the last one; None where it is not proved."""
         low, high = min(place, cut), max(place, cut)
         middle = float((low + high) / 2)
@@ -305,7 +313,7 @@ class Chain:
 
 
 def family_of(
-    equations: ExactEquations, parameter: str, parts: list[Part], order: int, reasons: list[str]
+    equations: ExactEquations, parameter: str, parts: list[FamilyPart], order: int, reasons: list[str]
 ) -> Family:
     """The result of a chain that has parts."""
     status = "; ".join(x for x in reasons if x) or "complete"
@@ -326,7 +334,7 @@ def family_of(
     return Family(parameter, data, status, status == "complete", tuple(part.stable for part in parts))
 
 
-def _part_data(part: Part) -> dict[str, Any]:
+def _part_data(part: FamilyPart) -> dict[str, Any]:
     return {
         "bounds": [constant_of(part.low), constant_of(part.high)],
         "place": part.near.place.hex(),

@@ -156,7 +156,7 @@ class NearOrbit:
 
 
 @dataclass
-class Part:
+class FamilyPart:
     """A part of the interval with its moving boxes.
 
     low, high  exact bounds of the parameter
@@ -235,7 +235,7 @@ class MovingBoxes:
         slopes = -linear.solve(middle(rates)[:, None])[:, 0]
         return NearOrbit(p, orbit, linear.as_checked(), slopes)
 
-    def part(self, low: Fraction, high: Fraction, near: NearOrbit, least: Array) -> Part | None:
+    def part(self, low: Fraction, high: Fraction, near: NearOrbit, least: Array) -> FamilyPart | None:
         """The part [low, high] with a radius of at least `least`; None where it is not proved.
 
         Errors: ProofError where other events are not excluded.
@@ -261,7 +261,7 @@ class MovingBoxes:
                 if (reach < MARGIN * radius).all():
                     found = Enclosed(near.orbit, radius, upwards(path + reach[:, None]), A)
                     refuse_other_events(problem, found)
-                    return Part(low, high, near, radius, reach, found)
+                    return FamilyPart(low, high, near, radius, reach, found)
                 fitting = _fitting(linear, apart, moved, radius)
                 if fitting is None:
                     return None
@@ -270,7 +270,7 @@ class MovingBoxes:
             return None
         return None
 
-    def decide_stability(self, part: Part) -> None:
+    def decide_stability(self, part: FamilyPart) -> None:
         """Bound the multipliers of all orbits of a part."""
         self.problem.parameter = interval(part.low, part.high)
         try:
@@ -286,14 +286,14 @@ class MovingBoxes:
         elif sizes.max() - radius > 1:
             part.stable = False
 
-    def gap(self, one: Part, other: Part) -> Array:
+    def gap(self, one: FamilyPart, other: FamilyPart) -> Array:
         """How far the orbit of one part may be from the centre of the other, where they meet (unknowns,)."""
         library = self.problem.library
         meet = max(one.low, other.low)
         away = library.combine("sub", one.centre(library, meet), other.centre(library, meet))
         return upwards(away.max(axis=-1) + one.reach)
 
-    def are_linked(self, one: Part, other: Part) -> bool:
+    def are_linked(self, one: FamilyPart, other: FamilyPart) -> bool:
         """Whether the orbits of two parts are the same one where the parts meet."""
         pairs = ((one, other), (other, one))
         return any(bool((self.gap(a, b) <= b.radius).all()) for a, b in pairs)
