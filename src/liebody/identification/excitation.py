@@ -145,7 +145,7 @@ def excite(
     if plan.base is not None:
         given = plan.base.at(rng.uniform(0, series.duration, len(q)))
         q, v, a = plan.whole((q[:, plan.coordinates], v[:, plan.joints], a[:, plan.joints]), given)
-    shown = combinations_of(model, model.columns(q, v, a)[:, np.isfinite(deviations)])
+    shown = combinations_of(model, (q, v, a), np.isfinite(deviations))
     if not len(shown.columns):
         raise ModelError("the efforts that are measured depend on none of the parameters")
     limits = MotionLimits.of(plan, position, velocity, effort)
@@ -185,7 +185,7 @@ class MotionLimits(NamedTuple):
             for name in ("velocity_limit", "effort_limit")
         }
         own_range = [x[plan.coordinates] for x in tree.coordinate_limits]
-        low, high = own_range if position is None else position
+        low, high = own_range if position is None else _pair(position)
         given = {
             "low position": low,
             "high position": high,
@@ -218,6 +218,13 @@ class MotionLimits(NamedTuple):
     def half(self) -> Array:
         """Half the range of the positions; one without two limits."""
         return np.where(self.bounded, self.high, 1.0) / 2 - np.where(self.bounded, self.low, -1.0) / 2
+
+
+def _pair(position: Any) -> Any:
+    """(low, high), numbers or (joints,) each."""
+    if not isinstance(position, Sequence | np.ndarray) or len(position) != 2:
+        raise ModelError(f"position is {position!r}, expected (low, high), numbers or (joints,) each")
+    return position
 
 
 def _of_joints(name: str, given: Any, joints: int) -> Array:
