@@ -542,7 +542,7 @@ def test_batches_and_noise_of_contacts_that_do_not_fit_are_refused(arm):
     tau = arm.inverse_dynamics(q, v, a)
     with pytest.raises(ShapeError, match="expected axes that broadcast"):
         linear(arm, np.stack([q] * 2), v, a, np.stack([tau] * 3), noise=1.0)
-    with pytest.raises(ShapeError, match=r"the batch are \(0,\), expected one recording at least"):
+    with pytest.raises(ShapeError, match=r"axes of the batch are \(0,\), expected one recording at least"):
         linear(arm, q, v, a, np.zeros((0, 20, 6)), noise=1.0)
     with pytest.raises(ShapeError, match=r"leading axes \(2,\), expected one recording"):
         payload(arm, "link6", q, v, a, np.stack([tau] * 2), noise=1.0)

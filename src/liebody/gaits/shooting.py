@@ -54,8 +54,7 @@ Search = Generator[Point, Shot, T]
 
 
 class Shooting(Segments):
-    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method.
-    """
+    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method."""
 
     # The class is long because residuals, derivatives and steps share the layout of the unknowns.
 

@@ -231,7 +231,7 @@ class EffortSamples:
                 "broadcast"
             ) from None
         if 0 in self.shape:
-            raise ShapeError(f"the leading axes of the batch are {self.shape}, expected one recording at least")
+            raise ShapeError(f"leading axes of the batch are {self.shape}, expected one recording at least")
         self.is_one = not any(moving)
         if not np.isfinite(self.tau).any(axis=(-2, -1)).all():
             raise ModelError("no effort is measured: all of tau is NaN")
