@@ -397,6 +397,10 @@ def test_a_broken_package_is_named(added, monkeypatch, tmp_path):
         replaced(monkeypatch, *(EntryPoint("new", f"broken_package:{x}", group) for x in ("a", "b")))
         with pytest.raises(LiebodyError, match="2 packages add 'new' to"):
             call("new")
+    replaced(monkeypatch, EntryPoint("new", "broken_package:NUMBER", COMMANDS))
+    assert CliRunner().invoke(main, ["--help"]).exit_code == 0
+    done = CliRunner().invoke(main, ["new"])
+    assert done.exit_code == 2 and "a package adds 3 as the command 'new'" in done.output
     replaced(monkeypatch, EntryPoint("new", "broken_package.absent:x", COMMANDS))
     done = CliRunner().invoke(main, ["--help"])
     assert done.exit_code == 0 and "Cannot be used" in done.output
