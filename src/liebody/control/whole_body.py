@@ -31,7 +31,7 @@ from .task_programs import (
     robot_of,
     shapes_behind,
 )
-from .whole_body_element import WholeBodyElement
+from .whole_body_element import ElementController, WholeBodyElement
 from .whole_body_program import WholeBodyProgram, legs
 from .whole_body_tasks import MotionTask, SizedTask, Support
 
@@ -95,7 +95,7 @@ class ActiveSetCommand(NamedTuple):
     active: Any
 
 
-class WholeBody(Sendable):
+class WholeBody(Sendable, ElementController):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
         minimize    sum of weight |d2y/dt2 - desired|^2 over all tasks, and small costs of a and f

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..base.arguments import checked
 from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
 from ..bodies import Tree
-from ..compiler import INTERIOR_POINT
+from ..compiler import INTERIOR_POINT, FlatLayout, Kernel
 from ..hybrid import Element, State
+from ..robot import Robot
 from ..scalars import Array, floor, where
 from .task_programs import UNFINISHED
 
-if TYPE_CHECKING:
-    from .whole_body import WholeBody
-
 EARLY = 1e-6  # of a period by which a call may come too early, by round-off of the time
+
+
+class ElementController(ABC):
+    """The part of a `WholeBody` that its element uses."""
+
+    robot: Robot
+    layout: FlatLayout
+    solver: str
+
+    @property
+    @abstractmethod
+    def kernel(self) -> Kernel:
+        """The command as a function of (q, v, p)."""
+
+    @abstractmethod
+    def pack(self, parameters: Mapping[str, Any] | None = None) -> Array:
+        """Values of the parameters in one array."""
 
 
 class WholeBodyElement(Element):
@@ -56,7 +72,7 @@ class WholeBodyElement(Element):
     @checked
     def __init__(
         self,
-        controller: WholeBody,
+        controller: ElementController,
         period: float = 1e-3,
         reference: Callable[..., Mapping[str, Any]] | None = None,
         parameters: Mapping[str, Any] | None = None,

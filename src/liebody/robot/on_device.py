@@ -5,15 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..base.concurrency import lock_of, unlock
 from ..base.errors import ArgumentError, DeviceError, ModelError, known
 from ..compiler import DeviceKernel, Kernel
-from .algorithm import PARAMETERS, Algorithm, kernels_of
+from .algorithm import PARAMETERS, Algorithm, Host, kernels_of
 
-if TYPE_CHECKING:
-    from .robot import Robot
+
+class HostWithKernels(Host, Protocol):
+    """The part of a robot whose kernels run on a device."""
+
+    def kernel(self, name: str, dtype: Any = None, **options: Any) -> Kernel:
+        """The kernel behind the call `name` with these options."""
+
+    def derivatives(
+        self, name: str, wrt: str | Sequence[str] = "q", product: str | None = None, **options: Any
+    ) -> Kernel:
+        """The kernel of the derivative of the call `name`."""
 
 
 class RobotOnDevice:
@@ -28,7 +37,7 @@ class RobotOnDevice:
     taken. Kernels are compiled at first use.
     """
 
-    def __init__(self, robot: Robot, fused: bool = True) -> None:
+    def __init__(self, robot: HostWithKernels, fused: bool = True) -> None:
         self.robot = robot
         self.fused = fused
         self._kernels: dict[Kernel, DeviceKernel] = {}
