@@ -172,6 +172,8 @@ def test_what_cannot_be_is_refused(arm):
         excite(arm, **{**options, "noise": np.full(6, np.inf)})
     with pytest.raises(ModelError, match="velocities of the base are not those of its poses"):
         excite(hung(), base=lambda t: (swung(t)[0], 2 * swung(t)[1], swung(t)[2]), **options)
+    with pytest.raises(ModelError, match="accelerations of the base are not the rates"):
+        excite(hung(), base=lambda t: (*swung(t)[:2], 2 * swung(t)[2]), **options)
     with pytest.raises(ShapeError, match=r"v of the base has shape"):
         excite(hung(), base=lambda t: (swung(t)[0], swung(t)[1][:, :3], swung(t)[2]), **options)
 

@@ -303,9 +303,9 @@ class BaseMotion:
         return parts[0], parts[1], parts[2]
 
     def _check(self, t: Array, h: float) -> None:
-        """Raise ModelError if velocities are not those of the poses, body-fixed."""
-        before, after = self.at(t - h)[0], self.at(t + h)[0]
-        q, v, _ = self.at(t)
+        """Raise ModelError if v is not the rate of the poses, body-fixed, or a is not the rate of v."""
+        (before, v_before, _), (after, v_after, _) = self.at(t - h), self.at(t + h)
+        q, v, a = self.at(t)
         if (np.abs(np.linalg.norm(q[:, :4], axis=1) - 1) > OFF_UNIT).any():
             raise ModelError("the base has quaternions without norm 1; divide them by their norm")
         rates = np.array([Free().difference(*x) for x in zip(before, after, strict=True)]) / (2 * h)
@@ -313,6 +313,8 @@ class BaseMotion:
             raise ModelError(
                 "velocities of the base are not those of its poses; v and a are body-fixed, rotation first"
             )
+        if np.linalg.norm((v_after - v_before) / (2 * h) - a) > 0.1 * np.linalg.norm(a) + 1e-6:
+            raise ModelError("accelerations of the base are not the rates of its velocities, a = dv/dt")
 
 
 class PlannedMotion:
