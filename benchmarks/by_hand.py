@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ class Sway:
 
     def __init__(self, file: str) -> None:
         robot = lb.load(file, floating=True).locked(dict.fromkeys(LOCKED, 0.0))
-        self.robot = robot = lb.Robot(replace(robot.tree).with_joints(("limits", "efforts")))
+        self.robot = robot = robot.with_joints(("limits", "efforts"))
         angles = {f"leg_{side}_{k}_joint": x for side in ARMS for k, x in BENT.items()}
         angles |= {f"arm_{side}_{k}_joint": x for side, arm in ARMS.items() for k, x in arm.items()}
         self.q = q = robot.neutral()

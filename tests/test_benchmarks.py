@@ -15,7 +15,7 @@ SCRIPTS = sorted(
     for path in (ROOT / "benchmarks").glob("*.py")
     if "if __name__ ==" in path.read_text() and path.name != "record.py"  # which runs the others
 )
-PEERS = ("pinocchio", "mujoco", "exudyn", "jax", "flint")
+PEERS = ("pinocchio", "mujoco", "exudyn", "jax", "flint", "fmpy")
 IN_ENVIRONMENTS = {
     "auto.py": "bifpy",
     "optimal_control.py": "crocoddyl",

@@ -12,6 +12,7 @@ import pytest
 
 import liebody as lb
 from liebody.base.errors import ArgumentError, GraphError, ModelError, ShapeError
+from liebody.enclosures.sets import _directions
 from liebody.scalars import cos, sin
 
 R = lb.groups.R
@@ -167,6 +168,14 @@ def test_equations_may_depend_on_time():
         assert inside(tube.at(t), [x, (2 * mp.sin(2 * s) - mp.sin(s)) / 3])
     low, high = tube.bounds(lambda t, q, v: q[0] - (cos(t) - cos(2 * t)) / 3)
     assert -1e-12 < low <= 0 <= high < 1e-12
+
+
+def test_no_direction_of_a_set_but_the_last_one_has_a_part_along_the_time():
+    """Also where another direction reaches less far: the time is set after each step, the others stay."""
+    step = np.array([[0.9, 0.2, 0.3], [-0.1, 0.8, 0.5], [0.0, 0.0, 1.0]])
+    Q = _directions(step, np.array([1e-20, 1e-3, 1e-16]))
+    assert (np.abs(Q[-1]) == [0, 0, 1]).all() and (Q[:-1, -1] == 0).all()
+    assert abs(Q[:, 0] @ step[:, 1]) == pytest.approx(np.linalg.norm(step[:, 1]))
 
 
 def test_width_shrinks_with_the_box():

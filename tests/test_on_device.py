@@ -128,6 +128,9 @@ def test_results_go_into_arrays_that_are_given(gpu):
     ):
         with pytest.raises((ShapeError, DeviceError), match=words):
             twice(q, out=wrong)
+    square = DeviceKernel(trace(lambda x: (2 * x, 3 * x), {"x": 2}, "square"))
+    with pytest.raises(ShapeError, match=r"out for .* overlaps with another result"):
+        square(q, out=(out[0], out[0]))
     out[0].strided.flags.writeable = False
     with pytest.raises(ShapeError, match="is read-only"):
         twice(q, out=out[0])
@@ -279,6 +282,31 @@ def test_libraries_without_streams_are_waited_for(gpu):
         q.stream = gains.stream = stream
         kernel(q, gains)
         assert gpu.launches[-1][3] == used and gpu.waits[-1] == (0, used)
+
+
+def test_streams_that_other_arrays_name_are_waited_for(gpu):
+    q, gains = on_device(Q, gpu), on_device(K, gpu)
+    q.stream, gains.stream = 42, 43
+    tau, _ = DeviceKernel(LAW)(q, gains)
+    np.testing.assert_array_equal(tau.strided, Q @ K.T)
+    assert gpu.waits == [(0, 43), (0, 42)]  # before the launch, and after it
+
+
+def test_arrays_without_numbers_are_on_any_device(gpu):
+    kernel = DeviceKernel(trace(lambda e, x: 2 * x, {"e": 0, "x": 2}, "twice"))
+    nothing = on_device(np.zeros((3, 0)), gpu)  # its interface names no memory
+    doubled = kernel(nothing, on_device(Q, gpu, device=1), out=on_device(np.zeros((3, 2)), gpu, device=1))
+    np.testing.assert_array_equal(doubled.strided, 2 * Q)
+    assert gpu.launches == [(1, 1, 160, 0)]
+
+
+def test_libraries_that_make_no_arrays_are_given_them(gpu, monkeypatch):
+    monkeypatch.delattr(FakeArray, "__array_namespace__")
+    q, gains = on_device(Q, gpu), on_device(K, gpu)
+    with pytest.raises(DeviceError, match=r"device.FakeArray does not follow; give arrays for them as `out`"):
+        DeviceKernel(LAW)(q, gains)
+    tau, _ = DeviceKernel(LAW)(q, gains, out=(on_device(np.zeros((3, 2)), gpu), on_device(np.zeros(3), gpu)))
+    np.testing.assert_array_equal(tau.strided, Q @ K.T)
 
 
 # -- errors -------------------------------------------------------------------------------------------------
@@ -556,6 +584,30 @@ def test_steps_on_a_device_equal_c_to_the_bit(gpu, name, dtype):
         np.testing.assert_array_equal(x.strided, exact)
 
 
+MARCH_BUDGETS = {  # registers, rounded up to multiples of eight, and spilled bytes on sm_90 (decision 52)
+    ("ur5", "float64"): (208, 0),
+    ("ur5", "float32"): (128, 0),
+    ("panda", "float64"): (168, 0),
+    ("panda", "float32"): (96, 24),
+    ("anymal", "float64"): (255, 0),
+    ("anymal", "float32"): (128, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        pytest.param(*key, marks=pytest.mark.wide if key[0] == "ur5" else pytest.mark.slow)
+        for key in MARCH_BUDGETS
+    ],
+)
+def test_steps_compile_without_warnings_within_their_registers(name, dtype):
+    march = lb.stepper(budgets.robot(name), dt=1e-3, joints="ideal").on_device()
+    (taken,) = nvrtc.resources(nvrtc.ptx(march.source(dtype), 90), 90).values()
+    registers, spilled = MARCH_BUDGETS[name, dtype]
+    assert taken.registers <= registers and taken.spilled <= spilled
+
+
 def test_steps_know_the_time_and_efforts_of_one_row(gpu):
     step = trace(lambda t, x, u: x + t * u, {"t": (), "x": 2, "u": 2}, "step")
     march = lb.compiler.DeviceMarch(step, 0.25)
@@ -580,6 +632,26 @@ def test_steps_of_a_stepper_on_a_device_are_those_of_simulate(gpu):
     run = lb.simulate(robot, q, t_end=0.01, dt=1e-3, tau=u, parameters={"link3.mass": mass[:, 0]})
     for x, exact in zip(ours, (run.q[..., -1, :], run.v[..., -1, :]), strict=True):
         np.testing.assert_allclose(x.strided, exact, rtol=0, atol=1e-12)
+
+
+def test_steps_of_a_stepper_in_float32_are_computed_in_the_type_of_the_arrays(gpu):
+    robot = lb.models.double_pendulum()
+    sim = lb.stepper(robot, dt=1e-3, members=5, dtype="float32")
+    march = sim.on_device()
+    assert repr(march) == "DeviceMarch step(q[2], v[2], u[2])"
+    q = robot.random(0, 5).astype(np.float32)
+    v, u = np.ones((2, 5, 2), np.float32)
+    end = sim.step(sim.start(q, v), u, steps=10)
+    exact = lb.stepper(robot, dt=1e-3, members=5)
+    exact_end = exact.step(exact.start(q, v), u, steps=10)
+    for dtype, (q_end, v_end), most in (
+        (np.float32, (end.q, end.v), 20 * np.finfo(np.float32).eps),  # two roundings a step
+        (np.float64, (exact_end.q, exact_end.v), 1e-13),
+    ):
+        ours = march(*(on_device(x, gpu, dtype=dtype) for x in (q, v, u)), steps=10)
+        for x, y in zip(ours, (q_end, v_end), strict=True):
+            assert x.dtype == y.dtype == dtype
+            np.testing.assert_allclose(x.strided, y, rtol=0, atol=most * max(1, np.abs(y).max()))
 
 
 def test_wrong_marches_are_refused_with_a_remedy(gpu):

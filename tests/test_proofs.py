@@ -214,6 +214,20 @@ def test_van_der_pols_relaxation_oscillation_is_proved():
     assert proof.stable
 
 
+def test_multipliers_that_are_zero_have_no_modulus_below_zero():
+    """Where the jump leads to one state from all others, the derivative of the return map is exactly zero."""
+    resetting = lb.HybridSystem(
+        lb.groups.R(1), lambda t, q, v, z, p: np.array([p.pull - q[0]]), parameters={"pull": 0.5},
+        guards=lambda t, q, v, z, p: {"fire": q[0] - 1}, directions={"fire": 1}, name="resetting",
+        update=lambda t, q, v, z, p, events: (
+            np.array([where(events.fire > 0, 0.0, q[0])]), np.array([where(events.fire > 0, 1.0, v[0])]), z
+        ),
+    )  # fmt: skip
+    orbit = periodic_orbit(resetting, [0.0], [1.0], period=1.0, section="fire", dt=0.01, method="rkmk8")
+    for theorem in (prove(orbit).theorem(), prove(orbit, parameters={"pull": ("0.499", "0.501")}).theorem()):
+        assert "a modulus of at most 0: " in theorem and "exponentially stable" in theorem
+
+
 def test_the_simplest_walker_has_the_gait_that_is_published(walker):
     """The start of Garcia's long-period gait at 0.009, in 12 digits, as its followers print it."""
     proof = walker.check()

@@ -10,6 +10,7 @@ from test_proofs import van_der_pol
 
 from liebody.compiler import NotProved, exactly
 from liebody.gaits import ProofError, periodic_orbit, prove
+from liebody.gaits.proofs import blocks as of_prover
 from liebody.gaits.proofs.blocks import BlockElimination, Derivatives, PhaseBlocks
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -177,6 +178,20 @@ def test_balls_of_the_checker_contain_exact_solutions(monkeypatch, from_start, m
         low, high = (flint.arb(flint.fmpq(y.numerator, y.denominator)) for y in (a - b, a + b))
         assert x[k, 0].contains(low.mid()) and x[k, 0].contains(high.mid())
         assert x[k, 0].rad() < 30 * float(b) + 1e-20
+
+
+def test_a_box_is_claimed_only_if_it_holds_with_steps_as_long_as_those_of_the_checker(monkeypatch):
+    """Long steps widen bounds: with 20 unknowns of long steps the box must be smaller."""
+    assert of_prover.OF_CHECKER == of_checker.MOST
+    orbit = periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, dt=0.01, method="rkmk8")
+    monkeypatch.setattr(of_checker, "MOST", 20)
+    wide = prove(orbit)
+    with pytest.raises(ProofError, match="Krawczyk's inequality does not hold"):
+        wide.check()
+    monkeypatch.setattr(of_prover, "OF_CHECKER", 20)
+    narrow = prove(orbit)
+    assert narrow.radius < wide.radius and narrow.check().stable
+    assert prove(orbit, parameters={"mu": ("0.9999", "1.0001")}).check().stable
 
 
 def test_short_steps_prove_the_same_orbit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -138,7 +139,22 @@ def test_the_theorem_of_a_family_says_what_is_proved(walking, rolling):
         assert words in walking.theorem()
     assert "checked" in repr(walking)
     assert "All of them stay as they are where q[1] grows by s." in rolling.theorem()
+    # the equations exclude another shift only next to that of the certificate
+    assert "No other orbit has its nodes, factors and shifts in this box" in rolling.theorem()
     assert rolling.stable and rolling.check().stable
+
+
+def test_the_radius_without_another_orbit_is_rounded_downwards(oscillating, oscillator):
+    """What is printed must not be more than what is proved."""
+    (part,) = oscillating.check().parts
+    printed = oscillating.theorem().split("whose radii are at least ")[1].split(".\n")[0]
+    assert 0 < Fraction(printed) <= min(part.part.radius)
+    printed = oscillating.theorem().split("of its durations, lie within ")[1].split(" of this")[0]
+    assert Fraction(printed) >= max(part.part.radius)
+    single = prove(oscillator)
+    numbers = re.findall(r"within ([\d.e-]+)", single.theorem())
+    assert len(numbers) == 2
+    assert all(Fraction("0.95") < Fraction(x) / Fraction(single.radius) <= 1 for x in numbers)
 
 
 def test_bounds_of_the_checker_and_of_the_family_meet(oscillating):
@@ -320,9 +336,9 @@ def test_a_branch_is_proved_from_one_end_to_the_other(branch):
 
 def test_a_branch_that_is_not_proved_to_its_ends_says_where_and_why(branch):
     short = prove_branch(branch, stability=True, most=1)
-    if not short.complete:
-        assert "stops at slope" in short.status and "`most`" in short.status and short.status in repr(short)
-        assert "the orbits" in short.theorem() or "these orbits" in short.theorem()
+    assert not short.complete and short.parts == 2
+    assert "stops at slope" in short.status and "`most`" in short.status and short.status in repr(short)
+    assert "So these orbits are one smooth curve over slope" in short.theorem()
     orbits = sorted(branch.orbits, key=lambda orbit: orbit.parameters["slope"])
     turning = Branch("slope", [*orbits, *reversed(orbits[:-1])], [], ("", ""))
     turned = prove_branch(replace(turning, orbits=turning.orbits[2:]))

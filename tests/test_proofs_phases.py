@@ -506,6 +506,26 @@ def test_symmetries_that_were_changed_are_refused(running):
             liebody_check.check(changed(data, path, value))
 
 
+def test_conditions_of_a_jump_must_hold_along_a_symmetry(running):
+    """q[0], the first state, is positive at the end of phase 1, but not in all translations along it."""
+    data = json.loads(json.dumps(dict(running.data)))
+    states = data["phases"][0]["field"]["nodes"][:4]
+
+    def with_condition(state, sign):
+        function = {"nodes": states, "outputs": [state]}
+        known = data["phases"][0].get("at_end", [])
+        return changed(data, ["phases", 0, "at_end"], [*known, {"function": function, "sign": sign}])
+
+    # the height is positive, and no translation changes it
+    assert "conditions of the functions have their signs" in liebody_check.check(with_condition(1, 1)).theorem
+    with pytest.raises(liebody_check.Refused, match="not surely its sign"):
+        liebody_check.check(with_condition(1, -1))
+    with pytest.raises(liebody_check.Refused, match="function of phase 1 is not seen to be unchanged"):
+        liebody_check.check(with_condition(0, 1))
+    # without the symmetry, the condition itself would hold
+    assert running.check().nodes[len(data["phases"][0]["durations"])][0] > 0
+
+
 def test_a_symmetry_that_the_equations_do_not_have_is_refused():
     """A slope of the ground changes the height of touch-down: translations along q[0] are no symmetry."""
     uphill = lb.HybridSystem(

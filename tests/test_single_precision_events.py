@@ -10,7 +10,7 @@ from test_hybrid_systems import ball
 
 import liebody as lb
 from liebody import scalars
-from liebody.base.errors import IntegrationError, ModelError
+from liebody.base.errors import ConfigurationError, IntegrationError, ModelError
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler.native import libraries
 from liebody.contact import Contact, TimeStepping
@@ -246,6 +246,12 @@ def test_what_float32_cannot_do_is_refused_with_a_remedy(arm):
         step=lambda t, q, v, z, p: 0.1,
     )
     assert heights.simulate([1.0], t_end=0.1).q.dtype == np.float64
+    for start in (
+        lambda q: ball().simulate(q, t_end=0.1, dtype="float32"),
+        lambda q: lb.stepper(ball(), dt=0.1, dtype="float32").start(q),
+    ):
+        with pytest.raises(ConfigurationError, match=r"q0 has the number 1e\+39, .*leave out dtype"):
+            start([1e39])
     for make in (partial(heights.simulate, [1.0], t_end=0.1), partial(lb.stepper, heights, dt=0.1)):
         with pytest.raises(ModelError, match=r"parameter 'map' .* address does not fit"):
             make(dtype="float32")

@@ -8,7 +8,7 @@ import pytest
 
 import liebody as lb
 from liebody import scalars
-from liebody.base.errors import IntegrationError, LiebodyError
+from liebody.base.errors import ConfigurationError, IntegrationError, LiebodyError
 from liebody.compiler.native import build, libraries
 from liebody.mechanisms import JointFriction
 from liebody.stepping import Flow
@@ -209,6 +209,13 @@ def test_what_float32_cannot_do_is_refused_with_a_remedy():
         simulate(dt=STEP, tau=lambda t, q, v: np.array([float(x) for x in q]))
     with pytest.raises(IntegrationError, match="generalized-alpha"):
         lb.stepper(robot, dt=STEP, method="generalized-alpha", dtype="float32")
+    sim = lb.stepper(robot, dt=STEP, dtype="float32")
+    for start in (simulate, sim.start):
+        options = {"dt": STEP} if start is simulate else {}
+        with pytest.raises(ConfigurationError, match=r"q0 has the number -1e\+39, .* ends at 3.4e\+38"):
+            start(q0=[-1e39, 0, 0, 0, 0, 0], **options)
+        with pytest.raises(ConfigurationError, match=r"v0 has the number 1e\+40"):
+            start(v0=[[0.0] * 6, [1e40, 0, 0, 0, 0, 0]] if start is simulate else [1e40] * 6, **options)
 
 
 def test_recipes_of_the_types_differ(robot):

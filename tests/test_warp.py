@@ -90,6 +90,14 @@ extern "C" __global__ void kernel({pairs}) {{
         np.testing.assert_allclose(result, exact, rtol=0, atol=16 * np.finfo(dtype).eps)
 
 
+def test_names_are_none_of_python_and_warp(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "warp", StandIn)
+    words = trace(lambda *x: sum(x), dict.fromkeys(["lambda", "is", "x0", "i", "wp"], ()), "from")
+    module = imported(lb.export_warp(tmp_path, "f", {"import": words, "wp": words}))
+    assert list(module.import_[1])[:6] == ["i", "lambda_", "is_", "x0_", "i_", "wp_"]
+    assert module.wp is StandIn and list(module.wp_[1])[5] == "wp__"
+
+
 def test_functions_of_robots_compute_in_warp(tmp_path, monkeypatch):
     wp = pytest.importorskip("warp", reason="Warp is not installed: its functions were not run")
     robot = lb.models.puma560()

@@ -13,7 +13,7 @@ import pytest
 from legged import legged
 
 import liebody as lb
-from liebody.base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
+from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.compiler import Kernel
 from liebody.compiler.native import build
 from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
@@ -687,6 +687,8 @@ def test_wrong_arguments_are_refused_by_name(biped, walking, arm):
         walking(2 * q, v)
     with pytest.raises(ModelError, match=r"parameter left_foot\.largest is nan"):
         walking.pack({"left_foot.largest": np.nan})
+    with pytest.raises(ArgumentError, match="iterations is 0, expected a whole number, 1 or more"):
+        WholeBody(biped, [task], iterations=0)
     with pytest.raises(ModelError, match="there is no limit 'torque'"):
         WholeBody(biped, [task], limits=["torque"])
     with pytest.raises(ModelError, match="two tasks or supports 'posture'"):

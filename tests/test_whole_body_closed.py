@@ -5,7 +5,7 @@ import pytest
 from constrained_models import four_bar
 
 import liebody as lb
-from liebody.base.errors import ModelError
+from liebody.base.errors import ConfigurationError, ModelError
 from liebody.contact import TimeStepping
 from liebody.control import MotionTask, Support, WholeBody
 from liebody.groups import Prismatic, Revolute
@@ -151,6 +151,7 @@ def test_time_stepping_of_a_loop_takes_the_controller_as_an_element(closed):
     system = TimeStepping(closed, wb.element(2e-3), step=1e-3)
     run = system.simulate(q0, t_end=0.5, record_every=2e-3, parameters={"wb_crank_angle": goal})
     assert abs(run.q[-1, 0] - goal) < 1e-3
+    assert not run.memory["wb_unsolved"][-1]
     plant = TimeStepping(closed, Feedback(lambda s, p: p.tau, tau=np.zeros(3)), step=1e-3)
     sim = lb.stepper(plant, dt=2e-3)
     state = sim.start(q0)
@@ -158,6 +159,16 @@ def test_time_stepping_of_a_loop_takes_the_controller_as_an_element(closed):
         u = wb(state.q, state.v, {"crank.angle": goal})
         state = sim.step(state, {"tau": u.tau})
         np.testing.assert_allclose(run.q[k + 1], state.q, atol=1e-12)
+        # commands of closed trees have multipliers behind their status
+        assert run.memory["wb_status"][k + 1] == u.status == 0
+
+
+def test_active_sets_are_refused(closed):
+    tasks = [MotionTask.posture(lb.Robot(closed.tree))]
+    with pytest.raises(
+        ConfigurationError, match="has closed loops, for which solver is 'active-set', expected"
+    ):
+        WholeBody(closed, tasks, solver="active-set")
 
 
 def test_moving_closures_are_refused(closed):

@@ -8,12 +8,14 @@ import pytest
 from legged import legged
 
 import liebody as lb
-from liebody.base.errors import ModelError
+from liebody.base.errors import ConfigurationError, ModelError, ShapeError
+from liebody.compiler import Kernel, trace
 from liebody.compiler.native import build, libraries
 from liebody.contact import Contact, TimeStepping
 from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
-from liebody.hybrid import ExtendedSystem, Feedback, robot_system
-from liebody.scalars import cos, sqrt
+from liebody.groups import R
+from liebody.hybrid import Call, ExtendedSystem, Feedback, HybridSystem, robot_system
+from liebody.scalars import cos, sqrt, where
 
 START = [0.3, -0.2]
 PERIOD = 4e-3  # s, of the arm's controller
@@ -138,11 +140,114 @@ def test_what_cannot_have_a_controller_says_so(arm, wb, system, tmp_path):
         lb.export_fmu(tmp_path / "arm.fmu", system, q0=START)
     with pytest.raises(ValueError, match="period"):
         wb.element(0.0)
+    with pytest.raises(ModelError, match=r"wb_period is \[0\.0\], expected numbers above zero"):
+        system.simulate(START, t_end=0.01, parameters={"wb_period": 0.0})
+    active_set = WholeBody(arm, [MotionTask.posture(arm)], solver="active-set")
+    with pytest.raises(
+        ConfigurationError, match="'active-set'; an element needs one with solver='interior-point'"
+    ):
+        active_set.element()
+    for single in (
+        lambda: system.simulate(START, t_end=0.01, dtype=np.float32),
+        lambda: lb.stepper(system, dt=1e-3, dtype=np.float32),
+    ):
+        with pytest.raises(ModelError, match="such as whole_body, computes in float64; leave out dtype"):
+            single()
+    for reference, kind, message in (
+        (lambda s, p: None, ModelError, "the reference of wb returns None, expected a dictionary"),
+        (
+            lambda s, p: {"posture.target": np.zeros(3)},
+            ShapeError,
+            r"posture\.target of the reference of wb has shape \(3,\), expected \(2,\)",
+        ),
+    ):
+        with pytest.raises(kind, match=message):
+            robot_system(arm, wb.element(reference=reference), step=1e-3).simulate(START, t_end=0.01)
     # commands without a reference are counted
     element = wb.element(PERIOD, lambda s, p: {"posture.target": p.posture_target + sqrt(0.01 - s.t)})
     run = robot_system(arm, element, step=1e-3).simulate(START, t_end=0.1, record_every=1e-2)
     counts = [sum(0.01 < PERIOD * k < t - 1e-9 for k in range(30)) for t in run.t]
     np.testing.assert_array_equal(run.memory["wb_unsolved"], counts)
+
+
+def test_a_command_that_comes_early_by_round_off_is_not_repeated(wb):
+    """Times that differ by 1e-9 s are the same, so such a command is the one of the later time."""
+    period = 2e-4
+    element = wb.element(period)
+    z, p = type("Z", (), {"_replace": lambda self, **new: new, "unsolved": 0.0})(), type("P", (), {})()
+    p.period = period
+    results = [np.zeros(shape) for shape in wb.kernel.outputs.values()]
+    for early in (0.0, 1e-12, 1e-9, -1e-12, -1e-5):
+        s = type("S", (), {"t": 3 * period - early})()
+        np.testing.assert_allclose(element.answer(s, z, p, *results)["next"], 4 * period, rtol=1e-12)
+
+
+# -- systems with calls of their own ------------------------------------------------------------------------
+
+
+def doubling(dtype=np.float64):
+    return Kernel(trace(lambda x: {"y": 2 * x, "count": np.ones(1)}, {"x": 2}, "doubling"), dtype=dtype)
+
+
+def counting(calls=None):
+    """A clock q with two calls each 0.1 s: the second one reads what the first one has changed."""
+
+    def first(t, q, v, z, p, y, count):
+        return z._replace(first=y[0], next=z.next + 0.1, calls=z.calls + count[0])
+
+    def due(t, q, v, z, p):
+        return where(z.next - t > 1e-9, 0.0, 1.0)
+
+    def after(t, q, v, z, p):
+        return where(z.calls > z.answered, 1.0, 0.0)
+
+    calls = calls or [
+        Call(doubling(), due, lambda t, q, v, z, p: (np.array([q[0], t]),), first),
+        Call(
+            doubling(),
+            after,
+            lambda t, q, v, z, p: (np.array([z.first, t]),),
+            lambda t, q, v, z, p, y, count: z._replace(second=y[0], answered=z.answered + count[0]),
+        ),
+    ]
+    return HybridSystem(
+        R(1),
+        lambda t, q, v, z, p: np.zeros(1),
+        memory=dict.fromkeys(("first", "second", "next", "calls", "answered"), 0.0),
+        step=lambda t, q, v, z, p: where(z.next - t > 1e-9, z.next - t, 0.1),
+        calls=calls,
+        name="counting",
+    )
+
+
+@pytest.mark.filterwarnings("ignore:there is no C compiler")
+@pytest.mark.parametrize("compiled", [True, False])
+def test_calls_of_a_system_are_made_in_order(monkeypatch, compiled):
+    if not compiled:
+        monkeypatch.setattr(libraries, "find_compiler_or_warn", lambda: None)
+    run = counting().simulate(np.zeros(1), np.ones(1), t_end=1.0, record_every=0.1)
+    np.testing.assert_allclose(run.memory["calls"], np.arange(11))
+    np.testing.assert_allclose(run.memory["answered"], np.arange(11))
+    # a record has the memory before the calls at its time
+    np.testing.assert_allclose(run.memory["first"][1:], 2 * run.t[:-1], atol=1e-12)
+    np.testing.assert_allclose(run.memory["second"][1:], 4 * run.t[:-1], atol=1e-12)
+
+
+def test_calls_that_do_not_fit_their_kernel_are_refused():
+    def always(t, q, v, z, p):
+        return 1.0
+
+    def kept(t, q, v, z, p, y, count):
+        return z
+
+    with pytest.raises(ModelError, match="counting calls doubling, which computes in float32; compile it"):
+        counting([Call(doubling(np.float32), always, lambda t, q, v, z, p: (q,), kept)])
+    for ask, message in (
+        (lambda t, q, v, z, p: (q, v), r"doubling is asked with 2 arrays, expected 1: x"),
+        (lambda t, q, v, z, p: (q,), r"doubling: x has shape \(1,\), expected \(2,\)"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            counting([Call(doubling(), always, ask, kept)]).simulate([0.0], [1.0], t_end=0.1, dt=0.1)
 
 
 # -- contacts, and free parameters -------------------------------------------------------------------------

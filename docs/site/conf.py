@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE))
 import notebooks  # noqa: E402
 import reference  # noqa: E402
 import views  # noqa: E402
+from directives import ViewDirective  # noqa: E402
 
 import liebody  # noqa: E402
 
@@ -109,7 +110,7 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (mathml, None), (mathml_block, None))
     app.connect("source-read", without_links_to_the_repository)
     app.connect("builder-inited", lambda app: reference.write(DOCS / "reference"))
-    app.add_directive("view", views.ViewDirective)
+    app.add_directive("view", ViewDirective)
     # Folders of extra files are looked for when the configuration is read.
     notebooks.write(DOCS / "tutorials", DOCS / "downloads" / "tutorials")
     views.write(DOCS / "downloads" / "views")

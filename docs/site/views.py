@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docutils import nodes
-from docutils.parsers.rst import Directive
 
 import liebody as lb
 
@@ -111,17 +109,3 @@ def figure(name: str, words: str, up: str = "") -> str:
         f'<noscript><img src="{picture}" alt="{said}"></noscript></div>'
         f'<figcaption>{said}. <a href="{page}">Full window</a></figcaption></figure>'
     )
-
-
-class ViewDirective(Directive):
-    """The directive `view`: the name of a view, and words that say what it shows."""
-
-    required_arguments = 1
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        name, words = self.arguments[0], " ".join(self.content)
-        if name not in VIEWS or not words:
-            raise self.error(f"view {name!r}, {words!r}: expected one of {', '.join(VIEWS)}, and words")
-        up = "../" * self.state.document.settings.env.docname.count("/")
-        return [nodes.raw("", figure(name, words, up), format="html")]

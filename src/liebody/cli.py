@@ -277,8 +277,8 @@ liebody info puma560
 def info(source: str, floating: bool) -> None:
     """Joints, masses and checks of a robot.
 
-    Lists bodies and joints with their groups, limits and masses, and checks the description: are the
-    inertias those of real bodies, is the mass matrix well conditioned? Plain advice for each finding.
+    Lists bodies and joints with their groups, limits and masses, and checks the description: can real bodies
+    have these inertias, is the mass matrix well conditioned? Plain advice for each finding.
     """
     if source in models.names():
         tree = load(source, floating=floating).tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -36,11 +36,11 @@ def theorem_of(proof: Any) -> str:
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    r = _up(claim.radius, 2)
+    r = _down(claim.radius, 2)  # nothing is known of orbits beyond the radius
     factors = (
         f"one factor for each phase within {r} of those of the certificate"
         if several
-        else f"one factor within {r} of {float(first.factor):.17g}"
+        else f"one factor within {r} of {_exact(first.factor)}"
     )
     lines.append(
         f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
@@ -66,12 +66,17 @@ def theorem_of_family(proof: Any) -> str:
     count = len(proof.parts)
     boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
     radii = [x for one in proof.parts for x in one.part.radius]
+    unknowns, short = "its nodes, and the factors of its durations,", "nodes and factors"
+    if claim.symmetries:
+        unknowns, short = (
+            "its nodes, the factors of its durations and its shifts",
+            "nodes, factors and shifts",
+        )
     lines += [
         f"For {free} there is a periodic orbit{kind} in {boxes} whose centre moves with {name} as the "
-        f"certificate says; its nodes, and the factors of its durations, lie within {_up(max(radii), 2)} of "
-        "this centre.",
-        "No other orbit has its nodes and factors in this box"
-        + (f", whose radii are at least {_up(min(radii), 2)}." if count == 1 else "."),
+        f"certificate says; {unknowns} lie within {_up(max(radii), 2)} of this centre.",
+        f"No other orbit has its {short} in this box"
+        + (f", whose radii are at least {_down(min(radii), 2)}." if count == 1 else "."),
     ]
     if count > 1:
         lines.append("Where two parts meet, the orbit in one box lies in the other: it is the same orbit.")
@@ -112,8 +117,7 @@ def _stability_of_family(proof: Any) -> list[str]:
     if len(rows) == 1 and rows[0][2]:
         size = max(_fraction(one.modulus) for one in proof.parts)
         return [
-            f"All multipliers of these orbits have a modulus below {_up(size, 6)}: they are exponentially "
-            "stable."
+            f"All multipliers of these orbits have a modulus {_below(size)}: they are exponentially stable."
         ]
     words = {True: "exponentially stable", False: "unstable"}
     lines = [
@@ -219,8 +223,8 @@ def _stability(proof: Any) -> str:
     largest = proof.largest
     if largest is None:
         if proof.stable:
-            size = _up(_fraction(proof.modulus), 6)
-            return f"All multipliers {_of_what(proof)} have a modulus below {size}: {STABLE}."
+            size = _below(_fraction(proof.modulus))
+            return f"All multipliers {_of_what(proof)} have a modulus {size}: {STABLE}."
         return "Its multipliers are not separated: nothing is said about its stability."
     if proof.multipliers == []:
         return "There is no multiplier beside the one along the orbit."
@@ -228,8 +232,8 @@ def _stability(proof: Any) -> str:
     said = f"The multipliers {_of_what(proof)} are: {shown}."
     if proof.stable:
         sizes = [largest.upper(), *([] if proof.modulus is None else [proof.modulus])]
-        size = _up(min(map(_fraction, sizes)), 6)
-        return f"{said}\nAll have a modulus below {size}: {STABLE}."
+        size = _below(min(map(_fraction, sizes)))
+        return f"{said}\nAll have a modulus {size}: {STABLE}."
     if proof.stable is False:
         return f"{said}\nOne has a modulus above 1: the orbit is unstable."
     return f"{said}\nWhether all moduli are below 1 is not decided."
@@ -260,8 +264,23 @@ def between(low: Fraction, high: Fraction) -> str:
 
 
 def _up(x: Fraction, digits: int) -> str:
-    """The number rounded upwards to so many digits."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
+    """The number rounded upwards to so many digits: for what lies within it."""
+    return _rounded(x, digits, ROUND_CEILING)
+
+
+def _below(x: Fraction) -> str:
+    """In words, that a number is at most x."""
+    shown = _up(x, 6)
+    return f"below {shown}" if Fraction(shown) > x else f"of at most {shown}"
+
+
+def _down(x: Fraction, digits: int) -> str:
+    """The number rounded downwards to so many digits: for what is excluded within it."""
+    return _rounded(x, digits, ROUND_FLOOR)
+
+
+def _rounded(x: Fraction, digits: int, rounding: str) -> str:
+    context = Context(prec=digits, rounding=rounding)
     return f"{float(context.divide(Decimal(x.numerator), Decimal(x.denominator))):.{digits}g}"
 
 

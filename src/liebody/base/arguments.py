@@ -276,6 +276,18 @@ def check_members(batch: tuple[int, ...]) -> None:
         raise ShapeError(f"the ensemble is empty: its shape is {batch}; give one member or more")
 
 
+def check_in_single(q: np.ndarray, v: np.ndarray) -> None:
+    """Raise ConfigurationError for states q, v beyond the largest number of float32."""
+    largest = np.finfo(np.float32).max
+    for name, x in (("q0", q), ("v0", v)):
+        beyond = np.abs(x) > largest
+        if beyond.any():
+            raise ConfigurationError(
+                f"{name} has the number {x[beyond][0]:g}, and dtype is float32, which ends at {largest:.2g}; "
+                "leave out dtype"
+            )
+
+
 def members_of(rows: np.ndarray, given: Any, batch: tuple[int, ...]) -> np.ndarray:
     """Rows (*batch, ...) of some members of an ensemble, by a mask or indices; raises ShapeError."""
     try:

@@ -54,7 +54,7 @@ def seal(content: bytes | memoryview, name: str = "") -> bytes:
 
 
 def is_sealed(whole: bytes, name: str = "") -> bool:
-    """Whether the bytes of a file, its seal included, are those that were written."""
+    """Whether the bytes of a file, its seal included, are as they were written."""
     return whole[-LENGTH:] == seal(memoryview(whole)[:-LENGTH], name)
 
 

@@ -1,4 +1,4 @@
-"""What other packages add, as entry points: formats, languages, commands, groups, joints, forces, methods.
+"""Entry points of other packages: they add formats, languages, commands, groups, joints, forces, methods.
 
     [project.entry-points."liebody.readers"]      a suffix of files, and what reads them
     sdf = "mypackage.sdf:read"
@@ -43,7 +43,7 @@ def extensions(group: str) -> list[str]:
 
 
 def extension(group: str, name: str) -> Any:
-    """What a package adds by this name; None if there is none.
+    """The object that a package adds by this name; None if no package adds one.
 
     Raises LiebodyError if two packages add the name, or if the package cannot be imported.
     """
@@ -153,5 +153,5 @@ def _object(given: Any, kind: Any, args: tuple[Any, ...], options: Mapping[str, 
 
 @functools.cache
 def _made_once(make: Any) -> Any:
-    """What a function makes without arguments: one object, because what is compiled is kept by it."""
+    """The result of a call without arguments: always the same object, because compiled code is kept by it."""
     return make()

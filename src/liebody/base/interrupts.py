@@ -1,6 +1,6 @@
 """Signals during long calls: Python's handlers run meanwhile, and an exception in one ends the call.
 
-Python runs handlers in its main thread, between two of its own instructions. Two places need care: loops
+Python runs handlers in its main thread, between two instructions of Python. Two places need care: loops
 in C, which have no such instructions (`CaughtSignals`), and operators of symbols that NumPy calls
 (`outside_of`).
 """

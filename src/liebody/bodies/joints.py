@@ -92,7 +92,7 @@ class Joint:
     armature        inertia of a rotor behind a gear, added to the diagonal of M   [kg m2, kg]
     stiffness       of a spring; acts where `mechanisms.JointSpring` is among the forces   [N m/rad, N/m]
     rest            where that spring is relaxed                                   [rad, m]
-    mimic           the joint this one follows; it then has no coordinate of its own
+    mimic           the joint this one follows; it then adds no coordinate
 
     Limits, losses, springs and armature are one number, or one per degree of freedom; they are stored as
     (dim,).

@@ -1,4 +1,4 @@
-"""Joints by their names: ours, and those of other packages."""
+"""Joints by their names: joints of liebody, and joints that other packages add."""
 
 from __future__ import annotations
 

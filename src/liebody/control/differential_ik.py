@@ -100,8 +100,8 @@ class DifferentialIK(Sendable):
     limits      which limits are kept, of "velocity", "position". The joints' own are defaults
     iterations  of the quadratic program at most
 
-    A call takes parameters by name, a value for all configurations or one for each: those of tasks (gain,
-    weight, rate, levenberg and their own, such as target) and clearances, and
+    A call takes parameters by name, a value for all configurations or one for each: parameters of tasks
+    (gain, weight, rate, levenberg and their own, such as target) and clearances, and
 
         dt                         length of a step (0.01)                                              [s]
         velocity_limit, low, high  of the coordinates of `bounded` (m,)

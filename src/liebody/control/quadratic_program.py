@@ -64,7 +64,8 @@ class QuadraticProgram:
     Rows have weights w of their slack: infinite ones (the default) have none, rows with the weight 0 are left
     out. With finite weights a program is always feasible, and its solution breaks contradicting rows by a
     weighted least squares. Infinite weights that contradict each other end with `solved` False, at a point of
-    nearly least violation; redundant rows do no harm. Nothing is ever NaN for finite input.
+    nearly least violation; redundant rows do no harm. For finite input nothing is NaN unless products of its
+    numbers overflow.
 
     Matrices are dense. The method is compiled, for single problems and with a problem in each lane of the
     processor's vectors; `liebody.compiler.Minimizer` has its equations. An active set method takes fewer

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import checked, floats, vectors
+from ..base.arguments import checked, count, floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
@@ -120,9 +120,11 @@ class WholeBody(Sendable, ElementController):
     iterations  of the interior point method at most (None: 40), or of the active set's changes
     tolerance   of the solver's errors of stationarity, rows and gap, relative to their terms
     solver      "interior-point", or "active-set": fewer operations in single calls of large robots, above all
-                from the command before. Errors are near round-off then, whatever the tolerance is
+                from the command before. Errors are near round-off then, whatever the tolerance is. Not for
+                closed loops, and not for `element`
 
-    A call takes parameters by name, a value for all states or one for each: those of tasks and supports, and
+    A call takes parameters by name, a value for all states or one for each: those that tasks and supports
+    declare, and
 
         effort_limit, velocity_limit, low, high   of the driven coordinates (m,), in the order of `actuated`
         braking                                   deceleration by which joints can stop before low and high
@@ -139,10 +141,10 @@ class WholeBody(Sendable, ElementController):
     equations of motion, cones and effort limits never contradict each other.
 
     Closed loops add their multipliers to the unknowns, at the cost of forces, and J a + dJ/dt v = 0, which is
-    exact: there is no slack. Closures may depend on each other, as those of planar loops in space do; that
+    exact: there is no slack. Closures may depend on each other, as closures of planar loops in space do; that
     cost then chooses among the multipliers. The command has them, in a `ClosedBodyCommand`.
 
-    Where each support has as many driven joints of its own as rows, and no task is hard, a program of forces
+    Where each support has its own driven joints, as many as rows, and no task is hard, a program of forces
     alone is solved first: supports determine the accelerations of their legs, and are held exactly. If it has
     no solution, or a leg is nearly straight, the program of all unknowns follows in the same call.
 
@@ -163,7 +165,8 @@ class WholeBody(Sendable, ElementController):
 
     Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
     values of free parameters, and for closures that move with time; IntegrationError for a horizon or a
-    tolerance that is not positive; ShapeError, ConfigurationError for states that cannot be.
+    tolerance that is not positive; ConfigurationError for an unknown solver, for "active-set" with closed
+    loops, and, as ShapeError, for states that cannot be.
     """
 
     @checked
@@ -186,8 +189,10 @@ class WholeBody(Sendable, ElementController):
         self.limits = checked_limits(limits, LIMITS)
         self.solver = checked_solver(solver)
         if self.loops is not None and self.solver != INTERIOR_POINT:
-            raise ConfigurationError(f"closed loops need solver={INTERIOR_POINT!r}, not {solver!r}")
-        self.iterations = iterations
+            raise ConfigurationError(
+                f"{robot.name} has closed loops, for which solver is {solver!r}, expected {INTERIOR_POINT!r}"
+            )
+        self.iterations = None if iterations is None else count("iterations", iterations)
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
         self.actuated = [body.joint.name for body in joints]
@@ -316,15 +321,25 @@ class WholeBody(Sendable, ElementController):
 
     # -- calls --------------------------------------------------------------------------------------------
 
+    @property
+    def _command(self) -> type[WholeBodyCommand] | type[ClosedBodyCommand] | type[ActiveSetCommand]:
+        """The type of commands; its fields are the outputs of the kernel."""
+        if self.solver == ACTIVE_SET:
+            return ActiveSetCommand
+        return WholeBodyCommand if self.loops is None else ClosedBodyCommand
+
     @cached_property
     def kernel(self) -> Kernel:
-        """The compiled controller, (q, v, parameters) -> the parts of `WholeBodyCommand`."""
+        """The compiled controller, (q, v, parameters) -> the parts of a command; `start` behind parameters.
+
+        Only controllers with the solver "active-set" have a start.
+        """
         quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
         guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
         mechanism = self.loops or self.robot
         if mechanism.layout.size:
             guard = replace(mechanism.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
-        return Kernel(self._minimizers, guard=guard, doc=WholeBodyCommand.__doc__ or "")
+        return Kernel(self._minimizers, guard=guard, doc=self._command.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
         """The parameters as one array (..., size): defaults, and the values that are given by name."""
@@ -357,12 +372,11 @@ class WholeBody(Sendable, ElementController):
         if self.solver == INTERIOR_POINT:
             if start is not None:
                 raise ConfigurationError('an interior point method has no start; use solver="active-set"')
-            results = self.kernel(q, v, p, threads=threads)
-            return WholeBodyCommand(*results) if self.loops is None else ClosedBodyCommand(*results)
+            return self._command(*self.kernel(q, v, p, threads=threads))
         size = self.kernel.inputs["start"][0]
         active = start.active if isinstance(start, ActiveSetCommand) else start
         active = np.zeros(size) if active is None else vectors("start", active, size)
-        return ActiveSetCommand(*self.kernel(q, v, p, active, threads=threads))
+        return self._command(*self.kernel(q, v, p, active, threads=threads))
 
     def element(
         self,
@@ -399,16 +413,16 @@ class WholeBody(Sendable, ElementController):
         string.h. Iterations end as they do here, after `iterations` at most. States and parameters are not
         checked. With the solver "active-set" it takes `start` behind p, zeros or the last `active`, and gives
         `active` behind iterations. The self-test compares it with the NumPy version in states near the
-        neutral one, to 1e-9. Returns the paths.
+        neutral one, to 1e-9. With closed loops `multipliers` come behind iterations. Returns the paths.
 
         An active set is exported in float64 only: GraphError. Interior points need digits that float32 does
-        not have: the header states by how much its results differ from those of float64 in 100 states, and an
+        not have: the header states by how much its results differ from float64 results in 100 states, and an
         `io.InaccurateFloats` warning comes where efforts differ by more than 1e-3 of the largest. The
         self-test then allows ten times as much, and leaves out results of which no digit is kept.
 
-        Results differ from those of a call from Python by as much as they change with the last digits of q
-        and v, because sums have another order: by some 1e-14 of the largest entry in most states. Forces that
-        only the small costs decide, as those of a foot with more than three points, have as many digits as
+        Results differ from a call in Python by as much as they change with the last digits of q and v,
+        because sums have another order: by some 1e-14 of the largest entry in most states. Forces that only
+        the small costs decide, such as forces at a foot with more than three points, have as many digits as
         these costs let them have: some 1e-5 of the weight may differ between processors.
         """
         # With the small costs at 1 all results are determined to as many digits as accelerations always are.

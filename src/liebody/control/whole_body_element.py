@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import checked
+from ..base.arguments import checked, wrong_shape
 from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
 from ..bodies import Tree
 from ..compiler import INTERIOR_POINT, FlatLayout, Kernel
@@ -18,7 +18,7 @@ from ..robot import Robot
 from ..scalars import Array, floor, where
 from .task_programs import UNFINISHED
 
-EARLY = 1e-6  # of a period by which a call may come too early, by round-off of the time
+EARLY = 2e-9  # by which a call may come too early; systems count times that differ by 1e-9 as the same [s]
 
 
 class ElementController(ABC):
@@ -56,7 +56,7 @@ class WholeBodyElement(Element):
     parameters  {word: value} of further parameters that `reference` reads
     name        prefix of the names in the system: `wb_period`, and of the controller's parameter
                 "base.target": `wb_base_target`. Free parameters of the controller's robot are among them, so
-                that it may believe in other masses than those of the robot that is simulated
+                that its masses may differ from the masses of the robot that is simulated
 
     Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
     `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of
@@ -64,9 +64,12 @@ class WholeBodyElement(Element):
     command comes with the first step that begins at its time or later, so the period should be a multiple of
     the step. Other methods end a step there.
 
+    A call with impossible values, such as a negative mass, ends the member, as any state that is not finite.
+
     Errors: ModelError for a tree that is not the controller's, for further parameters with a name that is
-    taken, and for names of `reference` that the controller does not have; ConfigurationError for a controller
-    with another solver than the one of interior points.
+    taken, and for a `reference` that returns no dictionary or names that the controller does not have;
+    ShapeError for its values of other shapes; ConfigurationError for a controller with the solver
+    "active-set", whose commands need the one before as an argument.
     """
 
     @checked
@@ -81,7 +84,10 @@ class WholeBodyElement(Element):
     ) -> None:
         super().__init__()
         if controller.solver != INTERIOR_POINT:
-            raise ConfigurationError(f"an element needs a controller with solver={INTERIOR_POINT!r}")
+            raise ConfigurationError(
+                f"{name} has a controller with solver={controller.solver!r}; an element needs one with "
+                f"solver={INTERIOR_POINT!r}"
+            )
         self.name = name
         self.controller = controller
         self.reference = reference
@@ -125,18 +131,24 @@ class WholeBodyElement(Element):
         values = {key: getattr(p, word) for key, word in layout.fields.items()}
         if self.reference is not None:
             changed = self.reference(s, p)
+            if not isinstance(changed, Mapping):
+                raise ModelError(
+                    f"the reference of {self.name} returns {changed!r}, expected a dictionary of parameters"
+                )
             layout.check(changed)
-            values |= changed
-        shapes = {key: x.shape for key, x in layout.defaults.items()}
-        flat = layout.write(np.broadcast_to(values[key], shape) for key, shape in shapes.items())
-        return s.q, s.v, flat
+            for key, x in changed.items():
+                shape = layout.defaults[key].shape
+                if np.shape(x) not in ((), shape):
+                    raise wrong_shape(f"{key} of the reference of {self.name}", np.shape(x), shape)
+                values[key] = np.broadcast_to(x, shape)
+        return s.q, s.v, layout.write(values[key] for key in layout.defaults)
 
     def answer(self, s: State, z: Any, p: Any, *results: Array) -> Any:
-        tau, *_, status, _ = results
-        period = p.period
+        command = dict(zip(self.controller.kernel.outputs, results, strict=True))
+        status = command["status"]
         return z._replace(
-            tau=tau,
-            next=(floor(s.t / period + EARLY) + 1) * period,
+            tau=command["tau"],
+            next=(floor((s.t + EARLY) / p.period) + 1) * p.period,
             status=status,
             unsolved=z.unsolved + where(status == UNFINISHED, 1.0, 0.0),
         )

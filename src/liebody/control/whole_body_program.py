@@ -1,4 +1,4 @@
-"""The quadratic programs of a whole-body controller, on symbols: all unknowns, or without those of legs."""
+"""The quadratic programs of a whole-body controller, on symbols: with or without the legs' unknowns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REGULAR = 1e4  # matrices of legs of a larger condition number are not inverted:
 def legs(robot: Robot, driven: Sequence[Body], supports: Sequence[Support]) -> dict[int, np.ndarray]:
     """{number of a support: velocities of driven joints that move no other support}, of legs.
 
-    Each support has to be that of a leg with as many such velocities as the support has rows: three joints
+    Each support has to belong to a leg with as many such velocities as the support has rows: three joints
     and a point, or six joints and a sole. Otherwise there are none.
     """
     paths = [robot.tree.ancestors(robot.tree.frame(support.frame).body) for support in supports]

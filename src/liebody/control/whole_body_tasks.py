@@ -1,4 +1,4 @@
-"""What whole-body controllers and differential inverse kinematics are asked for: tasks and supports."""
+"""Tasks and supports of whole-body controllers, and tasks of differential inverse kinematics."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class MotionTask:
 
 
 def _values(robot: Robot, p: Any) -> Any:
-    """What the methods of a robot take as `parameters`: p, if the robot has free ones."""
+    """The argument `parameters` for the methods of a robot: p if the robot has free ones, otherwise None."""
     return p if robot.layout.size else None
 
 
@@ -231,7 +231,7 @@ class SizedTask:
         return {f"{self.task.name}.{word}": x for word, x in values.items()}
 
     def _parameters(self, named: Mapping[str, Any]) -> Array:
-        """The flat parameters of the function: the task's own, then those of the robot."""
+        """The flat parameters of the function: first the task's own, then the robot's."""
         own = [named[f"{self.task.name}.{word}"] for word in self.task.own]
         return self.layout.write([*own, *(named[name] for name in self.robot.layout.defaults)])
 

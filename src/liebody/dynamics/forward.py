@@ -37,7 +37,7 @@ def forward_dynamics(
     returns      (nv,)                                                     [rad/s2, m/s2]
 
     Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
-    by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+    by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration belongs to a point, so linear
     velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
     factors.
     """

@@ -49,7 +49,7 @@ def inverse_dynamics(
                  turned by R, dV_0/dt + (0, g - R^T g) is to be given
     returns      (nv,)                                                     [N m, N]
 
-    Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a
+    Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is a point's: a
     + omega x v in terms of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the
     motion of a body's points about its origin is U = [alpha] + [omega]^2 (Khalil and Kleinfinger 1987), its
     wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the

@@ -186,7 +186,8 @@ def mechanical_connection(tree: Tree, q: Array) -> Array:
 
     q  configuration, (nq,); of the base nothing depends
 
-    Column i is what all that joint i carries would give, as its momentum, to the locked robot. O(n).
+    Column i is the velocity that the locked robot would have with the momentum of all bodies that joint i
+    carries, moving at q'_i = 1. O(n).
     Feurstein, eq. (3.70). Raises ModelError where Mbb is singular.
     """
     base = floating_base(tree)

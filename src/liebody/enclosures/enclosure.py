@@ -83,8 +83,8 @@ class Enclosure:
         pieces    of each step: more of them give closer bounds
         returns   lower (...), upper (...)
 
-        A function along a motion has a series of its own, so what the motion conserves stays as close as it
-        is at the start.
+        A function along a motion has its own series, so conserved quantities stay as close as they are at the
+        start.
 
             low, high = tube.bounds(lambda t, q, v: v[0] ** 2 / 2 - 9.81 * cos(q[0]))
         """

@@ -1,4 +1,4 @@
-"""What moves in a proved simulation: y' = f(y) in R^N, from a system and exact numbers.
+"""The motion of a proved simulation: y' = f(y) in R^N, from a system and exact numbers.
 
 The state is y = (q, v, w, t). Parameters w with several values are states that stay, and the time is one that
 grows: so a step knows how its end depends on them, and a fast motion does not forget that a mass is the same

@@ -59,7 +59,7 @@ class MotionSet:
 
 
 class Passage(NamedTuple):
-    """What is known of a step.
+    """The results of a step.
 
     end     the set after it, and its `box` (N, 2)
     seen    boxes (pieces, results, 2) of what is observed on the way
@@ -155,9 +155,13 @@ class Stepping:
 
 
 def _directions(M: Array, reach: Array) -> Array:
-    """The orthogonal factor of the columns of M, the one with the longest reach first."""
-    scaled = M * reach
-    order = np.argsort(-np.linalg.norm(scaled, axis=0), kind="stable")
+    """The orthogonal factor of the columns of M, the one with the longest reach first.
+
+    The column of the time, the last state, stays the last one: then no other column has a part along the
+    time, and `_at_time` may set it without a change of the other states.
+    """
+    lengths = np.linalg.norm((M * reach)[:, :-1], axis=0)
+    order = [*np.argsort(-lengths, kind="stable"), len(M) - 1]
     return np.linalg.qr(M[:, order])[0]
 
 
@@ -200,8 +204,8 @@ def _is_short(library: IntervalLibrary, start: MotionSet, passage: Passage, h: f
     """Whether a step of h is as short as it should be.
 
     1. The remainder is small beside the size of the state, or the width of the set.
-    2. Derivatives of the end vary over the set little more than h times those of the field. A longer step
-       evaluates a long series in wide intervals, whose width grows with each coefficient.
+    2. Derivatives of the end vary over the set little more than h times the field's derivatives. A longer
+       step evaluates a long series in wide intervals, whose width grows with each coefficient.
     """
     box = start.box(library)
     width = box.sum(axis=-1).max()

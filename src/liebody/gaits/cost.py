@@ -1,4 +1,4 @@
-"""What a gait costs: the work of its drives over its weight and the distance."""
+"""The cost of transport of a gait: the work of its drives over its weight and the distance."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def cost_of_transport(orbit: PeriodicOrbit, samples: int = 2000) -> float:
 def integral(t: Array, y: Array, jumps: Array) -> float:
     """The integral of samples y (n,) at times t (n,), which may jump at some other times.
 
-    Trapezoids; an interval with jumps has the value of its start until the first of them, and that of its end
-    from the last one on.
+    Trapezoids; in an interval with jumps, y has its start's value until the first jump, and its end's value
+    from the last jump on.
     """
     parts = (y[1:] + y[:-1]) / 2 * np.diff(t)
     inside = jumps[(jumps > t[0]) & (jumps < t[-1])]

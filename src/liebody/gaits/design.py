@@ -61,7 +61,7 @@ def design(
     start       a gait, from `periodic_orbit`, or several, as from `search`, of one system with the same
                 section, symmetries and segments. Its unknowns and conditions hold for all designs: with
                 unknowns=["E_des"] and the speed as a condition, all gaits have that speed
-    free        {name: (least, most)} of parameters of the system, such as those of a robot
+    free        {name: (least, most)} of parameters of the system, such as a robot's parameters
                 (`robot.with_parameters`), symbols of its tree, gains of its controller. Bounds of an array
                 are numbers or arrays; entries with equal bounds stay as they are
     objectives  orbit -> a number, the smaller the better, or {name: function} of several: the result is then
@@ -121,7 +121,7 @@ def design(
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What is free, what is wanted, and how gaits are found; designs are points x (n,) of the unit box.
+    """Free parameters, objectives, and the search for gaits; designs are points x (n,) of the unit box.
 
     objectives  functions of orbits by name
     limited     functions of orbits by name, whose bounds are `limits`
@@ -147,7 +147,7 @@ class _Problem:
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What must agree between a store and a call that continues it."""
+        """The settings that must agree between a store and a call that continues it."""
         return {
             "system": self.shooting.system.name,
             "free": {name: [x.tolist() for x in bounds] for name, bounds in self.bounds.items()},

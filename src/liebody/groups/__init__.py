@@ -10,7 +10,7 @@
     subgroups     the motion subgroups of SE(3), about any axis
     along         gradients and derivatives along a group
     user          MatrixGroup, AdjointGroup: groups that users define
-    names         groups by their names, those of other packages among them
+    names         groups by their names, including groups of other packages
     coefficients  the scalar functions of small and large angles
 
 Operations and conventions side by side with the mathematics: docs/groups.md.

@@ -66,8 +66,7 @@ class LieGroup:
     arguments of another shape, or other than numbers, raise ShapeError.
 
     Conventions: dexp is right-trivialised, hat(dexp(u) du) = dg g^-1 for g = exp(u), so that the body
-    velocity g^-1 dg is dexp(-u) du. Flat coordinates are what a state vector holds: by default the entries of
-    g.
+    velocity g^-1 dg is dexp(-u) du. A state vector holds the flat coordinates of g: by default its entries.
 
         class Affine(LieGroup):             # x -> a x + b
             n, dim = 2, 2

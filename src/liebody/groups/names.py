@@ -1,4 +1,4 @@
-"""Groups by their names: ours, and those of other packages."""
+"""Groups by their names: groups of liebody, and groups that other packages add."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def group_named(name: str, *args: Any, **options: Any) -> LieGroup:
 
         group_named("Helical", [0, 0, 1], pitch=0.01)
 
-    Names are those of `liebody.groups`, and those that other packages add as entry points of the group
-    `liebody.groups`: a `LieGroup`, or what makes one. No package replaces a name of liebody.
+    Known are the names in `liebody.groups`, and the names that other packages add as entry points of the
+    group `liebody.groups`: a `LieGroup`, or a call that makes one. No package replaces a name of liebody.
 
     args, options  what the group is made of; a group such as SO3 takes none
 

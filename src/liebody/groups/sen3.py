@@ -32,8 +32,8 @@ class SEn3(LieGroup):
 
     vectors  n, zero or more
 
-    Each pair of the rotation and one vector is an element of SE(3), and moves as one: closed forms are those
-    of SE3. Barrau and Bonnabel (2017), "The invariant extended Kalman filter as a stable observer", IEEE
+    Each pair of the rotation and one vector is an element of SE(3), and moves as one, so the closed forms of
+    SE3 hold. Barrau and Bonnabel (2017), "The invariant extended Kalman filter as a stable observer", IEEE
     Transactions on Automatic Control 62, for n = 2; Hartley et al. (2020), "Contact-aided invariant extended
     Kalman filtering for robot state estimation", International Journal of Robotics Research 39, section 4.
 
@@ -111,7 +111,7 @@ class SEn3(LieGroup):
         return _matrix(blocks)
 
     def dexp(self, u: Array) -> Array:
-        """[[D, 0, 0], [Q1, D, 0], [Q2, 0, D]] and so on, where D and Qi are those of SE3 at (omega, vi)."""
+        """[[D, 0, 0], [Q1, D, 0], [Q2, 0, D]] and so on, with D and Qi of SE3.dexp at (omega, vi)."""
         u = np.asarray(u)
         return self._arrow(SO3.dexp(u[:3]), [SE3.dexp(pair)[3:, :3] for pair in self._pairs(u)])
 

@@ -27,8 +27,9 @@ class Element:
     name         prefix, with an underscore, of the names of its memory, guards, works and signals in a system
     prefix       prefix of the names of its parameters; None: name
     memory, flows, parameters, directions   as in `HybridSystem`, by names without prefix
-    called       a compiled function that it calls between steps, such as a controller that solves a quadratic
-                 program, which has no graph of symbols; None: none
+    called       a compiled function in float64 that it calls between steps, by `next_call`, `ask` and
+                 `answer`: a controller that solves a quadratic program, which has no graph of symbols.
+                 None: it calls none
     ranges       (least, most) of the values of a parameter in a simulation, likewise
 
     A system keeps copies of its elements, so that one element may go to several systems.
@@ -110,7 +111,7 @@ class Element:
         return z
 
     def next_call(self, s: State, z: Any, p: Any) -> Any:
-        """The time of the next call of `called`; it may be in the past. Steps of integrators end there [s]"""
+        """The time of the next call of `called`; it may be in the past. Steps of integrators end there."""
         raise NotImplementedError
 
     def ask(self, s: State, z: Any, p: Any) -> Sequence[Any]:
@@ -230,7 +231,8 @@ def check_range(name: str, least: float, most: float, given: Any) -> np.ndarray:
     """Numbers within a range, as an array; raises ModelError for a number outside."""
     values = floats(name, given)
     if not ((least <= values) & (values <= most)).all():
-        wanted = f"from {least:g} to {most:g}" if np.isfinite(most) else "of zero or more"
+        unlimited = "above zero" if least > 0 else "of zero or more"
+        wanted = f"from {least:g} to {most:g}" if np.isfinite(most) else unlimited
         raise ModelError(f"{name} is {short(values.tolist())}, expected numbers {wanted}")
     return values
 

@@ -37,7 +37,7 @@ MOST_WATCHING = 8  # systems with further events that are kept with a system
 class Call:
     """A compiled function that a system calls between steps, when it is due, and what becomes of its results.
 
-    kernel   the function, such as a controller that solves a quadratic program
+    kernel   the function, in float64, such as a controller that solves a quadratic program
     due      (t, q, v, z, p) -> it is called before the step from here where this is positive
     ask      (t, q, v, z, p) -> the arrays that the kernel takes
     answer   (t, q, v, z, p, *results) -> the memory z after the call; flows keep their values
@@ -73,6 +73,12 @@ class HybridEquations(Sendable):
         name: str = "system",
     ) -> None:
         self.calls = tuple(calls)
+        for call in self.calls:
+            if call.kernel.dtype != np.float64:  # C gets its address, and passes doubles
+                raise ModelError(
+                    f"{name} calls {call.kernel.name}, which computes in {call.kernel.dtype}; compile it in "
+                    "float64"
+                )
         self.group = group
         self.name = name
         self.nq = group.nq
@@ -330,8 +336,16 @@ class HybridEquations(Sendable):
                 return np.reshape(call.due(*self.read_flat(t, y, u)), 1)
 
             def ask(t: Any, y: Array, u: Array) -> tuple[Any, ...]:
-                arrays = zip(call.kernel.inputs.items(), call.ask(*self.read_flat(t, y, u)), strict=True)
-                return tuple(_shaped(f"{call.kernel.name}: {key}", x, shape) for (key, shape), x in arrays)
+                inputs, arrays = call.kernel.inputs, tuple(call.ask(*self.read_flat(t, y, u)))
+                if len(arrays) != len(inputs):
+                    raise ShapeError(
+                        f"{call.kernel.name} is asked with {len(arrays)} arrays, expected {len(inputs)}: "
+                        f"{', '.join(inputs)}"
+                    )
+                return tuple(
+                    _shaped(f"{call.kernel.name}: {key}", x, inputs[key])
+                    for key, x in zip(inputs, arrays, strict=True)
+                )
 
             def answer(t: Any, y: Array, u: Array, *results: Array) -> tuple[Any, ...]:
                 z = call.answer(*self.read_flat(t, y, u), *results)

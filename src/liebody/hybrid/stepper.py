@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_state, count, members_of
+from ..base.arguments import check_in_single, check_state, count, members_of
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..integrators import Method
@@ -319,4 +319,6 @@ class HybridStepper:
         self, q0: Array, v0: Array, u: Array, memory: Mapping[str, Any], batch: tuple[int, ...]
     ) -> Array:
         q, v = self.system.checked_states(q0, v0)
+        if self._flow.single:
+            check_in_single(q, v)
         return self.system.start_states(q, v, u, memory, batch).astype(self._flow.dtype, copy=False)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.arguments import check_members, checked, count, number
+from ..base.arguments import check_in_single, check_members, checked, count, number
 from ..base.concurrency import cached_property
 from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, positive
 from ..bodies.labels import labels_of
@@ -215,8 +215,8 @@ class HybridSystem(HybridEquations):
         threads       threads that share an ensemble; default: all processors, where several are sooner done
         progress      whether to show a progress bar; default: on a terminal, when it takes long
         dtype         float64; or float32: states, memory and steps are in it, twice as many members in a
-                      vector, times and outputs in float64. Events are located to 1e-9 s at most. No tables
-                      in memory among the parameters (docs/conventions.md)
+                      vector, times and outputs in float64. Events are located to 1e-9 s at most. Systems
+                      with tables in memory or `calls` take float64 alone (docs/conventions.md)
 
         returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
                       and reason in `end_times` and `ends` and its state there in `final`; its later samples
@@ -240,6 +240,8 @@ class HybridSystem(HybridEquations):
         if single and locate is not None:
             locate = max(locate, LOCATED_IN_SINGLE)
         q, v = self.checked_states(q0, v0)
+        if single:
+            check_in_single(q, v)
         t_end = positive("t_end", t_end, SECONDS)
         clock, constant = self.clock(dict(parameters or {}), t_end, record_every, t_eval)
         over_time = ParametersOverTime(constant, dict(sampled or {}), self.parameters)

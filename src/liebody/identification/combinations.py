@@ -72,9 +72,9 @@ def base_parameters(
     before it is kept; the others are linear combinations of the kept ones. Coefficients of combinations that
     agree with whole numbers, or with polynomials of the robot's lengths, are replaced by these, if they still
     agree in a robot whose lengths are others: so a polynomial is an identity, and no coincidence of numbers.
-    Equal lengths count as one, and lengths are those between joints, in the axes of their frames. Parameters
-    are those of `Robot.inertial_parameters`: mass m, first moments h, inertia I about the origin of the
-    body's frame.
+    Equal lengths count as one, and lengths are those between joints, in the axes of their frames. As in
+    `Robot.inertial_parameters`, the parameters are mass m, first moments h, and inertia I about the origin of
+    the body's frame.
 
     Raises ModelError for unknown names.
 

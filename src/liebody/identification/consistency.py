@@ -1,7 +1,7 @@
 """Least squares over bodies that exist: a small convex problem, by Newton's method with the log-det barrier.
 
-Parameters x are those of a body that exists if its pseudo-inertia P(x) = [Sigma h; h^T m], which is linear
-in x, is positive definite (Traversaro et al. 2016; Wensing, Kim and Slotine 2018). So
+A body with parameters x can exist if its pseudo-inertia P(x) = [Sigma h; h^T m], which is linear in x, is
+positive definite (Traversaro et al. 2016; Wensing, Kim and Slotine 2018). So
 
     minimise  |A x - b|^2 / 2   subject to  P_k(x) > 0 of all bodies k,  x_i > 0 of losses i
 

@@ -112,8 +112,8 @@ def excite(
     effort      largest efforts, in the same form                                                 [N m, N]
     workspace   a function of q (nq,), of NumPy operators, whose results are positive inside the workspace
     base        of a robot that floats: the pose (7,) in which its base is held, or a function t (n,) -> q (n,
-                7), v (n, 6), a (n, 6) of its motion, v and a body-fixed, with period `duration`. `noise` in
-                the rows of the base is that of the wrench that holds it, as a force plate measures it
+                7), v (n, 6), a (n, 6) of its motion, v and a body-fixed, with period `duration`. In the rows
+                of the base, `noise` belongs to the wrench that holds it, as a force plate measures it
     criterion   "D": least volume of the confidence ellipsoid; "A": least sum of relative variances
     harmonics   number of harmonics in the Fourier series of each joint
     seed        seed of the random series from which the search starts
@@ -121,12 +121,12 @@ def excite(
     Efforts are sampled `20 harmonics` times in a period. Positions and speeds keep their limits at all times:
     the limits of the samples are cos(pi / 20) times as large, because a trigonometric polynomial of degree K
     exceeds its samples at N equal distances at most by 1 / cos(pi K / N) (Ehlich and Zeller 1964). Efforts
-    and workspace are checked at 8 times as many points. The search is local. Deviations are those of one
-    period; n times as many samples with independent noise divide them by sqrt(n).
+    and workspace are checked at 8 times as many points. The search is local. Deviations belong to the samples
+    of one period; n times as many samples with independent noise divide them by sqrt(n).
 
-    A floating base has no motor, and no series: only its joints do. How the base moves depends on what holds
-    it, so `base` tells. `combinations` are those that this motion of the base and the measured rows tell: of
-    a base that is held, and whose wrench is not measured, nothing of the base itself.
+    A floating base has no motor and no series, so `base` gives its motion. `combinations` lists the
+    combinations that this motion and the measured rows determine: if the base is held and its wrench is not
+    measured, the base's own parameters are in none of them.
 
     Raises ModelError for a robot that floats without `base`, or has joints that turn in space, for limits
     that are missing, and if no random motion keeps the limits.
@@ -211,7 +211,7 @@ class MotionLimits(NamedTuple):
 
     @property
     def middle(self) -> Array:
-        """Of the positions; zero without two limits."""
+        """The middle of the range of positions; zero for a joint without two limits."""
         return np.where(self.bounded, self.low, 0.0) / 2 + np.where(self.bounded, self.high, 0.0) / 2
 
     @property
@@ -303,7 +303,7 @@ class BaseMotion:
         return parts[0], parts[1], parts[2]
 
     def _check(self, t: Array, h: float) -> None:
-        """Raise ModelError if v is not the rate of the poses, body-fixed, or a is not the rate of v."""
+        """Raise ModelError if v differs from the body-fixed rates of the poses, or a from the rates of v."""
         (before, v_before, _), (after, v_after, _) = self.at(t - h), self.at(t + h)
         q, v, a = self.at(t)
         if (np.abs(np.linalg.norm(q[:, :4], axis=1) - 1) > OFF_UNIT).any():
@@ -358,7 +358,7 @@ class PlannedMotion:
         return self.whole((f @ x, df @ x, ddf @ x), None if self.base is None else self.base.at(t))
 
     def whole(self, joints: Motion, base: Motion | None) -> Motion:
-        """q, v, a of the robot, of those of the joints and of the base."""
+        """q, v, a of the robot, from q, v, a of the joints and of the base."""
         if base is None:
             return joints
         parts = []
@@ -438,7 +438,7 @@ class ExcitationProblem:
     # -- the limits ---------------------------------------------------------------------------------------
 
     def slacks(self, motion: Motion, shrunk: float = 1.0) -> list[Array]:
-        """What is left to each limit (samples, ...), over its size; positive within all.
+        """Distance to each limit (samples, ...), over the limit's size; positive within all limits.
 
         shrunk  factor of half ranges and speeds
         """
@@ -620,7 +620,7 @@ class Trial:
 
     @cached_property
     def criterion(self) -> float:
-        """Of the information."""
+        """The value of `criterion` for this motion's information."""
         return self._problem.criterion_of(self.information)
 
     @cached_property

@@ -38,8 +38,8 @@ class LinearFit(EffortEstimates):
     entries      their names: "link2.m", "link2.h_x", ..., "joint1.damping"
     values       {parameter: value}, as `robot.parameters` have them; a start for `fit`
     noise        standard deviations of the efforts (nv,), given or found
-    bounded      whether the least squares belong to bodies that cannot be. The estimates are then the nearest
-                 ones that can, and deviations are those without this bound
+    bounded      whether the least squares belong to bodies that cannot exist. The estimates then describe the
+                 nearest bodies that can, and deviations are computed without this bound
     """
 
     def __init__(self, model: LinearModel, solution: LinearSolution, seed: int) -> None:
@@ -341,7 +341,7 @@ class EffortSystem:
             ) from None
 
     def _covariance(self, q: Array) -> Array | None:
-        """Of the efforts of each sample (samples, nv, nv); None if it is diagonal."""
+        """Covariance of the efforts in each sample (samples, nv, nv); None if it is diagonal."""
         if not self._contact_noise or self.deviations is None:
             return None
         S = self.deviations[:, :, None] ** 2 * np.eye(self.model.robot.nv)

@@ -82,7 +82,7 @@ def payload(
         print(load)                                # with standard deviations
         load.mass, load.center, load.robot
 
-    The parameters of the robot without the payload are known. The efforts beyond those of the robot are
+    The parameters of the robot without the payload are known. The efforts beyond the robot's efforts are
     linear in the payload's ten parameters. The estimate is physically consistent. Parameters that the samples
     do not determine have infinite deviations: samples at rest determine mass and centre only in part, and
     the inertia not at all.

@@ -1,6 +1,6 @@
 """Residuals of recordings as functions of coordinates, with exact derivatives through the simulations.
 
-The coordinates x are those of the free parameters. Where starts are free, the changes (dq, dv) of q0 and v0
+The coordinates x belong to the free parameters. Where starts are free, the changes (dq, dv) of q0 and v0
 of each recording stand behind them: q0 exp(dq), v0 + dv.
 """
 

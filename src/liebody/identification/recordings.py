@@ -23,7 +23,7 @@ class Recording:
     measured  signals by name, (n, ...): "q" (n, nq), "v" (n, nv), and names that `signals` of `fit` returns,
               such as accelerations of an IMU or the position of a marker. NaN: not measured
     noise     standard deviation of each signal: a number, or one for each entry of a sample. For q of a
-              quaternion it is that of the rotation vector, one for each velocity
+              quaternion it belongs to the rotation vector, one for each velocity
     q0, v0    the state at the start; v0 = None: at rest. Both may be free in `fit`
     tau       efforts: a constant (nu,), samples (times, values), or a controller (t, q, v) or (t, q, v, p) of
               NumPy operators, as in `lb.simulate`

@@ -1,4 +1,4 @@
-"""What a fit returns: estimates, their deviations, what is not seen, and what is left in the residuals."""
+"""The results of a fit: estimates, their deviations, parameters that are not seen, and residuals."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Estimates:
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the coordinates (n, n), by the noise: (J^T J)^-1; infinite variances for what is not seen."""
+        """Covariance of the coordinates (n, n), by the noise: (J^T J)^-1; infinite where they are unseen."""
         covariance = self._inverse[0].copy()
         unseen = ~np.isfinite(self.deviations_of(np.eye(len(covariance))))
         covariance[unseen] = covariance[:, unseen] = 0
@@ -211,8 +211,8 @@ class EffortEstimates(Estimates):
     """Estimates from efforts, by weighted least squares over bodies that exist.
 
     noise    standard deviations of the efforts (nv,), given or found
-    bounded  whether the least squares belong to bodies that cannot be. The estimates are then the nearest
-             ones that can, and deviations are those without this bound
+    bounded  whether the least squares belong to bodies that cannot exist. The estimates then describe the
+             nearest bodies that can, and deviations are computed without this bound
     """
 
     def __init__(self, *given: Any, noise: Array, bounded: bool) -> None:

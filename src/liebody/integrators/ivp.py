@@ -154,7 +154,7 @@ def solve_ivp(
     method      with error control "rkmk45" (Dormand, Prince), "rkmk23" (Bogacki, Shampine), "rkmk56"
                 (Verner), "rkmk8" (Dormand, Prince), "rkmk-tsitouras", "rkmk-heun"; with dt also "rkmk1" to
                 "rkmk8" and "rkmk-" with the name of any tableau; "cf3", "cf4" (commutator-free) and
-                "crouch-grossman2" to "crouch-grossman4"; or a Tableau or CommutatorFree of one's own. Where F
+                "crouch-grossman2" to "crouch-grossman4"; or your own Tableau or CommutatorFree. Where F
                 is stiff, with error control or dt, "radau5", "radau3", "radau1" (RadauIIA), "gauss2" to
                 "gauss6" (Gauss), which solve equations in every step, with derivatives by differences
     t_eval      times at which to return the solution, in the direction of time; default: the steps       [s]

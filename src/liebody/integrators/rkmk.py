@@ -90,8 +90,8 @@ def advance(
 ) -> Step:
     """One step as by `rkmk_step`, of any explicit method: a tableau, or a commutator-free method.
 
-    Arguments are those of `rkmk_step`; the result has the increment in the algebra, and the last velocity. It
-    runs on floats and on symbols.
+    It takes the arguments of `rkmk_step`; the result has the increment in the algebra, and the last velocity.
+    It runs on floats and on symbols.
 
     first  F(t, q), where it is known, as from the last step of a method whose last stage is the end (FSAL)
     """

@@ -165,7 +165,7 @@ class VectorEnv(gymnasium.vector.VectorEnv):
     threads         that share the members; None: as many as are worth it
     render_mode     None, or "rgb_array": `render` gives a picture of each member
     dtype           float64; or float32: the system is stepped in it, about twice as fast, and `q` and `v` of
-                    the task's states have this type. The type of observations is that of their space
+                    the task's states have this type. Observations have the type of their space
     convert         makes arrays of another library from the observations, rewards and flags, which are new
                     arrays in each step; None: they stay NumPy's. `torch.from_numpy` copies nothing
 

@@ -115,7 +115,7 @@ class DecisionProcess:
         raise NotImplementedError
 
     def remember(self, before: TaskState, after: TaskState) -> Mapping[str, Array]:
-        """The task's own memory after an action; `after.memory` is the one before it."""
+        """The task's own memory after an action; `after.memory` is the memory before it."""
         return after.memory
 
     def observe(self, state: TaskState) -> Array:

@@ -44,7 +44,7 @@ def export_cuda(
     Kernels check no arguments. docs/gpu.md shows launches from CuPy, PyTorch and CUDA C++.
 
     Experimental: kernels have not been run or timed on a GPU yet. In an interpreter of PTX, without fused
-    multiply-adds, their results are equal to those of the C code to the last bit. Returns the path.
+    multiply-adds, their results equal the results of the C code to the last bit. Returns the path.
 
     Raises LiebodyError for an empty list of functions and for other types than float64 and float32,
     ModelError for functions that solve quadratic programs, GraphError for tables that are parameters.

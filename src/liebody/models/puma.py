@@ -65,7 +65,7 @@ def puma560(motors: bool = True) -> Tree:
     motors   whether each joint carries its motor: armature G^2 Jm, damping G^2 B, and friction |G| Tc, the
              mean of both directions
 
-    Body i turns about z of its own frame; frame "linki_dh" is the Denavit-Hartenberg frame at its far end,
+    Body i turns about its frame's axis z; frame "linki_dh" is the Denavit-Hartenberg frame at its far end,
     "tool" the last of them. Armstrong gives link 1 no mass, since it only turns about its own axis. The
     published moments of links 1 and 3 break the triangle inequality; they are kept as published.
     """

@@ -307,7 +307,7 @@ class Robot(Algorithms, OfTree, Parametric):
         """Random configurations (*shape, nq), from which the robot can move.
 
         within_limits  True: coordinates between limits at most 4 pi [rad, m] apart are uniform there, also
-                       where the limits are those of joints that follow; limits farther apart, or on one side
+                       where the limits belong to joints that follow; limits farther apart, or on one side
                        alone, are kept, too. False: as if there were no limits, also of a robot that has some
 
         Without limits angles lie within a turn, rotations are uniform, translations are normal with deviation
@@ -418,7 +418,7 @@ class Robot(Algorithms, OfTree, Parametric):
         """The robot in a configuration (nq,) or given by names, or several side by side, (..., nq).
 
         A notebook shows it, `.show()` opens a browser, `.save("robot.html")` writes a page. Without q it is
-        in its neutral configuration. Options are those of `liebody.view`.
+        in its neutral configuration. It takes the options of `liebody.view`.
 
         returns  a `View`, as of `liebody.view`
         """
@@ -569,7 +569,7 @@ class Robot(Algorithms, OfTree, Parametric):
 
     @checked
     def on_device(self, device: str = "cuda", *, fused: bool = True) -> RobotOnDevice:
-        """The calls of this robot on arrays that live on a CUDA device, such as those of CuPy and PyTorch.
+        """The calls of this robot on arrays that live on a CUDA device, such as arrays of CuPy and PyTorch.
 
             gpu = robot.on_device()
             tau = gpu.inverse_dynamics(q, v, a)         # tensors on the device in, a tensor there out

@@ -47,7 +47,7 @@ class Algorithms:
                      turned by R, dV_0/dt + (0, g - R^T g) is to be given
         returns      (nv,)                                                     [N m, N]
 
-        Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is that of a point, a
+        Ploen (1999), eqs (13)-(18); Featherstone (2008), table 5.1. The linear acceleration is a point's: a
         + omega x v in terms of the twist (Luh, Walker and Paul 1980), so linear velocities never enter; the
         motion of a body's points about its origin is U = [alpha] + [omega]^2 (Khalil and Kleinfinger 1987), its
         wrench f = m a + U h, n = vec(U Sigma) + h x a. The bodies carry the tree's base moments, which give the
@@ -81,7 +81,7 @@ class Algorithms:
         returns      (nv,)                                                     [rad/s2, m/s2]
 
         Articulated-body algorithm: Featherstone (2008), table 7.1, with articulated inertias [[A, B], [B^T, C]]
-        by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration is that of a point, so linear
+        by their 3 x 3 blocks. As in `inverse_dynamics` the linear acceleration belongs to a point, so linear
         velocities never enter. Trees with joints that follow others go by the mass matrix and its sparse L^T D L
         factors.
 
@@ -536,7 +536,8 @@ class Algorithms:
 
         q  configuration, (nq,); of the base nothing depends
 
-        Column i is what all that joint i carries would give, as its momentum, to the locked robot. O(n).
+        Column i is the velocity that the locked robot would have with the momentum of all bodies that joint i
+        carries, moving at q'_i = 1. O(n).
         Feurstein, eq. (3.70). Raises ModelError where Mbb is singular.
 
         Leading axes of arrays are batches, which broadcast; `parameters`, `out`, `threads` as of `Robot`.

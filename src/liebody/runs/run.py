@@ -523,7 +523,7 @@ class Run:
         """Read what `save` wrote.
 
         check  whether the file has to be as it was saved, by its digest. Without it, files that another
-               program changed are read, and those of liebody 0.1, compressed ones, too; HDF5 may never end on
+               program changed are read, and files of liebody 0.1, compressed ones, too; HDF5 may never end on
                a damaged file
 
         Files of other people are safe to look at: links into other files, data that lie elsewhere, and shapes
@@ -548,7 +548,7 @@ class Run:
         parameters: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str | int | float] | None = None,
     ) -> Run:
-        """The run of states that a loop of one's own has computed: energies, pictures, files as of any run.
+        """The run of states that your own loop has computed: energies, pictures, files as of any run.
 
             run = lb.Run.from_states(robot, t, q, v, tau=tau)
 

@@ -45,7 +45,7 @@ def interp(
     returns   array of the shape of x. NaN gives NaN
 
     The cost is the same for any number of values, if points are at equal distances; otherwise it is log2(n)
-    look-ups more. The derivative at a point is that of the piece to the right; with "hold" it is zero at both
+    look-ups more. The derivative at a point belongs to the piece to the right; with "hold" it is zero at both
     ends.
 
     Errors: ShapeError for shapes that do not fit, ConfigurationError for points that do not increase, values

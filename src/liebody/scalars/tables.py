@@ -2,7 +2,7 @@
 
 A graph has one node for a look-up, whatever the size of the table. A table that is known while tracing
 becomes constant data of the generated text. A table that is a parameter of a simulation stays where it is:
-the flat parameters hold its `address`, so that each member may have a table of its own.
+the flat parameters hold its `address`, so that each member may have its own table.
 """
 
 from __future__ import annotations

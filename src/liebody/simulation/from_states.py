@@ -1,4 +1,4 @@
-"""Runs of states that a loop of one's own has computed, or a measurement has given."""
+"""Runs of states that your own loop has computed, or a measurement has given."""
 
 from __future__ import annotations
 

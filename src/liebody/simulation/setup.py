@@ -296,19 +296,23 @@ def is_single_precision(
     if not is_single(dtype):
         return False
     tables = mechanism.layout.tables
-    refused = {
-        f"{method.name} solves its equations to the round-off of float64; take an explicit method, such as "
-        "'rkmk4'": isinstance(method, MechanicalMethod),
-        f"{mechanism.name} has constraints, which are kept to the round-off of float64; leave out dtype": (
-            mechanism.nc > 0
-        ),
-        "error control is for tolerances below the round-off of float32; give dt": controlled,
-        f"the parameters {', '.join(map(repr, tables))} are tables in memory, whose addresses have 64 bits; "
-        "leave out dtype": len(tables) > 0,
-    }
-    for reason, applies in refused.items():
-        if applies:
-            raise IntegrationError(f"dtype is float32, and {reason}")
+    reason = ""
+    if isinstance(method, MechanicalMethod):
+        reason = (
+            f"{method.name} solves its equations to the round-off of float64; take an explicit method, such "
+            "as 'rkmk4'"
+        )
+    elif mechanism.nc:
+        reason = (
+            f"{mechanism.name} has constraints, which are kept to the round-off of float64; leave out dtype"
+        )
+    elif controlled:
+        reason = "error control is for tolerances below the round-off of float32; give dt"
+    elif tables:
+        names = ", ".join(map(repr, tables))
+        reason = f"the parameters {names} are tables in memory, whose addresses have 64 bits; leave out dtype"
+    if reason:
+        raise IntegrationError(f"dtype is float32, and {reason}")
     return True
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
-from ..base.arguments import checked, count
+from ..base.arguments import check_in_single, checked, count
 from ..base.errors import ArgumentError, IntegrationError, warn
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
@@ -170,8 +170,8 @@ def simulate(
     dtype         float64, whatever the type of q0 and v0 is; or float32: steps are taken and recorded in it,
                   with twice as many members in a vector, by explicit methods with steps of one length, of
                   mechanisms without constraints. Efforts are rounded to it. Each step adds the round-off of
-                  float32, 6e-8 of the state; times and energies are float64, and events are located to 1e-9 s
-                  (docs/conventions.md)
+                  float32, 6e-8 of the state; times and energies are float64, and events are located to
+                  1e-9 s. Efforts and events that are functions of t get a rounded t (docs/conventions.md)
 
     returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
                   ConstrainedRun, which also has violations and multipliers
@@ -234,6 +234,8 @@ def simulation_of(
     if prescribed:
         moving.check_prescribed(clock.t_end, p)
     q, v, batch = states_of(moving, q0, v0, p)
+    if single:
+        check_in_single(q, v)
     efforts = EffortInput(moving, tau, hold, batch, p)
     if callable(tau):
         # A function is traced at symbols; if that fails, it is called at the first state.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, overload
 
 import numpy as np
 
-from ..base.arguments import check_state, checked, count, members_of, wrong_shape
+from ..base.arguments import check_in_single, check_state, checked, count, members_of, wrong_shape
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
 from ..compiler import DeviceMarch, Function, cuda_device, trace
@@ -318,7 +318,7 @@ class Stepper:
         return trace(parted, {"t": (), "q": self.nq, "v": self.nv, "u": self.nu, **parameters}, name)
 
     def on_device(self, device: str = "cuda", *, fused: bool = True) -> DeviceMarch:
-        """Steps on arrays that live on a CUDA device, such as those of CuPy and PyTorch: many in one launch.
+        """Steps on arrays that live on a CUDA device, such as arrays of CuPy and PyTorch: many in one launch.
 
             march = lb.stepper(robot, dt=1e-3).on_device()
             q, v = march(q, v, u, steps=20)         # 20 ms later, with the efforts u (..., nv) held
@@ -327,8 +327,9 @@ class Stepper:
         fused   whether products and sums may become fused multiply-adds
 
         Members are leading axes of the arrays. Values of free parameters (..., np) come after the efforts;
-        `t=` is the time of the first step. Experimental: not yet run or timed on a device. More in
-        `liebody.compiler.DeviceMarch` and in docs/gpu.md.
+        `t=` is the time of the first step. The type of the arrays, float32 or float64, decides in which
+        numbers steps are computed, whatever the dtype of the stepper is. Experimental: not yet run or timed
+        on a device. More in `liebody.compiler.DeviceMarch` and in docs/gpu.md.
 
         Raises IntegrationError for implicit methods and for events, ArgumentError for other devices.
         """
@@ -342,6 +343,8 @@ class Stepper:
         closing = self.mechanism.is_bound and table.size > 0  # states that may depend on parameters
         p = table[..., self.nu :] if closing and self.mechanism.layout.size else NONE
         q, v, ensemble = states_of(self.mechanism, q0, v0, p, t)
+        if self._flow.single:
+            check_in_single(q, v)
         batch = table.shape[:-1]
         try:
             q, v = (np.broadcast_to(x.reshape(*ensemble, -1), (*batch, x.shape[-1])) for x in (q, v))

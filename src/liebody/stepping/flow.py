@@ -63,8 +63,8 @@ class Flow(Explicit):
     advance  (y, psi) -> y exp(psi)
     pull     (psi, f) -> dexp^-1_(-psi) f; ignored by methods that do not pull back
     method   its coefficients
-    rigid    number of entries at the head of the algebra that have size 1 in the error control; the sizes of
-             the others are those of the last coordinates of y
+    rigid    number of entries at the head of the algebra that have size 1 in the error control; the others
+             have the sizes of the last coordinates of y
     after    (t, y, u) -> y, applied to the state at the end of each accepted step, such as a projection onto
              constraints; None: the state is kept
     watch    how `after`, or without it `field`, is watched for dependent constraints; None: not watched

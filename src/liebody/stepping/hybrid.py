@@ -67,7 +67,10 @@ class HybridFlow(Explicit):
         single: bool = False,
     ) -> None:
         if calls and single:
-            raise ModelError("systems that call functions between steps compute in float64; leave out dtype")
+            raise ModelError(
+                f"a system that calls functions between steps, such as {calls[0].kernel.name}, computes in "
+                "float64; leave out dtype"
+            )
         terminal = tuple(map(bool, terminal)) or (False,) * len(directions)
         number = ("float32",) if single else ()
         super().__init__(recipe, "hybrid", method, tuple(directions), terminal, retries, *number)

@@ -56,7 +56,7 @@ class ImplicitFlow(CompiledSteps):
     The Jacobian is made once per step and phase, and again when convergence is slower than tenfold. Equations
     and unknowns are brought into an order in which its entries are near the diagonal, so that factoring it
     is linear in the number of bodies of a chain; without zeros it takes n^3/3 multiplications. Members of an
-    ensemble are lanes of vectors and shares of threads, with pivots of their own.
+    ensemble are lanes of vectors and shares of threads; each member has its own pivots.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class ImplicitFlow(CompiledSteps):
         super(ImplicitFlow, self._of_a_call(settings.controlled))._march_numpy(m, u, until, settings)
 
     def _of_a_call(self, controlled: bool) -> ImplicitFlow:
-        """A copy that one call changes, while other threads make calls of their own."""
+        """A copy that one call changes, while other threads make other calls."""
         self._numpy, self._memory_numpy  # noqa: B018 - made once for all copies
         if controlled:
             self._control_numpy  # noqa: B018

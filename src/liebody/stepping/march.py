@@ -76,7 +76,7 @@ class Ensemble:
     last    (n, guards): time of the last event of each guard
     nearest where members came closest to dependent constraints; without rows where these are not watched
     ends    (n, 2): time and reason (`REASONS`), for members that ended before the end of the run
-    dtype   of y and record, that of the flow that moves the members; times are double whatever it is
+    dtype   of y and record, as in the flow that moves the members; times are always double
     """
 
     def __init__(

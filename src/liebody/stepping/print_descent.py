@@ -1,4 +1,4 @@
-"""C source of iterations of differential dynamic programming, after that of its passes."""
+"""C source of iterations of differential dynamic programming, printed after the source of its passes."""
 
 from __future__ import annotations
 

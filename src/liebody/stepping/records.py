@@ -148,8 +148,8 @@ class Phase:
     soften    (x, z, t, h, y, u) -> entries to add to the diagonal of the Jacobian, and not to the residual,
               so that equations may depend on each other; default: none
 
-    z (..,) is what earlier phases of the step have kept, y the state at its start t, h its length, and u
-    (nodes, dim) the efforts at its nodes. All are functions of array operations, which can be traced.
+    z (..,) holds values that earlier phases of the step have kept, y the state at its start t, h its length,
+    and u (nodes, dim) the efforts at its nodes. All are functions of array operations, which can be traced.
     """
 
     predict: Callable[..., Any]
@@ -169,7 +169,7 @@ class Control:
     """The error estimate of an implicit method, and states within a step, for steps under error control.
 
     order    the power of h with which the error estimate goes to zero
-    phases   equations to solve for the estimate, after those of the step, whose z they extend
+    phases   equations to solve for the estimate, after the step's equations, whose z they extend
     error    (z, t, h, y, u, after) -> (e, size), both (k,): the estimate, and the sizes that rtol multiplies;
              `after` is y at the end of the step
     between  (s, z, t, h, y, u, after) -> y at t + s h, 0 <= s <= 1

@@ -61,7 +61,7 @@ class _Part:
 
 
 def _decoupled(index: str, result: str, quotient: bool = True, x: str = "locked") -> _Part:
-    """A block of C, or of M, in the velocities v_x and those of the joints."""
+    """A block of C, or of M, in the velocities v_x and the joints' velocities."""
 
     def algorithm(tree: Tree, q: Array, v: Array, form: str = "christoffel") -> Array:
         return getattr(dynamics.decoupled_dynamics(tree, q, v, x=x, form=form), result)
@@ -277,7 +277,7 @@ class BlockEquations:
     def _conventions(
         self, parts: Sequence[str], expressions: Mapping[str, BlockMatrix]
     ) -> list[tuple[str, str]]:
-        """What operators and names without a definition mean, as LaTeX and as text."""
+        """Meanings of operators, and of names without a definition, as LaTeX and as text."""
         wanted = [*self._contents(parts, expressions).values()]
         used = {x.word for x in blocks.operators(wanted)}
         if any(x.general for x in blocks.definitions(wanted)):

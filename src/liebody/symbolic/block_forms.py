@@ -9,7 +9,7 @@ In the axes of each body i, with its parent l, the constant twist S_i of its joi
     C = sum J_i^T (I_i dJ_i/dt + C_i J_i)          C_i the body's matrix of a Coriolis form
     g = -sum J_i^T I_i G_i,  G_i = X_i G_l         G_i free fall as an acceleration, G_0 = (0, gravity)
 
-Ploen (1999), Proposition 2. Of a floating base the columns of J_i are split, V_i = A_i nu + J_i dq/dt
+Ploen (1999), Proposition 2. With a floating base the columns of J_i are split, V_i = A_i nu + J_i dq/dt
 (Feurstein 2021, eq. 2.47). A mechanism that moves in a plane is written with the 3 x 3 matrices of SE(2).
 """
 
@@ -259,7 +259,7 @@ class BlockForms:
     def centroidal_coriolis(self) -> BlockMatrix:
         """C_c likewise: C_x of T_x = A_cb = Y^-1, where dT_x/dt = A_cb ad(nu - u). Feurstein, eq. (3.81).
 
-        u is the twist of c in the axes of the base: its velocity is that of the centre of mass.
+        u is the twist of c in the axes of the base: its linear velocity is the centre of mass's velocity.
         """
         Y = self._from_centroidal
         Mbb = self._block_name("M", 0, 0, self.mass[0][0])
@@ -320,7 +320,7 @@ class BlockForms:
     def _moved(
         self, body: Body | None, parent: _BodyBlocks, joint: _JointBlocks, I: BlockMatrix
     ) -> _BodyBlocks:
-        """The matrices of a body from those of its parent; of body i in general, if `body` is None."""
+        """The matrices of a body from its parent's matrices; of body i in general, if `body` is None."""
         X = joint.X
         V = self._name("V", body, total(product(X, parent.V), joint.own))
         jacobians = []
@@ -533,7 +533,7 @@ class BlockForms:
         return blocks.grid([[angular], [product(self._rotation(fixed).T, fall)]])
 
     def _unplaced(self, body: Body) -> Body:
-        """The body with its joint's fixed frame on that of the parent."""
+        """The body with its joint's fixed frame on the parent's frame."""
         return replace(body, placement=np.eye(4, dtype=int).astype(object))
 
     def _inertia(self, body: Body) -> BlockMatrix:

@@ -65,7 +65,7 @@ def _joint_of(label: str) -> str:
 def pairs_of(run: Run, row: JointEntries) -> list[tuple[int, int]]:
     """Coordinates whose velocities are their rates, with these.
 
-    Velocities are those of the body: where it turns, too, they are not the rates of its position x, y, z.
+    Velocities are in the body's axes: where it turns, too, they are not the rates of its position x, y, z.
     """
     labels = run.shown[0][0]
     if not row.coordinates or len(row.coordinates) != len(row.dofs) or not labels.units[row.coordinates[0]]:

@@ -201,7 +201,7 @@ def jacobian(
 def hessian(function: Function, wrt: str | Sequence[str], along: Along = MappingProxyType({})) -> Function:
     """The Jacobians of the Jacobians: arrays (*output, *x, *y), by x and then y, for y not before x in `wrt`.
 
-    Directions E_i that are fields, such as those of a group, need not commute: E_j (E_i f) stands at [i, j].
+    Directions E_i that are fields, such as on a group, need not commute: E_j (E_i f) stands at [i, j].
     """
     names = _names(function, wrt)
     outputs = {}

@@ -524,7 +524,7 @@ def _restored(
     inputs: Mapping[str, Any],
     outputs: Mapping[str, Any],
 ) -> Function:
-    """The function that `Function.__reduce__` took apart, over a graph of its own."""
+    """The function that `Function.__reduce__` took apart, over a new graph."""
     graph = Graph()
     nodes: list[Expr] = []
     for op, args in listed:

@@ -168,7 +168,7 @@ def _commands() -> Iterator[tuple[tuple[str, ...], str]]:
 
 
 def cross_compiler(target: str) -> tuple[str, ...]:
-    """The command of a C compiler for another system: that of the ziglang wheel, which has their headers.
+    """The command of a C compiler for another system, from the ziglang wheel, which has the systems' headers.
 
     target  processor, system and library, as "aarch64-macos", "x86_64-windows-gnu", "aarch64-linux-gnu.2.17"
 
@@ -278,8 +278,8 @@ def library(
     source  the source, or a call that makes it; the call is left out if the library is known by its note
     note    a digest that determines the source; None if only the source itself does
 
-    Options in $CC take the place of those of the source that decide the same: "gcc -march=x86-64-v3" makes
-    code for any processor of that level, where `gcc` makes it for this one.
+    Options in $CC replace the source's options of the same kind: "gcc -march=x86-64-v3" makes code for any
+    processor of that level, where `gcc` makes it for this one.
 
     Raises CompilerError, of the kind NoPlace where there is no space for it, not even in a temporary folder.
     """
@@ -306,7 +306,7 @@ def library_file(unit: str, command: Sequence[str], file: str, name: str) -> byt
     """The content of a shared library for other programs and systems, made of a C translation unit.
 
     unit     ASCII text
-    command  the compiler with all options but those of files and of the mathematical functions
+    command  the compiler with all options except for files and for the mathematical functions
     file     what the library is called, without a folder
     name     says what it is, where a terminal tells a person what is compiled
 
@@ -328,7 +328,7 @@ def library_file(unit: str, command: Sequence[str], file: str, name: str) -> byt
 
 
 def _with_space(make: Callable[[], T]) -> T:
-    """What a call makes in the cache; if the folder fails, as with a full disk, in a temporary folder."""
+    """Call `make`, which writes to the cache; if this fails, as with a full disk, in a temporary folder."""
     while True:
         folder = cache.cache_folder()
         try:

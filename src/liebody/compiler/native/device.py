@@ -80,7 +80,7 @@ class DeviceKernel:
         self.name = self.kernel.name
         self.inputs = self.kernel.inputs
         self.outputs = self.kernel.outputs
-        self.__doc__ = self.kernel.__doc__
+        self.__doc__ = self.kernel.__doc__ or type(self).__doc__
         self._loaded: dict[tuple[int, Any], Any] = {}  # kernels of the driver, by device and type
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -88,7 +88,7 @@ class DeviceKernel:
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{key}{list(shape)}" for key, shape in self.inputs.items())
-        return f"DeviceKernel {self.name}({arrays})"
+        return f"{type(self).__name__} {self.name}({arrays})"
 
     # -- compiled forms -----------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class DeviceKernel:
         return image
 
     def _identity(self) -> list[str]:
-        """What determines the source beside the function."""
+        """Words that determine the source, beside the function."""
         return []
 
     def _on(self, chosen: Driver, device: int, dtype: Any) -> Any:
@@ -141,7 +141,7 @@ class DeviceKernel:
         return self._run(arrays, out)
 
     def _run(self, arrays: Sequence[Any], out: Any, others: Sequence[int] = ()) -> Any:
-        """Launch the kernel; `others` are its arguments behind those of the arrays."""
+        """Launch the kernel; `others` are its arguments behind the arrays' arguments."""
         chosen = driver()
         if len(arrays) != len(self.inputs):
             names = ", ".join(self.inputs)
@@ -153,24 +153,29 @@ class DeviceKernel:
         batch = self._batch(given)
         call = self._arranged(arrays[0], given, batch, out, library, chosen)
         n = math.prod(batch)
-        first = given[0]
+        device = _device_of(given)
         stream = library.stream(arrays[0])
         if n:
             pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
             arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
-            kernel = self._on(chosen, first.device, first.dtype)
-            chosen.launch(kernel, first.device, blocks, BLOCK, stream, arguments)
+            kernel = self._on(chosen, device, given[0].dtype)
             if not library.ordered:
-                chosen.wait(first.device, stream)
+                # each array may name a stream, in which it is still being computed
+                for other in {library.stream(x) for x in [*arrays, *call.results]} - {stream}:
+                    chosen.wait(device, other)
+            chosen.launch(kernel, device, blocks, BLOCK, stream, arguments)
+            if not library.ordered:
+                chosen.wait(device, stream)
         return call.results[0] if len(call.results) == 1 else tuple(call.results)
 
     def _library(self, arrays: Sequence[Any], given: Sequence[DeviceArray]) -> Library:
         """The library of all arrays, which lie on one device and have one type."""
         names = [library_of(x)[0] for x in arrays]
+        device = _device_of(given)
         for what, values in (
             ("libraries", names),
-            ("devices", [x.device for x in given]),
+            ("devices", [x.device if x.size else device for x in given]),
             ("types", [str(x.dtype) for x in given]),
         ):
             if len(set(values)) > 1:
@@ -227,7 +232,7 @@ class DeviceKernel:
             raise ShapeError(
                 f"{self.name} has {len(shapes)} outputs ({', '.join(shapes)}), out has {len(results)}"
             )
-        places = []
+        places: list[DeviceArray] = []
         for (key, shape), y in zip(shapes.items(), results, strict=True):
             name = f"{self.name}: out for {key}"
             place = read(name, y, chosen)
@@ -237,13 +242,15 @@ class DeviceKernel:
                 "holds another type than the arguments"
                 if place.dtype != given[0].dtype
                 else "lies on another device than the arguments"
-                if place.size and place.device != given[0].device
+                if place.size and place.device != _device_of(given)
                 else "is read-only"
                 if place.readonly and out is not None
                 else "is not in C order without gaps"
                 if place.size and not _is_dense(place)
                 else "overlaps with an argument"
                 if any(map(place.overlaps, given))
+                else "overlaps with another result"
+                if any(map(place.overlaps, places))
                 else ""
             )
             if wrong:
@@ -252,7 +259,7 @@ class DeviceKernel:
         return _Call(inputs, results, places)
 
     def _step(self, key: str, x: DeviceArray, axes: int) -> int:
-        """Numbers between rows of an argument, 0 for one row; its last `axes` axes are those of a row."""
+        """Numbers between rows of an argument, 0 for one row; a row has the last `axes` axes."""
         lead = len(x.shape) - axes
         row = x._replace(shape=x.shape[lead:], steps=x.steps[lead:])
         merged = _merged(x.shape[:lead], x.steps[:lead])
@@ -272,7 +279,8 @@ class DeviceMarch(DeviceKernel):
         q, v = march(q, v, u, steps=20)             # tensors on the device: 20 ms later, efforts held
 
     march(*states, *held, t=0.0, steps=1, out=None) takes arrays as `DeviceKernel` says. The loop over
-    the steps is in the kernel: states stay in memory of the thread from the first step to the last.
+    the steps is in the kernel: states stay in memory of the thread from the first step to the last. The type
+    of the arrays, float32 or float64, decides in which numbers it computes.
 
     step  a traced step (t (), state, ..., held, ...) -> end, ..., of the length dt
 
@@ -311,6 +319,11 @@ def _device_march(kernel: Kernel, dt: float, fused: bool) -> DeviceMarch:
 
 def _device_kernel(kernel: Kernel, fused: bool) -> DeviceKernel:
     return DeviceKernel(kernel, fused=fused)
+
+
+def _device_of(given: Sequence[DeviceArray]) -> int:
+    """The device of the arguments: that of the first array with numbers, as others have no memory."""
+    return next((x.device for x in given if x.size), given[0].device)
 
 
 def _is_dense(x: DeviceArray) -> bool:

@@ -68,7 +68,7 @@ def dense_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def read(name: str, array: Any, driver: Driver) -> DeviceArray:
-    """Where an array lies; `name` is what messages call it. Raises DeviceError for arrays of the CPU."""
+    """Where an array lies; messages call it `name`. Raises DeviceError for arrays of the CPU."""
     detach = _attribute(array, "detach")
     if detach and array.requires_grad:
         array = detach()  # PyTorch shows no memory of tensors that it differentiates by
@@ -206,6 +206,11 @@ def _warp_stream(array: Any) -> int:
 
 
 def _standard_empty(array: Any, shape: tuple[int, ...]) -> Any:
+    if not hasattr(array, "__array_namespace__"):
+        raise DeviceError(
+            f"results are made by the array API standard, which {_kind(array)} does not follow; give arrays "
+            "for them as `out`"
+        )
     return array.__array_namespace__().empty(shape, dtype=array.dtype, device=array.device)
 
 
@@ -223,8 +228,8 @@ LIBRARIES = {
 """Libraries by the name of their module.
 
 Others follow the array API standard, which knows no streams: calls work on the default stream, or the one
-that an array names, and wait for their results. Arrays of JAX, which does not change them, are made, and
-filled before anyone else holds them.
+that the first array names. They wait for the streams of the other arrays, and for their results. Arrays of
+JAX, which does not change them, are made, and filled before anyone else holds them.
 """
 
 

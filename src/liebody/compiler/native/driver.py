@@ -32,7 +32,7 @@ NO_DRIVER = (
 
 
 class Driver(Protocol):
-    """What kernels need of a device's driver.
+    """The calls of a device's driver that kernels need.
 
     device_type  the kind of devices in DLPack: 2 for CUDA. Arrays of other kinds are refused
     """
@@ -40,7 +40,7 @@ class Driver(Protocol):
     device_type: int
 
     def target(self, device: int) -> str:
-        """What NVRTC compiles for a device: "sm_90" and the like."""
+        """The target of NVRTC for a device: "sm_90" and the like."""
 
     def device_of(self, pointer: int) -> int:
         """The number of the device in whose memory an address lies; -1 for memory of the CPU."""

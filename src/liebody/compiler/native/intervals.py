@@ -118,7 +118,7 @@ class IntervalLibrary:
     ) -> tuple[Array, Array]:
         """As `move`: the end with its derivatives (n, 1 + d, 2), and bounds of a part along the motions.
 
-        The bounds are those of the results of a part, or of the states, and of their derivatives by the start
+        The bounds hold for the results of a part, or for the states, and for their derivatives by the start,
         in equal pieces of the time, (pieces, results, 1 + d, 2).
         """
         n = len(x)

@@ -98,7 +98,7 @@ class Kernel:
     compiler the kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
     """
 
-    # The class is long because it is the one place where calls, compiled forms and errors of a kernel meet.
+    # The class is long because calls, compiled forms and errors of a kernel meet in it.
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ class Kernel:
 
     @property
     def has_loop(self) -> bool:
-        """Whether one of the loops is loaded, so that the entry is there without compiling.
+        """Whether one of the loops is loaded, so that the entry exists without compiling.
 
         The entry passes arrays of float32 on to the kernel in float32, so a loop there will do.
         """

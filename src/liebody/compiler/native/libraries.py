@@ -129,7 +129,7 @@ def find_compiler_or_warn() -> build.Compiler | None:
 
 
 # From benchmarks/records/without_compiler.json.
-SLOWER = "where a step of a simulation takes some 366 times as long"
+SLOWER = "where a step of a simulation takes some 410 times as long"
 _warned = False  # whether this process has warned that kernels are slow
 
 

@@ -31,7 +31,7 @@ class CallMemory(NamedTuple):
     """Bytes of memory that a function takes, with the functions that it calls.
 
     stack        of the intermediate results that are needed at once, if statements keep their order
-    unoptimised  of the same, if every intermediate result has a place of its own
+    unoptimised  of the same, if every intermediate result has its own place
     code         of machine code: an estimate, for 32-bit ARM with a floating-point unit for these numbers
     tables       of constants
     """
@@ -45,7 +45,7 @@ class CallMemory(NamedTuple):
 def memory_of(text: str, number: NumberType, *names: str) -> list[CallMemory]:
     """The memory of these functions of a text of C99, which contains all that they call but math.h.
 
-    Code and tables are those of the whole text.
+    The numbers for code and tables count the whole text.
     """
     bodies = {match[1]: match[2] for match in FUNCTION.finditer(text)}
     known = bodies.keys()

@@ -1,6 +1,6 @@
 """Prints traced functions as CUDA C++: a kernel that evaluates one state in each thread.
 
-The text is that of `c.py` over one lane, with runtime/device.h in front of runtime/lanes.h. Sines and cosines
+The text is `c.py`'s text for one lane, with runtime/device.h in front of runtime/lanes.h. Sines and cosines
 are the library's own, so device and host agree to the bit where neither fuses products and sums. A thread
 keeps its values in registers, of which it has 255 at most; long functions are cut into pieces that do with
 them, and pass values on in memory of the thread.

@@ -71,7 +71,7 @@ ARRAY: dict[str, Any] = {name: lookup if name == "lookup" else getattr(np, name)
 
 
 def numpy_source(function: Function) -> str:
-    """The text: a function of the components of all inputs, in order, that returns those of all outputs."""
+    """The text: a function of the components of all inputs, in order; it returns all outputs' components."""
     name = _function_name(function)
     values: dict[Expr, str] = {}
     parameters: dict[str, None] = {}

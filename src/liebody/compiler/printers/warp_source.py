@@ -1,12 +1,14 @@
 """Prints traced functions as native functions of NVIDIA Warp.
 
 A native function of Warp is the body of one function of C++, which knows nothing of liebody's headers: so the
-text is that of C99, in one piece, with functions of math.h.
+text is printed as C99, in one piece, with functions of math.h.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from keyword import kwlist
 
 from ...base.errors import GraphError
 from ..graph.graph import Function
@@ -15,7 +17,7 @@ from .c import bindings, c99_dialect, c99_names, number_type, straight_line, tab
 
 AXES = 4  # of arrays in Warp, at most
 WHOLE = 1 << 62  # operations in one piece: all of them
-LOCAL = r"i|[xy]\d+|t\d+|wp|warp"  # names that the text uses itself
+LOCAL = "|".join([r"i|[xyt]\d+|wp|warp", *kwlist])  # names that the text uses itself, and words of Python
 
 
 def warp_function(function: Function | Program, name: str | None = None, single: bool = False) -> str:
@@ -25,6 +27,9 @@ def warp_function(function: Function | Program, name: str | None = None, single:
     others  arrays of Warp, (n, *shape) each, whose rows have no gaps
     """
     straight = function.unroll()
+    name = name or straight.name
+    if re.fullmatch(LOCAL, name):
+        name += "_"
     name, arguments, results = c99_names(straight, name, LOCAL)
     number = number_type(single)
     dialect = replace(c99_dialect(number), condition="bool")

@@ -67,7 +67,7 @@ def minimum(
 
 
 class _Program:
-    """The numbers of one program, with rows scaled to largest entries of 1: those of A first, then of C."""
+    """The numbers of one program, with rows scaled to largest entries of 1: rows of A first, then of C."""
 
     def __init__(self, data: Data, iterations: int, settings: Mapping[str, float], folded: int) -> None:
         self.settings = c = settings
@@ -187,7 +187,7 @@ class _Program:
     # -- one strictly convex program -----------------------------------------------------------------------
 
     def _seen(self, i: int) -> tuple[Any, Any, float]:
-        """Of a row that is not active: its s, w = L^-1 S D s with the active rows, and its pivot."""
+        """A row that is not active: returns its s, w = L^-1 S D s with the active rows, and its pivot."""
         s = self.forward(self.rows[i])
         q = len(self.active)
         y = s / self.inverse
@@ -252,13 +252,13 @@ class _Program:
         return self.backward(s)
 
     def _rest(self) -> Any:
-        """What active rows lack at x."""
+        """Residuals of the active rows at x."""
         a = self.active
         bounds = np.where(np.array(self.signs) < 0, self.high[a], self.low[a])
         return bounds - self.shift[a] - self.used[a] * self.z[a] - self.rows[a] @ self.x
 
     def _met(self) -> float:
-        """What rows may lack."""
+        """The largest residual of a row that counts as met."""
         size = float(np.abs(self.x).max(initial=1.0))
         return self.settings["MET"] * self.settings["TOLERANCE"] * size
 
@@ -275,7 +275,7 @@ class _Program:
             self.x = self.x + self._move_by(np.zeros(len(self.x)), more)
 
     def _settle(self) -> None:
-        """Multipliers of the active rows; those of wrong signs leave, until all are right."""
+        """Multipliers of the active rows; rows with a wrong sign leave, until all signs are right."""
         while True:
             a = self.active
             self.x = self._move_by(self.s0, self.z[a])

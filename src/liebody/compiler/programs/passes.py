@@ -295,8 +295,8 @@ class PassPlan:
     def _passes(self, members: list[Array], maker: Array) -> list[Array]:
         """The places of each pass.
 
-        A kind is one pass, unless its places wait for those of a kind that waits for it. Such kinds are
-        passes level by level, a level ending where a place waits for one of another kind; or, where that
+        A kind is one pass, unless its places wait for places of another kind that waits for it. Such kinds
+        are passes level by level, a level ending where a place waits for one of another kind; or, where that
         would be many, one pass in which they take turns.
         """
         # For each kind, the other kinds whose values it reads.
@@ -330,7 +330,7 @@ class PassPlan:
         """Write a pass of one kind, or of several that take turns.
 
         Values are in three groups, column by column of a kind. New: only later passes read them, and `apply`
-        makes their cells. Kept: the pass itself reads them, and each has a cell of its own. Passed on: only
+        makes their cells. Kept: the pass itself reads them, and each has its own cell. Passed on: only
         the pass itself reads them, or hardly anything else, in a pass of several kinds, which share rows of
         cells for them (`_rows`).
         """

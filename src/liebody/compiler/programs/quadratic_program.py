@@ -51,11 +51,11 @@ FLOOR = 0.03  # of the tolerance: products z t are not made smaller
 
 
 class Otherwise(NamedTuple):
-    """What a `Minimizer` does where its results do not stand.
+    """A second `Minimizer`, which replaces the results of a first one where these do not stand.
 
     minimizer  another function with the same inputs and outputs
-    unless     the name of an output (): where that of the first function is above zero, all outputs are those
-               of the other one
+    unless     the name of an output (): where the first function makes it greater than zero, all outputs come
+               from the second function
     """
 
     minimizer: Minimizer
@@ -76,13 +76,13 @@ class Minimizer:
     before  a traced function of the inputs with the outputs of `Data`, in this order, and kept ones.
             H is symmetric, not negative; `scale` (1,) is the size of the curvature that matters: of H, or of
             the rows' finite weights other than very large ones
-    after   a traced function of the inputs, the kept ones and those of `Minimum`: x, y and z, the multipliers
-            of A and C, slack_a = b - A x, slack_c = what has to be added to C x to be within bounds, and the
-            `Measures`
+    after   a traced function of the inputs, the kept outputs and the fields of `Minimum`: x, y and z, the
+            multipliers of A and C, slack_a = b - A x, slack_c = what has to be added to C x to be within
+            bounds, and the `Measures`
     iterations, tolerance  the largest number, and the largest error
     folded  how many of the last rows of A are counted into H and g before iterations. Their weights have to
-            be finite, and at most some powers of ten beyond those of the scale
-    otherwise  another function that takes over where this one fails; None: results are as they are
+            be finite, and may exceed the scale by some powers of ten at most
+    otherwise  another function that takes over where this one fails; None: failed results are returned
     method  "interior-point", whose equations follow, over all lanes; or "active-set", one program at a time
             (`active_set` has its equations), where iterations are changes of the set
     start   name of an input (k,), multipliers of C: an active set method starts with the rows that have one;
@@ -182,15 +182,15 @@ class Minimizer:
 
     @property
     def operations(self) -> Counter[str]:
-        """The number of operations before and behind the program; its iterations are not counted.
+        """The number of operations before and behind the program.
 
-        Nor is what takes over where it fails.
+        It excludes the iterations of the program, and the function that takes over where it fails.
         """
         return self.before.operations + self.after.operations
 
     @property
     def most_iterations(self) -> int:
-        """The largest number of iterations, with those of what takes over."""
+        """The largest number of iterations, including the function that takes over."""
         return self.iterations + (self.otherwise.minimizer.most_iterations if self.otherwise else 0)
 
     @property
@@ -206,7 +206,7 @@ class Minimizer:
         )
 
     def interface(self) -> Function:
-        """A function with the same inputs and outputs, whose results are nodes of their own."""
+        """A function with the same inputs and outputs, whose results are separate nodes of its graph."""
         graph = Graph()
         inputs = {key: graph.symbols(key, x.shape) for key, x in self.inputs.items()}
         outputs: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a quadratic program is given by, what its solution consists of, and rows of equal size."""
+"""The data, the solution and the error measures of a quadratic program, and rows of equal size."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ An algorithm is written once, in plain operators, and marks the functions that i
 On numbers, and in an ordinary `trace`, the mark does nothing. `traced` keeps the repeats apart: a repeat is
 traced by itself, once for each *kind*, and the calls of a kind become places of a pass of a `Program`, whose
 text does not grow with their number. Two calls are of a kind if the same entries of their arguments are 0, 1
-or -1, so that the same terms vanish; their other numbers become a table. What is computed between repeats
-becomes passes as well, expressions of the same form being of a kind.
+or -1, so that the same terms vanish; their other numbers become a table. Operations between repeats become
+passes as well, expressions of the same form being of a kind.
 
 Arguments of repeats are numbers, symbols, arrays of them, and tuples of such; anything else (groups, names,
 functions) belongs to the kind.

@@ -1,14 +1,14 @@
 """Schedules programs: fuses passes into loops, keeps values in registers, and gives each cell its memory.
 
 Consecutive passes become one loop where their dependences let them: in iteration k, part p has its place
-k - first_p. What a place computes is then used while it is near. This is loop fusion with shifts (Allen and
+k - first_p. Results of a place are then used while they are near. This is loop fusion with shifts (Allen and
 Kennedy 2002, chapters 6 and 8); with reversals as well, loops over hinges took up to a sixth longer.
 
 In the iterations in which every long part has a place, and no short one has, the functions of all parts are
-one straight line, a `Segment`: values that the same iteration uses again need no cell. Of the other cells,
-those whose lives lie within one loop and end after a few iterations share a few rows, taken in turn; the
-others share memory with those that live in other loops. Cells of inputs and outputs are the arguments
-themselves, where this is regular.
+one straight line, a `Segment`: values that the same iteration uses again need no cell. Cells whose lives lie
+within one loop and end after a few iterations share a few rows, taken in turn; the other cells share memory
+with cells that live in other loops. Cells of inputs and outputs are the arguments themselves, where this is
+regular.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ INLINE void add_times(T *restrict y, T m, const T *restrict a, int n) {
     EACH_CHUNK(n) put(y + i, chunk(y + i) + factor * chunk(a + i));
 }
 
-/* U, whose lower triangle means nothing, with pivots that are large enough; `raised` is what that
-   adds to the diagonal of H. */
+/* Factorises the matrix in U, in place; the lower triangle is not used. Pivots of round-off are
+   raised; `raised` is what that adds to the diagonal of H. */
 static void factorise_raised(const Set *set, T *restrict raised, T scale) {
     T *U = set->U, *units = set->s;
     for (int k = 0; k < N; k++) units[k] = maximum(U[k * STRIDE + k], scale);
@@ -110,7 +110,8 @@ static void back(const Set *set, T *restrict r, const T *restrict w) {
     for (int k = set->count - 1; k > 0; k--) add_times(r, -r[k], set->L + k * MOST_ROWS, k);
 }
 
-/* Of a row that is not active: s, w = L^-1 (S D s) to the active rows, and its pivot. */
+/* What L d L' needs for the row i, which is not active: s, and w = L^-1 S D s of the active rows.
+   Returns its pivot. */
 static T see(const Set *set, int i) {
     const int q = set->count;
     T *s = set->s, *y = set->y, *w = set->w;
@@ -169,7 +170,7 @@ static void leave(Set *set, int k) {
     }
 }
 
-/* x += the unknowns that belong to s and to m of the active rows. */
+/* x += what s and multipliers m of the active rows add to the unknowns. */
 static void add_move(const Set *set, T *restrict s, const T *restrict m) {
     for (int k = 0; k < set->count; k++) add_times(s, m[k], set->S + k * STRIDE, STRIDE);
     backward_with(set->U, set->inverse, s);
@@ -368,7 +369,7 @@ static void quadratic_program(const Problem *p, const Solution *s, const T *star
     }
     /* 3. One program after the other; the best point is kept. */
     T best = 1 / SMALLEST, best_dual = best, best_primal = best, best_gap = best;
-    T compared = (T)INFINITY; /* with the error */
+    T compared = (T)INFINITY; /* the error of the last program that made progress */
     for (int k = 0, stalled = 0; k < PROXIMAL; k++) {
         for (int i = 0; i < MOST; i++) set.shift[i] = (set.soft[i] - set.used[i]) * before[i];
         for (int i = 0; i < N; i++) set.s0[i] = raised[i] * place[i] - g[i];

@@ -194,7 +194,7 @@ class FilterEquations:
 
         The residual R h - (d - p) depends on xi alone, H xi = xi_d - xi_p; `held` (L,) is 1 for the legs that
         count, and the gain of the others is zero. The legs are taken one after the other, with one retraction
-        at the end: their noises are independent, so that the gain is that of all rows at once.
+        at the end: their noises are independent, so that the gain equals the gain for all rows at once.
         """
         X = self.group
         R, (_, p, *contacts) = X.parts(X.element(x))
@@ -213,8 +213,8 @@ class FilterEquations:
     ) -> tuple[Array, Array]:
         """The contacts that were not corrected, placed where the legs are: d = p + R h.
 
-        Its error is that of p, with the noise of the leg: xi_d = xi_p + R J w. A foot in the air is placed at
-        every step, and so at its touch-down.
+        The error of d is the error of p plus the noise of the leg: xi_d = xi_p + R J w. A foot in the air is
+        placed at every step, and so at its touch-down.
         """
         X = self.group
         R, (_, p, *contacts) = X.parts(X.element(x))

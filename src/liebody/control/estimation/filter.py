@@ -311,7 +311,7 @@ class InvariantFilter:
 
         A compass or the sun gives the heading, which legs and IMU do not see.
 
-        known       in the world (..., 3), such as that of the magnetic field
+        known       in the world (..., 3), such as the magnetic field's direction
         seen        in the axes of the IMU (..., 3), of the same length
         covariance  of what is seen (..., 3, 3)
         """
@@ -351,7 +351,7 @@ class InvariantFilter:
     def kernel(self, name: str) -> Kernel:
         """The compiled function "start", "step", "by_position", "by_landmark" or "error".
 
-        Their arguments are those of `FilterEquations` in liebody.control.estimation.equations.
+        `FilterEquations` in liebody.control.estimation.equations describes their arguments.
         """
         known = {**_DOCS, "error": ""}
         if name not in known:
@@ -505,7 +505,7 @@ def _flags(touching: Any) -> np.ndarray:
 
 
 def _over(lanes: tuple[int, ...], y: Array) -> np.ndarray:
-    """An array with all leading axes, of its own memory."""
+    """A copy of y with all leading axes."""
     y = np.asarray(y, float)
     return np.array(np.broadcast_to(y, (*lanes, y.shape[-1])))
 

@@ -98,7 +98,7 @@ class Recorded(NamedTuple):
     """A call of a controller in the self-test.
 
     q, v       the state
-    inputs     those of Python
+    inputs     computed by the controller in Python
     cost       of its plan
     tolerance  relative difference of inputs and cost that round-off explains
     """

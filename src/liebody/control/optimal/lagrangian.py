@@ -33,7 +33,7 @@ class Multipliers(NamedTuple):
     """Multipliers of the constraints at a trajectory, with the penalty of its search.
 
     stage     (N, c), of the entries of stage constraints, positive where c is at its upper bound
-    terminal  (c,), of those of terminal constraints
+    terminal  (c,), of the entries of terminal constraints
     penalty   mu, by which the search weighs violations
     largest   the largest residual of constraints so far, by which the penalty is judged
     """
@@ -48,7 +48,7 @@ NO_MULTIPLIERS = Multipliers(np.zeros((0, 0)), np.zeros(0), 0.0, 0.0)
 
 
 class Found(NamedTuple):
-    """What a search has found beside the trajectory, as in `OptimalPlan`."""
+    """Results of a search beside the trajectory, as in `OptimalPlan`."""
 
     outcome: Outcome
     cost: float
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
 
 class ConstraintTerms(NamedTuple):
-    """The constraints of stages, or those of the end, along a trajectory.
+    """The constraints of stages, or of the end, along a trajectory.
 
     scale  of their residuals in the cost: dt, or 1 at the end
     knot   the first one that has them

@@ -64,12 +64,12 @@ class Controller:
     feasibility  by which constraints may be broken, before a BrokenConstraints warning says so
     first_iterations  steps of the search for the first plan, at most
 
-    The first plan is that of `OptimalControl.solve` from inputs of zero, unless `reset` is given another one.
+    `OptimalControl.solve` makes the first plan from inputs of zero, unless `reset` is given another plan.
     If its search does not converge, an UnfinishedPlan warning says so; it becomes an error by
     `warnings.simplefilter("error", UnfinishedPlan)`.
 
-    Each later plan is that of `OptimalControl.improve`: it begins with the last one, a step further on, with
-    its multipliers and its penalty. Its states need not start at (q, v), and the gap closes as the plan is
+    `OptimalControl.improve` makes each later plan: it begins with the last plan, a step further on, with its
+    multipliers and its penalty. The plan's states need not start at (q, v), and the gap closes as the plan is
     improved. `controller.plan` is the last `OptimalPlan`; its `violations` say by how much it breaks each
     constraint, also in (q, v) itself, where nothing can be done about it. A plan that breaks constraints by
     more than `feasibility` is followed all the same, with a warning. The next warning comes when the
@@ -179,7 +179,7 @@ class Controller:
         dtype       float64: numbers are `double`; float32: `float`
 
         `<name>_mpc(memory, q, v, parameters, apart, u, result)` is a call of this controller. Its search,
-        line search, multipliers and penalty are those of Python. The caller owns `memory`, a structure
+        line search, multipliers and penalty are the same as in Python. The caller owns `memory`, a structure
         declared in the header. It holds the plan, its multipliers, penalty and gains, and all arrays of the
         search; nothing is allocated. `result` has the status, cost, gap, violation, and the numbers of
         iterations. `<name>_mpc_reset(memory)` discards the plan, so that the next call starts its search from

@@ -86,7 +86,7 @@ class Planner(Protocol):
         """tau (..., nv) of inputs u (..., m)."""
 
     def in_c(self, knots: int) -> tuple[PlanFunctions, PlanShape]:
-        """What `stepping.plan_c99` prints of plans of so many knots."""
+        """The functions and the shape of plans of so many knots, which `stepping.plan_c99` prints."""
 
     @property
     def layout(self) -> FlatLayout:

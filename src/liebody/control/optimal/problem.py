@@ -119,7 +119,7 @@ class OptimalControl(Sendable):
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
 
     def in_c(self, knots: int) -> tuple[PlanFunctions, PlanShape]:
-        """What `stepping.plan_c99` prints of plans of so many knots."""
+        """The functions and the shape of plans of so many knots, which `stepping.plan_c99` prints."""
         q, v, u, p = self.nq, self.nv, self.nu, self._sizes.parameters
         arguments = {"q": q, "v": v, "u": u, "p": p}, {"q": q, "v": v, "p": p}
         constraints = [

@@ -33,7 +33,7 @@ class Decided:
 
     function  its outputs, and "differences" (k,); its last input "open" has a symbol for each selection that
               is not the same at all samples
-    signs     of the differences, for which the function is the one that was traced
+    signs     of the differences, for which the function equals the traced function
     """
 
     function: Function
@@ -132,7 +132,7 @@ class _Choices:
         return self.sign(condition) > 0 and condition.op != "eq"
 
     def _combined(self, condition: Expr) -> bool:
-        """Of several conditions, one that decides is enough; the others may be open."""
+        """Value of an "and" or "or": one argument that decides is enough; the others may be open."""
         deciding = condition.op == "or"
         before = dict(self.used)
         are_open = False

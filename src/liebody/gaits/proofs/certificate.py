@@ -1,4 +1,4 @@
-"""What a proof has found, and the file that another program checks."""
+"""The results of a proof, and the file that another program checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Certificate:
     data         the equations, constants, nodes and radius, as `save` writes them: no bounds
 
     The prover's own bounds are not a theorem yet. `check` and `theorem` run the checker (liebody_check, which
-    needs the extra `prove`): a program of its own, which reads `data` alone and computes everything again.
+    needs the extra `prove`): a separate program, which reads `data` alone and computes everything again.
     """
 
     period: tuple[float, float]
@@ -73,7 +73,7 @@ class Certificate:
         Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
 
     def check(self) -> Any:
-        """What the checker finds: its own bounds, and the theorem in words.
+        """The checker's results: its own bounds, and the theorem in words.
 
         Errors: ProofError where it refuses the certificate, and where python-flint is missing.
         """

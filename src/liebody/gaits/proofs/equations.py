@@ -1,4 +1,4 @@
-"""What a proof is about: the equations of an orbit's system, without the program that wrote them.
+"""The subject of a proof: the equations of an orbit's system, without the program that wrote them.
 
 An orbit passes K phases in their order, and begins again. In phase k the state moves by a field until a guard
 is zero, and then jumps into the next phase:
@@ -64,7 +64,7 @@ class OrbitPhase:
     event       name and direction of that guard; None: the section is y_j = c
     coordinate  the j of a section y_j = c; None: the section is a guard
     guards      all guards that are watched in this phase, the section's among them, and conditions
-    at_end      functions whose signs at the end of the phase are those of conditions of the jump
+    at_end      functions whose signs at the end of the phase are the signs of the jump's conditions
     """
 
     names: list[str]
@@ -105,7 +105,7 @@ class ExactEquations:
     """The equations of an orbit, as tapes with exact constants: its phases in their order.
 
     name        of the system
-    common      how many states, the first ones, all phases share: those of (q, v)
+    common      how many states, the first ones, all phases share: the entries of (q, v)
     symmetries  under which it closes; its start has a given value of their coordinates
     """
 
@@ -193,7 +193,7 @@ def exact_parameters(orbit: PeriodicOrbit, given: Mapping[str, Any]) -> dict[str
 
 
 def _bounds(name: str, value: Any) -> Bounds:
-    """What a user gives for a parameter, as exact bounds."""
+    """A user's value of a parameter, as exact bounds."""
     try:
         return exact_bounds(f"parameters: {name}", value)
     except ArgumentError as error:

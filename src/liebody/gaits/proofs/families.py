@@ -39,8 +39,8 @@ class Family:
     status      where it stops and what would help; "complete"
     data        the equations and boxes, as `save` writes them
 
-    As with `Certificate`, `check` and `theorem` run the checker; bounds before are those of the prover. After
-    `load`, stability is what the checker finds.
+    As with `Certificate`, `check` and `theorem` run the checker; before, the bounds come from the prover.
+    After `load`, the checker decides stability.
     """
 
     parameter: str
@@ -117,7 +117,7 @@ class Family:
         return cls(data["parameter"], data, data["status"], data["status"] == "complete")
 
     def check(self) -> Any:
-        """What the checker finds: its own bounds, and the theorem in words.
+        """The checker's results: its own bounds, and the theorem in words.
 
         Errors: ProofError where it refuses the family, and where python-flint is missing.
         """

@@ -132,7 +132,7 @@ class FamilyEquations(StepEquations):
 
 
 def _seeds(along: Array, N: int) -> Array:
-    """Directions of the states and the parameter: those of N states leave the parameter as it is."""
+    """Directions of the states and the parameter: directions of N states do not change the parameter."""
     still = np.zeros((N + 1 - len(along), *along.shape[1:]))
     return np.concatenate([along, still])
 
@@ -232,7 +232,8 @@ class MovingBoxes:
         guess.parameter = exactly(p)
         orbit, linear = guess.refined(orbit)
         rates = guess.along(orbit, exactly(orbit.flat), np.zeros(len(orbit.flat)))
-        return NearOrbit(p, orbit, linear, -linear.solve(middle(rates)[:, None])[:, 0])
+        slopes = -linear.solve(middle(rates)[:, None])[:, 0]
+        return NearOrbit(p, orbit, linear.as_checked(), slopes)
 
     def part(self, low: Fraction, high: Fraction, near: NearOrbit, least: Array) -> Part | None:
         """The part [low, high] with a radius of at least `least`; None where it is not proved.

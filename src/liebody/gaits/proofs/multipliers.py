@@ -76,7 +76,7 @@ def _across(problem: StepEquations, P: Array) -> Array:
 def largest_modulus(problem: StepEquations, P: Array) -> float:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm.
 
-    It holds where eigenvectors are not independent, as those of several multipliers that are zero.
+    It holds where eigenvectors are not independent, as with several multipliers that are zero.
     """
     library = problem.library
     bound = math.inf

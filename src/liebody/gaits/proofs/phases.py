@@ -1,15 +1,15 @@
 """The equations of an orbit of a hybrid system: its phases, found from the system itself.
 
-A simulation of one period gives the order of events. What holds between them follows from the system's
+A simulation of one period gives the order of events. The equations between them follow from the system's
 functions, traced for each phase:
 
 1. Memory that is the same number at each passage, such as a flag of contact, is a constant of the phase, if
    that is consistent: with the constants of phase k, the update at its event gives a constant again, and
-   after the last phase those of the first. Traces fold such constants, so that `where` of a flag is decided.
+   after the last phase the constants of the first. Traces fold them, so that `where` of a flag is decided.
 2. Other memory is a state of the phase, if it matters: if the field, a guard, or a memory of the next phase
    that matters depends on it. An anchor in flight does not, because touch-down sets it anew.
-3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, as
-   those of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
+3. Other conditions are decided as at sample states (`branches`). Their signs are proved along the phase, like
+   the signs of guards, and at its end; a guard that ends the phase has the sign of its direction behind it.
 4. Between events the update must leave q, v and this memory as they are.
 5. Memory that is set to the time t, such as the time of the last lift-off, is a clock: its age, the time
    since then, is the state in its place, with the rate 1. That equations depend on ages alone is proved.
@@ -49,7 +49,7 @@ PARTS = (0.1, 0.5, 0.9, 0.999)  # of a phase, where states are looked at
 
 @dataclass
 class SimulatedPhase:
-    """What a simulation says about a phase.
+    """A phase as a simulation shows it.
 
     event     name and direction of the event at its end; None: the orbit closes there without one
     duration  [s]
@@ -270,7 +270,7 @@ class TracedPhase:
         return self.guards[[x for x, _ in self.watched].index(name)]
 
     def rates_of(self, entries: Sequence[int]) -> list[Any]:
-        """Rates of entries of the memory: those of flows, 1 of ages, and zero."""
+        """Rates of entries of the memory: as its flows give them, 1 for ages, and otherwise zero."""
         first = self.system.constant_memory.size
         rates = self.within.function.outputs["rates"]
         return [rates[i - first] if i >= first else float(i in self.clocks) for i in entries]

@@ -221,7 +221,7 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear, F, options.radii)
+    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
     tight = _tightest(problem, wide, linear, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)

@@ -1,8 +1,8 @@
 """A model as FMI sees it: flat arrays, functions of them, and a variable for each entry.
 
 Hybrid systems and mechanisms become one kind of model. y = (memory, x) has the coordinates x that move, u the
-inputs and parameters. The functions are those of the compiled loops (`stepping.records`); beside them stand
-dx/dt in coordinates, and changes along directions.
+inputs and parameters. It uses the functions of the compiled loops (`stepping.records`), dx/dt in coordinates,
+and changes along directions.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _settings(
 ) -> list[Variable]:
     """Variables of parameters with these values: inputs if they are named, otherwise parameters.
 
-    parameters  those of the mechanism, which have units
+    parameters  of the mechanism, which have units
     """
     settings = []
     for name, value in values.items():
@@ -155,7 +155,7 @@ def _with_changes(functions: dict[str, Function | Program]) -> dict[str, Functio
 
 
 def _sizes(group: LieGroup, straight: int, point: int) -> list[int]:
-    """Of each entry of the algebra, the entry of y that measures it: one in R^n, -1 (size 1) on the group.
+    """The entry of y that measures each entry of the algebra: one in R^n, -1 (size 1) on the group.
 
     straight  how many of the last entries of y lie in R^n
     """

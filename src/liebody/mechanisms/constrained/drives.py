@@ -32,7 +32,7 @@ class AngleDrive(ConstraintKind):
     axes       the pose (4, 4) of the frame with the axis z, in the joint's frame
     functions  f, df/dt and d2f/dt2, (1,) each, of t
 
-    Constants are those of the joint: frames with the axis z, in both bodies.
+    Its constants equal the joint's constants: frames with the axis z, in both bodies.
     """
 
     joint: str
