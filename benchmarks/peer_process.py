@@ -25,7 +25,10 @@ class Peer:
     def __call__(self, *request: Any) -> Any:
         assert self.process.stdin and self.process.stdout
         print(json.dumps(request), file=self.process.stdin, flush=True)
-        return json.loads(self.process.stdout.readline())
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the peer ended without an answer, with status {self.process.wait()}")
+        return json.loads(answer)
 
 
 def serve(peer: Any) -> None:

@@ -341,6 +341,34 @@ def test_names_of_liebody_stay(added, monkeypatch):
         lb.io.load_description(text.replace("TYPE", "spherical"))
 
 
+def test_names_of_liebody_are_found_without_a_look_at_packages(monkeypatch):
+    """The metadata of all installed packages takes milliseconds to read, and a call much less."""
+
+    def refuse(**_):
+        raise AssertionError("installed packages were looked at")
+
+    monkeypatch.setattr("importlib.metadata.entry_points", refuse)
+    assert isinstance(joint_named("revolute", [0, 0, 1]), lb.groups.Revolute)
+    assert group_named("SO3") is lb.groups.SO3
+    assert force_named("friction") == JointFriction()
+    for name in ("rkmk4", "dop853", "cf4"):
+        assert not is_mechanical(name)
+        any_method(name)
+    assert is_mechanical("variational") and is_mechanical("radau5")
+    robot = lb.load("double_pendulum")
+    run = lb.simulate(robot, [1.0, 0.5], t_end=0.01, dt=1e-3, method="rkmk4", forces="damping")
+    assert run.metadata["method"] == "rk4"
+
+
+def test_a_tableau_without_its_prefix_is_a_name_of_liebody(added, monkeypatch):
+    """`dop853` is short for `rkmk-dop853`: a mechanical method of a package does not take its place."""
+    replaced(monkeypatch, EntryPoint("dop853", "liebody.integrators:Variational", METHODS))
+    assert not is_mechanical("dop853")
+    assert any_method("dop853") == any_method("rkmk-dop853")
+    with pytest.raises(IntegrationError, match="no method 'dop853' for mechanical systems"):
+        lb.integrators.mechanical_method("dop853")
+
+
 def test_a_broken_package_is_named(added, monkeypatch, tmp_path):
     (tmp_path / "broken_package.py").write_text(
         "def fails():\n    raise OSError('no licence')\n\nNUMBER = 3\n"
@@ -369,6 +397,10 @@ def test_a_broken_package_is_named(added, monkeypatch, tmp_path):
         replaced(monkeypatch, *(EntryPoint("new", f"broken_package:{x}", group) for x in ("a", "b")))
         with pytest.raises(LiebodyError, match="2 packages add 'new' to"):
             call("new")
+    replaced(monkeypatch, EntryPoint("new", "broken_package:NUMBER", COMMANDS))
+    assert CliRunner().invoke(main, ["--help"]).exit_code == 0
+    done = CliRunner().invoke(main, ["new"])
+    assert done.exit_code == 2 and "a package adds 3 as the command 'new'" in done.output
     replaced(monkeypatch, EntryPoint("new", "broken_package.absent:x", COMMANDS))
     done = CliRunner().invoke(main, ["--help"])
     assert done.exit_code == 0 and "Cannot be used" in done.output

@@ -153,6 +153,9 @@ def test_what_cannot_be_is_refused(arm):
         excite(arm, effort=1.0, **options)
     with pytest.raises(ModelError, match="low < high"):
         excite(arm, position=(1.0, -1.0), **options)
+    for position in (1.0, (-1.0, 0.0, 1.0)):
+        with pytest.raises(ModelError, match=r"position is .*, expected \(low, high\)"):
+            excite(arm, position=position, **options)
     with pytest.raises(ShapeError, match="effort limit has shape"):
         excite(arm, effort=np.ones(5), **options)
     with pytest.raises(ModelError, match="effort limits are"):
@@ -169,6 +172,8 @@ def test_what_cannot_be_is_refused(arm):
         excite(arm, **{**options, "noise": np.full(6, np.inf)})
     with pytest.raises(ModelError, match="velocities of the base are not those of its poses"):
         excite(hung(), base=lambda t: (swung(t)[0], 2 * swung(t)[1], swung(t)[2]), **options)
+    with pytest.raises(ModelError, match="accelerations of the base are not the rates"):
+        excite(hung(), base=lambda t: (*swung(t)[:2], 2 * swung(t)[2]), **options)
     with pytest.raises(ShapeError, match=r"v of the base has shape"):
         excite(hung(), base=lambda t: (swung(t)[0], swung(t)[1][:, :3], swung(t)[2]), **options)
 
@@ -226,8 +231,7 @@ def test_more_is_shown_of_a_base_whose_wrench_is_measured_or_that_moves():
     names = []
     for base, noise in ((HELD, MOTORS), (HELD, FORCE_PLATE), (swung, FORCE_PLATE)):
         plan = PlannedMotion(robot, Series(PERIOD, 3), base)
-        columns = model.columns(*states_of(plan, rng))[:, np.isfinite(noise)]
-        names.append(combinations_of(model, columns).names)
+        names.append(combinations_of(model, states_of(plan, rng), np.isfinite(noise)).names)
     on_ground = lb.Robot(arm_of(lb.TreeBuilder("arm"), "world").build())
     assert names[0] == base_parameters(on_ground).names
     # the wrench on a trunk at rest tells its weight, with what hangs on it, and two moments of that
@@ -258,8 +262,7 @@ def test_a_base_that_is_held_or_moved_is_part_of_the_motion(base, noise):
     efforts[..., np.isinf(noise)] = np.nan
     fits = linear(robot, found.q, found.v, found.a, efforts, noise=sigma, consistent=False)
     plan, model = PlannedMotion(robot, Series(PERIOD, 3), base), LinearModel(robot, None, (), 0.01)
-    rows = model.columns(*states_of(plan, np.random.default_rng(5)))[:, np.isfinite(noise)]
-    shown = combinations_of(model, rows)
+    shown = combinations_of(model, states_of(plan, np.random.default_rng(5)), np.isfinite(noise))
     assert [x.name for x in found.combinations] == list(shown.names)
     K = shown.K
     estimates = fits.coordinates @ K.T
@@ -279,7 +282,7 @@ def test_gradients_with_a_moving_base_are_those_of_differences():
     robot = hung()
     model = LinearModel(robot, None, ("damping",), 0.5)
     plan = PlannedMotion(robot, Series(PERIOD, 3), swung)
-    shown = combinations_of(model, model.columns(*states_of(plan, np.random.default_rng(5))))
+    shown = combinations_of(model, states_of(plan, np.random.default_rng(5)))
     limits = MotionLimits.of(plan, (-2.0, 2.0), 3.0, 50.0)
     problem = ExcitationProblem(model, shown, plan, FORCE_PLATE, limits, lambda q: 2 - q[7] * q[6], "D")
     rng = np.random.default_rng(0)

@@ -115,6 +115,16 @@ def test_base_parameters_of_the_puma_name_polynomials_of_its_lengths():
     )  # those found by joints
 
 
+def test_polynomials_of_lengths_are_identities_and_no_coincidences():
+    """0.4^2 + 0.25^2 + 0.3^2 - 0.1^2 = (0.25 + 0.3)^2 = (0.4 + 0.15)^2, and 0.4^2 + 0.3^2 = (2*0.25)^2."""
+    rows = base_parameters(lb.models.space_robot()).names
+    terms = {name.split(" ")[0]: name for name in rows}
+    assert "+ (0.4 + 0.15)^2 link2.m +" in terms["bus.I_xx"]
+    assert terms["bus.h_z"].endswith("+ (0.4 + 0.15) link7.m")
+    assert terms["link2.I_yy"].endswith("+ (0.25 + 0.3)^2 link7.m")
+    assert terms["link4.I_yy"].endswith("+ (2*0.25)^2 link7.m")
+
+
 def test_losses_are_base_parameters_of_their_own_but_for_the_first_armature():
     base = base_parameters(planar_arm(0.5, 0.4), losses=["damping", "friction", "armature", "offset"])
     assert base.names[2] == "link1.I_zz + 0.5^2 link2.m + link1.armature"
@@ -532,6 +542,8 @@ def test_batches_and_noise_of_contacts_that_do_not_fit_are_refused(arm):
     tau = arm.inverse_dynamics(q, v, a)
     with pytest.raises(ShapeError, match="expected axes that broadcast"):
         linear(arm, np.stack([q] * 2), v, a, np.stack([tau] * 3), noise=1.0)
+    with pytest.raises(ShapeError, match=r"axes of the batch are \(0,\), expected one recording at least"):
+        linear(arm, q, v, a, np.zeros((0, 20, 6)), noise=1.0)
     with pytest.raises(ShapeError, match=r"leading axes \(2,\), expected one recording"):
         payload(arm, "link6", q, v, a, np.stack([tau] * 2), noise=1.0)
     forces = {"link6": np.zeros((20, 3))}

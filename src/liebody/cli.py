@@ -120,7 +120,12 @@ def _command_of_others(name: str) -> click.Command | None:
     So the help of `liebody`, which describes all commands, works beside a broken package.
     """
     try:
-        return extension(COMMANDS, name)
+        command = extension(COMMANDS, name)
+        if command is None or isinstance(command, click.Command):
+            return command
+        refusal = LiebodyError(
+            f"a package adds {command!r} as the command {name!r}, expected a function with @click.command()"
+        )
     except LiebodyError as error:
         refusal = error
 

@@ -58,7 +58,7 @@ def joint_named(name: str, *args: Any, **options: Any) -> Joint | MotionSubgroup
     a package that cannot be imported, or whose joint is none.
     """
     joint: Joint | MotionSubgroup
-    if name not in (*OURS, *extensions(JOINTS)) and name in extensions(GROUPS):
+    if name not in OURS and name not in extensions(JOINTS) and name in extensions(GROUPS):
         joint = added(GROUPS, name, MotionSubgroup, "a liebody.groups.MotionSubgroup", *args, **options)
     else:
         joint = named(JOINTS, name, OURS, KINDS, EXPECTED, *args, **options)

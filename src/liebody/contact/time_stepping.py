@@ -101,9 +101,9 @@ class TimeStepping(RobotSystem, method="time-stepping"):
 
     Errors: ModelError for an unknown solver, iterations for the solver "projected", and elements with a
     constraint; ArgumentError for numbers of sweeps and iterations below one.
-
-    The class is long because it overrides each part of `RobotSystem` that a step replaces.
     """
+
+    # The class is long because it overrides each part of `RobotSystem` that a step replaces.
 
     resolves_contacts = False
     closes_loops = True

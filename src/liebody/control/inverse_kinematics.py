@@ -101,13 +101,12 @@ def inverse_kinematics(
     Leading axes of targets and q0 broadcast. A target out of reach is no error: `converged` is False, and q
     the closest configuration that was found.
 
-    The function is long because it checks, starts, repeats and sorts all searches of a batch in one place.
-
     Raises ShapeError, ConfigurationError, ModelError for targets and starts that cannot be.
 
     Sugihara, "Solvability-unconcerned inverse kinematics by the Levenberg-Marquardt method", IEEE Trans.
     Robot. 27 (2011); limits by projection, with an active set: Kelley (1999), section 5.4.
     """
+    # The function is long because it checks, starts, repeats and sorts all searches of a batch in one place.
     tolerance = positive("tolerance", tolerance)
     iterations = count("iterations", iterations, 0)
     restarts = count("restarts", restarts, 0)

@@ -234,11 +234,11 @@ def periodic_orbit(
     quantities, as energy without dissipation, leave a family of orbits: the nearest one is found, unless
     conditions choose.
 
-    The function is long by its arguments and their text.
-
     Errors: GaitError where no orbit is found. It says why: the motion ends or does not return, the order of
     events changes, or Newton's method does not converge.
     """
+    # The function is long by its arguments and their text.
+
     # the guess, and options that would contradict it
     q0 = vector("q0", q0, system.nq)
     v0 = vector("v0", np.zeros(system.nv) if v0 is None else v0, system.nv)

@@ -54,10 +54,9 @@ Search = Generator[Point, Shot, T]
 
 
 class Shooting(Segments):
-    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method.
+    """The equations of a periodic orbit: its unknowns, the residuals with their Jacobian, Newton's method."""
 
-    The class is long because residuals, derivatives and steps share the layout of the unknowns.
-    """
+    # The class is long because residuals, derivatives and steps share the layout of the unknowns.
 
     def with_unknowns(self, names: Sequence[str], **sizes: float) -> Shooting:
         """The same equations, with these parameters as unknowns; sizes: small changes of some of them."""

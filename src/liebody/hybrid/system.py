@@ -224,9 +224,8 @@ class HybridSystem(HybridEquations):
                       them at once: the attribute `run` of the KeyboardInterrupt is the run so far
 
         Errors: ShapeError, ConfigurationError, IntegrationError for invalid arguments.
-
-        The function is long because it checks all options in one place, before anything is compiled.
         """
+        # The function is long because it checks all options in one place, before anything is compiled.
         _, method = self.stepped_by(method)
         most = count("most_events", most_events, 0)
         limit = count("limit", limit)

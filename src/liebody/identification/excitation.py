@@ -145,7 +145,7 @@ def excite(
     if plan.base is not None:
         given = plan.base.at(rng.uniform(0, series.duration, len(q)))
         q, v, a = plan.whole((q[:, plan.coordinates], v[:, plan.joints], a[:, plan.joints]), given)
-    shown = combinations_of(model, model.columns(q, v, a)[:, np.isfinite(deviations)])
+    shown = combinations_of(model, (q, v, a), np.isfinite(deviations))
     if not len(shown.columns):
         raise ModelError("the efforts that are measured depend on none of the parameters")
     limits = MotionLimits.of(plan, position, velocity, effort)
@@ -185,7 +185,7 @@ class MotionLimits(NamedTuple):
             for name in ("velocity_limit", "effort_limit")
         }
         own_range = [x[plan.coordinates] for x in tree.coordinate_limits]
-        low, high = own_range if position is None else position
+        low, high = own_range if position is None else _pair(position)
         given = {
             "low position": low,
             "high position": high,
@@ -218,6 +218,13 @@ class MotionLimits(NamedTuple):
     def half(self) -> Array:
         """Half the range of the positions; one without two limits."""
         return np.where(self.bounded, self.high, 1.0) / 2 - np.where(self.bounded, self.low, -1.0) / 2
+
+
+def _pair(position: Any) -> Any:
+    """(low, high), numbers or (joints,) each."""
+    if not isinstance(position, Sequence | np.ndarray) or len(position) != 2:
+        raise ModelError(f"position is {position!r}, expected (low, high), numbers or (joints,) each")
+    return position
 
 
 def _of_joints(name: str, given: Any, joints: int) -> Array:
@@ -296,9 +303,9 @@ class BaseMotion:
         return parts[0], parts[1], parts[2]
 
     def _check(self, t: Array, h: float) -> None:
-        """Raise ModelError if the velocities differ from the body-fixed rates of the poses."""
-        before, after = self.at(t - h)[0], self.at(t + h)[0]
-        q, v, _ = self.at(t)
+        """Raise ModelError if v differs from the body-fixed rates of the poses, or a from the rates of v."""
+        (before, v_before, _), (after, v_after, _) = self.at(t - h), self.at(t + h)
+        q, v, a = self.at(t)
         if (np.abs(np.linalg.norm(q[:, :4], axis=1) - 1) > OFF_UNIT).any():
             raise ModelError("the base has quaternions without norm 1; divide them by their norm")
         rates = np.array([Free().difference(*x) for x in zip(before, after, strict=True)]) / (2 * h)
@@ -306,6 +313,8 @@ class BaseMotion:
             raise ModelError(
                 "velocities of the base are not those of its poses; v and a are body-fixed, rotation first"
             )
+        if np.linalg.norm((v_after - v_before) / (2 * h) - a) > 0.1 * np.linalg.norm(a) + 1e-6:
+            raise ModelError("accelerations of the base are not the rates of its velocities, a = dv/dt")
 
 
 class PlannedMotion:

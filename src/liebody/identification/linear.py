@@ -117,11 +117,11 @@ class LinearFits(Sequence[LinearFit]):
     def deviations_of(self, D: Array) -> np.ndarray:
         """Standard deviations (*shape, m) of quantities with the derivative D (m, n) by the coordinates."""
         # Members that share their motion and noise share their information.
-        known: dict[int, Array] = {}
+        deviations: dict[int, Array] = {}
         for fit in self._fits:
-            if id(fit.information) not in known:
-                known[id(fit.information)] = fit.deviations_of(D)
-        return self._stacked([known[id(fit.information)] for fit in self._fits])
+            if id(fit.information) not in deviations:
+                deviations[id(fit.information)] = fit.deviations_of(D)
+        return self._stacked([deviations[id(fit.information)] for fit in self._fits])
 
     def _stacked(self, rows: list[Any]) -> np.ndarray:
         stacked = np.array(rows)
@@ -230,6 +230,8 @@ class EffortSamples:
                 f"leading axes of q, v, a, tau and contacts are {moving + others}, expected axes that "
                 "broadcast"
             ) from None
+        if 0 in self.shape:
+            raise ShapeError(f"leading axes of the batch are {self.shape}, expected one recording at least")
         self.is_one = not any(moving)
         if not np.isfinite(self.tau).any(axis=(-2, -1)).all():
             raise ModelError("no effort is measured: all of tau is NaN")
@@ -279,11 +281,11 @@ class Weights:
     def over(self, rows: Array) -> Array:
         """Rows (samples, nv, ...) in units of the noise; zero for efforts that are not measured."""
         shape = (*self.measured.shape, *[1] * (rows.ndim - 2))
-        known = np.where(self.measured.reshape(shape), rows, 0.0)
+        present = np.where(self.measured.reshape(shape), rows, 0.0)
         if self._root is None:
-            return known / self.deviations.reshape(shape)
-        weighed: Array = np.einsum("sij,sj...->si...", self._root, known)
-        return weighed
+            return present / self.deviations.reshape(shape)
+        weighted: Array = np.einsum("sij,sj...->si...", self._root, present)
+        return weighted
 
 
 class EffortSystem:

@@ -133,7 +133,10 @@ class LinearModel:
 
     def columns(self, q: Array, v: Array, a: Array) -> Array:
         """A (samples, nv, n) with A x = the part of the efforts that the free parameters x make."""
-        Y = self.robot.inverse_dynamics_regressor(q, v, a)
+        return self.columns_with(self.robot.inverse_dynamics_regressor(q, v, a), v, a)
+
+    def columns_with(self, Y: Array, v: Array, a: Array) -> Array:
+        """As `columns`, with the regressor Y (samples, nv, 10 bodies) of all bodies."""
         count = len(PARAMETERS)
         blocks = [Y[..., count * (body.index - 1) : count * body.index] for body in self.bodies]
         functions = {

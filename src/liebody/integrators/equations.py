@@ -72,9 +72,9 @@ class MechanicalEquations:
              method; Rockafellar 1976)
 
     Errors: ShapeError where a function returns an array of another shape, or M is not symmetric.
-
-    The class has more than 300 lines because every term stands beside its default and its derivatives.
     """
+
+    # The class has more than 300 lines because every term stands beside its default and its derivatives.
 
     def __init__(
         self,

@@ -183,9 +183,10 @@ def solve_ivp(
     not on the group; IntegrationError for settings out of range, and where F is not finite, naming the time.
 
     One state at a time, in Python. Ensembles belong in `liebody.simulate`, which compiles F and the method
-    into one loop. The function is long because half of it is this reference of its options; the other half
-    checks them one after another, and then makes one `_March`.
+    into one loop.
     """
+    # The function is long because half of it is this reference of its options; the other half checks them one
+    # after another, and then makes one `_March`.
     rule = field_method(method)
     t0, t1 = _span(t_span)
     group = group_named(group) if isinstance(group, str) else group

@@ -81,9 +81,9 @@ def field_method(name: str | FieldMethod) -> FieldMethod:
 
 def is_mechanical(name: Any) -> bool:
     """Whether `mechanical_method` knows this name, or it is such a method itself."""
-    if isinstance(name, str) and name not in MECHANICAL:
-        return name not in EXPLICIT and isinstance(_added(name), MechanicalMethod)
-    return isinstance(name, MechanicalMethod) or isinstance(name, str)
+    if not isinstance(name, str):
+        return isinstance(name, MechanicalMethod)
+    return name in MECHANICAL or (not _is_ours(name) and isinstance(_added(name), MechanicalMethod))
 
 
 def mechanical_method(name: str | MechanicalMethod) -> MechanicalMethod:
@@ -102,7 +102,7 @@ def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: s
     for key in (name, f"rkmk-{name}"):
         if isinstance(name, str) and key in table:
             return table[key]()
-    others = [x for x in extensions(METHODS) if x not in EXPLICIT | MECHANICAL]
+    others = [x for x in extensions(METHODS) if not _is_ours(x)]
     if isinstance(name, str) and name in others:
         method = _added(name)
         if isinstance(method, kind):
@@ -113,6 +113,11 @@ def _named(name: Any, kind: Any, table: Mapping[str, Callable[[], Any]], what: s
         raise IntegrationError(f"no method {name!r}{what}; {meant}; known are {', '.join(table)}")
     names = [*table, *others]
     raise IntegrationError(f"no method {name!r}{what}; {known(names, name, len(names))}")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether this is a name of liebody, or of one of its tableaux, for which "rkmk-" may be left out."""
+    return name in MECHANICAL or name in EXPLICIT or f"rkmk-{name}" in EXPLICIT
 
 
 def _added(name: str) -> AnyMethod | None:

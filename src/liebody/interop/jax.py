@@ -536,9 +536,9 @@ def simulate(
     options     options of `sensitivities`: `method`, `hold`, `forces`, `joints`
 
     Derivatives by coordinates q normalise quaternions first. Errors that `simulate` raises for states and
-    efforts come as errors of XLA's callback. The function is long because its five inner functions share the
-    names and shapes of the arguments.
+    efforts come as errors of XLA's callback.
     """
+    # The function is long because its five inner functions share the names and shapes of the arguments.
     times, values = tau if is_sampled(tau) else (None, tau)
     names = tuple(parameters or {})
     layout = robot.freed(parameters or None).layout

@@ -61,11 +61,11 @@ class Robot(Algorithms, OfTree, Parametric):
     in float32; values of parameters are converted. Wrong shapes raise ShapeError; NaN, infinity and
     quaternions which are not unit raise ConfigurationError.
 
-    The class is long because it is the list of all that robots do; most methods call one function.
-
     Where a function is traced, such as the efforts of `simulate`, symbols of single states give symbols, so
     that `K * (q_d - q) - D * v + robot.gravity(q)` is compiled with the rest.
     """
+
+    # The class is long because it is the list of all that robots do; most methods call one function.
 
     @checked
     def __init__(self, tree: Tree, gravity: Array = GRAVITY) -> None:

@@ -76,10 +76,10 @@ class Run:
     tau acts from its time on: where samples jump, it has the value after the jump.
 
     Raises ShapeError where the arrays do not fit together.
-
-    The class is long because its users look here for everything that a run knows: each method is a few lines,
-    and files and tables are made in `files` and `table`.
     """
+
+    # The class is long because its users look here for everything that a run knows: each method is a few
+    # lines, and files and tables are made in `files` and `table`.
 
     t: np.ndarray
     q: np.ndarray

@@ -91,11 +91,10 @@ def sweep(
     Everything in the store has a checksum. Damaged files are made again, and named in a DamagedStore warning;
     `lb.sweep.verify(store)` only lists them, `lb.sweep.repair(store)` restores them without running chunks.
 
-    The function is long by its text.
-
     Errors: SweepError for a store of another sweep, for units of unknown names, and where no chunk succeeds;
     ShapeError for axes that cannot be.
     """
+    # The function is long by its text.
     require("sweeps", "xarray", "zarr", "cloudpickle", extra="sweep")
     # 1. the chunks, and the task that runs one of them
     space = Space(axes, chunk)

@@ -92,9 +92,9 @@ def plot_motion(
     window    time that they span, up to the end of the run; all of it if None                       [s]
 
     Links are drawn from joint to joint, and from the last joint of a branch to its named frame or its centre
-    of mass; dots are centres of mass. The first member of a batch is drawn. The function is long because it
-    lays out three panels one after the other.
+    of mass; dots are centres of mass. The first member of a batch is drawn.
     """
+    # The function is long because it lays out three panels one after the other.
     instants = count("instants", instants)
     run = run.member(*(0,) * len(run.batch))
     # a member that diverged is drawn up to there

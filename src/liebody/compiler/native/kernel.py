@@ -96,9 +96,9 @@ class Kernel:
 
     Raises ShapeError, ConfigurationError and ModelError (guard), CompilerError (refused source; without any
     compiler the kernel runs as NumPy source, with one warning), GraphError for a name that is no identifier.
-
-    The class is long because calls, compiled forms and errors of a kernel meet in it.
     """
+
+    # The class is long because calls, compiled forms and errors of a kernel meet in it.
 
     def __init__(
         self,

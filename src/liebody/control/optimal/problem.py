@@ -172,11 +172,10 @@ class OptimalControl(Sendable):
         tolerance   predicted decrease of the cost, in units of the cost, at which the search ends
         feasibility  by which constraints may be broken
 
-        The method is long because it checks all guesses against each other.
-
         Raises ShapeError, ModelError for unknown parameters, IntegrationError where u makes a motion that
         is not finite.
         """
+        # The method is long because it checks all guesses against each other.
         arrays = {"u": (u, self.nu, 0), "q": (q, self.nq, 1), "v": (v, self.nv, 1)}
         guesses = {name: floats(name, x) for name, (x, _, _) in arrays.items() if x is not None}
         for name, x in guesses.items():
@@ -495,11 +494,11 @@ def optimal_control(
     Mansard and Todorov (2014), "Control-limited differential dynamic programming", for limits; Mastalli et
     al. (2020), "Crocoddyl", for states that are no motion yet.
 
-    The function is long by its argument table and text; it only assembles the problem.
-
     Raises ModelError for mechanisms with constraints, GraphError for costs that cannot be traced,
     IntegrationError for methods that are not explicit, ShapeError.
     """
+    # The function is long by its argument table and text; it only assembles the problem.
+
     # the mechanism, and the step that holds inputs for h
     h = positive("dt", dt, SECONDS)
     tree = mechanism_of(mechanism, forces_of(forces), joints, dt)

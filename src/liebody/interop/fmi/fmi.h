@@ -641,7 +641,7 @@ EXPORT fmi3Status fmi3GetAdjointDerivative(fmi3Instance instance, const fmi3Valu
     double more_u[STEP + 1] = {0};
     model_signals_vjp(&s->t, y, s->u, w_signals, more, more_u);
     for (int i = 0; i < POINT; i++) gy[i] += more[i];
-    for (int i = 0; i < STEP; i++) gu[i] += more_u[i];
+    for (int i = 0; i <= STEP; i++) gu[i] += more_u[i];
 #endif
 #if HAS_STATES
     model_normalized_vjp(s->y, gy, more);

@@ -243,8 +243,8 @@ def of_hybrid(
     constant = [pair for name in system.constant_memory.defaults for pair in entries(name, remembered[name])]
     values = {**system.parameters.defaults, **parameters}
     known_parameters = system.mechanism.parameters if isinstance(system, RobotSystem) else {}
-    settings = _settings(values, known_parameters, inputs)
     system.parameters.values(parameters, ())  # checks names and shapes
+    settings = _settings(values, known_parameters, inputs)
     steps = [Variable("communication.step", "parameter", "s", dt)]
     signals = [
         Variable(structured(n), "output")

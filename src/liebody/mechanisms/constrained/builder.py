@@ -36,10 +36,10 @@ class SystemBuilder:
 
     Frames on bodies (`on_parent`, `on_child`, `pose`) are poses (4, 4), translations (3,), or None for the
     body's own frame. Every method returns the builder.
-
-    The class is long because it has one method for each kind of body, constraint and force, most of it
-    documentation; each checks its arguments and stores one record for `Definition`.
     """
+
+    # The class is long because it has one method for each kind of body, constraint and force, most of it
+    # documentation; each checks its arguments and stores one record for `Definition`.
 
     def __init__(self, name: str = "system", gravity: Array = (0.0, 0.0, -9.81)) -> None:
         check_name("a system", name)

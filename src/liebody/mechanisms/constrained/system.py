@@ -39,10 +39,10 @@ class System(AbsoluteCoordinates):
     the bodies one parameter for each curve. v (nv,) holds (omega, v) for each body: omega in the body's axes,
     v the velocity of the centre of mass, in the body's axes on SE(3), in the world's on SO(3) x R^3.
     `configuration`, `velocities`, `poses` and `twists` translate to the bodies' own frames.
-
-    The class is long because it fulfils the contracts of `Mechanism` and `Constrained`, mostly by
-    short calls of `equations` and `projection`.
     """
+
+    # The class is long because it fulfils the contracts of `Mechanism` and `Constrained`, mostly by short
+    # calls of `equations` and `projection`.
 
     # -- forces and parameters ----------------------------------------------------------------------------
 
