@@ -20,8 +20,36 @@ FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
 
 
+class Checkable:
+    """A theorem with the data from which another program proves it again: `Certificate`, `Family`.
+
+    data  all that the file has, exact numbers
+    """
+
+    data: Mapping[str, Any]
+    _checked: list[Any]  # the checker's results; empty before it has confirmed the data
+
+    @checked
+    def save(self, path: str | Path) -> None:
+        """Write `data` as JSON, for `python -m liebody_check path`."""
+        Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
+
+    def check(self) -> Any:
+        """The checker's results: its own bounds, and the theorem in words.
+
+        Errors: ProofError where it refuses `data`, and where python-flint is missing.
+        """
+        if not self._checked:
+            self._checked.append(checked_by_another_program(self.data))
+        return self._checked[0]
+
+    def theorem(self) -> str:
+        """The theorem in words, with the bounds of the checker, after it has confirmed it."""
+        return str(self.check().theorem)
+
+
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Checkable):
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
@@ -66,24 +94,6 @@ class Certificate:
         """An upper bound of the moduli of all multipliers."""
         by_discs = float(abs(self.multipliers).max(initial=0.0) + self.multipliers_radius) * (1 + 1e-15)
         return min(by_discs, self.modulus)
-
-    @checked
-    def save(self, path: str | Path) -> None:
-        """Write the certificate as JSON, for `python -m liebody_check path`."""
-        Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
-
-    def check(self) -> Any:
-        """The checker's results: its own bounds, and the theorem in words.
-
-        Errors: ProofError where it refuses the certificate, and where python-flint is missing.
-        """
-        if not self._checked:
-            self._checked.append(checked_by_another_program(self.data))
-        return self._checked[0]
-
-    def theorem(self) -> str:
-        """The theorem in words, with the bounds of the checker, after it has confirmed it."""
-        return str(self.check().theorem)
 
     def __repr__(self) -> str:
         low, high = self.period

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ...base.arguments import checked
 from ...base.exact import exact_bounds
-from ...compiler import NotProved
-from .certificate import checked_by_another_program, constant_of, equations_data
+from ...compiler import NotProved, outward
+from .certificate import Checkable, constant_of, equations_data
 from .equations import ExactEquations, ProofError
 from .moving import FamilyPart, MovingBoxes, NearOrbit
 from .phases import Course
@@ -27,7 +26,7 @@ BOXES = 1e-2  # steps are as long as boxes of this radius allow
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class Family(Checkable):
     """A proved family of periodic orbits: exactly one in a moving box for each value of a parameter.
 
     parameter   its name
@@ -93,20 +92,15 @@ class Family:
         k = next(k for k in range(self.parts) if p <= self._bounds(k)[1])
         boxes = _boxes(self.data["parts"][k], p)
         phases = self.data["phases"]
-        given = {x["coordinate"]: Fraction(float.fromhex(x["start"])) for x in self.data["symmetries"]}
+        given = {x["coordinate"]: _number(x["start"]) for x in self.data["symmetries"]}
         start = [(given[j], given[j]) if j in given else boxes[j] for j in range(self.data["common"])]
         period = [Fraction(0), Fraction(0)]
         last = -1
         for phase in phases:
             last += len(phase["states"]) * (len(phase["durations"]) + 1) + 1
-            total = sum(Fraction(float.fromhex(w)) for w in phase["durations"])
+            total = sum(map(_number, phase["durations"]))
             period = [a + total * b for a, b in zip(period, boxes[last], strict=True)]
-        return (_below(period[0]), _above(period[1])), np.array([(_below(a), _above(b)) for a, b in start])
-
-    @checked
-    def save(self, path: str | Path) -> None:
-        """Write the family as JSON, for `python -m liebody_check path` and `Family.load`."""
-        Path(path).write_text(json.dumps(self.data, indent=1), encoding="utf-8")
+        return outward((period[0], period[1])), np.array([outward(x) for x in start])
 
     @classmethod
     def load(cls, path: str | Path) -> Family:
@@ -115,19 +109,6 @@ class Family:
         if not isinstance(data, dict) or data.get("format") != FORMAT_OF_FAMILIES:
             raise ProofError(f"{path} is no family of orbits, a file of the format {FORMAT_OF_FAMILIES!r}")
         return cls(data["parameter"], data, data["status"], data["status"] == "complete")
-
-    def check(self) -> Any:
-        """The checker's results: its own bounds, and the theorem in words.
-
-        Errors: ProofError where it refuses the family, and where python-flint is missing.
-        """
-        if not self._checked:
-            self._checked.append(checked_by_another_program(self.data))
-        return self._checked[0]
-
-    def theorem(self) -> str:
-        """The theorem in words, with the bounds of the checker, after it has confirmed it."""
-        return str(self.check().theorem)
 
     def __repr__(self) -> str:
         low, high = self.bounds
@@ -146,18 +127,9 @@ def _number(x: str) -> Fraction:
 
 def _boxes(part: Mapping[str, Any], p: Fraction) -> list[tuple[Fraction, Fraction]]:
     """The box of all unknowns at a value of the parameter, exactly."""
-    away = p - Fraction(float.fromhex(part["place"]))
-    numbers = [[Fraction(float.fromhex(x)) for x in part[name]] for name in ("centre", "slopes", "radius")]
+    away = p - _number(part["place"])
+    numbers = [[_number(x) for x in part[name]] for name in ("centre", "slopes", "radius")]
     return [(c + s * away - r, c + s * away + r) for c, s, r in zip(*numbers, strict=True)]
-
-
-def _below(x: Fraction) -> float:
-    near = float(x)
-    return near if Fraction(near) <= x else float(np.nextafter(near, -np.inf))
-
-
-def _above(x: Fraction) -> float:
-    return -_below(-x)
 
 
 # -- parts one after the other ------------------------------------------------------------------------------

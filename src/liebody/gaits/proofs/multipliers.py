@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import NotProved, exactly, middle
+from ...compiler import NotProved, exactly, middle, outward
 from .blocks import ROUNDED, TINY, TRIES, BlockElimination
 from .equations import ProofError
 from .system import Enclosed, StepEquations, upwards
@@ -124,7 +124,8 @@ def discs(P: Array) -> tuple[Array, float]:
     )
     unit = _exact(np.eye(n))
     off = max(sum(map(_size, row)) for row in _minus(unit, _product(inverse, eigenvectors)))
-    radius = _above(Fraction(norm / (1 - off))) if off < 1 else math.inf
+    bound = Fraction(norm / (1 - off)) if off < 1 else None
+    radius = math.inf if bound is None else outward((bound, bound))[1]
     order = np.argsort(-np.abs(values), kind="stable")
     return np.asarray(values, complex)[order], radius
 
@@ -161,8 +162,3 @@ def _hypotenuse(a: Fraction, b: Fraction) -> float:
     while Fraction(size) ** 2 < a * a + b * b:
         size = math.nextafter(size, math.inf)
     return size
-
-
-def _above(x: Fraction) -> float:
-    near = float(x)
-    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
