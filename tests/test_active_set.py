@@ -1,21 +1,18 @@
 """Active sets: conditions of a minimum in exact arithmetic, warm starts, commands, exported C."""
 
 import copy
-import ctypes
 import pickle
-import re
-import subprocess
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from controllers_in_c import ControllerInC
 from legged import legged
-from test_quadratic_program import KINDS, many_programs, random_programs
+from test_quadratic_program import KINDS, hostile_programs, many_programs, random_programs
 
 import liebody as lb
 from liebody.base.errors import ConfigurationError, GraphError, ShapeError
 from liebody.compiler import Minimizer, trace
-from liebody.compiler.native import build
 from liebody.control import ActiveSetCommand, MotionTask, QuadraticProgram, Support, WholeBody
 
 N, M, K = 6, 4, 10
@@ -172,29 +169,16 @@ def test_costs_without_curvature_and_bounds_that_meet_or_cross():
 def test_nothing_is_ever_nan_and_iterations_are_bounded():
     """Random programs of any rank, with contradictions, zeros and sizes over 12 decades."""
     rng = np.random.default_rng(14)
-    n, m, k, count = 6, 4, 10, 1024
-    rank = rng.integers(0, n + 1, count)
-    J = rng.normal(size=(count, n, n)) * (np.arange(n) < rank[:, None])[:, :, None]
-    sizes = 10.0 ** rng.uniform(-6, 6, (5, count, 1, 1))
-    H = J.swapaxes(-1, -2) @ J * sizes[0]
-    H = (H + H.swapaxes(-1, -2)) / 2
-    g = rng.normal(size=(count, n)) * sizes[1, :, 0]
-    A = rng.normal(size=(count, m, n)) * sizes[2] * (rng.uniform(size=(count, m, n)) < 0.5)
-    C = rng.normal(size=(count, k, n)) * sizes[3] * (rng.uniform(size=(count, k, n)) < 0.5)
-    b = rng.normal(size=(count, m)) * sizes[4, :, 0]
-    low = rng.normal(size=(count, k))
-    high = low + rng.uniform(-0.2, 1, (count, k))
-    weight = 10.0 ** rng.uniform(-3, 9, (count, k))
-    weight[::2] = INFINITE
-    start = rng.normal(size=(count, k))
+    H, g, A, b, C, low, high, weight = hostile_programs(rng, 1024, N, M, K)
+    start = rng.normal(size=low.shape)
     most = 80
-    s = QuadraticProgram(n, m, k, iterations=most, solver="active-set")(
+    s = QuadraticProgram(N, M, K, iterations=most, solver="active-set")(
         H, g, A, b, C, low, high, weight_c=weight, start=start
     )
     for x in s:
         assert np.isfinite(x).all()
     # a start may have all rows, which leave at once, and a partial step precedes each further one
-    assert s.iterations.max() <= most + 2 * k and s.solved.any() and not s.solved.all()
+    assert s.iterations.max() <= most + 2 * K and s.solved.any() and not s.solved.all()
 
 
 def test_a_start_takes_fewer_iterations_to_the_same_solution(solve):
@@ -315,28 +299,13 @@ def test_along_a_motion_a_command_starts_from_the_last_one(biped, walking):
 @pytest.mark.parametrize("legs", [False, True])
 def test_the_controller_as_c99_takes_a_start_and_has_the_same_numbers(legs, biped, walking, tmp_path):
     wb = controller(biped, legs=True) if legs else walking
-    if (compiler := build.find_compiler()) is None:
-        pytest.skip("there is no C compiler")
-    paths = wb.export_c(tmp_path, {"posture.target": POSE})
-    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion".split()
-    program = tmp_path / "selftest"
-    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
-    done = subprocess.run([program], capture_output=True, text=True)
-    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout
-    library = tmp_path / "controller.so"
-    subprocess.run(
-        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
-    )
-    function = ctypes.CDLL(str(library)).biped_whole_body
-    size = int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", paths[1].read_text())[1])
+    in_c = ControllerInC(wb.export_c(tmp_path, {"posture.target": POSE}), tmp_path)
+    assert "3 comparisons" in in_c.printed
     p = wb.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
     start = np.zeros(wb.kernel.inputs["start"])
     for q, v in zip(*states(biped, np.random.default_rng(21), 6), strict=True):
         expected = wb(q, v, p, start=start)
-        work = np.r_[np.full(size, np.nan), 7.0]
-        results = [np.full(x.shape, np.nan) for x in expected]
-        function(*(ctypes.c_void_p(x.ctypes.data) for x in (q, v, p, start, *results, work)))
-        assert work[-1] == 7.0
+        results = in_c((q, v, p, start), expected)
         for name, x, y in zip(expected._fields, results, expected, strict=True):
             if name in ("tau", "a", "f", "slack", "status"):
                 np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))

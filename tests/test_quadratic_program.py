@@ -172,10 +172,11 @@ def test_contradictions_without_slack_end_finite_and_say_so():
     assert not s.solved and np.isfinite(s.x).all() and abs(s.x[0]) <= 1.1
 
 
-def test_nothing_is_ever_nan():
-    """Random programs of any rank, with equal bounds, contradictions, zeros and sizes over 12 decades."""
-    rng = np.random.default_rng(5)
-    n, m, k, count = 6, 4, 10, 512
+def hostile_programs(rng, count, n, m, k):
+    """Random programs of any rank, with contradictions, zeros and sizes over 12 decades.
+
+    returns  H, g, A, b, C, l, u and weights of C; every other program has no slack
+    """
     rank = rng.integers(0, n + 1, count)
     J = rng.normal(size=(count, n, n)) * (np.arange(n) < rank[:, None])[:, :, None]
     sizes = 10.0 ** rng.uniform(-6, 6, (5, count, 1, 1))
@@ -188,7 +189,12 @@ def test_nothing_is_ever_nan():
     high = low + rng.uniform(-0.2, 1, (count, k))  # some above the others: contradictions
     weight = 10.0 ** rng.uniform(-3, 9, (count, k))
     weight[::2] = INFINITE
-    H = (H + H.swapaxes(-1, -2)) / 2
+    return (H + H.swapaxes(-1, -2)) / 2, g, A, b, C, low, high, weight
+
+
+def test_nothing_is_ever_nan():
+    n, m, k = 6, 4, 10
+    H, g, A, b, C, low, high, weight = hostile_programs(np.random.default_rng(5), 512, n, m, k)
     s = QuadraticProgram(n, m, k)(H, g, A, b, C, low, high, weight_c=weight)
     for x in s:
         assert np.isfinite(x).all()

@@ -7,14 +7,15 @@ from functools import partial
 import numpy as np
 import pytest
 from test_hybrid_systems import ball
+from test_time_stepping import cornered_block
 
 import liebody as lb
 from liebody import scalars
 from liebody.base.errors import ConfigurationError, IntegrationError, ModelError
-from liebody.bodies import SpatialInertia, TreeBuilder
+from liebody.bodies import SpatialInertia
 from liebody.compiler.native import libraries
 from liebody.contact import Contact, TimeStepping
-from liebody.groups import Free, R
+from liebody.groups import R
 from liebody.hybrid import HybridSystem, robot_system
 from liebody.mechanisms.constrained import SystemBuilder
 from liebody.scalars import Table
@@ -36,12 +37,9 @@ def states(robot, n):
 @pytest.fixture(scope="module")
 def block():
     """A block with a point in each lower corner, on a floor."""
-    builder = TreeBuilder("block").add("body", Free(), SpatialInertia.box(MASS, (0.2, 0.2, 0.1)))
-    corners = {f"{x}{y}": (0.1 * (-1) ** x, 0.1 * (-1) ** y, -0.05) for x in (0, 1) for y in (0, 1)}
-    for name, corner in corners.items():
-        builder.frame(f"corner{name}", "body", corner)
-    floor = Contact(*(f"corner{name}" for name in corners), stiffness=1e5, damping=1e3, friction=0.4)
-    return TimeStepping(builder.build(), floor)
+    tree, corners = cornered_block(MASS)
+    floor = Contact(*corners, stiffness=1e5, damping=1e3, friction=0.4)
+    return TimeStepping(tree, floor)
 
 
 AT_REST = np.array([1, 0, 0, 0, 0, 0, 0.05])

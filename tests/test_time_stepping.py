@@ -29,21 +29,27 @@ G, MASS, RADIUS = 9.81, 2.0, 0.1
 SLOPE = 0.3  # rad
 
 
+def cornered_block(mass):
+    """A tree of one block, and the names of the points in its lower corners."""
+    builder = TreeBuilder("block").add("body", Free(), SpatialInertia.box(mass, (0.2, 0.2, 0.1)))
+    corners = {f"corner{x}{y}": (0.1 * (-1) ** x, 0.1 * (-1) ** y, -0.05) for x in (0, 1) for y in (0, 1)}
+    for name, corner in corners.items():
+        builder.frame(name, "body", corner)
+    return builder.build(), list(corners)
+
+
 @pytest.fixture(scope="module")
 def block():
     """A block with a point in each lower corner, on a slope downwards along x."""
-    builder = TreeBuilder("block").add("body", Free(), SpatialInertia.box(MASS, (0.2, 0.2, 0.1)))
-    corners = {f"{x}{y}": (0.1 * (-1) ** x, 0.1 * (-1) ** y, -0.05) for x in (0, 1) for y in (0, 1)}
-    for name, corner in corners.items():
-        builder.frame(f"corner{name}", "body", corner)
+    tree, corners = cornered_block(MASS)
     floor = Contact(
-        *(f"corner{name}" for name in corners),
+        *corners,
         normal=(np.sin(SLOPE), 0, np.cos(SLOPE)),
         stiffness=1e5,
         damping=1e3,
         friction=0.4,
     )
-    system = robot_system(builder.build(), floor)
+    system = robot_system(tree, floor)
     q0 = np.array([np.cos(SLOPE / 2), 0, np.sin(SLOPE / 2), 0, 0.05 * np.sin(SLOPE), 0, 0.05 * np.cos(SLOPE)])
     frictions = np.array([0.4, 1.05 * np.tan(SLOPE), 0.95 * np.tan(SLOPE), 0.2, 0.0])
     given = {"parameters": {"floor_friction": frictions}, "method": "time-stepping", "dt": 2e-3}

@@ -1,7 +1,6 @@
 """Whole-body control: laws of mechanics in every command, exact tasks, optimality, and what gives way."""
 
 import copy
-import ctypes
 import pickle
 import re
 import shutil
@@ -10,12 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from controllers_in_c import ControllerInC
 from legged import legged
 
 import liebody as lb
 from liebody.base.errors import ArgumentError, ConfigurationError, IntegrationError, ModelError, ShapeError
 from liebody.compiler import Kernel
-from liebody.compiler.native import build
 from liebody.control import DifferentialIK, MotionTask, Support, WholeBody
 from liebody.groups import SE3, SO3, Free, Prismatic
 
@@ -549,31 +548,12 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
 ):
     """Its self-test compares it with NumPy; here it is compared with the call from Python."""
     wb = request.getfixturevalue(name)
-    if (compiler := build.find_compiler()) is None:
-        pytest.skip("there is no C compiler")
     paths = wb.export_c(tmp_path, {"posture.target": POSE})
     assert [x.name for x in paths] == ["biped.c", "biped.h", "biped_test.c", "CMakeLists.txt"]
-    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wfloat-equal".split()
-    program = tmp_path / "selftest"
-    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
-    done = subprocess.run([program], capture_output=True, text=True)
-    assert done.returncode == 0 and "3 comparisons" in done.stdout, done.stdout
-    library = tmp_path / "controller.so"
-    subprocess.run(
-        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
-    )
-    function = ctypes.CDLL(str(library)).biped_whole_body
-    size = int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", paths[1].read_text())[1])
+    in_c = ControllerInC(paths, tmp_path, "-Wfloat-equal")
+    assert "3 comparisons" in in_c.printed
     rng = np.random.default_rng(5)
     p = wb.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "effort_limit": np.full(6, 20.0)})
-
-    def in_c(q, v, like):
-        # memory of any contents, behind whose end nothing is written
-        work = np.r_[np.full(size, np.nan), 7.0]
-        results = [np.full(x.shape, np.nan) for x in like]
-        function(*(ctypes.c_void_p(x.ctypes.data) for x in (q, v, p, *results, work)))
-        assert work[-1] == 7.0
-        return results
 
     for is_straight in (False, False, True):
         q, v = state_of(biped, rng)
@@ -582,14 +562,14 @@ def test_the_controller_as_c99_compiles_without_warnings_and_has_the_same_number
         expected = wb(q, v, p)
         if name == "stepping":
             assert expected.slack.any() == is_straight
-        for x, y in zip(in_c(q, v, expected), expected, strict=True):
+        for x, y in zip(in_c((q, v, p), expected), expected, strict=True):
             np.testing.assert_allclose(x, y, atol=1e-8 * max(1, np.abs(y).max()))
     # C and Python add up in different orders. That changes commands by as much as last digits of states do.
     by_order, by_digits = [], []
     for _ in range(30):
         q, v = state_of(biped, rng)
         expected = wb(q, v, p)
-        by_order.append(relative_change(in_c(q, v, expected), expected))
+        by_order.append(relative_change(in_c((q, v, p), expected), expected))
         for _ in range(3):
             nearby = (np.nextafter(x, x + rng.choice([-1.0, 1.0], x.shape)) for x in (q, v))
             by_digits.append(relative_change(wb(*nearby, p), expected))
@@ -615,25 +595,12 @@ def test_the_exported_controller_passes_its_own_test_on_aarch64(walking, tmp_pat
 @pytest.mark.wide
 def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(biped, walking, tmp_path):
     """In the states that it was found in, by another compilation; efforts of some 20 N m differ by N m."""
-    if (compiler := build.find_compiler()) is None:
-        pytest.skip("there is no C compiler")
     with pytest.warns(
         lb.io.InaccurateFloats, match=r"tau of biped_whole_body in float32 differ .* of the largest"
     ):
         paths = walking.export_c(tmp_path, {"posture.target": POSE}, dtype=np.float32)
-    strict = "-std=c99 -O1 -Wall -Wextra -Werror -pedantic -Wconversion -Wdouble-promotion".split()
-    program = tmp_path / "selftest"
-    subprocess.run([*compiler.command, *strict, "-o", program, *paths[::2], "-lm"], check=True)
-    done = subprocess.run([program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    header = paths[1].read_text()
-    stated = float(re.search(r"tau: (\S+) \(", header)[1])
-    library = tmp_path / "floats.so"
-    subprocess.run(
-        [*compiler.command, *strict, "-fPIC", "-shared", "-o", library, paths[0], "-lm"], check=True
-    )
-    function = ctypes.CDLL(str(library)).biped_whole_body
-    work = np.zeros(int(re.search(r"BIPED_WHOLE_BODY_WORK_SIZE (\d+)", header)[1]), np.float32)
+    in_c = ControllerInC(paths, tmp_path, "-Wdouble-promotion")
+    stated = float(re.search(r"tau: (\S+) \(", paths[1].read_text())[1])
     p = walking.pack({"acceleration_weight": 1.0, "force_weight": 1.0, "posture.target": POSE})
     rng = np.random.default_rng(1)
     apart = []
@@ -641,9 +608,7 @@ def test_an_export_in_floats_says_how_far_its_efforts_are_from_those_of_doubles(
         q = biped.integrate(biped.neutral(), 0.3 * rng.standard_normal(biped.nv))
         q, v = q.astype(np.float32), (0.3 * rng.standard_normal(biped.nv)).astype(np.float32)
         expected = walking(q.astype(float), v.astype(float), p.astype(np.float32).astype(float))
-        results = [np.zeros(max(1, x.size), np.float32) for x in expected]
-        arrays = (q, v, p.astype(np.float32), *results, work)
-        function(*(ctypes.c_void_p(x.ctypes.data) for x in arrays))
+        results = in_c((q, v, p.astype(np.float32)), expected)
         apart.append(np.abs(results[0] - expected.tau).max())
     # round-off is another one, and what it makes of the worst states
     assert stated / 10 < max(apart) < 10 * stated
