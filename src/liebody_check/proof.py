@@ -27,6 +27,7 @@ from .words import theorem_of
 
 FINE = arb(2) ** -48  # of a state behind a step from numbers
 DEEPEST = 10  # halvings of a step, to decide the sign of a guard
+WIDENED = 24  # boxes that are tried for the derivatives by the start
 
 
 @dataclass
@@ -309,7 +310,8 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     """The derivatives (n, N) of all unknowns by the states at the start; None where they are not bounded.
 
     Rump (1983): where X -> M^-1 (B - (A - M) X) takes a box X into its interior, all matrices A are regular,
-    and A^-1 B lies there.
+    and A^-1 B lies there. A box that is a little wider than its image is enough; where the map shrinks boxes
+    by half only, a much wider one would grow from step to step.
     """
     linear = Elimination(A, from_start=True)
     n, N = A.size, A.start
@@ -317,8 +319,8 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     for j in range(N):
         right[n - N + j, j] = 1
     X = linear.solve(right)
-    for _ in range(8):
-        wide = arb_mat(n, N, [x + arb(0, x.rad() * 2 + arb(2) ** -80) for x in X.entries()])
+    for _ in range(WIDENED):
+        wide = arb_mat(n, N, [x + arb(0, x.rad() / 8 + arb(2) ** -80) for x in X.entries()])
         X = linear.solve(right + linear.varied(A, wide))
         if all(a.contains_interior(b) for a, b in zip(wide.entries(), X.entries())):
             return X
