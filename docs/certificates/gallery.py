@@ -62,6 +62,10 @@ def roessler(y: Any) -> list[Any]:
     return [-y[1] - y[2], y[0] + 0.2 * y[1], 0.2 + y[2] * (y[0] - 5.7)]
 
 
+def roessler_orbit(start: list[float], period: float) -> Callable[[], Certificate]:
+    return lambda: prove_field(roessler, start, period, names="xyz", name="Roessler")
+
+
 def simplest_walker_gait() -> PeriodicOrbit:
     """Garcia, Chatterjee, Ruina, Coleman (1998), on a slope of 0.009."""
 
@@ -103,8 +107,9 @@ def orbits() -> Iterator[tuple[str, str, Callable[[], Certificate]]]:
     yield "van_der_pol", "van der Pol, mu = 1", van_der_pol(1.0, 6.66)
     yield "van_der_pol_3", "van der Pol, mu = 3", van_der_pol(3.0, 8.859)
     yield "van_der_pol_10", "van der Pol, mu = 10", van_der_pol(10.0, 19.078)
-    start = [0, -8.38094, 0.02959]
-    yield "roessler", "Roessler", lambda: prove_field(roessler, start, 5.8811, names="xyz", name="Roessler")
+    yield "roessler", "Roessler", roessler_orbit([0, -8.38094, 0.02959], 5.8811)
+    yield "roessler_2", "Roessler, period 2", roessler_orbit([0, -5.42407, 0.0310812], 11.7586)
+    yield "roessler_3", "Roessler, period 3", roessler_orbit([0, -6.2334, 0.03055], 17.5158)
     walker, compass = simplest_walker_gait(), compass_walker_gait()
     yield "simplest_walker", "simplest walker, slope 0.009", lambda: prove(walker)
     yield "compass_walker", "compass walker, 3 degrees", lambda: prove(compass)
