@@ -27,7 +27,6 @@ from .words import theorem_of
 
 FINE = arb(2) ** -48  # of a state behind a step from numbers
 DEEPEST = 10  # halvings of a step, to decide the sign of a guard
-WIDENED = 24  # boxes that are tried for the derivatives by the start
 
 
 @dataclass
@@ -319,7 +318,7 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     for j in range(N):
         right[n - N + j, j] = 1
     X = linear.solve(right)
-    for _ in range(WIDENED):
+    for _ in range(24):
         wide = arb_mat(n, N, [x + arb(0, x.rad() / 8 + arb(2) ** -80) for x in X.entries()])
         X = linear.solve(right + linear.varied(A, wide))
         if all(a.contains_interior(b) for a, b in zip(wide.entries(), X.entries())):
