@@ -162,7 +162,8 @@ def row_of_orbit(file: str, name: str, call: Callable[[], Certificate]) -> str:
     certificate, proof, times, link = proved_and_checked(file, call)
     found = re.search(r"period[^=]* is T = (\S+ \+- [\d.e-]+\d)", proof.theorem)
     assert found is not None
-    steps = len(certificate.data["durations"])
+    data = certificate.data
+    steps = sum(len(phase["durations"]) for phase in data.get("phases", [data]))
     state = f"{word(proof.stable)}, {size(proof.largest)}"
     return f"| {name} | {found[1]} | {state} | {steps} | {times} | {link} |\n"
 
