@@ -17,8 +17,8 @@ import liebody_check
 DOCS = Path(__file__).parents[1] / "docs"
 ROW = re.compile(
     r"\| (?P<name>[^|]+) \| (?P<period>[\d.]+) \+- (?P<radius>[\d.e-]+) "
-    r"\| (?P<state>[a-z]+), (?P<below>below )?(?P<size>[\d.e-]+) \| (?P<steps>\d+) \| [^|]+ \| (?P<time>[\d.]+) s "
-    r"\| \[[\w.]+\]\((?P<file>certificates/\w+\.json)\) \|"
+    r"\| (?P<state>[a-z]+), (?P<below>below )?(?P<size>[\d.e-]+) \| (?P<steps>\d+) "
+    r"\| [^|]+ \| (?P<time>[\d.]+) s \| \[[\w.]+\]\((?P<file>certificates/\w+\.json)\) \|"
 )
 FAMILY = re.compile(
     r"\| (?P<name>[^|]+) \| (?P<parts>\d+) of (?P<unknowns>\d+) "
