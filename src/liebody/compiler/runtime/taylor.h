@@ -40,7 +40,7 @@ static inline Number number_scaled(Number a, Interval s, int d) {
     return a;
 }
 
-static inline Number number_shared(Number a, double by, int d) { /* a / by, by > 0 */
+static inline Number number_shared(Number a, Scalar by, int d) { /* a / by, by > 0 */
     for (int i = 0; i <= d; i++) a.v[i] = over(a.v[i], point(by));
     return a;
 }

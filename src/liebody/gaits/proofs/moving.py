@@ -106,12 +106,18 @@ class FamilyEquations(StepEquations):
         return y, slopes[: len(y)]
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        time: Array,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
         N = len(x)
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces)
+        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces, library)
         return y[:-1], D[:-1], tube[:, :-1]
 
     def _extended(self, x: Array) -> Array:

@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward
+from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward, rounded_outward
 from .blocks import ROUNDED, BlockElimination, Derivatives, PhaseBlocks
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
+LONG = 1000  # steps of an orbit, from which on their ends are computed in extended precision
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
 RADII_TRIED = 3  # boxes with a radius for each unknown, one after the other
 TERMS = 60  # of a series for these radii
@@ -133,6 +134,12 @@ class StepEquations:
         self.equations = equations
         self.library: IntervalLibrary = equations.library(exact)
         self.order = order
+        self.exact = exact
+
+    @functools.cached_property
+    def extended(self) -> IntervalLibrary:
+        """The same arithmetic in extended precision, for points; doubles where the processor has none."""
+        return self.equations.library(self.exact, extended=True)
 
     # -- functions of a phase -------------------------------------------------------------------------------
 
@@ -141,11 +148,17 @@ class StepEquations:
         return self.library.evaluate(self.equations.part(tape), x, along)
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        time: Array,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
-        """`IntervalLibrary.move` with the field of a phase."""
+        """`IntervalLibrary.move` with the field of a phase; of `self.library`, or of another one."""
         field = self.equations.part(phase.field)
-        return self.library.move(x, time, self.order, derivatives, pieces, field)
+        return (library or self.library).move(x, time, self.order, derivatives, pieces, field)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         """dy/dt (N, 2) in a box of states."""
@@ -219,10 +232,17 @@ class StepEquations:
         yield from zip(self.equations.phases, at.phases, [*at.phases[1:], at.phases[0]], strict=True)
 
     def residual(self, at: SteppedOrbit) -> Array:
-        """F at an orbit of numbers, (unknowns, 2)."""
+        """F at an orbit of numbers, (unknowns, 2).
+
+        Rounding of many steps adds up, the more so where contact forces are differences of large numbers. The
+        ends of steps of a long orbit are therefore computed in extended precision. The bound of the remainder
+        is included, so that these are bounds of the motions as others are.
+        """
         rows = []
+        count = sum(len(phase.w) for phase in at.phases)
+        library = self.extended if count >= LONG else self.library
         for phase, steps, following in self._in_turn(at):
-            missed = functools.partial(self._missed, phase, steps.s)
+            missed = functools.partial(self._missed, library, phase, steps.s)
             rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
             rows.append(self.section(phase, last)[0])
@@ -232,10 +252,13 @@ class StepEquations:
             rows[-1] = self.library.combine("sub", rows[-1], self.library.combine("mul", xi, exactly(s)))
         return np.concatenate(rows)
 
-    def _missed(self, phase: OrbitPhase, s: float, w: float, x: Array, following: Array) -> Array:
+    def _missed(
+        self, library: IntervalLibrary, phase: OrbitPhase, s: float, w: float, x: Array, following: Array
+    ) -> Array:
         """The equations of a step."""
-        end, _, _ = self.move(phase, exactly(x), self.time(w, exactly(s)))
-        return self.library.combine("sub", end, exactly(following))
+        time = library.combine("mul", exactly(w), exactly(s))
+        end, _, _ = self.move(phase, exactly(x), time, library=library)
+        return rounded_outward(library.combine("sub", end, exactly(following)))
 
     def _slopes(self, phase: OrbitPhase, factor: Array, w: float, start: Array) -> tuple[Array, Array]:
         """Derivatives of the end of a step by the state at its start, and by the factor."""
