@@ -3,9 +3,9 @@
 An array of intervals is an array of doubles with a last axis (-lower, upper), as in runtime/interval.h. There
 is no substitute for a compiler: NumPy cannot round upwards, so nothing is proved without one.
 
-A library in *extended precision* computes with numbers of 80 bits, arrays of numpy.longdouble, whose 64 digits
-are 2048 times as fine. Processors of the x86 family have them. Where C's long double is another type (Windows,
-ARM), `has_extended_precision` is False, and such a library computes with doubles.
+A library in *extended precision* computes with numbers of 80 bits, arrays of numpy.longdouble. They have 64
+binary digits, and doubles 53. Processors of the x86 family have them. Where C's long double is
+another type (Windows, ARM), `has_extended_precision` is False, and such a library computes with doubles.
 """
 
 from __future__ import annotations

@@ -95,8 +95,11 @@ class FamilyEquations(StepEquations):
         super().__init__(equations, order, exact)
         self.parameter = np.zeros(2)
 
-    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
-        return super().evaluate(tape, self._extended(x), None if along is None else _seeds(along, len(x)))
+    def evaluate(
+        self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
+    ) -> tuple[Array, Array]:
+        seeds = None if along is None else _seeds(along, len(x))
+        return super().evaluate(tape, self._extended(x), seeds, library)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         return super().rate(phase, x)[:-1]
@@ -112,12 +115,15 @@ class FamilyEquations(StepEquations):
         time: Array,
         derivatives: bool | Array = False,
         pieces: int = 0,
+        order: int | None = None,
         library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
         N = len(x)
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces, library)
+        y, D, tube = super().move(
+            phase, self._extended(x), time, _seeds(derivatives, N), pieces, order, library
+        )
         return y[:-1], D[:-1], tube[:, :-1]
 
     def _extended(self, x: Array) -> Array:
