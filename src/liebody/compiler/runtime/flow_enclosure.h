@@ -17,7 +17,7 @@ static void write_number(Scalar **out, const Number *x, int d) {
 }
 
 APART void evaluate_apart(int part, const Scalar *in, int d, Scalar *out) {
-    Series *nodes = calloc(nodes_of[part], sizeof(Series));
+    Series *nodes = malloc(nodes_of[part] * sizeof(Series));
     if (!nodes) {
         failure = NO_MEMORY;
         return;
@@ -78,7 +78,7 @@ static void follow(int field, int observed, Series *x, Series *z, int order, int
     int count = inputs_of[field];
     if (observed >= 0) {
         int n = nodes_of[observed];
-        own = calloc(2 * n, sizeof(Series));
+        own = malloc(2 * n * sizeof(Series));
         if (!own) {
             failure = NO_MEMORY;
             return;
@@ -117,7 +117,7 @@ static void follow(int field, int observed, Series *x, Series *z, int order, int
 APART void enclose_apart(int field, const Scalar *in, int d, int order, Interval time, int pieces,
                          int observed, Scalar *out, Scalar *tube) {
     int n = nodes_of[field], states = inputs_of[field];
-    Series *x = calloc(2 * n, sizeof(Series)), *z = x + n;
+    Series *x = malloc(2 * n * sizeof(Series)), *z = x + n;
     if (!x) {
         failure = NO_MEMORY;
         return;

@@ -38,7 +38,7 @@ TERMS = 60  # of a series for these radii
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 STIFF = 1e-4  # of the duration of a phase: an orbit with shorter steps is stiff
 SLOPES = 14  # order of their derivatives
-FINE = 20  # units of the last digit: the width of the ends of its steps, over the size of the state
+FINE = 100  # units of the last digit: the width of the ends of its steps, over the size of the state
 
 
 @dataclass
