@@ -598,8 +598,8 @@ def test_newtons_method_of_a_stiff_orbit_says_where_it_does_not_converge(oscilla
     monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
     residual = StepEquations.residual
 
-    def disturbed(self, at, ends=None):
-        return residual(self, at, ends) + (0.0 if ends else np.array([-1e-3, 1e-3]))
+    def disturbed(self, at, events_only=False):
+        return residual(self, at, events_only) + (0.0 if events_only else np.array([-1e-3, 1e-3]))
 
     monkeypatch.setattr(StepEquations, "residual", disturbed)
     with pytest.raises(ProofError, match="does not converge"):
