@@ -39,6 +39,7 @@ NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 STIFF = 1e-4  # of the duration of a phase: an orbit with shorter steps is stiff
 SLOPES = 14  # order of their derivatives
 GUESS = 10  # the same for Newton's method
+CLOSE = 1e-9  # the last change of Newton's method, behind which there are last digits only
 FINE = 100  # units of the last digit: the width of the ends of its steps, over the size of the state
 
 
@@ -362,7 +363,7 @@ class StepEquations:
     def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, BlockElimination]:
         """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         if at.stiff:
-            return self._refined_stiff(at)
+            return self._refined_stiff(at, tries)
         least = np.inf
         for _ in range(tries):
             linear = BlockElimination(self.derivatives(at, exactly(at.flat)))
@@ -379,19 +380,20 @@ class StepEquations:
             least = largest
         return at, linear
 
-    def _refined_stiff(self, at: SteppedOrbit) -> tuple[SteppedOrbit, BlockElimination]:
-        """The same with derivatives at the first orbit only, whose nodes are the ends of its steps."""
+    def _refined_stiff(self, at: SteppedOrbit, tries: int) -> tuple[SteppedOrbit, BlockElimination]:
+        """The same with derivatives at the first orbit only, whose nodes are about the ends of its steps."""
         linear = BlockElimination(self.derivatives(at, exactly(at.flat), min(self.order, GUESS)))
-        first = linear.solve(middle(self.residual(at, events_only=True))[:, None])[:, 0]
-        at = at.moved(-first)
-        second = linear.solve(middle(self.residual(at))[:, None])[:, 0]
-        sizes = np.abs(first).max(), np.abs(second).max()
-        if not sizes[1] < 1e-3 * sizes[0] + 1e-9:
-            raise ProofError(
-                f"Newton's method for the steps of the orbit does not converge: changes of {sizes[1]:.1e} "
-                f"after {sizes[0]:.1e}; give a more exact orbit (tolerance of periodic_orbit)"
-            )
-        return at.moved(-second), linear
+        for k in range(tries):
+            residual = self.residual(at, events_only=k == 0)
+            change = linear.solve(middle(residual)[:, None])[:, 0]
+            at = at.moved(-change)
+            largest = np.abs(change).max()
+            if k and largest < CLOSE:
+                return at, linear
+        raise ProofError(
+            f"Newton's method for the steps of the orbit does not converge: changes of {largest:.1e} after "
+            f"{tries} steps; give a more exact orbit (tolerance of periodic_orbit)"
+        )
 
     def newton_step(self, linear: BlockElimination, F: Array) -> Array:
         """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
