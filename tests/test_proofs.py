@@ -539,3 +539,41 @@ def test_decimal_bounds_contain_what_they_print(low, high):
     number, distance = map(Fraction, re.fullmatch(r"(-?[\d.]+) \+- ([\d.e+-]+)", text).groups())
     assert number - distance <= Fraction(low) and Fraction(high) <= number + distance
     assert distance < (Fraction(high) - Fraction(low)) * Fraction(3, 4)
+
+
+def test_a_box_may_have_a_radius_for_each_unknown(oscillator, monkeypatch):
+    """Where no box of one radius is proved; the theorem states the smallest radii, rounded downwards."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    certificate = prove(oscillator)
+    assert "radius" not in certificate.data
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert len(radii) == 2 * len(certificate.nodes) + 1 and len(set(radii)) > 100
+    assert certificate.radius == min(radii) < common.radius
+    proof = certificate.check()
+    assert proof.stable and abs(float(proof.period.mid()) - common.period[0]) < 1e-12
+    (line,) = [x for x in proof.theorem.splitlines() if x.startswith("No other orbit")]
+    printed = dict(re.findall(r"([\d.e-]+) of (q\[0\]|v\[0\]|the factors)", line)[k][::-1] for k in range(3))
+    exact = {"q[0]": min(radii[:-1:2]), "v[0]": min(radii[1:-1:2]), "the factors": radii[-1]}
+    for name, radius in exact.items():
+        assert 0.89 * Fraction(radius) < Fraction(printed[name]) <= Fraction(radius)
+
+
+def test_radii_that_are_no_box_of_the_orbit_are_refused(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    data = dict(prove(oscillator).data)
+    radii = data["radii"]
+    small = ["0x1p-70", *radii[1:]]
+    large = [*radii[:40], "0x1p-2", *radii[41:]]
+    changes = [
+        ({"radii": small}, "inequality"),
+        ({"radii": large}, "inequality|no box"),
+        ({"radii": radii[:-1]}, "one for each unknown"),
+        ({"radii": [*radii, radii[-1]]}, "one for each unknown"),
+        ({"radii": ["0x0p+0", *radii[1:]]}, "not positive"),
+        ({"radii": [*radii[:-1], "0x1p+1"]}, "below the factor"),
+        ({"radius": radii[0]}, "not one of"),
+    ]
+    for change, words in changes:
+        with pytest.raises(liebody_check.Refused, match=words):
+            liebody_check.check(data | change)

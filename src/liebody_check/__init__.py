@@ -2,7 +2,7 @@
 
     python -m liebody_check orbit.json
 
-A certificate (`liebody.gaits.prove`) holds equations, nodes near an orbit, and a radius: no bounds. This
+A certificate (`liebody.gaits.prove`) holds equations, nodes near an orbit, and radii: no bounds. This
 program computes all bounds again, in the ball arithmetic of Arb (python-flint), and shares no code with the
 prover: it imports nothing of liebody.
 

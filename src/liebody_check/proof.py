@@ -92,7 +92,7 @@ def _proof(claim: Claim) -> Proof:
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
-    radius = [ball(claim.radius)] * len(c)
+    radius = [ball(x) for x in claim.radii]
     # existence, and no other one in the box of the claim
     F = arb_mat(len(c), 1, equations.residual(c))
     A = equations.derivatives(c, radius)
@@ -103,11 +103,9 @@ def _proof(claim: Claim) -> Proof:
     # the same orbit in a smaller box, a few times as large as Newton's step
     shift = linear.solve(F)
     tight = [3 * shift[k, 0].abs_upper() + abs(x) * arb(2) ** -52 for k, x in enumerate(c)]
-    most = max(tight, key=float)
-    tight = [x + most * arb(2) ** -6 for x in tight]
-    closer = (
-        _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < ball(claim.radius) else None
-    )
+    most = max((x / r for x, r in zip(tight, radius)), key=float).abs_upper()
+    tight = [x + r * most * arb(2) ** -6 for x, r in zip(tight, radius)]
+    closer = _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < 1 else None
     found = closer or found
     stretches = equations.stretches(found.box)
     no_other_events(equations, stretches)

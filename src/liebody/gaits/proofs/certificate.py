@@ -59,7 +59,8 @@ class Certificate(Checkable):
     durations    bounds (phases, 2) of the time from event to event [s]
     shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
                  coordinate of each which moves most
-    radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s nodes
+    radius       no other orbit has all its states within this distance, in each coordinate, of `data`'s
+                 nodes. Where `data` has "radii", one for each unknown, it is the smallest of them
     multipliers  of the return map, the largest first (complex), and `multipliers_radius`, the radius of discs
                  around them which contain the exact ones
     modulus      an upper bound of the moduli of all multipliers, from powers of the derivative
@@ -120,10 +121,12 @@ def checked_by_another_program(data: Mapping[str, Any]) -> Any:
         raise ProofError(f"the checker refuses the certificate: {error}") from None
 
 
-def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
+def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order: int) -> dict[str, Any]:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
     A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
+    It has one "radius" of all unknowns, or "radii": of each phase those of its states, then that of its
+    factor; in the places of symmetries' coordinates stand those of the shifts.
     """
     phases = [
         _phase(phase, steps.w) | _nodes(steps)
@@ -138,9 +141,14 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order
         "format": FORMAT_OF_PHASES if several else FORMAT,
         **_constants(equations),
         **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
-        "radius": radius.hex(),
+        **_radii(radii),
         "order": order,
     }
+
+
+def _radii(radii: Array) -> dict[str, Any]:
+    numbers = [x.hex() for x in radii.tolist()]
+    return {"radii": numbers} if len(set(numbers)) > 1 else {"radius": numbers[0]}
 
 
 def equations_data(

@@ -49,8 +49,8 @@ def prove(
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
-                families at least this one; default: what their proof needs
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works, or
+                else a radius for each unknown. Of families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
     returns     Certificate, or Family; its `theorem` and `save` are for others
@@ -232,14 +232,18 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
 def _largest(
     problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
 ) -> Enclosed:
-    """The orbit in the largest box for which the proof succeeds."""
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown."""
     for radius in radii:
         found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
         if found is not None:
             return found
+    found = problem.with_own_radii(orbit, linear, F) if len(radii) > 1 else None
+    if found is not None:
+        return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e}, or with one for each unknown, "
+        "contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
@@ -249,7 +253,7 @@ def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, 
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)
-    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    least = 3 * step + 1e-2 * wide.radius * (step / wide.radius).max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
@@ -280,15 +284,14 @@ def _certificate(
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
     period = functools.reduce(lambda a, b: library.combine("add", a, b), durations)
-    radius = float(wide.radius[0])
     return Certificate(
         (float(-period[0]), float(period[1])),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
         np.stack(durations) * [-1, 1],
         tight.shift * [-1, 1],
-        radius,
+        float(wide.radius.min()),
         *discs,
         modulus,
-        data_of(problem.equations, wide.orbit, radius, problem.order),
+        data_of(problem.equations, wide.orbit, wide.radius, problem.order),
     )

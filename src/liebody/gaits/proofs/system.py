@@ -33,6 +33,8 @@ from .equations import ExactEquations, OrbitPhase, ProofError
 Array = Any
 MANY = 200  # steps of a phase, from which on threads share them
 MARGIN = 0.8  # the share of the radius that proofs need at most: bounds of the checker are somewhat wider
+RADII_TRIED = 3  # boxes with a radius for each unknown, one after the other
+TERMS = 60  # of a series for these radii
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 
 
@@ -296,6 +298,37 @@ class StepEquations:
         """The zero in the box of a radius, with F at its middle; None where the inequality does not hold."""
         try:
             A = self.derivatives(at, around(at.flat, radius))
+        except NotProved:
+            return None
+        return self._contracted(at, linear, radius, F, A)
+
+    def with_own_radii(self, at: SteppedOrbit, linear: BlockElimination, F: Array) -> Enclosed | None:
+        """The zero in a box with a radius for each unknown, or None: r = |Y F| + |I - Y A| r, and a margin.
+
+        Unknowns differ in their sensitivity: velocities of a stiff contact are known worse than places by a
+        factor of 100, so a box of one radius would be too wide for the places or too narrow for them.
+        """
+        try:
+            moved = self.newton_step(linear, F) + 1e-15 * (1 + np.abs(at.flat))
+            radius = 3 * moved
+            for _ in range(RADII_TRIED):
+                A = self.derivatives(at, around(at.flat, radius))
+                found = self._contracted(at, linear, radius, F, A)
+                if found is not None:
+                    return found
+                fitting = fitting_radius(linear, A.away(linear.M), moved, radius)
+                if fitting is None:
+                    return None
+                radius = fitting
+        except NotProved:
+            pass
+        return None
+
+    def _contracted(
+        self, at: SteppedOrbit, linear: BlockElimination, radius: Array, F: Array, A: Derivatives
+    ) -> Enclosed | None:
+        """The zero in a box of radii, for derivatives A there."""
+        try:
             step, rest = self._step(linear, F)
             varied = linear.varied(A.away(linear.M), radius[:, None])
             spread = linear.bound((rest + varied) * ROUNDED)[:, 0]
@@ -307,6 +340,24 @@ class StepEquations:
         box = self.library.combine("add", exactly(at.flat), exactly(step))
         box = self.library.combine("add", box, np.stack([spread, spread], axis=-1))
         return Enclosed(at, radius, box, A)
+
+
+def reach_of(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array:
+    """|Y F| + |I - Y A| r, with |I - Y A| <= |M^-1| |A - M|."""
+    return upwards(moved + linear.bound(linear.varied(apart, radius[:, None]))[:, 0])
+
+
+def fitting_radius(linear: BlockElimination, apart: Derivatives, moved: Array, radius: Array) -> Array | None:
+    """About the least radius r with |Y F| + |I - Y A| r <= MARGIN^2 r; None where there is none.
+
+    It is the sum of a geometric series of the matrix |I - Y A|.
+    """
+    r = moved / MARGIN**2
+    for _ in range(TERMS):
+        last, r = r, reach_of(linear, apart, moved, r) / MARGIN**2
+        if (r <= 1.02 * last).all():
+            return 1.05 * r
+    return None
 
 
 def _unit(x: Array) -> Array:
