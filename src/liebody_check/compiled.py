@@ -297,7 +297,9 @@ def _in_threads(count: int, call: Callable[[int, int], int]) -> None:
 
 
 class StepsInC:
-    """Steps by steps.c, with the same results as `motions.StepsInPython`."""
+    """Steps by steps.c, for what `motions.StepsInPython` does."""
+
+    language = "C"
 
     def __init__(self, order: int) -> None:
         self.order = order

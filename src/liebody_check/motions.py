@@ -35,7 +35,9 @@ class Signs:
 
 
 class Steps(Protocol):
-    """A program that computes steps."""
+    """A program that computes steps, written in a language."""
+
+    language: str
 
     def ends(
         self, phase: Phase, known: Known, starts: list[Numbers], times: list[Ball], fine: bool = False
@@ -138,6 +140,8 @@ def guard_and_rate(phase: Phase, known: Known, guard: Function, x: list[Ball]) -
 
 class StepsInPython:
     """Steps by series of Arb."""
+
+    language = "Python"
 
     def __init__(self, order: int) -> None:
         self.order = order
