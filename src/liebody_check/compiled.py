@@ -261,8 +261,8 @@ def compiled(text: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
     compiler = next((path for name in names if name and (path := shutil.which(name))), None)
     if compiler is None:
         raise Unavailable(
-            "steps in C need a C compiler (cc, gcc or clang), and there is none; without --steps c, all steps "
-            "are computed in Python"
+            "steps in C need a C compiler (cc, gcc or clang), and there is none; without --steps c, all "
+            "steps are computed in Python"
         )
     with tempfile.TemporaryDirectory(prefix="liebody_check") as folder:
         source, binary = Path(folder) / "steps.c", Path(folder) / "steps.so"

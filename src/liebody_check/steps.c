@@ -763,25 +763,39 @@ static ball between(double a, double b) {
     return made(centre, 0.0, below > above ? below : above);
 }
 
-/* The box of a piece of a step, and the rates there as directions of the arguments of guards. */
-static void look(watch *w, stepper *m, double a, double b) {
-    for (int i = 0; i < m->states; i++) w->box[i] = at_time(m, i * m->numbers, between(a, b));
+/* The box of all times of a ball, and the rates there. */
+static void look(watch *w, stepper *m, ball time) {
+    for (int i = 0; i < m->states; i++) w->box[i] = at_time(m, i * m->numbers, time);
     set_arguments(&w->field_at, m->states, w->box, 1, 0);
     evaluate(w->field, &w->field_at, w->constants, 0, 0);
 }
 
 static ball rate_of(const watch *w, int i) { return value_at(&w->field_at, w->field->results[2 * i])[0]; }
 
-static void scan(watch *w, stepper *m, int g, double a, double b, int depth) {
-    const function *guard = w->guards + g;
-    look(w, m, a, b);
-    for (int i = 0; i < m->states; i++) {
+/* A guard in the box of `look`, and its rate along the motion. */
+static ball guard_in_box(watch *w, const function *guard, ball *rate) {
+    for (int i = 0; i < guard->inputs; i++) {
         value_at(&w->guard_at, i)[0] = w->box[i];
         set_row_entry(&w->guard_at, i, 0, 0, rate_of(w, i));
     }
     evaluate(guard, &w->guard_at, w->constants, 0, 1);
-    int value = sign_of(value_at(&w->guard_at, guard->results[0])[0]);
-    int rate = sign_of(result_row(&w->guard_at, guard->results[1], 0, 0));
+    *rate = result_row(&w->guard_at, guard->results[1], 0, 0);
+    return value_at(&w->guard_at, guard->results[0])[0];
+}
+
+/* Signs of a guard and of its rate over pieces of [a, b], halved until one of them tells enough. */
+static void scan(watch *w, stepper *m, int g, double a, double b, int depth) {
+    const function *guard = w->guards + g;
+    double centre = 0.5 * (a + b);
+    ball along, ignored;
+    look(w, m, between(a, b));
+    int value = sign_of(guard_in_box(w, guard, &along));
+    int rate = sign_of(along);
+    if (value == 0) { /* by the mean value theorem, from the centre */
+        look(w, m, number(centre));
+        ball there = guard_in_box(w, guard, &ignored);
+        value = sign_of(plus(there, times(along, between(a - centre, b - centre))));
+    }
     wanted condition = w->conditions[g];
     int quiet = condition.sign ? value == condition.sign
                                : value != 0 || (condition.direction != 0 && rate == -condition.direction);
@@ -789,7 +803,6 @@ static void scan(watch *w, stepper *m, int g, double a, double b, int depth) {
         append_run(w, g, value, rate);
         return;
     }
-    double centre = 0.5 * (a + b);
     scan(w, m, g, a, centre, depth - 1);
     scan(w, m, g, centre, b, depth - 1);
 }
@@ -799,7 +812,7 @@ static int watch_step(stepper *m, ball time, void *data) {
     double end = largest(time);
     for (int g = 0; g < w->guard_count; g++) scan(w, m, g, 0.0, end, DEEPEST);
     for (int k = 0; w->coordinate >= 0 && k < 4; k++) {
-        look(w, m, k * 0.25 * end, (k + 1) * 0.25 * end);
+        look(w, m, between(k * 0.25 * end, (k + 1) * 0.25 * end));
         int meets = 1;
         for (int i = 0; i < m->states; i++) {
             double apart = smallest(minus(middle(w->box[i]), middle(w->origin[i])));
