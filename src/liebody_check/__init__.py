@@ -48,4 +48,3 @@ def check(data: Mapping[str, Any], steps: str = "python") -> Any:
     if isinstance(claim, FamilyClaim):
         return prove_family_again(claim, program)
     return prove_again(claim, program)
-

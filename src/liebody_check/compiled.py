@@ -41,7 +41,20 @@ class Unavailable(RuntimeError):
 
 # -- instructions -------------------------------------------------------------------------------------------
 
-VALUES = ["constant", "add", "sub", "neg", "half", "mul", "scale", "inverse", "root", "integral", "angle"]
+VALUES = [
+    "constant",
+    "add",
+    "sub",
+    "neg",
+    "half",
+    "mul",
+    "scale",
+    "inverse",
+    "root",
+    "integral",
+    "cross",
+    "angle",
+]
 ROWS = ["unit", "add", "sub", "neg", "combine"]
 ELEMENTARY = ["exp", "log", "sin", "cos", "tan", "arcsin", "arccos"]
 
@@ -127,8 +140,9 @@ class Instructions:
             return root, self.combined(-1, (value("inverse", root), row))
         if op == "arctan2":  # of (y, x), in this order: dw = (y dx - x dy) / (x^2 + y^2)
             size = value("inverse", value("add", value("mul", x, x), value("mul", y, y)))
-            along, across = value("mul", y, size), value("neg", value("mul", x, size))
-            return value("angle", x, y, along, across), self.combined(-1, (along, dx), (across, dy))
+            cross = value("cross", x, y)
+            row = self.combined(-1, (y, dx), (value("neg", x), dy))
+            return value("angle", x, y, cross, size), self.combined(-1, (size, row))
         w, slope = self.of_one(op, x)
         return w, self.combined(-1, (slope, dx))
 

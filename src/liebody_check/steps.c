@@ -304,7 +304,7 @@ static ball elementary(int function, ball x) {
    derivatives in some directions (a row). Coefficients of all instructions are computed together, the k-th
    ones after those before. The first values and rows are the arguments. */
 
-enum { CONSTANT, ADD, SUB, NEG, HALF, MUL, SCALE, INVERSE, ROOT, INTEGRAL, ANGLE };
+enum { CONSTANT, ADD, SUB, NEG, HALF, MUL, SCALE, INVERSE, ROOT, INTEGRAL, CROSS, ANGLE };
 enum { UNIT, ADD_ROWS, SUB_ROWS, NEG_ROW, COMBINE };
 
 typedef struct {
@@ -486,15 +486,15 @@ static ball value_term(const series *z, const instruction *n, const ball *self, 
         if (k == 0) return elementary(n->c, x[0]);
         for (int j = 1; j <= k; j++) add_product(&total, multiple(x[j], j), y[k - j]);
         return divided(finished(total), k);
-    case ANGLE: { /* of (y, x): w' = c x' + d y' */
-        const ball *c = value_at(z, n->c), *d = value_at(z, n->d);
-        if (k == 0) return angle(x[0], y[0]);
+    case CROSS: /* t (y x' - x y') */
         for (int j = 1; j <= k; j++) {
-            add_product(&total, multiple(x[j], j), c[k - j]);
-            add_product(&total, multiple(y[j], j), d[k - j]);
+            add_product(&total, multiple(x[j], j), y[k - j]);
+            add_product(&total, opposite(multiple(y[j], j)), x[k - j]);
         }
-        return divided(finished(total), k);
-    }
+        return finished(total);
+    case ANGLE: /* of (y, x): t w' = c d, with c = t (y x' - x y') and d = 1 / (x^2 + y^2) */
+        if (k == 0) return angle(x[0], y[0]);
+        return divided(product_term(value_at(z, n->c), value_at(z, n->d), k, 1, k), k);
     default: return undefined();
     }
 }
