@@ -1,9 +1,10 @@
-"""The checker's steps in C: balls contain what Arb computes, steps are those in Python, verdicts are the same."""
+"""The checker's steps in C: balls contain what Arb computes, and whole proofs are those in Python."""
 
 from __future__ import annotations
 
 import ast
 import ctypes
+import itertools
 import json
 import math
 import subprocess
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_proofs import van_der_pol
+from test_proofs_phases import HOPPING, RUNNING, hopper, runner
 
-flint = pytest.importorskip("flint", reason="the checker is built on Arb")
+pytest.importorskip("flint", reason="the checker is built on Arb")
+import flint
 
 import liebody_check
-from liebody.gaits import ProofError
+from liebody.gaits import ProofError, periodic_orbit, prove
 from liebody_check import compiled
 from liebody_check.compiled import StepsInC, Unavailable, ball_of, doubles_of
 from liebody_check.motions import StepsInPython
@@ -230,9 +234,13 @@ def series_in_c(function, known, arguments, order, directions):
     n = 1 + directions
     results = array("d", bytes(24 * len(function.outputs) * (order + 1) * n))
     problem = compiled.library().check_function(
-        ctypes.byref(program), pointer(constants), ctypes.c_int(directions), ctypes.c_int(order), pointer(start),
+        ctypes.byref(program),
+        pointer(constants),
+        ctypes.c_int(directions),
+        ctypes.c_int(order),
+        pointer(start),
         pointer(results),
-    )  # fmt: skip
+    )
     assert problem == 0
     balls = iter(tuple(results[k : k + 3]) for k in range(0, len(results), 3))
     return [[[next(balls) for _ in range(n)] for _ in range(order + 1)] for _ in function.outputs]
@@ -332,8 +340,8 @@ def test_numbers_go_to_c_and_back_within_their_balls():
 def phase_of(field, states, guards=(), coordinate=None):
     section = Function(states, tuple(("input", k) for k in range(states)), (0,))
     return Phase(
-        tuple(f"y{k}" for k in range(states)), field, section, None, coordinate, None, tuple(guards), (), (), (),
-        Fraction(1),
+        tuple(f"y{k}" for k in range(states)), field, section, None, coordinate, None, tuple(guards),
+        (), (), (), Fraction(1),
     )  # fmt: skip
 
 
@@ -454,7 +462,7 @@ def test_signs_along_steps_are_those_of_the_circle(c, direction, quiet):
         assert all(is_quiet(guard, x) for x in pieces) is quiet
         assert len(pieces) >= count
         values = [a for a, _ in pieces if a]
-        changes = sum(a != b for a, b in zip(values, values[1:]))
+        changes = sum(a != b for a, b in itertools.pairwise(values))
         assert changes == (0 if quiet else 2 if c > -0.99 else changes)
         rates = [b for _, b in pieces if b]
         assert rates[0] == -1 and 1 in rates
@@ -489,6 +497,34 @@ def test_certificates_of_the_gallery_are_accepted_with_the_same_results(path):
     assert all(a.overlaps(b) for x, y in zip(proof.nodes, other.nodes) for a, b in zip(x, y))
     assert "its steps.c" in proof.theorem and "steps.c" not in other.theorem
     assert proof.by == "C" and other.by == "Python"
+
+
+@pytest.mark.parametrize(
+    "orbit", [lambda: periodic_orbit(hopper(), [1.2], [0.0], **HOPPING),
+              lambda: periodic_orbit(runner(), [0.0, 1.0], [5.0, 0.0], **RUNNING)],
+    ids=["hopper", "runner"],
+)  # fmt: skip
+@pytest.mark.many(1)
+def test_orbits_of_several_phases_and_up_to_a_stride_have_the_same_results(orbit):
+    certificate = prove(orbit())
+    assert not certificate._checked
+    proof, other = certificate.check(), certificate.check("c")
+    assert proof.by == "Python" and other.by == "C" and certificate.check() is other
+    assert certificate.check("python").by == "Python"
+    pairs = [*zip(proof.durations, other.durations), *zip(proof.shift, other.shift)]
+    pairs += [pair for rows in zip(proof.nodes, other.nodes) for pair in zip(*rows)]
+    assert all(a.overlaps(b) and b.rad() < 2 * a.rad() + arb(2) ** -60 for a, b in pairs)
+    assert (proof.stable, proof.least) == (other.stable, other.least)
+
+
+def test_families_have_the_same_results():
+    orbit = periodic_orbit(van_der_pol(), [2.0], [0.1], period=6.5, dt=0.01, method="rkmk8")
+    family = prove(orbit, parameters={"mu": ("0.999", "1.001")})
+    proof, other = family.check(), family.check("c")
+    assert "its steps.c" in other.theorem and proof.stable == other.stable
+    for one, two in zip(proof.parts, other.parts, strict=True):
+        assert one.period.overlaps(two.period) and one.least == two.least
+        assert all(b < 2 * a for a, b in zip(one.reach, two.reach))
 
 
 def test_certificates_that_were_changed_are_refused():

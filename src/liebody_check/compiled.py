@@ -26,7 +26,7 @@ from .numbers import Ball, Known
 from .reading import Function, Phase, Refused
 
 SOURCE = Path(__file__).with_name("steps.c")
-FLAGS = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-fast-math", "-fPIC", "-shared"]
+FLAGS = "-std=c11 -O3 -ffp-contract=off -fno-fast-math -fno-strict-aliasing -fPIC -shared".split()
 FINE = 2.0**-62  # of a state behind a step from numbers
 RUNS = 128  # of pairs of signs along a step
 PROBLEMS = {
@@ -302,7 +302,7 @@ def _done(problem: int) -> None:
 
 def _in_threads(count: int, call: Callable[[int, int], int]) -> None:
     """Calls for parts (first, how many) of `count` steps."""
-    workers = os.cpu_count() or 1
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = max(1, min(64, -(-count // workers)))
     parts = [(k, min(size, count - k)) for k in range(0, count, size)]
     with ThreadPoolExecutor(workers) as pool:

@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__FAST_MATH__) || !(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 16)
+#if defined(__FAST_MATH__) || \
+    !(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 1 || FLT_EVAL_METHOD == 16)
 #error "doubles are not evaluated as doubles of IEEE 754"
 #endif
 
@@ -258,7 +259,8 @@ static ball angle_of_middle(ball y, ball x) {
 static ball angle(ball y, ball x) {
     if (!(sign_of(x) > 0 || sign_of(y) != 0)) return undefined();
     double least_x = smallest(x), least_y = smallest(y);
-    double least = (least_x > 0.0 ? least_x * least_x : 0.0) + (least_y > 0.0 ? least_y * least_y : 0.0);
+    double least =
+        (least_x > 0.0 ? least_x * least_x : 0.0) + (least_y > 0.0 ? least_y * least_y : 0.0);
     if (!(least > 0.0)) return undefined();
     return wider(angle_of_middle(y, x), (largest(x) * y.r + largest(y) * x.r) / (least * LESS));
 }
@@ -287,14 +289,24 @@ enum { EXP, LOG, SIN, COS, TAN, ARCSIN, ARCCOS };
 static ball elementary(int function, ball x) {
     ball sine, cosine;
     switch (function) {
-    case EXP: return exponential(x);
-    case LOG: return logarithm(x);
-    case SIN: sine_and_cosine(x, &sine, &cosine); return sine;
-    case COS: sine_and_cosine(x, &sine, &cosine); return cosine;
-    case TAN: return tangent(x);
-    case ARCSIN: return arc(x, 0);
-    case ARCCOS: return arc(x, 1);
-    default: return undefined();
+    case EXP:
+        return exponential(x);
+    case LOG:
+        return logarithm(x);
+    case SIN:
+        sine_and_cosine(x, &sine, &cosine);
+        return sine;
+    case COS:
+        sine_and_cosine(x, &sine, &cosine);
+        return cosine;
+    case TAN:
+        return tangent(x);
+    case ARCSIN:
+        return arc(x, 0);
+    case ARCCOS:
+        return arc(x, 1);
+    default:
+        return undefined();
     }
 }
 
@@ -338,7 +350,9 @@ typedef struct {
     block *row;
 } series;
 
-static inline ball *value_at(const series *z, int index) { return z->value + (size_t)index * z->length; }
+static inline ball *value_at(const series *z, int index) {
+    return z->value + (size_t)index * z->length;
+}
 
 static inline block *row_at(const series *z, int index, int k) {
     return z->row + ((size_t)index * z->length + k) * 3 * z->width;
@@ -390,8 +404,8 @@ static inline void make_block(block *row, int width, block s, block c, block r) 
 }
 
 /* s + c += sum over j <= last of x_j times the coefficient k - j of a row. */
-static inline void add_products(block *s, block *c, block *r, const ball *x, int last, const block *row,
-                                int k, int width) {
+static inline void add_products(block *s, block *c, block *r, const ball *x, int last,
+                                const block *row, int k, int width) {
     block S = *s, C = *c, R = *r;
     for (int j = 0; j <= last; j++) {
         const block *y = row + (size_t)(k - j) * 3 * width;
@@ -414,7 +428,8 @@ static int last_of(const function *f, int value, int k) {
 }
 
 /* Coefficient k of the row `index`. */
-static void combine(const function *f, const series *z, const row_instruction *n, int index, int k) {
+static void combine(const function *f, const series *z, const row_instruction *n, int index,
+                    int k) {
     int w = z->width;
     for (int i = 0; i < w; i++) {
         block s = all(0.0), c = all(0.0), r = all(0.0);
@@ -425,11 +440,11 @@ static void combine(const function *f, const series *z, const row_instruction *n
             r = x[2 * w];
         }
         if (n->of_b >= 0)
-            add_products(&s, &c, &r, value_at(z, n->b), last_of(f, n->b, k), row_at(z, n->of_b, 0) + i, k,
-                         w);
+            add_products(&s, &c, &r, value_at(z, n->b), last_of(f, n->b, k),
+                         row_at(z, n->of_b, 0) + i, k, w);
         if (n->of_c >= 0)
-            add_products(&s, &c, &r, value_at(z, n->c), last_of(f, n->c, k), row_at(z, n->of_c, 0) + i, k,
-                         w);
+            add_products(&s, &c, &r, value_at(z, n->c), last_of(f, n->c, k),
+                         row_at(z, n->of_c, 0) + i, k, w);
         make_block(row_at(z, index, k) + i, w, s, c, r);
     }
 }
@@ -463,25 +478,33 @@ static ball product_term(const ball *x, const ball *y, int k, int first, int las
 }
 
 /* Coefficient k of the value of an instruction. */
-static ball value_term(const series *z, const instruction *n, const ball *self, const double *constants,
-                       int k) {
+static ball value_term(const series *z, const instruction *n, const ball *self,
+                       const double *constants, int k) {
     const ball *x = n->op == CONSTANT ? NULL : value_at(z, n->a);
     const ball *y = n->b >= 0 ? value_at(z, n->b) : NULL;
     sum total = {0.0, 0.0, 0.0};
     switch (n->op) {
-    case CONSTANT: return made(constants[3 * n->a], constants[3 * n->a + 1], constants[3 * n->a + 2]);
-    case ADD: return plus(x[k], y[k]);
-    case SUB: return minus(x[k], y[k]);
-    case NEG: return opposite(x[k]);
-    case HALF: return divided(x[k], 2.0);
-    case MUL: return product_term(x, y, k, 0, k);
-    case SCALE: return times(x[0], y[k]);
+    case CONSTANT:
+        return made(constants[3 * n->a], constants[3 * n->a + 1], constants[3 * n->a + 2]);
+    case ADD:
+        return plus(x[k], y[k]);
+    case SUB:
+        return minus(x[k], y[k]);
+    case NEG:
+        return opposite(x[k]);
+    case HALF:
+        return divided(x[k], 2.0);
+    case MUL:
+        return product_term(x, y, k, 0, k);
+    case SCALE:
+        return times(x[0], y[k]);
     case INVERSE: /* sum x_j w_(k-j) = 0 */
         if (k == 0) return inverse(x[0]);
         return times(opposite(self[0]), product_term(x, self, k, 1, k));
     case ROOT: /* sum w_j w_(k-j) = x_k */
         if (k == 0) return root(x[0]);
-        return times(minus(x[k], product_term(self, self, k, 1, k - 1)), inverse(multiple(self[0], 2.0)));
+        return times(minus(x[k], product_term(self, self, k, 1, k - 1)),
+                     inverse(multiple(self[0], 2.0)));
     case INTEGRAL: /* w' = y x' */
         if (k == 0) return elementary(n->c, x[0]);
         for (int j = 1; j <= k; j++) add_product(&total, multiple(x[j], j), y[k - j]);
@@ -495,19 +518,19 @@ static ball value_term(const series *z, const instruction *n, const ball *self, 
     case ANGLE: /* of (y, x): t w' = c d, with c = t (y x' - x y') and d = 1 / (x^2 + y^2) */
         if (k == 0) return angle(x[0], y[0]);
         return divided(product_term(value_at(z, n->c), value_at(z, n->d), k, 1, k), k);
-    default: return undefined();
+    default:
+        return undefined();
     }
 }
 
 /* Coefficient k of all series of a function, from those of its arguments. */
-static void evaluate(const function *f, const series *z, const double *constants, int k, int with_rows) {
+static void evaluate(const function *f, const series *z, const double *constants, int k,
+                     int with_rows) {
     for (int i = 0; i < f->values; i++) {
         const instruction *n = f->value + i;
         ball *self = value_at(z, f->inputs + i);
-        if (n->still && k > 0)
-            self[k] = zero();
-        else
-            self[k] = value_term(z, n, self, constants, k);
+        if (n->still && k > 0) self[k] = zero();
+        else self[k] = value_term(z, n, self, constants, k);
     }
     if (!with_rows) return;
     for (int i = 0; i < f->rows; i++) {
@@ -516,10 +539,8 @@ static void evaluate(const function *f, const series *z, const double *constants
         if (n->op == UNIT) /* of a parameter that changes at the rate 1 in all directions */
             for (int j = 0; j < z->width * BLOCK; j++)
                 set_row_entry(z, index, k, j, k == 0 ? number(1.0) : zero());
-        else if (n->op == COMBINE)
-            combine(f, z, n, index, k);
-        else
-            combine_plainly(z, n, index, k);
+        else if (n->op == COMBINE) combine(f, z, n, index, k);
+        else combine_plainly(z, n, index, k);
     }
 }
 
@@ -583,7 +604,8 @@ static void end_stepper(stepper *m) {
 static void set_arguments(const series *z, int inputs, const ball *x, int numbers, int with_rows) {
     for (int i = 0; i < inputs; i++) {
         value_at(z, i)[0] = x[i * numbers];
-        for (int j = 1; with_rows && j < numbers; j++) set_row_entry(z, i, 0, j - 1, x[i * numbers + j]);
+        for (int j = 1; with_rows && j < numbers; j++)
+            set_row_entry(z, i, 0, j - 1, x[i * numbers + j]);
     }
 }
 
@@ -644,7 +666,8 @@ static int find_remainder(stepper *m, ball whole, int first, int last) {
                 m->coefficients[(i * n + j) * length + length - 1] = rest;
                 if (!is_inside(moved, m->box[i * n + j])) {
                     inside = 0;
-                    m->box[i * n + j] = with(m->box[i * n + j], somewhat_wider(moved, 0.2 * (tries + 1)));
+                    m->box[i * n + j] =
+                        with(m->box[i * n + j], somewhat_wider(moved, 0.2 * (tries + 1)));
                 }
             }
         }
@@ -770,7 +793,9 @@ static void look(watch *w, stepper *m, ball time) {
     evaluate(w->field, &w->field_at, w->constants, 0, 0);
 }
 
-static ball rate_of(const watch *w, int i) { return value_at(&w->field_at, w->field->results[2 * i])[0]; }
+static ball rate_of(const watch *w, int i) {
+    return value_at(&w->field_at, w->field->results[2 * i])[0];
+}
 
 /* A guard in the box of `look`, and its rate along the motion. */
 static ball guard_in_box(watch *w, const function *guard, ball *rate) {
@@ -797,8 +822,9 @@ static void scan(watch *w, stepper *m, int g, double a, double b, int depth) {
         value = sign_of(plus(there, times(along, between(a - centre, b - centre))));
     }
     wanted condition = w->conditions[g];
-    int quiet = condition.sign ? value == condition.sign
-                               : value != 0 || (condition.direction != 0 && rate == -condition.direction);
+    int quiet = condition.sign
+                    ? value == condition.sign
+                    : value != 0 || (condition.direction != 0 && rate == -condition.direction);
     if (depth == 0 || quiet || (rate != 0 && depth < DEEPEST - 3)) {
         append_run(w, g, value, rate);
         return;
@@ -829,7 +855,8 @@ static int watch_step(stepper *m, ball time, void *data) {
 
 static ball *balls_of(const double *numbers, size_t count) {
     ball *x = malloc((count + 1) * sizeof(ball));
-    for (size_t i = 0; x && i < count; i++) x[i] = made(numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]);
+    for (size_t i = 0; x && i < count; i++)
+        x[i] = made(numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]);
     return x;
 }
 
@@ -850,7 +877,8 @@ static int rounds_as_assumed(void) {
     if (two_product(p, p, &e) != 1.0 + 0x1p-29 || e != 0x1p-60) return 0;
     if (two_sum(one, tiny, &t) != 1.0 || t != 0x1p-53) return 0;
     if (two_sum(tiny, -one, &t) != -1.0 + 0x1p-53 || t != 0.0) return 0;
-    if (one / (3.0 + zero) != 0x1.5555555555555p-2 || sqrt(2.0 + zero) != 0x1.6a09e667f3bcdp+0) return 0;
+    if (one / (3.0 + zero) != 0x1.5555555555555p-2 || sqrt(2.0 + zero) != 0x1.6a09e667f3bcdp+0)
+        return 0;
     block P = all(p), E = fma_of(P, P, -(P * P)), T, S = two_sums(all(one), all(tiny), &T);
     for (int i = 0; i < BLOCK; i++)
         if (E[i] != 0x1p-60 || S[i] != 1.0 || T[i] != 0x1p-53) return 0;
@@ -905,9 +933,9 @@ int check_function(const function *f, const double *constants, int directions, i
 
 /* `count` steps from start (count, states, 1 + directions) over time (count): end, of the same shape, and the
    rates at the ends, (count, states). */
-int check_steps(const function *field, const double *constants, int directions, int order, double fine,
-                long count, const double *start, const double *time, double *end, double *rate,
-                int *status) {
+int check_steps(const function *field, const double *constants, int directions, int order,
+                double fine, long count, const double *start, const double *time, double *end,
+                double *rate, int *status) {
     if (!rounds_as_assumed()) return BAD_ROUNDING;
     stepper m;
     int n = field->inputs, numbers = 1 + directions;
@@ -941,8 +969,8 @@ int check_steps(const function *field, const double *constants, int directions, 
    coordinate's rate. */
 int check_events(const function *field, const double *constants, int order, long count,
                  const double *start, const double *time, int guard_count, const function *guards,
-                 const int *conditions, int coordinate, const double *origin, int most, signed char *runs,
-                 int *lengths, int *status) {
+                 const int *conditions, int coordinate, const double *origin, int most,
+                 signed char *runs, int *lengths, int *status) {
     if (!rounds_as_assumed()) return BAD_ROUNDING;
     stepper m;
     watch w;
