@@ -17,6 +17,7 @@ import pytest
 
 import liebody as lb
 from liebody.gaits import GaitError, ProofError, periodic_orbit, prove, prove_field
+from liebody.gaits.proofs.system import StepEquations
 from liebody.scalars import cos, sin, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -577,3 +578,29 @@ def test_radii_that_are_no_box_of_the_orbit_are_refused(oscillator, monkeypatch)
     for change, words in changes:
         with pytest.raises(liebody_check.Refused, match=words):
             liebody_check.check(data | change)
+
+
+def test_a_stiff_orbit_is_proved_by_points_in_extended_precision(oscillator, monkeypatch):
+    """Van der Pol's is none; it is taken for one here, with steps whose ends are thin."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    certificate = prove(oscillator)
+    assert len(certificate.nodes) > len(common.nodes)
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert max(radii) < 1e-12
+    # both periods contain the exact one, and this one is known better
+    (low, high), (least, most) = certificate.period, common.period
+    assert least < high and low < most and high - low < (most - least) / 3
+    assert certificate.stable and certificate.check().stable
+
+
+def test_newtons_method_of_a_stiff_orbit_says_where_it_does_not_converge(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    residual = StepEquations.residual
+
+    def disturbed(self, at, ends=None):
+        return residual(self, at, ends) + (0.0 if ends else np.array([-1e-3, 1e-3]))
+
+    monkeypatch.setattr(StepEquations, "residual", disturbed)
+    with pytest.raises(ProofError, match="does not converge"):
+        prove(oscillator)

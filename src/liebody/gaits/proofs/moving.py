@@ -95,8 +95,11 @@ class FamilyEquations(StepEquations):
         super().__init__(equations, order, exact)
         self.parameter = np.zeros(2)
 
-    def evaluate(self, tape: Tape, x: Array, along: Array = None) -> tuple[Array, Array]:
-        return super().evaluate(tape, self._extended(x), None if along is None else _seeds(along, len(x)))
+    def evaluate(
+        self, tape: Tape, x: Array, along: Array = None, library: IntervalLibrary | None = None
+    ) -> tuple[Array, Array]:
+        seeds = None if along is None else _seeds(along, len(x))
+        return super().evaluate(tape, self._extended(x), seeds, library)
 
     def rate(self, phase: OrbitPhase, x: Array) -> Array:
         return super().rate(phase, x)[:-1]
@@ -106,12 +109,21 @@ class FamilyEquations(StepEquations):
         return y, slopes[: len(y)]
 
     def move(
-        self, phase: OrbitPhase, x: Array, time: Array, derivatives: bool | Array = False, pieces: int = 0
+        self,
+        phase: OrbitPhase,
+        x: Array,
+        time: Array,
+        derivatives: bool | Array = False,
+        pieces: int = 0,
+        order: int | None = None,
+        library: IntervalLibrary | None = None,
     ) -> tuple[Array, Array, Array]:
         N = len(x)
         if isinstance(derivatives, bool):
             derivatives = exactly(np.eye(N)[:, : N * derivatives])
-        y, D, tube = super().move(phase, self._extended(x), time, _seeds(derivatives, N), pieces)
+        y, D, tube = super().move(
+            phase, self._extended(x), time, _seeds(derivatives, N), pieces, order, library
+        )
         return y[:-1], D[:-1], tube[:, :-1]
 
     def _extended(self, x: Array) -> Array:

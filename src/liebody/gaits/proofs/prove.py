@@ -221,8 +221,9 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    tight = _tightest(problem, wide, linear, F)
+    wide = _largest(problem, refined, linear.as_checked(), F, options)
+    # a radius for each unknown of a stiff orbit is a few times as large as the bound of Newton's step
+    tight = wide if refined.stiff else _tightest(problem, wide, linear, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
@@ -230,20 +231,26 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, options: _Options
 ) -> Enclosed:
-    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown."""
-    for radius in radii:
-        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown.
+
+    A box of one radius fails for stiff orbits, so it is not tried there unless the radius is given.
+    """
+    tried = "a radius for each unknown"
+    if options.radius is not None or not orbit.stiff:
+        tried = f"a radius from {options.radii[-1]:.1e} to {options.radii[0]:.1e}"
+        for radius in options.radii:
+            found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+            if found is not None:
+                return found
+    if options.radius is None:
+        found = problem.with_own_radii(orbit, linear, F)
         if found is not None:
             return found
-    found = problem.with_own_radii(orbit, linear, F) if len(radii) > 1 else None
-    if found is not None:
-        return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e}, or with one for each unknown, "
-        "contains its image by Krawczyk's "
+        f"no box with {tried} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
