@@ -51,7 +51,7 @@ def larger_or_smaller(literal: str) -> list[str]:
     return [repr(number * 1.25), repr(number * 0.75)] if number else ["1.0"]
 
 
-def mutants(text: str, start: str) -> Iterator[tuple[str, str]]:
+def mutants(text: str, start: str, swaps: dict[str, str] = SWAPS) -> Iterator[tuple[str, str]]:
     """(what is changed, changed text) for each place of a header behind `start`."""
     comments = [m.span() for m in re.finditer(r"/\*.*?\*/", text, re.DOTALL)]
     first = text.index(start)
@@ -68,7 +68,7 @@ def mutants(text: str, start: str) -> Iterator[tuple[str, str]]:
             place + len(old) :
         ]
 
-    for old, new in SWAPS.items():
+    for old, new in swaps.items():
         for match in re.finditer(re.escape(old), text):
             place = match.start()
             if is_code(place) and (not old[0].isalpha() or not text[place - 1].isidentifier()):

@@ -36,8 +36,15 @@ def theorem_of(proof: Any) -> str:
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    lines += [_no_other(claim), _crossings(claim), _stability(proof)]
+    lines += [_no_other(claim), _crossings(claim), _stability(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
+
+
+def _checked_by(proof: Any) -> str:
+    """Which programs have computed the bounds."""
+    if proof.by == "C":
+        return "Checked by liebody_check: bounds of the steps by its steps.c, all others by Arb."
+    return "Checked by liebody_check: all bounds by Arb."
 
 
 def _no_other(claim: Any) -> str:
@@ -118,7 +125,7 @@ def theorem_of_family(proof: Any) -> str:
     whole = min(a for a, _ in periods), max(b for _, b in periods)
     lines.append(f"Their {which} lie within T = {between(*whole)}.")
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
-    lines += [_crossings(claim), *_stability_of_family(proof)]
+    lines += [_crossings(claim), *_stability_of_family(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
 
 
