@@ -13,6 +13,7 @@ blocks      solutions of the linear equations of many steps
 motions     boxes of motions after a step, and along it
 proof       Krawczyk's inequality, multipliers, other events
 families    the same for boxes that move with a parameter, one beside the other
+bifurcations  the same for an orbit with the multiplier 1 or -1, whose parameter is unknown
 words       the theorem
 """
 
@@ -21,17 +22,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .bifurcations import BifurcationProof, prove_bifurcation_again
 from .families import FamilyProof, prove_family_again
 from .proof import Proof, prove_again
-from .reading import FamilyClaim, Refused, read
+from .reading import BifurcationClaim, FamilyClaim, Refused, read
 
-__all__ = ["FamilyProof", "Proof", "Refused", "check"]
+__all__ = ["BifurcationProof", "FamilyProof", "Proof", "Refused", "check"]
 
 
 def check(data: Mapping[str, Any]) -> Any:
-    """The `Proof`, or `FamilyProof`, that a certificate (the content of its file) leads to.
+    """The `Proof`, `FamilyProof` or `BifurcationProof` that a certificate (the content of its file) leads to.
 
     Errors: Refused where it leads to none.
     """
     claim = read(data)
-    return prove_family_again(claim) if isinstance(claim, FamilyClaim) else prove_again(claim)
+    if isinstance(claim, FamilyClaim):
+        return prove_family_again(claim)
+    return prove_bifurcation_again(claim) if isinstance(claim, BifurcationClaim) else prove_again(claim)

@@ -89,6 +89,26 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
 def _proof(claim: Claim) -> Proof:
     must_be_symmetries(claim)
     equations = Equations(claim)
+    found = enclosed(equations)
+    stretches = equations.stretches(found.box)
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
+    proof = Proof(
+        claim,
+        sum_of(durations),
+        durations,
+        [x for one in stretches for x in one.x],
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *multipliers_of(equations, found),
+        is_least(equations, stretches),
+    )
+    proof.theorem = theorem_of(proof)
+    return proof
+
+
+def enclosed(equations: Equations) -> Found:
+    """The only orbit in the box of a claim, in a box as small as it gets; Refused where there is none."""
+    claim = equations.claim
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
@@ -108,21 +128,7 @@ def _proof(claim: Claim) -> Proof:
     closer = (
         _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < ball(claim.radius) else None
     )
-    found = closer or found
-    stretches = equations.stretches(found.box)
-    no_other_events(equations, stretches)
-    durations = [sum_of(one.times) for one in stretches]
-    proof = Proof(
-        claim,
-        sum_of(durations),
-        durations,
-        [x for one in stretches for x in one.x],
-        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
-        *multipliers_of(equations, found),
-        is_least(equations, stretches),
-    )
-    proof.theorem = theorem_of(proof)
-    return proof
+    return closer or found
 
 
 def sum_of(terms: list[Ball]) -> Ball:

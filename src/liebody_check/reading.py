@@ -11,6 +11,8 @@ from typing import Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
 FORMAT_OF_FAMILIES = "liebody certificate 3"
+FORMAT_OF_BIFURCATIONS = "liebody certificate 4"
+SIGNS = {"fold": 1, "flip": -1}
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
@@ -151,10 +153,43 @@ class FamilyClaim:
         return replace(claim, parameters=parameters, phases=tuple(phases), symmetries=symmetries)
 
 
-def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
+@dataclass(frozen=True)
+class BifurcationClaim:
+    """What a certificate of a flip or a fold says.
+
+    claim      the equations, with numbers near the orbit; the parameter has about its value there
+    parameter  its place among the parameters
+    kind       "flip" or "fold"; sign: its multiplier
+    normal     l, by which the eigenvector w at the start is scaled: l . w = 1
+    changes    of each phase, how w moves: a row for each node
+    """
+
+    claim: Claim
+    parameter: int
+    kind: str
+    normal: tuple[Fraction, ...]
+    changes: tuple[tuple[tuple[Fraction, ...], ...], ...]
+
+    @property
+    def sign(self) -> int:
+        return SIGNS[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter."""
+        return list(self.claim.parameters)[self.parameter]
+
+    @property
+    def value(self) -> Fraction:
+        """About the value of the parameter."""
+        return self.claim.parameters[self.name][0]
+
+
+def read(data: Mapping[str, Any]) -> Claim | FamilyClaim | BifurcationClaim:
     """The claim of a file's content; Refused where it is none."""
+    readers = {FORMAT_OF_FAMILIES: _read_family, FORMAT_OF_BIFURCATIONS: _read_bifurcation}
     try:
-        return _read_family(data) if data["format"] == FORMAT_OF_FAMILIES else _read(data)
+        return readers.get(data["format"], _read)(data)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
@@ -162,7 +197,7 @@ def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES
+    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES, FORMAT_OF_BIFURCATIONS
     known_format = data["format"] in formats
     _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
     constants = tuple(_bounds(x) for x in data["constants"])
@@ -194,6 +229,25 @@ def _read(data: Mapping[str, Any]) -> Claim:
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
     return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+
+
+def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
+    """The claim of a flip or a fold: that of its orbit, the parameter, and numbers of the eigenvector."""
+    claim = _read({**data, "format": FORMAT_OF_PHASES})
+    wide = [name for name, (low, high) in claim.parameters.items() if low != high]
+    _need(not wide, f"parameters with bounds are {wide}, expected none")
+    names = list(claim.parameters)
+    _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
+    _need(data["kind"] in SIGNS, f"the kind is {data['kind']!r}, expected one of {', '.join(SIGNS)}")
+    normal = tuple(_binary(x) for x in data["normal"])
+    _need(len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states")
+    changes = []
+    for phase, row in zip(claim.phases, data["phases"]):
+        rows = tuple(tuple(_binary(x) for x in change) for change in row["changes"])
+        fits = len(rows) == len(phase.nodes) and all(len(x) == len(phase.states) for x in rows)
+        _need(fits, "the numbers of changes and states do not fit")
+        changes.append(rows)
+    return BifurcationClaim(claim, names.index(data["parameter"]), data["kind"], normal, tuple(changes))
 
 
 def _read_family(data: Mapping[str, Any]) -> FamilyClaim:

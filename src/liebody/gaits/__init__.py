@@ -30,7 +30,17 @@ from .design import design
 from .designs import Design, Designs
 from .floquet import Floquet, floquet
 from .orbit import PeriodicOrbit, largest_multiplier, periodic_orbit
-from .proofs import Certificate, Family, ProofError, prove, prove_branch, prove_field
+from .proofs import (
+    Certificate,
+    Family,
+    ProofError,
+    ProvedBifurcation,
+    prove,
+    prove_branch,
+    prove_field,
+    prove_flip,
+    prove_fold,
+)
 from .search import improve, search
 from .segments import GaitError
 from .stabilize import StabilizedOrbit, regulator, stabilize
@@ -48,6 +58,7 @@ __all__ = [
     "GaitError",
     "PeriodicOrbit",
     "ProofError",
+    "ProvedBifurcation",
     "StabilizedOrbit",
     "UnreachedPrecision",
     "basin",
@@ -62,6 +73,8 @@ __all__ = [
     "prove",
     "prove_branch",
     "prove_field",
+    "prove_flip",
+    "prove_fold",
     "regulator",
     "search",
     "stabilize",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,12 @@ from ...base.errors import positive
 from ...compiler import NotProved, exactly
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
+from .bifurcations import (
+    ProvedBifurcation,
+    extended_orbit,
+    proved_bifurcation,
+    refined_bifurcation,
+)
 from .blocks import BlockElimination
 from .certificate import Certificate, data_of
 from .equations import ExactEquations, ProofError, equations_of_field
@@ -113,6 +118,68 @@ def prove_branch(
         return family
     status = "; ".join([family.status] * (not family.complete) + [turns])
     return replace(family, data={**family.data, "status": status}, status=status, complete=False)
+
+
+@checked
+def prove_flip(
+    orbit: PeriodicOrbit,
+    parameter: str,
+    *,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBifurcation:
+    """Prove that at exactly one value of a parameter, near that of an orbit, an orbit has the multiplier -1.
+
+    orbit      near the flip, as `continuation` finds it: the `orbit` of one of its `bifurcations`
+    parameter  by name; the others have the orbit's values, as exact binary numbers
+    rounding, radius, order  as in `prove`; the radius holds for the parameter and the eigenvector, too
+
+    returns    ProvedBifurcation, with bounds of the value, the orbit and the eigenvector
+
+    The orbit, the parameter and the eigenvector are one closed orbit of a larger system, whose field contains
+    the derivative of the system's field (`proofs/extended.py`; Kuznetsov 2004, section 10.3). The checker
+    differentiates the equations of the certificate by itself.
+
+    Errors: ProofError where nothing is proved: the orbit is not near a flip, or the flip is degenerate.
+
+        branch = gaits.continuation(orbit, "slope", step=0.005, bounds=(0.05, 0.08))
+        flip = gaits.prove_flip(branch.bifurcations[0].orbit, "slope")
+        print(flip.theorem())
+    """
+    return _bifurcation(orbit, parameter, "flip", _Options(rounding, radius, order))
+
+
+@checked
+def prove_fold(
+    orbit: PeriodicOrbit,
+    parameter: str,
+    *,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBifurcation:
+    """Prove that the orbits near a given one turn back at exactly one value of a parameter.
+
+    There a multiplier is 1, besides that along the orbit. At a branch point the larger system is singular, so
+    that this call proves folds only. Arguments, result and errors are those of `prove_flip`.
+    """
+    return _bifurcation(orbit, parameter, "fold", _Options(rounding, radius, order))
+
+
+def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Options) -> ProvedBifurcation:
+    equations, course = equations_of(orbit, {}, options.rounding)
+    try:
+        near = extended_orbit(equations, course, parameter, kind, options.order)
+        refined, linear = refined_bifurcation(near, options.order)
+        problem = StepEquations(near.extended, options.order)
+        F = problem.residual(refined)
+        wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
+        tight = _tightest(problem, wide, linear, F)
+        refuse_other_events(problem, tight)
+        return proved_bifurcation(near, problem, wide, tight)
+    except NotProved as error:
+        raise ProofError(f"bounds of the {kind} of {equations.name} cannot be computed: {error}") from None
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
@@ -267,25 +334,19 @@ def _certificate(
     modulus: float,
 ) -> Certificate:
     common = problem.equations.common
-    library = problem.library
-    durations, nodes, times = [], [], []
+    nodes, times = [], []
     passed = 0.0
-    for steps, (boxes, factor) in zip(tight.orbit.phases, tight.phases, strict=True):
-        # s sum w_i in intervals
-        total = np.zeros(2)
-        for x in steps.w:
-            total = library.combine("add", total, exactly(x))
-        durations.append(library.combine("mul", total, factor))
+    for steps, (boxes, _) in zip(tight.orbit.phases, tight.phases, strict=True):
         nodes.append(boxes[:, :common] * [-1, 1])  # (lower, upper)
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
-    period = functools.reduce(lambda a, b: library.combine("add", a, b), durations)
+    durations = problem.durations(tight)
     radius = float(wide.radius[0])
     return Certificate(
-        (float(-period[0]), float(period[1])),
+        problem.period(durations),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
-        np.stack(durations) * [-1, 1],
+        durations * [-1, 1],
         tight.shift * [-1, 1],
         radius,
         *discs,
