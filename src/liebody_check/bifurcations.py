@@ -128,7 +128,6 @@ def extended_claim(claim: BifurcationClaim) -> Claim:
     value = list(alone.parameters.values())[claim.parameter][0]
     phases = []
     for k, phase in enumerate(alone.phases):
-        N = len(phase.states)
         closing = claim if k == len(alone.phases) - 1 else None
         nodes = tuple(
             (*row, value, *change) for row, change in zip(phase.nodes, claim.changes[k], strict=True)
@@ -212,15 +211,11 @@ class _Writer:
             values.append(value)
             slopes.append(slope)
         results = [slopes[k] for k in function.outputs] if changes else []
-        return [values[k] for k in function.outputs], [
-            self.number(0) if a is None else a for a in results
-        ]
+        return [values[k] for k in function.outputs], [self.number(0) if a is None else a for a in results]
 
     def _slope(self, op: str, value: int, x: list[int], dx: list[int | None]) -> int:
         """The chain rule: the sum of partial derivatives times the changes of operands."""
-        terms = [
-            self._times(op, k, value, x, change) for k, change in enumerate(dx) if change is not None
-        ]
+        terms = [self._times(op, k, value, x, change) for k, change in enumerate(dx) if change is not None]
         return terms[0] if len(terms) == 1 else self("add", *terms)
 
     def _times(self, op: str, k: int, y: int, x: list[int], d: int) -> int:

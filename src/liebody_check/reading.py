@@ -187,9 +187,10 @@ class BifurcationClaim:
 
 def read(data: Mapping[str, Any]) -> Claim | FamilyClaim | BifurcationClaim:
     """The claim of a file's content; Refused where it is none."""
-    readers = {FORMAT_OF_FAMILIES: _read_family, FORMAT_OF_BIFURCATIONS: _read_bifurcation}
+    readers: dict[str, Any] = {FORMAT_OF_FAMILIES: _read_family, FORMAT_OF_BIFURCATIONS: _read_bifurcation}
     try:
-        return readers.get(data["format"], _read)(data)
+        claim: Claim | FamilyClaim | BifurcationClaim = readers.get(data["format"], _read)(data)
+        return claim
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
@@ -240,7 +241,9 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
     _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
     _need(data["kind"] in SIGNS, f"the kind is {data['kind']!r}, expected one of {', '.join(SIGNS)}")
     normal = tuple(_binary(x) for x in data["normal"])
-    _need(len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states")
+    _need(
+        len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states"
+    )
     changes = []
     for phase, row in zip(claim.phases, data["phases"]):
         rows = tuple(tuple(_binary(x) for x in change) for change in row["changes"])

@@ -112,12 +112,12 @@ def theorem_of_bifurcation(proof: Any) -> str:
     sign = proof.claim.sign
     which = "the multiplier -1" if sign < 0 else "a multiplier 1"
     beside = "" if sign < 0 or claim.events else " beside that along the orbit"
+    period = "least period" if proof.least else "period (perhaps not the least one)"
     lines += [
-        f"Exactly one periodic orbit{passes} has {which}{beside} and its {claim.nodes} nodes within {r} (each "
-        f"state) of those of the certificate, at their durations times {factors}{_shifts(claim, r)}, and {name} "
-        f"within {r} of {_exact(proof.claim.value)}.",
-        f"There {name} = {bounds(proof.value)}. The {'least period' if proof.least else 'period (perhaps not the least one)'} "
-        f"is T = {bounds(proof.period)}.",
+        f"Exactly one periodic orbit{passes} has {which}{beside} and its {claim.nodes} nodes within {r} "
+        f"(each state) of those of the certificate, at their durations times {factors}{_shifts(claim, r)}, "
+        f"and {name} within {r} of {_exact(proof.claim.value)}.",
+        f"There {name} = {bounds(proof.value)}. The {period} is T = {bounds(proof.period)}.",
     ]
     for symmetry, s in zip(claim.symmetries, proof.shift):
         lines.append(f"In each period {first.states[symmetry.coordinate]} moves by {bounds(s)}.")

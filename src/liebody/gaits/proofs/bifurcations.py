@@ -60,7 +60,8 @@ class ProvedBifurcation(Checkable):
     def __repr__(self) -> str:
         low, high = self.value
         return (
-            f"ProvedBifurcation({self.data['name']!r}, {self.kind} at {self.parameter} in [{low!r}, {high!r}]; "
+            f"ProvedBifurcation({self.data['name']!r}, {self.kind} at {self.parameter} in "
+            f"[{low!r}, {high!r}]; "
             f"{'checked' if self._checked else 'not checked yet'})"
         )
 
@@ -106,7 +107,7 @@ def extended_orbit(
 
 
 def _direction(problem: StepEquations, orbit: SteppedOrbit, kind: str) -> Array:
-    """About the eigenvector at the start whose multiplier is nearest to that of the bifurcation, largest entry 1."""
+    """About the eigenvector whose multiplier is nearest to that of the kind, with largest entry 1."""
     M = problem.derivatives(orbit, exactly(orbit.flat)).middles()
     N = problem.equations.phases[0].size
     P = np.eye(N)
@@ -165,9 +166,10 @@ def proved_bifurcation(
 
 
 def _data(near: ExtendedOrbit, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
-    """The content of the file: the equations of the orbit alone, and numbers near the larger system's orbit."""
+    """The content of the file: the equations of the orbit alone, and numbers of the larger system's orbit."""
     value = float(orbit.phases[0].x[0, near.equations.phases[0].size])
-    phases, changes = [], []
+    phases: list[SteppedPhase] = []
+    changes = []
     for phase, steps in zip(near.equations.phases, orbit.phases, strict=True):
         N = phase.size
         phases.append(SteppedPhase(steps.x[:, :N], steps.w, steps.s))
@@ -175,8 +177,8 @@ def _data(near: ExtendedOrbit, orbit: SteppedOrbit, radius: float, order: int) -
     alone = SteppedOrbit(phases, orbit.shift, orbit.coordinates)
     data = data_of(near.equations, alone, radius, order)
     if "phases" not in data:
-        names = ("states", "field", "section", "guards", "at_end", "durations", "nodes", "factor")
-        data["phases"] = [{name: data.pop(name) for name in names if name in data}]
+        entries = ("states", "field", "section", "guards", "at_end", "durations", "nodes", "factor")
+        data["phases"] = [{name: data.pop(name) for name in entries if name in data}]
         data["symmetries"] = []
     for row, change in zip(data["phases"], changes, strict=True):
         row["changes"] = change

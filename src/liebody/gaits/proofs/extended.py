@@ -12,10 +12,11 @@ So w+ after the last phase is the derivative of the return map times w. The larg
 
     w_0 = w+ for a fold,  w_0 = -w+ for a flip,        p_0 = p + l . w_0 - 1.
 
-As p does not change on the way, the last equation says l . w_0 = 1. This is one more orbit with phases, so the
-same operator of Krawczyk encloses it. Its derivatives contain second derivatives of f. If they are regular at
-a fold, the curve of orbits has a quadratic turn there; at a flip, the multiplier passes -1 at a rate that is
-not zero (Kuznetsov 2004, sections 10.2 and 10.3; Doedel, Keller, Kernevez 1991).
+As p does not change on the way, the last equation says l . w_0 = 1. This is one more orbit with phases, so
+the same operator of Krawczyk encloses it. Its derivatives contain second derivatives of f. If they are
+regular at a fold, the curve of orbits has a quadratic turn there; at a flip with a simple multiplier -1 and
+without a multiplier 1, that multiplier passes -1 at a rate that is not zero (Kuznetsov 2004, sections 10.2
+and 10.3; Doedel, Keller, Kernevez 1991).
 """
 
 from __future__ import annotations
@@ -51,9 +52,7 @@ class ExtendedEquations:
     normal     l (N,), of the states of the first phase
     """
 
-    def __init__(
-        self, equations: ExactEquations, parameter: str, sign: int, normal: Sequence[float]
-    ) -> None:
+    def __init__(self, equations: ExactEquations, parameter: str, sign: int, normal: Sequence[float]) -> None:
         old = equations.constants
         self.old = equations
         self.constants = Constants(dict(old.parameters), old.spread, list(old.bounds))
@@ -162,5 +161,7 @@ class ExtendedEquations:
         """The change behind the last phase, without its part along symmetries, with the sign."""
         for symmetry, along in zip(self.old.symmetries, self.along, strict=True):
             moved = w[symmetry.coordinate]
-            w = np.array([a - moved * c[k] if x else a for a, k, x in zip(w, along, symmetry.along[0], strict=True)])
+            w = np.array(
+                [a - moved * c[k] if x else a for a, k, x in zip(w, along, symmetry.along[0], strict=True)]
+            )
         return w if self.sign > 0 else -w

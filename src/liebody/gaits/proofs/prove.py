@@ -10,9 +10,10 @@ import numpy as np
 
 from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
-from ...compiler import NotProved, exactly
+from ...compiler import NotProved
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
+from .basins import ProvedBasin, largest_basin, proved_basin
 from .bifurcations import (
     ProvedBifurcation,
     extended_orbit,
@@ -167,6 +168,39 @@ def prove_fold(
     return _bifurcation(orbit, parameter, "fold", _Options(rounding, radius, order))
 
 
+@checked
+def prove_basin(
+    orbit: PeriodicOrbit,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    rounding: float = 0.0,
+    radius: float | None = None,
+    order: int = 18,
+) -> ProvedBasin:
+    """Prove that a stable orbit exists, and a set of starts from which every motion converges to it.
+
+    radius  of the set: all states of the section within it (Euclid, in the units of the states) are among the
+            starts; default: the largest of 1, 0.56, 0.32, ..., 1e-8 that works
+    others  as in `prove`
+
+    returns ProvedBasin: an ellipsoid of starts. The return map takes it into itself and contracts it
+            (`proofs/basins.py`)
+
+    Errors: ProofError where the orbit is not proved, or not stable, or closes up to symmetries.
+    """
+    options = _Options(rounding, None, order)
+    wanted = None if radius is None else positive("radius", radius)
+    equations, course = equations_of(orbit, parameters or {}, options.rounding)
+    if equations.symmetries:
+        raise ProofError("basins of orbits that close up to symmetries cannot be proved yet")
+    try:
+        problem, wide, tight = _enclosed(equations, course, options)
+        certificate = _certified(problem, wide, tight)
+        return proved_basin(certificate, largest_basin(problem, tight, wanted))
+    except NotProved as error:
+        raise ProofError(f"bounds of the orbit of {equations.name} cannot be computed: {error}") from None
+
+
 def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Options) -> ProvedBifurcation:
     equations, course = equations_of(orbit, {}, options.rounding)
     try:
@@ -281,6 +315,13 @@ def _proved(equations: ExactEquations, course: Course, options: _Options) -> Cer
 
 
 def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Options) -> Certificate:
+    return _certified(*_enclosed(equations, course, options))
+
+
+def _enclosed(
+    equations: ExactEquations, course: Course, options: _Options
+) -> tuple[StepEquations, Enclosed, Enclosed]:
+    """The orbit in the largest box in which it is the only one, and in a small box."""
     # an orbit in short steps, to round-off, for one value of each constant
     middle = StepEquations(equations, options.order, exact=False)
     guess = middle.divided(course.start, course.durations, min(options.radii[0], 1e-3))
@@ -289,7 +330,10 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
     wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    tight = _tightest(problem, wide, linear, F)
+    return problem, wide, _tightest(problem, wide, linear, F)
+
+
+def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certificate:
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
