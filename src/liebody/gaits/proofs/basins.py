@@ -1,18 +1,26 @@
 """Basins: a set of starts around a stable orbit from which every motion is proved to converge to it.
 
 The starts x = c + V a, |a| <= rho (Euclid), are an ellipsoid around the first node c, in the section
-y_j = c_j of an orbit without events. For each x the equations of `system`, with x_0 = x in place of the last
-jump, have one solution in boxes c_i +- r_i, if
+y_j = c_j of an orbit without events. Beside a motion from x, its change w from w_0 = V_j is followed, a
+column of V, by the larger system of `extended`. For each x its equations, with the start x in place of the
+last jump, have one solution z in boxes c_i +- r_i, if
 
     |M^-1 F(c)| + rho |(M^-1 V)_k| + |M^-1 (M - A)| r < r        in each row k,
 
-where A contains the derivatives in the boxes (Krawczyk 1969). Images of the ellipsoid are bounded by the
-linear motion M^-1 V, in which nothing is wrapped into boxes from step to step. So the return map P is defined
-on the ellipsoid, and smooth. If no other event happens in the boxes, and in the norm |V^-1 .|
+where A contains the derivatives in the boxes (Krawczyk 1969). The solution is c + (M^-1 V) a + e, with |e|
+bounded by the first and last term. So the return map P is defined on the ellipsoid, and smooth, and
 
-    |V^-1 DP V| <= kappa < 1,        kappa (rho + d) + d <= rho,        d = |V^-1 (x* - c)|,
+    V^-1 DP(x) V_j = b_j + T_j a + e_j
 
-with the start x* of the orbit, then P maps the ellipsoid into itself and contracts it to x*.
+with numbers b_j and T_j. T has the second derivatives of P. Nothing is wrapped into boxes from step to step,
+and terms of first and second order may cancel over the period; only e_j is bounded by absolute values. The
+mean of DP between the start x* of the orbit and x is that at their middle, up to e. So, if no other event
+happens in the boxes, and
+
+    kappa = |b| + |T| (rho + d) / 2 + |e| < 1,        kappa (rho + d) + d <= rho,        d = |V^-1 (x* - c)|,
+
+then P maps the ellipsoid into itself, and each return brings a start nearer to x* by the factor kappa, in the
+norm |V^-1 .|.
 """
 
 from __future__ import annotations
@@ -24,24 +32,20 @@ from typing import Any
 import numpy as np
 
 from ...compiler import NotProved, exactly, middle
-from .blocks import ROUNDED, TINY, BlockElimination
-from .blocks import TRIES as TRIES_OF_BOUNDS
+from .blocks import ROUNDED, BlockElimination
 from .certificate import Certificate, Checkable
 from .equations import ProofError
 from .events import refuse_other_events
+from .extended import ExtendedEquations, changes_along
 from .multipliers import return_map_slope
-from .system import MARGIN, Enclosed, StepEquations, around, upwards
+from .system import MARGIN, Enclosed, StepEquations, SteppedOrbit, SteppedPhase, around, upwards
 
 Array = Any
 FORMAT_OF_BASINS = "liebody certificate 5"
-SIZES = 10.0 ** -np.arange(0.0, 8.1, 0.25)  # semi-axes that are tried
-RATES = (
-    0.6,
-    0.4,
-    0.8,
-    0.2,
-)  # how far the norm's contraction is from the modulus of the multipliers, towards 1
+SIZES = 10.0 ** -np.arange(0.0, 8.01, 0.1)  # that are tried
+RATES = 0.25, 0.5  # how far the norm's contraction is from the modulus of the multipliers, towards 1
 TRIES = 10  # boxes around the nodes, for one size
+MOST = 30.0  # times the linear motion of the starts: boxes that are larger are given up
 CONTRACTION = 0.95  # that leaves the checker a margin
 
 
@@ -54,7 +58,8 @@ class ProvedBasin(Checkable):
                  shortest semi-axis of V is 1, so that all states of the section within `radius` of c are
                  among them
     radius       rho
-    contraction  an upper bound of |V^-1 DP V|: each return brings a start nearer by this factor, in this norm
+    contraction  an upper bound of kappa: each return brings a start nearer to the orbit's by this factor, in
+                 the norm |V^-1 .|
     data         the content of the certificate's file, with axes, radius and boxes around the nodes
 
     Starts lie on the section: in the plane of the first node for an orbit without events. For others they are
@@ -77,16 +82,20 @@ class ProvedBasin(Checkable):
 
 
 @dataclass
-class _Basin:
-    """An ellipsoid of starts that is proved."""
+class EllipsoidOfStarts:
+    """An ellipsoid of starts that is proved.
+
+    orbits  of the larger system, one for each column of the axes; reach: boxes around their nodes
+    """
 
     axes: Array
     radius: float
-    reach: Array
     contraction: float
+    orbits: list[SteppedOrbit]
+    reach: list[Array]
 
 
-def largest_basin(problem: StepEquations, tight: Enclosed, radius: float | None) -> _Basin:
+def largest_basin(problem: StepEquations, tight: Enclosed, radius: float | None) -> EllipsoidOfStarts:
     """The largest ellipsoid for which the proof succeeds; or that of a radius."""
     P = middle(return_map_slope(problem, tight))
     if not len(P):
@@ -94,20 +103,25 @@ def largest_basin(problem: StepEquations, tight: Enclosed, radius: float | None)
     modulus = np.abs(np.linalg.eigvals(P)).max()
     if not modulus < 1:
         raise ProofError(f"the orbit is not stable: a multiplier has the modulus {modulus:.4g}")
-    best: _Basin | None = None
+    extended = StepEquations(ExtendedEquations(problem.equations).equations(), problem.order)
+    best: EllipsoidOfStarts | None = None
     for rate in RATES:
-        starts = _Starts(problem, tight, _axes(P, modulus + (1 - modulus) * rate))
-        for size in SIZES if radius is None else [radius]:
-            if best is not None and size <= best.radius:
-                break
-            found = starts.basin(float(size))
-            if found is not None:
-                best = found
-                break
+        starts = _Ellipsoids(problem, extended, tight, _axes(P, modulus + (1 - modulus) * rate))
+        sizes = SIZES if radius is None else np.array([radius])
+        # by bisection, between sizes that failed and one that succeeded
+        first, last = 0, len(sizes) if best is None else int(np.sum(sizes > best.radius))
+        while first < last:
+            k = (first + last) // 2
+            found = starts.basin(float(sizes[k]))
+            if found is None:
+                first = k + 1
+            else:
+                best, last = found, k
     if best is None:
+        size = SIZES[-1] if radius is None else radius
         raise ProofError(
-            f"no basin with a radius of {SIZES[-1] if radius is None else radius:.1e} is proved: the return "
-            "map is not seen to contract there, or another event is not excluded"
+            f"no basin with a radius of {size:.1e} is proved: the return map is not seen to contract there, "
+            "or another event is not excluded"
         )
     return best
 
@@ -126,117 +140,153 @@ def _axes(P: Array, rate: float) -> Array:
     return V / np.linalg.svd(V, compute_uv=False)[-1]
 
 
-class _Starts:
+class _Ellipsoids:
     """Ellipsoids of starts with given axes around the first node of an orbit."""
 
-    def __init__(self, problem: StepEquations, tight: Enclosed, axes: Array) -> None:
-        self.problem = problem
-        self.tight = tight
+    def __init__(self, problem: StepEquations, extended: StepEquations, tight: Enclosed, axes: Array) -> None:
+        self.problem = extended
         N = problem.equations.phases[0].size
         j = problem.equations.phases[-1].coordinate
         self.kept = [k for k in range(N) if k != j]
         self.axes = np.zeros((N, len(self.kept)))
         self.axes[self.kept] = axes
+        self.inverse = _inverse(axes)
         orbit = tight.orbit
-        n = len(orbit.flat)
-        A = problem.derivatives(orbit, exactly(orbit.flat))
-        self.linear = BlockElimination(A, from_start=True)
-        self.right = np.zeros((n, len(self.kept)))
-        self.right[n - N :] = self.axes
-        self.moved = self.linear.solve(self.right)
-        self.rest = self.linear.left(exactly(self.right), self.moved)
-        F = problem.residual(orbit)
-        self.missed = np.maximum(np.abs(F[:, 0]), np.abs(F[:, 1]))
-        self.missed[n - N :] = 0.0
-        self.rows = np.sqrt((self.moved**2).sum(axis=-1)) * ROUNDED
-        # V^-1 = (1 - E)^-1 W with E = 1 - W V, and |(1 - E)^-1 x - x| <= 2 |E| max |x| where |E| < 1/2
-        V = self.axes[self.kept]
-        W = np.linalg.inv(V)
-        k = len(V)
-        off = np.abs(np.eye(k) - W @ V) + (k + 3) * 2.0**-52 * (np.eye(k) + np.abs(W) @ np.abs(V))
-        size = off.sum(axis=-1).max() * ROUNDED
-        if not size < 0.5:
-            raise ProofError("the axes of the basin are nearly dependent")
-        away = 2 * size * np.abs(W).max(axis=0) * np.ones((k, 1))
-        self.inverse = upwards(np.stack([away - W, away + W], axis=-1))
+        changes, _ = changes_along(problem, orbit, self.axes)
+        self.columns = []
+        for k in range(len(self.kept)):
+            phases = [
+                SteppedPhase(np.concatenate([steps.x, w[..., k]], axis=-1), steps.w, steps.s)
+                for steps, w in zip(orbit.phases, changes, strict=True)
+            ]
+            together = SteppedOrbit(phases, orbit.shift, orbit.coordinates)
+            self.columns.append(_Column(extended, together, self.axes))
+        # how far the orbit's start is from the first node, in the norm
+        library = problem.library
+        start, centre = tight.phases[0][0][0][self.kept], orbit.phases[0].x[0][self.kept]
+        apart = library.product(self.inverse, library.combine("sub", start, exactly(centre))[:, None])
+        self.apart = float(np.linalg.norm(apart.max(axis=-1)) * ROUNDED)
 
-    def basin(self, radius: float) -> _Basin | None:
+    def basin(self, radius: float) -> EllipsoidOfStarts | None:
         """The ellipsoid of a radius, if it is proved."""
+        motions = []
         try:
-            found = self._nodes(radius)
-            if found is None:
-                return None
-            refuse_other_events(self.problem, found)
-            contraction = self._contraction(found)
+            for column in self.columns:
+                found = column.nodes(radius)
+                if found is None:
+                    return None
+                motions.append(found)
+            refuse_other_events(self.problem, motions[0][0])
+            contraction = self._contraction(motions, radius)
         except (NotProved, ProofError):
             return None
-        start = self.tight.phases[0][0][0][self.kept]
-        centre = self.tight.orbit.phases[0].x[0][self.kept]
-        library = self.problem.library
-        apart = library.product(self.inverse, library.combine("sub", start, exactly(centre))[:, None])
-        d = np.linalg.norm(apart.max(axis=-1)) * ROUNDED
+        d = self.apart
         if not (contraction < CONTRACTION and (contraction * (radius + d) + d) * ROUNDED <= radius):
             return None
-        return _Basin(self.axes, radius, found.radius, contraction)
+        orbits = [column.orbit for column in self.columns]
+        return EllipsoidOfStarts(self.axes, radius, contraction, orbits, [x.radius for x, _ in motions])
 
-    def _nodes(self, radius: float) -> Enclosed | None:
-        """Boxes around the nodes that contain those of all motions from the ellipsoid."""
-        orbit, problem = self.tight.orbit, self.problem
-        flat = orbit.flat
+    def _contraction(self, motions: list[tuple[Enclosed, Array]], radius: float) -> float:
+        """An upper bound of kappa."""
+        problem = self.problem
+        library = problem.library
+        last = problem.equations.phases[-1]
+        N = len(self.axes)
+        b, T, e = [], [], []
+        for column, (boxes, error) in zip(self.columns, motions, strict=True):
+            n = len(error)
+            at = slice(n - 1 - last.size, n - 1)  # the last node, before its factor
+            behind, _ = problem.jump(last, exactly(column.orbit.phases[-1].x[-1]))
+            slope = problem.jump(last, boxes.phases[-1][0][-1])[1]
+            b.append(library.product(self.inverse, behind[N:][self.kept][:, None])[:, 0])
+            turned = library.product(self.inverse, slope[N:][self.kept])
+            T.append(library.product(turned, exactly(column.moved[at])))
+            e.append(np.abs(turned).max(axis=-1) @ error[at] * ROUNDED)
+        sizes = [
+            _norm(np.stack(b, axis=1)),
+            _norm(np.concatenate(T, axis=1)) * (radius + self.apart) / 2,
+            float(np.linalg.norm(np.stack(e, axis=1))),
+        ]
+        return sum(sizes) * ROUNDED
+
+
+class _Column:
+    """Motions of the larger system from an ellipsoid of starts, with one of its axes as the change w_0."""
+
+    def __init__(self, problem: StepEquations, orbit: SteppedOrbit, axes: Array) -> None:
+        self.problem = problem
+        self.orbit = orbit
+        N, k = axes.shape
+        n = len(orbit.flat)
+        self.linear = BlockElimination(problem.derivatives(orbit, exactly(orbit.flat)), from_start=True)
+        right = np.zeros((n, k))
+        right[n - 2 * N : n - N] = axes
+        self.moved = self.linear.solve(right)
+        self.rest = self.linear.left(exactly(right), self.moved).sum(axis=-1)
+        self.missed = np.abs(problem.residual(orbit)).max(axis=-1)
+        self.missed[n - 2 * N :] = 0.0  # the start is x itself
+        self.rows = np.sqrt((self.moved**2).sum(axis=-1)) * ROUNDED
+
+    def nodes(self, radius: float) -> tuple[Enclosed, Array] | None:
+        """Boxes around the nodes that contain all motions from the ellipsoid, and bounds of |e|."""
+        flat = self.orbit.flat
         least = radius * self.rows
-        fixed = self.missed + radius * self.rest.sum(axis=-1)
-        reach = 1.1 * least + 1e-15 * np.abs(flat) + 1e-16
+        fixed = self.missed + radius * self.rest
+        reach = 1.1 * least + 1e-13 * (1 + np.abs(flat))
         for _ in range(TRIES):
             box = around(flat, reach)
-            A = problem.derivatives(orbit, box)
+            A = self.problem.derivatives(self.orbit, box)
             varied = self.linear.varied(A.away(self.linear.M), reach[:, None])[:, 0]
-            total = upwards(least + self.linear.bound(((fixed + varied) * ROUNDED)[:, None])[:, 0])
+            error = self.linear.bound(((fixed + varied) * ROUNDED)[:, None])[:, 0]
+            total = upwards(least + error)
             if (total < MARGIN * reach).all():
-                return Enclosed(orbit, reach, box, A)
+                return Enclosed(self.orbit, reach, box, A), error
             larger = 1.1 * total / MARGIN
-            if (larger > 1e3 * (least + 1e-12)).any():
+            if (larger > MOST * (least + 1e-9)).any():
                 return None
             reach = np.maximum(reach, larger)
         return None
 
-    def _contraction(self, found: Enclosed) -> float:
-        """An upper bound of |V^-1 DP V| on the ellipsoid."""
-        problem = self.problem
-        library = problem.library
-        away = found.A.away(self.linear.M)
-        # the error E of the derivatives X by the start: M E = (B - M X) - (A - M) (X + E)
-        rest = (self.rest + self.linear.varied(away, np.abs(self.moved))) * ROUNDED
-        error = self.linear.bound(rest)
-        for _ in range(TRIES_OF_BOUNDS):
-            tried = 1.5 * error + TINY
-            error = self.linear.bound((rest + self.linear.varied(away, tried)) * ROUNDED)
-            if (error < tried).all():
-                break
-        else:
-            raise ProofError("derivatives vary too much in the boxes of the basin")
-        last = problem.equations.phases[-1]
-        n = len(found.radius)
-        at = slice(n - 1 - last.size, n - 1)
-        ends = upwards(np.stack([error[at] - self.moved[at], error[at] + self.moved[at]], axis=-1))
-        boxes, _ = found.phases[-1]
-        slope = problem.jump(last, boxes[-1])[1]
-        P = library.product(slope, ends)[self.kept]
-        B = library.product(self.inverse, P)
-        centre = middle(B)
-        spread = upwards(np.maximum(B[..., 0] + centre, B[..., 1] - centre))
-        # of |B_0|: the largest singular value of doubles is known to a few units of rounding
-        return float((np.linalg.norm(centre, 2) * (1 + 1e-12) + np.linalg.norm(spread)) * ROUNDED)
+
+def _inverse(V: Array) -> Array:
+    """V^-1 as intervals.
+
+    With W about V^-1 and E = 1 - W V, V^-1 = (1 - E)^-1 W, and |(1 - E)^-1 x - x| <= 2 |E| max |x| where
+    |E| < 1/2.
+    """
+    k = len(V)
+    W = np.linalg.inv(V)
+    E = np.abs(np.eye(k) - W @ V) + (k + 3) * 2.0**-52 * (np.eye(k) + np.abs(W) @ np.abs(V))
+    size = E.sum(axis=-1).max() * ROUNDED
+    if not size < 0.5:
+        raise ProofError("the axes of the basin are nearly dependent")
+    away = 2 * size * np.abs(W).max(axis=0) * np.ones((k, 1))
+    return upwards(np.stack([away - W, away + W], axis=-1))
 
 
-def proved_basin(certificate: Certificate, found: _Basin) -> ProvedBasin:
+def _norm(x: Array) -> float:
+    """An upper bound of the spectral norm of matrices in intervals: of the middle, and of the rest."""
+    centre = middle(x)
+    spread = upwards(np.maximum(x[..., 0] + centre, x[..., 1] - centre))
+    return float(np.linalg.norm(centre, 2) * (1 + 1e-12) + np.linalg.norm(spread) * ROUNDED)
+
+
+def proved_basin(certificate: Certificate, found: EllipsoidOfStarts) -> ProvedBasin:
     """The result, with the content of the file."""
-    data = dict(certificate.data)
-    data |= {
+    columns = []
+    for orbit, reach in zip(found.orbits, found.reach, strict=True):
+        changes = [steps.x[:, steps.x.shape[1] // 2 :].tolist() for steps in orbit.phases]
+        columns.append(
+            {
+                "changes": [[[x.hex() for x in row] for row in rows] for rows in changes],
+                "reach": [x.hex() for x in reach.tolist()],
+            }
+        )
+    data = {
+        **certificate.data,
         "format": FORMAT_OF_BASINS,
-        "basin": {
-            "axes": [[x.hex() for x in row] for row in found.axes.tolist()],
-            "radius": found.radius.hex(),
-            "reach": [x.hex() for x in found.reach.tolist()],
-        },
+        "axes": [[x.hex() for x in row] for row in found.axes.tolist()],
+        "size": found.radius.hex(),
+        "columns": columns,
     }
     return ProvedBasin(certificate, found.axes, found.radius, found.contraction, data)

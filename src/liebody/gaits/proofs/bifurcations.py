@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import known
-from ...compiler import exactly, middle
 from .blocks import BlockElimination
 from .certificate import Checkable, data_of
 from .equations import ExactEquations, ProofError
-from .extended import ExtendedEquations
+from .extended import ExtendedEquations, changes_along
 from .phases import Course
 from .system import Enclosed, StepEquations, SteppedOrbit, SteppedPhase
 
@@ -108,18 +107,7 @@ def extended_orbit(
 
 def _direction(problem: StepEquations, orbit: SteppedOrbit, kind: str) -> Array:
     """About the eigenvector whose multiplier is nearest to that of the kind, with largest entry 1."""
-    M = problem.derivatives(orbit, exactly(orbit.flat)).middles()
-    N = problem.equations.phases[0].size
-    P = np.eye(N)
-    for phase, blocks, steps in zip(problem.equations.phases, M.phases, orbit.phases, strict=True):
-        for D in blocks.steps:
-            P = D @ P
-        # the event is reached later
-        rate = middle(problem.rate(phase, exactly(steps.x[-1])))
-        P = P - np.outer(rate, blocks.section @ P) / (blocks.section @ rate)
-        P = blocks.jump @ P
-    for coordinate, xi in zip(M.coordinates, M.translations, strict=True):
-        P = P - np.outer(xi, P[coordinate])
+    _, P = changes_along(problem, orbit, np.eye(problem.equations.phases[0].size))
     values, vectors = np.linalg.eig(P)
     k = int(np.argmin(np.abs(values - KINDS[kind])))
     if abs(values[k] - KINDS[kind]) > FAR or abs(values[k].imag) > FAR / 10:

@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 
 from ... import scalars
-from ...compiler import Constants, Function, Tape, jvp, trace
+from ...compiler import Constants, Function, Tape, exactly, jvp, middle, trace
 from .equations import ExactEquations, OrbitPhase, Symmetry, exact_tape
+from .system import StepEquations, SteppedOrbit
 
 Array = Any
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -47,16 +48,23 @@ class ExtendedEquations:
     """Builds the larger system.
 
     equations  of the orbit
-    parameter  p, which is a state of the larger system
+    parameter  p, which is a state of the larger system; None: the states are (y, w)
     sign       1 for a fold, -1 for a flip
     normal     l (N,), of the states of the first phase
     """
 
-    def __init__(self, equations: ExactEquations, parameter: str, sign: int, normal: Sequence[float]) -> None:
+    def __init__(
+        self,
+        equations: ExactEquations,
+        parameter: str | None = None,
+        sign: int = 1,
+        normal: Sequence[float] = (),
+    ) -> None:
         old = equations.constants
         self.old = equations
         self.constants = Constants(dict(old.parameters), old.spread, list(old.bounds))
-        self.index = list(old.parameters).index(parameter)
+        self.index = None if parameter is None else list(old.parameters).index(parameter)
+        self.held = [] if parameter is None else ["parameter"]
         self.sign = sign
         # exact numbers, which are no rounded constants of the system
         self.normal = [self._placed(Fraction(x)) for x in normal]
@@ -70,7 +78,7 @@ class ExtendedEquations:
         old = self.old
         phases = [self._phase(phase, k == len(old.phases) - 1) for k, phase in enumerate(old.phases)]
         symmetries = [
-            Symmetry(x.coordinate, [[*xi, *[Fraction(0)] * (len(xi) + 1)] for xi in x.along])
+            Symmetry(x.coordinate, [[*xi, *[Fraction(0)] * (len(self.held) + len(xi))] for xi in x.along])
             for x in old.symmetries
         ]
         return ExactEquations(old.name, self.constants, phases, old.common, symmetries)
@@ -78,7 +86,7 @@ class ExtendedEquations:
     def _phase(self, phase: OrbitPhase, is_last: bool) -> OrbitPhase:
         return replace(
             phase,
-            names=[*phase.names, "parameter", *(f"change of {name}" for name in phase.names)],
+            names=[*phase.names, *self.held, *(f"change of {name}" for name in phase.names)],
             field=self._field(phase),
             section=self._of_states(phase.section),
             jump=self._jump(phase, is_last),
@@ -105,11 +113,16 @@ class ExtendedEquations:
                     values.append(operation(*(values[k] for k in operands)))
             return np.array([values[k] for k in tape.outputs], object)
 
-        return trace(play, {"y": tape.inputs, "p": 1, **self.numbers}, "tape")
+        return trace(play, {"y": tape.inputs, "p": len(self.held), **self.numbers}, "tape")
 
-    def _tape(self, size: int, function: Callable[..., Array]) -> Tape:
-        """The tape of a function of the larger state, constants and parameters."""
-        traced = trace(function, {"x": size, **self.numbers}, "extended")
+    def _tape(self, N: int, function: Callable[..., Array]) -> Tape:
+        """The tape of a function of y, p, w, constants and parameters."""
+        first = N + len(self.held)  # of the changes
+
+        def split(x: Array, c: Array, u: Array) -> Array:
+            return function(x[:N], x[N:first], x[first:], c, u)
+
+        traced = trace(split, {"x": first + N, **self.numbers}, "extended")
         parameters = self.numbers["u"]
         known = {symbol: k for k, symbol in enumerate([*traced.inputs["u"].flat, *traced.inputs["c"].flat])}
         tape = exact_tape(traced, known, self.constants)
@@ -121,30 +134,25 @@ class ExtendedEquations:
 
     def _of_states(self, tape: Tape) -> Tape:
         """The same function, in the larger system."""
-        N = tape.inputs
         function = self._function(tape)
-        return self._tape(2 * N + 1, lambda x, c, u: function(x[:N], x[N : N + 1], c, u))
+        return self._tape(tape.inputs, lambda y, p, w, c, u: function(y, p, c, u))
 
     def _field(self, phase: OrbitPhase) -> Tape:
-        N = phase.size
         f = self._function(phase.field)
         df = jvp(f, "y")
 
-        def field(x: Array, c: Array, u: Array) -> Array:
-            y, p, w = x[:N], x[N : N + 1], x[N + 1 :]
-            return np.concatenate([f(y, p, c, u), [0.0], df(y, p, c, u, w)])
+        def field(y: Array, p: Array, w: Array, c: Array, u: Array) -> Array:
+            return np.concatenate([f(y, p, c, u), np.zeros(len(p)), df(y, p, c, u, w)])
 
-        return self._tape(2 * N + 1, field)
+        return self._tape(phase.size, field)
 
     def _jump(self, phase: OrbitPhase, is_last: bool) -> Tape:
-        N = phase.size
         f, g = self._function(phase.field), self._function(phase.section)
         dg = jvp(g, "y")
         J = None if phase.jump is None else self._function(phase.jump)
         dJ = None if J is None else jvp(J, "y")
 
-        def jump(x: Array, c: Array, u: Array) -> Array:
-            y, p, w = x[:N], x[N : N + 1], x[N + 1 :]
+        def jump(y: Array, p: Array, w: Array, c: Array, u: Array) -> Array:
             rate = f(y, p, c, u)
             later = dg(y, p, c, u, w)[0] / dg(y, p, c, u, rate)[0]
             w = w - rate * later
@@ -152,10 +160,11 @@ class ExtendedEquations:
                 y, w = J(y, p, c, u), dJ(y, p, c, u, w)
             if is_last:
                 w = self._closed(w, c)
+            if is_last and self.held:
                 p = p + (sum(c[k] * a for k, a in zip(self.normal, w, strict=True)) - 1.0)
             return np.concatenate([y, p, w])
 
-        return self._tape(2 * N + 1, jump)
+        return self._tape(phase.size, jump)
 
     def _closed(self, w: Array, c: Array) -> Array:
         """The change behind the last phase, without its part along symmetries, with the sign."""
@@ -165,3 +174,24 @@ class ExtendedEquations:
                 [a - moved * c[k] if x else a for a, k, x in zip(w, along, symmetry.along[0], strict=True)]
             )
         return w if self.sign > 0 else -w
+
+
+def changes_along(problem: StepEquations, orbit: SteppedOrbit, W: Array) -> tuple[list[Array], Array]:
+    """How changes W (N, k) of the start move along an orbit, about: at the nodes of each phase, and at last.
+
+    The first result has an array (m + 1, N, k) for each phase, the second one is behind the last phase.
+    """
+    M = problem.derivatives(orbit, exactly(orbit.flat)).middles()
+    phases = []
+    for phase, blocks, steps in zip(problem.equations.phases, M.phases, orbit.phases, strict=True):
+        nodes = [W]
+        for D in blocks.steps:
+            nodes.append(D @ nodes[-1])
+        phases.append(np.stack(nodes))
+        # the event is reached later
+        rate = middle(problem.rate(phase, exactly(steps.x[-1])))
+        W = nodes[-1] - np.outer(rate, blocks.section @ nodes[-1]) / (blocks.section @ rate)
+        W = blocks.jump @ W
+    for coordinate, xi in zip(M.coordinates, M.translations, strict=True):
+        W = W - np.outer(xi, W[coordinate])
+    return phases, W
