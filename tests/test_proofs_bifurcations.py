@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -19,9 +18,9 @@ from flint import arb, arb_series
 
 import liebody_check
 from liebody_check.__main__ import main
-from liebody_check.bifurcations import _Writer
+from liebody_check.larger import Writer
 from liebody_check.numbers import Jet, Known, precisely, value_of
-from liebody_check.reading import OPERANDS, BifurcationClaim, Claim, Function
+from liebody_check.reading import OPERANDS, Function
 
 STEPS = {"section": "wall", "dt": 0.01, "method": "rkmk8"}
 
@@ -187,9 +186,8 @@ def test_the_checkers_derivatives_are_those_of_power_series(op):
     """The written derivative of each operation against that which its jets carry."""
     count = OPERANDS[op]
     alone = Function(count, (*(("input", k) for k in range(count)), (op, *range(count))), (count,))
-    claim = BifurcationClaim(Claim("", (), {}, (), (), Fraction(1), 2), 0, "flip", (), ())
     constants = []
-    write = _Writer(claim, count, constants)
+    write = Writer(count, constants, None)
     _, slopes = write.with_changes(alone, write.y, write.w)
     precisely()
     known = Known([arb(int(low)) for low, _ in constants], [])
@@ -199,7 +197,7 @@ def test_the_checkers_derivatives_are_those_of_power_series(op):
         return Jet(arb_series([value], prec=1), [arb_series([slope], prec=1)], 1)
 
     expected = value_of(alone, [jet(a, b) for a, b in zip(x, w)], known)[0].dx[0][0]
-    arguments = [jet(a, arb(0)) for a in (*x, arb(0), *w)]
+    arguments = [jet(a, arb(0)) for a in (*x, *w)]
     (written,) = value_of(write.function(slopes), arguments, known)
     assert written.x[0].overlaps(expected) and float(abs(written.x[0] - expected).upper()) < 1e-30
 

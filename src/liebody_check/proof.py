@@ -71,7 +71,7 @@ class Proof:
 
 def prove_again(claim: Claim) -> Proof:
     """The proof of a claim; Refused where a step of it fails."""
-    return precise_proof(lambda: _proof(claim))
+    return precise_proof(lambda: proof_of_orbit(claim))
 
 
 def precise_proof(proof: Callable[[], Any]) -> Any:
@@ -86,7 +86,8 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
         ctx.prec, ctx.cap = before
 
 
-def _proof(claim: Claim) -> Proof:
+def proof_of_orbit(claim: Claim) -> Proof:
+    """The proof, in the precision that is set."""
     must_be_symmetries(claim)
     equations = Equations(claim)
     found = enclosed(equations)
@@ -338,13 +339,13 @@ def _modulus(P: arb_mat) -> Ball | None:
     |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
     eigenvectors of P_0.
     """
-    bounds = [_by_powers(P)]
+    bounds = [by_powers(P)]
     try:
         _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
         inverse = V.inv()
         radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
         around_it = _sizes(inverse) * radii * _sizes(V)
-        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
+        bounds.append(by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
     except (ValueError, ZeroDivisionError):
         pass
     known = [x for x in bounds if x is not None]
@@ -356,7 +357,7 @@ def _sizes(M: acb_mat) -> arb_mat:
     return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
 
 
-def _by_powers(P: arb_mat) -> Ball | None:
+def by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P
@@ -388,7 +389,7 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             _scan(equations, guard, stretch, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for function, sign in phase.at_end:
@@ -455,7 +456,7 @@ def _sign(x: Ball) -> int:
     return 1 if bool(x > 0) else -1 if bool(x < 0) else 0
 
 
-def _is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
+def is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
     """Whether a guard is zero at the start of a phase because the phase before it ended where its own was.
 
     Functions become sums of numbers times terms, which are products, quotients and functions of such sums.

@@ -134,6 +134,32 @@ def theorem_of_bifurcation(proof: Any) -> str:
     return "\n".join(x for x in lines if x)
 
 
+def theorem_of_basin(proof: Any) -> str:
+    """The theorem about an orbit, and the starts from which motions converge to it."""
+    claim = proof.claim.claim
+    first, last = claim.phases[0], claim.phases[-1]
+    if last.coordinate is not None:
+        name = first.states[last.coordinate]
+        which = f" with {name} = {_exact(first.nodes[0][last.coordinate])}"
+    else:
+        which = " of phase 1" if len(claim.phases) > 1 else ""
+        if proof.zero:
+            which += (
+                f" in which {' and '.join(proof.zero)} {'is' if len(proof.zero) == 1 else 'are'} zero, as"
+            )
+            which += f" behind a jump at {last.event[0]}"
+    lines = [
+        proof.orbit.theorem,
+        "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
+        f"Every motion converges to this orbit that starts at a state x{which}, with |V^-1 (x - c)| <= "
+        f"{_exact(proof.claim.size)}.",
+        "With each return x comes nearer to the orbit's start x*: |V^-1 (x - x*)| shrinks to "
+        f"{_up(_fraction(proof.contraction), 3)} of itself, or less.",
+        f"All such states x within {_down(_fraction(proof.inside), 3)} of c are among them.",
+    ]
+    return "\n".join(lines)
+
+
 def _others(proof: Any) -> str:
     """The multipliers beside that of the bifurcation."""
     others = proof.others

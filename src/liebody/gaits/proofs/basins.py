@@ -46,6 +46,7 @@ SIZES = 10.0 ** -np.arange(0.0, 8.01, 0.1)  # that are tried
 RATES = 0.25, 0.5  # how far the norm's contraction is from the modulus of the multipliers, towards 1
 TRIES = 10  # boxes around the nodes, for one size
 MOST = 30.0  # times the linear motion of the starts: boxes that are larger are given up
+OF_CHECKER = 600  # unknowns that it does not condense, in liebody_check.basins
 CONTRACTION = 0.95  # that leaves the checker a margin
 
 
@@ -218,7 +219,8 @@ class _Column:
         self.orbit = orbit
         N, k = axes.shape
         n = len(orbit.flat)
-        self.linear = BlockElimination(problem.derivatives(orbit, exactly(orbit.flat)), from_start=True)
+        linear = BlockElimination(problem.derivatives(orbit, exactly(orbit.flat)), from_start=True)
+        self.linear = linear.as_checked(OF_CHECKER)
         right = np.zeros((n, k))
         right[n - 2 * N : n - N] = axes
         self.moved = self.linear.solve(right)
