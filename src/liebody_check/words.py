@@ -144,10 +144,8 @@ def theorem_of_basin(proof: Any) -> str:
     else:
         which = " of phase 1" if len(claim.phases) > 1 else ""
         if proof.zero:
-            which += (
-                f" in which {' and '.join(proof.zero)} {'is' if len(proof.zero) == 1 else 'are'} zero, as"
-            )
-            which += f" behind a jump at {last.event[0]}"
+            verb = "is" if len(proof.zero) == 1 else "are"
+            which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
     lines = [
         proof.orbit.theorem,
         "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
