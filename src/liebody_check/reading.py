@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 FORMAT = "liebody certificate 1"
@@ -85,14 +86,18 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a certificate says, with exact numbers."""
+    """What a certificate says, with exact numbers.
+
+    radii  of the box in which the orbit is alone, one for each unknown: of each phase its states, then its
+           factor; in the places of symmetries' coordinates are those of the shifts
+    """
 
     name: str
     constants: tuple[Bounds, ...]
     parameters: dict[str, Bounds]
     phases: tuple[Phase, ...]
     symmetries: tuple[Symmetry, ...]
-    radius: Fraction
+    radii: tuple[Fraction, ...]
     order: int
 
     @property
@@ -163,6 +168,7 @@ class BifurcationClaim:
     parameter  its place among the parameters
     kind       "flip" or "fold"; sign: its multiplier
     normal     l, by which the eigenvector w at the start is scaled: l . w = 1
+    radius     of the box, for all unknowns
     changes    of each phase, how w moves: a row for each node
     """
 
@@ -170,6 +176,7 @@ class BifurcationClaim:
     parameter: int
     kind: str
     normal: tuple[Fraction, ...]
+    radius: Fraction
     changes: Changes
 
     @property
@@ -251,11 +258,6 @@ def _read(data: Mapping[str, Any]) -> Claim:
     first, last = phases[0], phases[-1]
     same = (first.states, first.field) == (last.states, last.field)
     _need(last.event is not None or same, "the orbit closes between two phases without an event")
-    radius = _binary(data["radius"])
-    _need(
-        all(0 < radius < phase.factor for phase in phases),
-        "the radius is not positive, or not below the factor of the durations",
-    )
     order = data["order"]
     _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
     symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
@@ -265,7 +267,24 @@ def _read(data: Mapping[str, Any]) -> Claim:
             [other.along[0][x.coordinate] for other in symmetries] == moved,
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
-    return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+    radii = _radii(data, phases)
+    return Claim(_name(data["name"]), constants, parameters, phases, symmetries, radii, order)
+
+
+def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction, ...]:
+    """The radius of each unknown: one "radius" of all, or "radii"."""
+    unknowns = [len(phase.nodes) * len(phase.states) + 1 for phase in phases]
+    n = sum(unknowns)
+    _need(("radius" in data) != ("radii" in data), 'there is not one of "radius" and "radii"')
+    radii = (_binary(data["radius"]),) * n if "radius" in data else tuple(_binary(x) for x in data["radii"])
+    _need(len(radii) == n, f"there are {len(radii)} radii, expected {n}, one for each unknown")
+    _need(all(x > 0 for x in radii), "a radius is not positive")
+    factors = [radii[end - 1] for end in accumulate(unknowns)]
+    _need(
+        all(r < phase.factor for r, phase in zip(factors, phases)),
+        "a radius is not below the factor of the durations",
+    )
+    return radii
 
 
 def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
@@ -277,11 +296,12 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
     _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
     _need(data["kind"] in SIGNS, f"the kind is {data['kind']!r}, expected one of {', '.join(SIGNS)}")
     normal = tuple(_binary(x) for x in data["normal"])
+    radius = _binary(data["radius"])
     _need(
         len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states"
     )
     changes = _changes(claim, [row["changes"] for row in data["phases"]])
-    return BifurcationClaim(claim, names.index(data["parameter"]), data["kind"], normal, changes)
+    return BifurcationClaim(claim, names.index(data["parameter"]), data["kind"], normal, radius, changes)
 
 
 def _read_basin(data: Mapping[str, Any]) -> BasinClaim:

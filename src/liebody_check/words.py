@@ -14,6 +14,11 @@ FINEST = Fraction(1, 10**18)  # no more digits are shown
 
 def theorem_of(proof: Any) -> str:
     """The theorem that a proof proves."""
+    return "\n".join([*_lines_of(proof), _checked_by(proof)])
+
+
+def _lines_of(proof: Any) -> list[str]:
+    """The theorem about an orbit."""
     claim = proof.claim
     fixed, free = _parameters(claim)
     lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
@@ -36,18 +41,56 @@ def theorem_of(proof: Any) -> str:
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    r = _down(claim.radius, 2)  # nothing is known of orbits beyond the radius
+    lines += [_no_other(claim), _crossings(claim), _stability(proof)]
+    return [x for x in lines if x]
+
+
+def _checked_by(proof: Any) -> str:
+    """Which programs have computed the bounds."""
+    if proof.by == "C":
+        return "Checked by liebody_check: bounds of the steps by its steps.c, all others by Arb."
+    return "Checked by liebody_check: all bounds by Arb."
+
+
+def _no_other(claim: Any) -> str:
+    """The box without another orbit; nothing is known beyond it, so radii are rounded downwards."""
+    first = claim.phases[0]
+    given = [x.coordinate for x in claim.symmetries]
+    starts = " and ".join(f"{first.states[k]} = {_exact(first.nodes[0][k])}" for k in given)
+    other = f"No other orbit that starts at {starts}" if starts else "No other orbit"
+    if len(set(claim.radii)) > 1:
+        return (
+            f"{other} has its {claim.nodes} nodes, at their durations times "
+            f"{'one factor for each phase' if len(claim.phases) > 1 else 'one factor'}, in the box of the "
+            f"certificate, which has a radius for each number. The smallest radii are "
+            f"{', '.join(f'{_down(r, 2)} of {name}' for name, r in _smallest_radii(claim))}."
+        )
+    r = _down(claim.radii[0], 2)
     factors = (
         f"one factor for each phase within {r} of those of the certificate"
-        if several
+        if len(claim.phases) > 1
         else f"one factor within {r} of {_exact(first.factor)}"
     )
-    lines.append(
-        f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
+    return (
+        f"{other} has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
         f"their durations times {factors}{_shifts(claim, r)}."
     )
-    lines += [_crossings(claim), _stability(proof)]
-    return "\n".join(x for x in lines if x)
+
+
+def _smallest_radii(claim: Any) -> list[tuple[str, Fraction]]:
+    """The smallest radius of each state over all nodes, of the factors, and of each shift, with names."""
+    shifts = {x.coordinate: f"the shift of {claim.phases[0].states[x.coordinate]}" for x in claim.symmetries}
+    least: dict[str, Fraction] = {}
+    radii = iter(claim.radii)
+    names = [
+        name
+        for phase in claim.phases
+        for name in [*(x for _ in phase.nodes for x in phase.states), "the factors"]
+    ]
+    for k, (name, r) in enumerate(zip(names, radii)):
+        name = shifts.get(k, name)
+        least[name] = min(r, least.get(name, r))
+    return list(least.items())
 
 
 def theorem_of_family(proof: Any) -> str:
@@ -87,7 +130,7 @@ def theorem_of_family(proof: Any) -> str:
     whole = min(a for a, _ in periods), max(b for _, b in periods)
     lines.append(f"Their {which} lie within T = {between(*whole)}.")
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
-    lines += [_crossings(claim), *_stability_of_family(proof)]
+    lines += [_crossings(claim), *_stability_of_family(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
 
 
@@ -102,7 +145,7 @@ def theorem_of_bifurcation(proof: Any) -> str:
     passes = " that passes these phases once, in this order," if several else passes
     if claim.symmetries:
         passes = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{passes}"
-    r = _down(claim.radius, 2)
+    r = _down(proof.claim.radius, 2)
     first = claim.phases[0]
     factors = (
         f"one factor for each phase within {r} of those of the certificate"
@@ -130,7 +173,7 @@ def theorem_of_bifurcation(proof: Any) -> str:
         lines.append(f"Near it the orbits are one curve, which has a quadratic turn over {name} there.")
     elif proof.others is not None and not any(x.overlaps(1) for x in proof.others):
         lines.append(f"As {name} passes this value, the multiplier passes -1 at a rate that is not zero.")
-    lines += [_crossings(claim), _others(proof)]
+    lines += [_crossings(claim), _others(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
 
 
@@ -147,13 +190,14 @@ def theorem_of_basin(proof: Any) -> str:
             verb = "is" if len(proof.zero) == 1 else "are"
             which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
     lines = [
-        proof.orbit.theorem,
+        *_lines_of(proof.orbit),
         "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
         f"Every motion converges to this orbit that starts at a state x{which}, with |V^-1 (x - c)| <= "
         f"{_exact(proof.claim.size)}.",
         "With each return x comes nearer to the orbit's start x*: |V^-1 (x - x*)| shrinks to "
         f"{_up(_fraction(proof.contraction), 3)} of itself, or less.",
         f"All such states x within {_down(_fraction(proof.inside), 3)} of c are among them.",
+        _checked_by(proof),
     ]
     return "\n".join(lines)
 

@@ -55,8 +55,8 @@ def prove(
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
-                families at least this one; default: what their proof needs
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works, or
+                else a radius for each unknown. Of families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
     returns     Certificate, or Family; its `theorem` and `save` are for others
@@ -208,7 +208,9 @@ def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Opti
         refined, linear = refined_bifurcation(near, options.order)
         problem = StepEquations(near.extended, options.order)
         F = problem.residual(refined)
-        wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
+        wide = _largest(problem, refined, linear.as_checked(), F, options)
+        if wide.radius.min() < wide.radius.max():
+            raise ProofError(f"no box of one radius for all unknowns is proved for the {kind}")
         tight = _tightest(problem, wide, linear, F)
         refuse_other_events(problem, tight)
         return proved_bifurcation(near, problem, wide, tight)
@@ -329,8 +331,9 @@ def _enclosed(
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    return problem, wide, _tightest(problem, wide, linear, F)
+    wide = _largest(problem, refined, linear.as_checked(), F, options)
+    # a radius for each unknown of a stiff orbit is a few times as large as the bound of Newton's step
+    return problem, wide, wide if refined.stiff else _tightest(problem, wide, linear, F)
 
 
 def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certificate:
@@ -341,16 +344,26 @@ def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certi
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, options: _Options
 ) -> Enclosed:
-    """The orbit in the largest box for which the proof succeeds."""
-    for radius in radii:
-        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown.
+
+    A box of one radius fails for stiff orbits, so it is not tried there unless the radius is given.
+    """
+    tried = "a radius for each unknown"
+    if options.radius is not None or not orbit.stiff:
+        tried = f"a radius from {options.radii[-1]:.1e} to {options.radii[0]:.1e}"
+        for radius in options.radii:
+            found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+            if found is not None:
+                return found
+    if options.radius is None:
+        found = problem.with_own_radii(orbit, linear, F)
         if found is not None:
             return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"no box with {tried} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
@@ -360,7 +373,7 @@ def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, 
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)
-    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    least = 3 * step + 1e-2 * wide.radius * (step / wide.radius).max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
@@ -385,15 +398,14 @@ def _certificate(
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
     durations = problem.durations(tight)
-    radius = float(wide.radius[0])
     return Certificate(
         problem.period(durations),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
         durations * [-1, 1],
         tight.shift * [-1, 1],
-        radius,
+        float(wide.radius.min()),
         *discs,
         modulus,
-        data_of(problem.equations, wide.orbit, radius, problem.order),
+        data_of(problem.equations, wide.orbit, wide.radius, problem.order),
     )
