@@ -80,6 +80,7 @@ def test_changed_basins_are_refused(basin):
         "later change": changed(data, ["columns", 0, "changes", 0, 2, 1], (3.0).hex()),
         "a column": changed(data, ["columns"], data["columns"][:1]),
         "parameter": changed(data, ["parameters", 0, 1], (2.6).hex()),
+        "an unknown entry": changed(data, ["rotations"], []),
         "node": changed(data, ["nodes", 0, 1], (0.7).hex()),
     }
     assert [what for what, other in mutants.items() if not refused(other)] == []

@@ -211,6 +211,7 @@ def test_changed_certificates_are_refused(flip):
         "kind": changed(data, ["kind"], "fold"),
         "unknown kind": changed(data, ["kind"], "torus"),
         "parameter": changed(data, ["parameter"], "nu"),
+        "an unknown entry": changed(data, ["rotations"], []),
         "normal": changed(data, ["normal"], [(2 * x).hex() for x in normal]),
         "length of the normal": changed(data, ["normal"], data["normal"][:1]),
         "value": changed(data, ["parameters", 0, 1], (3.1).hex()),

@@ -20,6 +20,8 @@ OPERANDS = {
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
     **dict.fromkeys(("arcsin", "arccos"), 1),
 }
+ENTRIES = {"format", "name", "constants", "parameters", "phases", "symmetries", "radius", "order"}
+OF_PHASES = {"states", "field", "section", "guards", "at_end", "durations", "nodes", "factor"}
 Bounds = tuple[Fraction, Fraction]
 Changes = tuple[tuple[tuple[Fraction, ...], ...], ...]  # of each phase, a row for each node
 
@@ -289,6 +291,7 @@ def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction
 
 def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
     """The claim of a flip or a fold: that of its orbit, the parameter, and numbers of the eigenvector."""
+    _must_know(data, ENTRIES | {"kind", "parameter", "normal"})
     claim = _read({**data, "format": FORMAT_OF_PHASES})
     wide = [name for name, (low, high) in claim.parameters.items() if low != high]
     _need(not wide, f"parameters with bounds are {wide}, expected none")
@@ -306,6 +309,7 @@ def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
 
 def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
     """The claim of a basin: that of its orbit, the set of starts, and boxes around their motions."""
+    _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"})
     rows = data["phases"] if "phases" in data else [data]
     claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
     _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
@@ -326,6 +330,12 @@ def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
         columns.append(Column(_changes(claim, x["changes"]), reach))
     _need(len(columns) == free, "the numbers of axes and columns do not fit")
     return BasinClaim(claim, axes, size, tuple(columns))
+
+
+def _must_know(data: Mapping[str, Any], names: set[str]) -> None:
+    """Refuse entries that may say how the orbit closes otherwise: the larger system would not know it."""
+    others = sorted(set(data) - names)
+    _need(not others, f"entries of the file are not known for its format: {', '.join(map(str, others))}")
 
 
 def _changes(claim: Claim, data: Any) -> Changes:
