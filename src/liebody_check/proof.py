@@ -70,7 +70,7 @@ class Proof:
 
 def prove_again(claim: Claim, steps: Steps) -> Proof:
     """The proof of a claim, with its steps by a program; Refused where a part of it fails."""
-    return precise_proof(lambda: _proof(claim, steps))
+    return precise_proof(lambda: proof_of_orbit(claim, steps))
 
 
 def precise_proof(proof: Callable[[], Any]) -> Any:
@@ -85,9 +85,31 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
         ctx.prec, ctx.cap = before
 
 
-def _proof(claim: Claim, steps: Steps) -> Proof:
+def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
+    """The proof, in the precision that is set."""
     must_be_symmetries(claim)
     equations = Equations(claim, steps)
+    found = enclosed(equations)
+    stretches = equations.stretches(found.box)
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
+    proof = Proof(
+        claim,
+        sum_of(durations),
+        durations,
+        [x for one in stretches for x in one.x],
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *multipliers_of(equations, found),
+        is_least(equations, stretches),
+        steps.language,
+    )
+    proof.theorem = theorem_of(proof)
+    return proof
+
+
+def enclosed(equations: Equations) -> Found:
+    """The only orbit in the box of a claim, in a box as small as it gets; Refused where there is none."""
+    claim = equations.claim
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
@@ -105,22 +127,7 @@ def _proof(claim: Claim, steps: Steps) -> Proof:
     most = max((x / r for x, r in zip(tight, radius)), key=float).abs_upper()
     tight = [x + r * most * arb(2) ** -6 for x, r in zip(tight, radius)]
     closer = _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < 1 else None
-    found = closer or found
-    stretches = equations.stretches(found.box)
-    no_other_events(equations, stretches)
-    durations = [sum_of(one.times) for one in stretches]
-    proof = Proof(
-        claim,
-        sum_of(durations),
-        durations,
-        [x for one in stretches for x in one.x],
-        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
-        *multipliers_of(equations, found),
-        is_least(equations, stretches),
-        steps.language,
-    )
-    proof.theorem = theorem_of(proof)
-    return proof
+    return closer or found
 
 
 def sum_of(terms: list[Ball]) -> Ball:
@@ -303,13 +310,13 @@ def _modulus(P: arb_mat) -> Ball | None:
     |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
     eigenvectors of P_0.
     """
-    bounds = [_by_powers(P)]
+    bounds = [by_powers(P)]
     try:
         _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
         inverse = V.inv()
         radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
         around_it = _sizes(inverse) * radii * _sizes(V)
-        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
+        bounds.append(by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
     except (ValueError, ZeroDivisionError):
         pass
     known = [x for x in bounds if x is not None]
@@ -321,7 +328,7 @@ def _sizes(M: acb_mat) -> arb_mat:
     return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
 
 
-def _by_powers(P: arb_mat) -> Ball | None:
+def by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P
@@ -354,7 +361,7 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for function, sign in phase.at_end:
@@ -385,7 +392,7 @@ def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, en
         )
 
 
-def _is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
+def is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
     """Whether a guard is zero at the start of a phase because the phase before it ended where its own was.
 
     Functions become sums of numbers times terms, which are products, quotients and functions of such sums.

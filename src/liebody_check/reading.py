@@ -12,12 +12,18 @@ from typing import Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
 FORMAT_OF_FAMILIES = "liebody certificate 3"
+FORMAT_OF_BIFURCATIONS = "liebody certificate 4"
+FORMAT_OF_BASINS = "liebody certificate 5"
+SIGNS = {"fold": 1, "flip": -1}
 OPERANDS = {
     **dict.fromkeys(("add", "sub", "mul", "div", "arctan2", "hypot"), 2),
     **dict.fromkeys(("neg", "sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh"), 1),
     **dict.fromkeys(("arcsin", "arccos"), 1),
 }
+ENTRIES = {"format", "name", "constants", "parameters", "phases", "symmetries", "radius", "order"}
+OF_PHASES = {"states", "field", "section", "guards", "at_end", "durations", "nodes", "factor"}
 Bounds = tuple[Fraction, Fraction]
+Changes = tuple[tuple[tuple[Fraction, ...], ...], ...]  # of each phase, a row for each node
 
 
 class Refused(ValueError):
@@ -156,10 +162,80 @@ class FamilyClaim:
         return replace(claim, parameters=parameters, phases=tuple(phases), symmetries=symmetries)
 
 
-def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
+@dataclass(frozen=True)
+class BifurcationClaim:
+    """What a certificate of a flip or a fold says.
+
+    claim      the equations, with numbers near the orbit; the parameter has about its value there
+    parameter  its place among the parameters
+    kind       "flip" or "fold"; sign: its multiplier
+    normal     l, by which the eigenvector w at the start is scaled: l . w = 1
+    radius     of the box, for all unknowns
+    changes    of each phase, how w moves: a row for each node
+    """
+
+    claim: Claim
+    parameter: int
+    kind: str
+    normal: tuple[Fraction, ...]
+    radius: Fraction
+    changes: Changes
+
+    @property
+    def sign(self) -> int:
+        return SIGNS[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter."""
+        return list(self.claim.parameters)[self.parameter]
+
+    @property
+    def value(self) -> Fraction:
+        """About the value of the parameter."""
+        return self.claim.parameters[self.name][0]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Numbers of motions beside an orbit whose change w_0 is one of the axes of a basin.
+
+    changes  w at the nodes
+    reach    half the widths of boxes around all unknowns of the larger system
+    """
+
+    changes: Changes
+    reach: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class BasinClaim:
+    """What a certificate of a basin says.
+
+    claim    that of the orbit
+    axes     V: starts are c + V a around the first node c, with |a| <= size; a row for each state
+    columns  one for each axis
+    """
+
+    claim: Claim
+    axes: tuple[tuple[Fraction, ...], ...]
+    size: Fraction
+    columns: tuple[Column, ...]
+
+
+AnyClaim = Claim | FamilyClaim | BifurcationClaim | BasinClaim
+
+
+def read(data: Mapping[str, Any]) -> AnyClaim:
     """The claim of a file's content; Refused where it is none."""
+    readers: dict[str, Any] = {
+        FORMAT_OF_FAMILIES: _read_family,
+        FORMAT_OF_BIFURCATIONS: _read_bifurcation,
+        FORMAT_OF_BASINS: _read_basin,
+    }
     try:
-        return _read_family(data) if data["format"] == FORMAT_OF_FAMILIES else _read(data)
+        claim: AnyClaim = readers.get(data["format"], _read)(data)
+        return claim
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         if isinstance(error, Refused):
             raise
@@ -167,7 +243,7 @@ def read(data: Mapping[str, Any]) -> Claim | FamilyClaim:
 
 
 def _read(data: Mapping[str, Any]) -> Claim:
-    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES
+    formats = FORMAT, FORMAT_OF_PHASES, FORMAT_OF_FAMILIES, FORMAT_OF_BIFURCATIONS, FORMAT_OF_BASINS
     known_format = data["format"] in formats
     _need(known_format, f"the format is {data['format']!r}, expected one of {', '.join(formats)}")
     constants = tuple(_bounds(x) for x in data["constants"])
@@ -211,6 +287,67 @@ def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction
         "a radius is not below the factor of the durations",
     )
     return radii
+
+
+def _read_bifurcation(data: Mapping[str, Any]) -> BifurcationClaim:
+    """The claim of a flip or a fold: that of its orbit, the parameter, and numbers of the eigenvector."""
+    _must_know(data, ENTRIES | {"kind", "parameter", "normal"})
+    claim = _read({**data, "format": FORMAT_OF_PHASES})
+    wide = [name for name, (low, high) in claim.parameters.items() if low != high]
+    _need(not wide, f"parameters with bounds are {wide}, expected none")
+    names = list(claim.parameters)
+    _need(data["parameter"] in names, f"there is no parameter {data['parameter']!r}")
+    _need(data["kind"] in SIGNS, f"the kind is {data['kind']!r}, expected one of {', '.join(SIGNS)}")
+    normal = tuple(_binary(x) for x in data["normal"])
+    radius = _binary(data["radius"])
+    _need(
+        len(normal) == len(claim.phases[0].states), "the normal has not as many entries as there are states"
+    )
+    changes = _changes(claim, [row["changes"] for row in data["phases"]])
+    return BifurcationClaim(claim, names.index(data["parameter"]), data["kind"], normal, radius, changes)
+
+
+def _read_basin(data: Mapping[str, Any]) -> BasinClaim:
+    """The claim of a basin: that of its orbit, the set of starts, and boxes around their motions."""
+    _must_know(data, ENTRIES | OF_PHASES | {"radii", "axes", "size", "columns"})
+    rows = data["phases"] if "phases" in data else [data]
+    claim = _read({**data, "format": FORMAT_OF_PHASES, "phases": rows})
+    _need(not claim.symmetries, "basins of orbits up to a symmetry are not known")
+    N = len(claim.phases[0].states)
+    section = claim.phases[-1].coordinate
+    axes = tuple(tuple(_binary(x) for x in row) for row in data["axes"])
+    free = N - (section is not None)
+    _need(free >= 1, "the section is a point")
+    _need(len(axes) == N and all(len(row) == free for row in axes), "the axes are no basis of the section")
+    _need(section is None or not any(axes[section]), "an axis leaves the section")
+    size = _binary(data["size"])
+    _need(size > 0, "the size of the basin is not positive")
+    unknowns = sum(2 * len(phase.states) * len(phase.nodes) + 1 for phase in claim.phases)
+    columns = []
+    for x in data["columns"]:
+        reach = tuple(_binary(r) for r in x["reach"])
+        _need(len(reach) == unknowns and min(reach) > 0, "the boxes around the motions do not fit")
+        columns.append(Column(_changes(claim, x["changes"]), reach))
+    _need(len(columns) == free, "the numbers of axes and columns do not fit")
+    return BasinClaim(claim, axes, size, tuple(columns))
+
+
+def _must_know(data: Mapping[str, Any], names: set[str]) -> None:
+    """Refuse entries that may say how the orbit closes otherwise: the larger system would not know it."""
+    others = sorted(set(data) - names)
+    _need(not others, f"entries of the file are not known for its format: {', '.join(map(str, others))}")
+
+
+def _changes(claim: Claim, data: Any) -> Changes:
+    """A change of the state at all nodes of each phase."""
+    _need(len(data) == len(claim.phases), "the numbers of changes and phases do not fit")
+    changes = []
+    for phase, rows in zip(claim.phases, data):
+        found = tuple(tuple(_binary(x) for x in row) for row in rows)
+        fits = len(found) == len(phase.nodes) and all(len(x) == len(phase.states) for x in found)
+        _need(fits, "the numbers of changes and states do not fit")
+        changes.append(found)
+    return tuple(changes)
 
 
 def _read_family(data: Mapping[str, Any]) -> FamilyClaim:

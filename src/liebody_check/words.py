@@ -14,6 +14,11 @@ FINEST = Fraction(1, 10**18)  # no more digits are shown
 
 def theorem_of(proof: Any) -> str:
     """The theorem that a proof proves."""
+    return "\n".join([*_lines_of(proof), _checked_by(proof)])
+
+
+def _lines_of(proof: Any) -> list[str]:
+    """The theorem about an orbit."""
     claim = proof.claim
     fixed, free = _parameters(claim)
     lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
@@ -36,8 +41,8 @@ def theorem_of(proof: Any) -> str:
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    lines += [_no_other(claim), _crossings(claim), _stability(proof), _checked_by(proof)]
-    return "\n".join(x for x in lines if x)
+    lines += [_no_other(claim), _crossings(claim), _stability(proof)]
+    return [x for x in lines if x]
 
 
 def _checked_by(proof: Any) -> str:
@@ -129,6 +134,87 @@ def theorem_of_family(proof: Any) -> str:
     return "\n".join(x for x in lines if x)
 
 
+def theorem_of_bifurcation(proof: Any) -> str:
+    """The theorem about a flip or a fold."""
+    claim, name, kind = proof.claim.claim, proof.claim.name, proof.claim.kind
+    fixed = _values({x: bounds for x, bounds in claim.parameters.items() if x != name})
+    lines = [f"Theorem ({claim.name}, a {kind} over {name}). {_motion(claim, fixed)}", _constants(claim)]
+    several = len(claim.phases) > 1
+    lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
+    passes = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
+    passes = " that passes these phases once, in this order," if several else passes
+    if claim.symmetries:
+        passes = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{passes}"
+    r = _down(proof.claim.radius, 2)
+    first = claim.phases[0]
+    factors = (
+        f"one factor for each phase within {r} of those of the certificate"
+        if several
+        else f"one factor within {r} of {_exact(first.factor)}"
+    )
+    sign = proof.claim.sign
+    which = "the multiplier -1" if sign < 0 else "a multiplier 1"
+    beside = "" if sign < 0 or claim.events else " beside that along the orbit"
+    period = "least period" if proof.least else "period (perhaps not the least one)"
+    lines += [
+        f"Exactly one periodic orbit{passes} has {which}{beside} and its {claim.nodes} nodes within {r} "
+        f"(each state) of those of the certificate, at their durations times {factors}{_shifts(claim, r)}, "
+        f"and {name} within {r} of {_exact(proof.claim.value)}.",
+        f"There {name} = {bounds(proof.value)}. The {period} is T = {bounds(proof.period)}.",
+    ]
+    for symmetry, s in zip(claim.symmetries, proof.shift):
+        lines.append(f"In each period {first.states[symmetry.coordinate]} moves by {bounds(s)}.")
+    state = ", ".join(f"{x} = {bounds(y)}" for x, y in zip(first.states, proof.start))
+    where = "in phase 1 " if several else "after the jump " if claim.events else ""
+    lines.append(f"It starts {where}at {state}.")
+    change = ", ".join(bounds(x) for x in proof.direction)
+    lines.append(f"The eigenvector there is ({change}).")
+    if sign > 0:
+        lines.append(f"Near it the orbits are one curve, which has a quadratic turn over {name} there.")
+    elif proof.others is not None and not any(x.overlaps(1) for x in proof.others):
+        lines.append(f"As {name} passes this value, the multiplier passes -1 at a rate that is not zero.")
+    lines += [_crossings(claim), _others(proof), _checked_by(proof)]
+    return "\n".join(x for x in lines if x)
+
+
+def theorem_of_basin(proof: Any) -> str:
+    """The theorem about an orbit, and the starts from which motions converge to it."""
+    claim = proof.claim.claim
+    first, last = claim.phases[0], claim.phases[-1]
+    if last.coordinate is not None:
+        name = first.states[last.coordinate]
+        which = f" with {name} = {_exact(first.nodes[0][last.coordinate])}"
+    else:
+        which = " of phase 1" if len(claim.phases) > 1 else ""
+        if proof.zero:
+            verb = "is" if len(proof.zero) == 1 else "are"
+            which += f" in which {' and '.join(proof.zero)} {verb} zero, as behind a jump at {last.event[0]}"
+    lines = [
+        *_lines_of(proof.orbit),
+        "Let c be the first node and V the matrix of axes of the certificate, and |.| the Euclidean length.",
+        f"Every motion converges to this orbit that starts at a state x{which}, with |V^-1 (x - c)| <= "
+        f"{_exact(proof.claim.size)}.",
+        "With each return x comes nearer to the orbit's start x*: |V^-1 (x - x*)| shrinks to "
+        f"{_up(_fraction(proof.contraction), 3)} of itself, or less.",
+        f"All such states x within {_down(_fraction(proof.inside), 3)} of c are among them.",
+        _checked_by(proof),
+    ]
+    return "\n".join(lines)
+
+
+def _others(proof: Any) -> str:
+    """The multipliers beside that of the bifurcation."""
+    others = proof.others
+    if others is None:
+        return "Its other multipliers are not separated from this one."
+    if not others:
+        return "There is no other multiplier."
+    shown = "; ".join(_complex(x) for x in others)
+    inside = all(bool(abs(x) < 1) for x in others)
+    said = f"The other multipliers are: {shown}."
+    return f"{said}\nThey lie inside the unit circle." if inside else said
+
+
 def _hull(balls: Any) -> tuple[Fraction, Fraction]:
     return min(_fraction(x.lower()) for x in balls), max(_fraction(x.upper()) for x in balls)
 
@@ -217,13 +303,18 @@ def _event(event: tuple[str, int]) -> str:
 
 def _parameters(claim: Any) -> tuple[str, str]:
     """Parameters with one value, and those for which the theorem holds at each value between two."""
-    fixed = [f"{name} = {_exact(low)}" for name, (low, high) in claim.parameters.items() if low == high]
     free = [
         f"each {name} from {_exact(low)} to {_exact(high)}"
         for name, (low, high) in claim.parameters.items()
         if low != high
     ]
-    return f" and {', '.join(fixed)}" if fixed else "", " and ".join(free)
+    return _values(claim.parameters), " and ".join(free)
+
+
+def _values(parameters: Any) -> str:
+    """The parameters that have one value."""
+    fixed = [f"{name} = {_exact(low)}" for name, (low, high) in parameters.items() if low == high]
+    return f" and {', '.join(fixed)}" if fixed else ""
 
 
 def _exact(x: Fraction) -> str:

@@ -358,6 +358,21 @@ class StepEquations:
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
 
+    def durations(self, found: Enclosed) -> Array:
+        """Bounds (phases, 2) of the times of the phases, s sum w_i."""
+        totals = []
+        for steps, (_, factor) in zip(found.orbit.phases, found.phases, strict=True):
+            total = np.zeros(2)
+            for x in steps.w:
+                total = self.library.combine("add", total, exactly(x))
+            totals.append(self.library.combine("mul", total, factor))
+        return np.stack(totals)
+
+    def period(self, durations: Array) -> tuple[float, float]:
+        """(lower, upper) of the sum of the times of all phases."""
+        total = functools.reduce(lambda a, b: self.library.combine("add", a, b), durations)
+        return float(-total[0]), float(total[1])
+
     # -- zeros ----------------------------------------------------------------------------------------------
 
     def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, BlockElimination]:
