@@ -21,6 +21,7 @@ from typing import Any
 from flint import arb, arb_mat
 
 from .blocks import Elimination
+from .closing import must_close
 from .numbers import Ball, around, ball
 from .proof import (
     Equations,
@@ -90,6 +91,7 @@ def prove_family_again(claim: FamilyClaim) -> FamilyProof:
 
 def _family(claim: FamilyClaim) -> FamilyProof:
     must_be_symmetries(claim.claim)
+    must_close(claim.claim)
     parts: list[ProvedPart] = []
     for k, part in enumerate(claim.parts):
         try:
@@ -141,7 +143,7 @@ def _part(claim: FamilyClaim, part: Part) -> ProvedPart:
     return ProvedPart(
         part,
         reach,
-        sum_of(durations),
+        equations.period_of(durations),
         durations,
         stretches[0].x[0],
         stable,

@@ -19,6 +19,7 @@ from typing import Any
 from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
+from .closing import must_close
 from .motions import Numbers, Step, jets, step
 from .numbers import Ball, Known, around, ball, precisely, value_of
 from .reading import Claim, Function, Guard, Phase, Refused
@@ -88,6 +89,7 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
 
 def _proof(claim: Claim) -> Proof:
     must_be_symmetries(claim)
+    must_close(claim)
     equations = Equations(claim)
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
@@ -114,7 +116,7 @@ def _proof(claim: Claim) -> Proof:
     durations = [sum_of(one.times) for one in stretches]
     proof = Proof(
         claim,
-        sum_of(durations),
+        equations.period_of(durations),
         durations,
         [x for one in stretches for x in one.x],
         [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
@@ -246,7 +248,13 @@ class Equations:
         return Derivatives(blocks, along, [one.coordinate for one in symmetries])
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
-        return at if phase.jump is None else self.value(phase.jump, at)
+        behind = at if phase.jump is None else self.value(phase.jump, at)
+        return behind if phase.closing is None else self.value(phase.closing, behind)
+
+    def period_of(self, durations: list[Ball]) -> Ball:
+        """The period, of phases with these durations; that of a drive is known."""
+        drive = self.claim.drive
+        return sum_of(durations) if drive is None else around(self.claim.constants[drive.period])
 
 
 def end_of(steps: list[tuple[Step, Ball]]) -> Numbers:
@@ -287,7 +295,8 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, None
     n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
-    *_, (_, x, _) = equations.split(found.box)
+    parts = [x for _, x, _ in equations.split(found.box)]
+    x = parts[-1]
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
     # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
     symmetries = equations.claim.symmetries
@@ -295,6 +304,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
         P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
     left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    left_out += _along_spheres(equations.claim, P, parts[0][0])
     kept = [k for k in range(N) if k not in left_out]
     if not kept:
         return [], None
@@ -303,6 +313,24 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return list(acb_mat(P).eig(multiple=True)), _modulus(P)
     except ValueError:
         return None, _modulus(P)
+
+
+def _along_spheres(claim: Claim, P: arb_mat, start: list[Ball]) -> list[int]:
+    """Let P take changes of unit quaternions q at the start: q . dq = 0, so one entry follows from the others.
+
+    The closing makes all changes so. Those entries are left out, as the result says.
+    """
+    left_out = []
+    for rotation in claim.rotations:
+        places = [k for k in range(rotation.place, rotation.place + 4) if k != claim.phases[-1].coordinate]
+        i = max(places, key=lambda k: abs(claim.phases[0].nodes[0][k]))
+        for k in places:
+            if k != i:
+                share = start[k] / start[i]
+                for row in range(P.nrows()):
+                    P[row, k] = P[row, k] - P[row, i] * share
+        left_out.append(i)
+    return left_out
 
 
 def _states_by_the_start(A: Derivatives) -> arb_mat | None:
@@ -505,13 +533,16 @@ def _without_zeros(total: _Sum) -> _Sum:
 def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
     """Whether the orbit is at its start at no time between."""
     events = equations.claim.events
+    if equations.claim.drive is not None:
+        return False
     if not events:
         return not equations.claim.symmetries and _leaves_its_start(equations, stretches[0])
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            closing = equations.claim.symmetries or equations.claim.rotations
+            unknown = closing or len(events) < len(stretches)
             if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
@@ -520,22 +551,43 @@ def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
 def _leaves_its_start(equations: Equations, stretch: _Stretch) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
-    y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
-    between, boxes must not meet that of the start.
+    y_j = c at the start. While dy_j/dt keeps its sign from there on, y_j is not c; nor is it up to the end,
+    where the orbit closes. Between, boxes must not meet that of the start. A quaternion is at its start with
+    both signs; where y_j is an entry of it, y_j = c excludes one of them only.
     """
     phase = stretch.phase
     j = phase.coordinate
     assert j is not None
-    found: list[tuple[bool, int]] = []
+    found: list[tuple[set[int], int]] = []
     for one, time in zip(stretch.steps, stretch.times):
         for k in range(4):
             box = [state[0] for state in one.at((arb(k) / 4).union(arb(k + 1) / 4) * time.upper())]
             rate = equations.value(phase.field, [[a] for a in box])[j][0]
-            found.append((all(a.overlaps(b) for a, b in zip(box, stretch.x[0])), _sign(rate)))
+            found.append((_signs_met(equations.claim, box, stretch.x[0], j), _sign(rate)))
     first = 0
     while first < len(found) and found[first][1] == found[0][1] != 0:
         first += 1
     last = len(found)
     while last > 0 and found[last - 1][1] == found[-1][1] != 0:
         last -= 1
-    return not any(meets for meets, _ in found[first:last])
+    end = next((x.sign for x in equations.claim.rotations if 0 <= j - x.place < 4), 1)
+    return all(
+        met <= ({1} if k < first else set()) | ({end} if k >= last else set())
+        for k, (met, _) in enumerate(found)
+    )
+
+
+def _signs_met(claim: Claim, box: list[Ball], start: list[Ball], j: int) -> set[int]:
+    """Whether a box meets the start, as {1}; of a quaternion with y_j, with which signs of it."""
+    signs = {1}
+    places: set[int] = set()
+    for rotation in claim.rotations:
+        own = range(rotation.place, rotation.place + 4)
+        met = {s for s in (1, -1) if all((s * box[k]).overlaps(start[k]) for k in own)}
+        if j in own:
+            signs = met
+        elif not met:
+            return set()
+        places |= set(own)
+    others = [k for k in range(len(box)) if k not in places]
+    return signs if all(box[k].overlaps(start[k]) for k in others) else set()

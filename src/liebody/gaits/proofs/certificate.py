@@ -18,6 +18,7 @@ from .system import SteppedOrbit, SteppedPhase
 Array = Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
+FORMAT_OF_CLOSINGS = "liebody certificate 5"
 
 
 class Checkable:
@@ -123,7 +124,8 @@ def checked_by_another_program(data: Mapping[str, Any]) -> Any:
 def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order: int) -> dict[str, Any]:
     """The content of a certificate's file: exact numbers, and no bounds of the prover.
 
-    A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
+    A file of one phase without symmetries has its entries beside the others; else "phases" is a list. A file
+    with quaternions or a drive (`closing_data`) has a format of its own, so that no older checker reads it.
     """
     phases = [
         _phase(phase, steps.w) | _nodes(steps)
@@ -133,11 +135,13 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radius: float, order
         _symmetry(symmetry) | {"shift": s.hex()}
         for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
     ]
-    several = len(phases) > 1 or bool(symmetries)
+    closing = closing_data(equations)
+    several = len(phases) > 1 or bool(symmetries) or bool(closing)
     return {
-        "format": FORMAT_OF_PHASES if several else FORMAT,
+        "format": FORMAT_OF_CLOSINGS if closing else FORMAT_OF_PHASES if several else FORMAT,
         **_constants(equations),
         **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
+        **closing,
         "radius": radius.hex(),
         "order": order,
     }
@@ -155,6 +159,21 @@ def equations_data(
             for symmetry, x in zip(equations.symmetries, starts, strict=True)
         ],
     }
+
+
+def closing_data(equations: ExactEquations) -> dict[str, Any]:
+    """Quaternions and drive: places among the states, signs, and the rate; empty without them.
+
+    With a drive, the section of the last phase is t = c, and c is 2 pi / rate.
+    """
+    closing = equations.closing
+    if closing is None:
+        return {}
+    drive = {}
+    if closing.drive is not None:
+        drive = {"drive": {"place": closing.drive.place, "rate": constant_of(closing.drive.rate)}}
+    rotations = [{"place": one.place, "sign": one.sign} for one in closing.rotations]
+    return {"rotations": rotations, **drive}
 
 
 def _constants(equations: ExactEquations) -> dict[str, Any]:

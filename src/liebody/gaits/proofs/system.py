@@ -156,7 +156,12 @@ class StepEquations:
     def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
         """The states at the start of the next phase, and their slopes along directions; default: along x."""
         along = _unit(x) if along is None else along
-        return (x, along) if phase.jump is None else self.evaluate(phase.jump, x, along)
+        if phase.jump is not None:
+            x, along = self.evaluate(phase.jump, x, along)
+        closing = self.equations.closing
+        if closing is not None and phase is self.equations.phases[-1]:
+            x, along = self.evaluate(closing.tape, x, along)
+        return x, along
 
     # -- steps ----------------------------------------------------------------------------------------------
 
