@@ -481,11 +481,10 @@ def test_a_floating_body_moves_as_the_runner_does(running):
     proof = certificate.check()
     assert proof.period.overlaps(running.check().period) and proof.shift[0].overlaps(running.check().shift[0])
     assert proof.period.rad() < 1e-12 and certificate.stable
-    # attitudes in space have no such coordinates
-    top = lb.HybridSystem(lb.groups.SO3, lambda t, q, v, z, p: np.array([0, 0, 1 - v[2]]), name="top")
-    orbit = periodic_orbit(top, [1.0, 0, 0, 0], [0, 0, 1.0], period=2 * np.pi, dt=0.01)
+    # elements of SE(2) as matrices are no such coordinates
+    affine = lb.HybridSystem(Affine(), lambda t, q, v, z, p: np.array([1 - v[0], -v[1]]), name="affine")
     with pytest.raises(ProofError, match="global coordinates"):
-        prove(orbit)
+        prove(periodic_orbit(affine, [1.0, 0, 0, 1.0], [0, 0], period=1.0, dt=0.01))
 
 
 def test_symmetries_that_were_changed_are_refused(running):

@@ -19,6 +19,7 @@ import numpy as np
 import liebody as lb
 import liebody_check
 from liebody.gaits import Certificate, periodic_orbit, prove, prove_field
+from liebody.groups import SO3, Free, Revolute
 from liebody.scalars import cos, sin, where
 
 HERE = Path(__file__).parent
@@ -70,6 +71,46 @@ def compass_walker() -> Callable[[], Certificate]:
     return lambda: prove(gait)
 
 
+def satellite() -> Callable[[], Certificate]:
+    """A body with friction and two magnets: one follows a field that turns to and fro, one stays upright."""
+
+    def field(t: Any, q: Any, v: Any, z: Any, p: Any) -> Any:
+        B = SO3.element(q).T
+        swinging = B @ np.array([1.0, p.size * sin(p.rate * t), 0.5 * p.size * cos(2 * p.rate * t)])
+        torque = np.cross([1.0, 0, 0], swinging) + 0.5 * np.cross([0, 0, 1.0], B @ np.array([0, 0, 1.0]))
+        inertia = np.array([1.0, 2.0, 3.0])
+        return (torque - v - np.cross(v, inertia * v)) / inertia
+
+    body = lb.HybridSystem(SO3, field, parameters={"size": 0.5, "rate": 1.0}, name="satellite")
+    orbit = periodic_orbit(
+        body, [1.0, 0, 0, 0], period=lambda p: 2 * np.pi / p.rate, dt=0.01, method="rkmk8"
+    )
+    return lambda: prove(orbit)
+
+
+def swimmer() -> Callable[[], Certificate]:
+    """A floating body with a driven fin in a fluid that resists; magnets keep it upright."""
+    tree = lb.TreeBuilder("swimmer")
+    tree.add("body", Free(), lb.SpatialInertia.box(4.0, [0.6, 0.5, 0.4]))
+    fin = lb.SpatialInertia.box(0.5, [0.5, 0.05, 0.1], com=[0.25, 0, 0])
+    tree.add("fin", Revolute([0, 0, 1]), fin, parent="body", placement=[0.3, 0, 0.125])
+    robot = lb.Robot(tree.build(), gravity=[0, 0, 0])
+
+    def field(t: Any, q: Any, v: Any, z: Any, p: Any) -> Any:
+        B = SO3.element(q[:4]).T
+        upright = 0.25 * sum(np.cross(e, B @ e) for e in np.eye(3))
+        effort = p.size * sin(p.rate * t) - q[7] - 0.25 * v[6]
+        drag = np.array([0.25, 0.25, 0.25, 2.0, 8.0, 4.0]) * v[:6]
+        return robot.forward_dynamics(q, v, np.concatenate([upright - drag[:3], -drag[3:], [effort]]))
+
+    arm = lb.HybridSystem(robot.group, field, parameters={"size": 1.0, "rate": 8.0}, name="swimmer")
+    orbit = periodic_orbit(
+        arm, [1.0, *[0] * 7], period=lambda p: 2 * np.pi / p.rate, symmetries=np.eye(7)[3:6], tries=60,
+        dt=0.01, method="rkmk8",
+    )  # fmt: skip
+    return lambda: prove(orbit)
+
+
 def proofs() -> Iterator[tuple[str, str, Callable[[], Certificate]]]:
     """File, name in the table, and the call of each proof."""
     yield "van_der_pol", "van der Pol, mu = 1", van_der_pol(1.0, 6.66)
@@ -78,6 +119,8 @@ def proofs() -> Iterator[tuple[str, str, Callable[[], Certificate]]]:
     yield "roessler", "Roessler", lambda: prove_field(roessler, start, 5.8811, names="xyz", name="Roessler")
     yield "simplest_walker", "simplest walker, slope 0.009", simplest_walker()
     yield "compass_walker", "compass walker, 3 degrees", compass_walker()
+    yield "satellite", "driven satellite, SO(3)", satellite()
+    yield "swimmer", "driven floating arm, SE(3)", swimmer()
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -86,17 +129,22 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return result, time.process_time() - before
 
 
+def phases_of(data: Any) -> list[Any]:
+    """The phases of a certificate; one of them stands beside the other entries."""
+    return list(data["phases"]) if "phases" in data else [data]
+
+
 def row(file: str, name: str, call: Callable[[], Certificate]) -> str:
     """A line of the table, after the file has been written and checked."""
     call()  # compiles
     certificate, proving = timed(call)
     certificate.save(HERE / f"{file}.json")
     proof, checking = timed(lambda: liebody_check.check(certificate.data))
-    found = re.search(r"period[^=]* is T = (\S+ \+- [\d.e-]+\d)", proof.theorem)
+    found = re.search(r"period[^=]* T = (?:2 pi / \S+ = )?(\S+ \+- [\d.e-]+\d)", proof.theorem)
     assert found is not None
     state = "stable" if proof.stable else "unstable" if proof.stable is False else "not decided"
     largest = f"{float(proof.largest.mid()):.6g}"
-    steps = len(certificate.data["durations"])
+    steps = sum(len(phase["durations"]) for phase in phases_of(certificate.data))
     times = f"{proving:.2f} s | {checking:.1f} s"
     link = f"[{file}.json](certificates/{file}.json)"
     return f"| {name} | {found[1]} | {state}, {largest} | {steps} | {times} | {link} |\n"

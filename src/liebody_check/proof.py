@@ -316,7 +316,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
 
 
 def _along_spheres(claim: Claim, P: arb_mat, start: list[Ball]) -> list[int]:
-    """Let P take changes of unit quaternions q at the start: q . dq = 0, so one entry follows from the others.
+    """Let P take changes of unit quaternions q at the start: q . dq = 0, one entry follows from the others.
 
     The closing makes all changes so. Those entries are left out, as the result says.
     """

@@ -79,7 +79,10 @@ class Rotation:
 
 @dataclass(frozen=True)
 class Drive:
-    """The time as a state of all phases, at `place`; the drive repeats after 2 pi / rate, constant `period`."""
+    """The time as a state of all phases, at `place`; the drive repeats after 2 pi / rate.
+
+    period  the number of the constant that is 2 pi / rate
+    """
 
     place: int
     rate: Fraction
@@ -263,9 +266,7 @@ def _with_closing(claim: Claim, data: Mapping[str, Any]) -> Claim:
     closing = _closing(len(states[0]), rotations, drive, len(constants))
     constants.append((Fraction(0), Fraction(0)))
     phases = (*claim.phases[:-1], replace(claim.phases[-1], closing=closing))
-    return replace(
-        claim, constants=tuple(constants), phases=phases, rotations=rotations, drive=drive
-    )
+    return replace(claim, constants=tuple(constants), phases=phases, rotations=rotations, drive=drive)
 
 
 def _functions(phase: Phase) -> list[Function]:

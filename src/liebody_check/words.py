@@ -25,7 +25,7 @@ def theorem_of(proof: Any) -> str:
     there = f"For {free} there" if free else "There"
     if claim.symmetries:
         lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
+        kind = _up_to_shifts(claim, kind)
     period = f"Its {least} is T = {bounds(proof.period)}"
     if claim.drive is not None:
         exact = f"2 pi / {_exact(claim.drive.rate)}"
@@ -35,9 +35,13 @@ def theorem_of(proof: Any) -> str:
     for symmetry, s in zip(claim.symmetries, proof.shift):
         lines.append(f"In each period {claim.phases[0].states[symmetry.coordinate]} moves by {bounds(s)}.")
     first = claim.phases[0]
-    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
+    time = None if claim.drive is None else claim.drive.place
+    state = ", ".join(
+        f"{name} = {bounds(x)}" for k, (name, x) in enumerate(zip(first.states, proof.nodes[0])) if k != time
+    )
     where = "in phase 1 " if several else "after the jump " if claim.events else ""
-    lines.append(f"It starts {where}at {state}.")
+    at = "at" if time is None else f"at {first.states[time]} = 0 with"
+    lines.append(f"It starts {where}{at} {state}.")
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
@@ -68,7 +72,7 @@ def theorem_of_family(proof: Any) -> str:
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
     if claim.symmetries:
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
+        kind = _up_to_shifts(claim, kind)
     count = len(proof.parts)
     boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
     radii = [x for one in proof.parts for x in one.part.radius]
@@ -169,26 +173,29 @@ def _rotations_and_drive(claim: Any) -> list[str]:
     """What some of the states are: unit quaternions, and the time."""
     states = claim.phases[0].states
     lines = [
-        f"({', '.join(states[x.place : x.place + 4])}) is a unit quaternion, whose length 1 the motion keeps. It "
-        "stands for a rotation; the quaternion with all signs changed stands for the same one."
+        f"{_quaternion(claim, x)} is a unit quaternion, whose length 1 the motion keeps. It stands for a "
+        "rotation; the quaternion with all signs changed stands for the same one."
         for x in claim.rotations
     ]
     if claim.drive is not None:
         rate = claim.drive.rate
         time = states[claim.drive.place]
         lines.append(
-            f"{time} is the time. All functions have the same values at {time} + T, T = 2 pi / {_exact(rate)}: "
-            "they are driven with this period."
+            f"{time} is the time. All functions have the same values at {time} + T, T = 2 pi / "
+            f"{_exact(rate)}: they are driven with this period."
         )
     return lines
 
 
+def _quaternion(claim: Any, rotation: Any) -> str:
+    return f"({', '.join(claim.phases[0].states[rotation.place : rotation.place + 4])})"
+
+
 def _returns(claim: Any) -> list[str]:
     """Which quaternions change their sign in a period."""
-    states = claim.phases[0].states
     return [
-        f"After this time the rotation of ({', '.join(states[x.place : x.place + 4])}) is the same one, and its "
-        "quaternion has changed its sign; no function tells the two signs from each other."
+        f"After this time the rotation of {_quaternion(claim, x)} is the same one, and its quaternion has "
+        "changed its sign; no function tells the two signs from each other."
         for x in claim.rotations
         if x.sign < 0
     ]
@@ -200,6 +207,12 @@ def _moved(claim: Any, symmetry: Any) -> str:
         (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
     )
     return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _up_to_shifts(claim: Any, kind: str) -> str:
+    """Of which orbit it is said that there is one; kind: what is said of it besides."""
+    shifts = "such a shift" if len(claim.symmetries) == 1 else "such shifts"
+    return f", up to {shifts},{kind}" if kind else f" up to {shifts}"
 
 
 def _shifts(claim: Any, r: str) -> str:

@@ -223,9 +223,7 @@ def _of_system(system: HybridSystem, parameters: Mapping[str, Any], rounding: fl
         return np.concatenate([group.coordinate_rate(q, v), np.asarray(rate)])
 
     names = [f"q[{i}]" for i in range(system.nq)], [f"v[{i}]" for i in range(system.nv)]
-    return ExactMotion(
-        system.name, names, field, system.parameters, parameters, rounding, group.quaternions
-    )
+    return ExactMotion(system.name, names, field, system.parameters, parameters, rounding, group.quaternions)
 
 
 def _of_robot(

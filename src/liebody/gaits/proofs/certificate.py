@@ -54,8 +54,8 @@ class Certificate(Checkable):
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
-    nodes        bounds (m, 2 n, 2) of its states (q, v) at the ends of steps: (lower, upper); before a jump
-                 and behind it there is one each
+    nodes        bounds (m, nq + nv, 2) of its states (q, v) at the ends of steps: (lower, upper); before a
+                 jump and behind it there is one each
     times        of the nodes over the period, (m,)
     durations    bounds (phases, 2) of the time from event to event [s]
     shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
@@ -158,6 +158,7 @@ def equations_data(
             _symmetry(symmetry) | {"start": x.hex()}
             for symmetry, x in zip(equations.symmetries, starts, strict=True)
         ],
+        **closing_data(equations),
     }
 
 

@@ -1,8 +1,8 @@
 """How an orbit closes whose states contain quaternions, or the time of a drive.
 
 *Rotations.* A rotation is a unit quaternion q in the states, with the rate q (0, omega) / 2. Fields keep |q|
-as it is, q . q' = 0, and jumps do, too. So the equations of an orbit would be singular: with q closed in three
-directions, it is closed in the fourth one. Behind the last jump the state therefore closes as
+as it is, q . q' = 0, and jumps do, too. So the equations of an orbit would be singular: a q that is closed in
+three directions is closed in the fourth one. Behind the last jump the state therefore closes as
 
     sign q / |q| = q_0.
 

@@ -36,7 +36,6 @@ from .closing import closing_of, drive_of, lifted, must_be_rotations, period_of,
 from .equations import (
     ExactEquations,
     OrbitPhase,
-    PeriodicDrive,
     ProofError,
     Rotation,
     WatchedGuard,
@@ -390,8 +389,7 @@ def _must_ignore_the_time(functions: TracedPhase, following: Sequence[int], cons
         if any(x != 0 for x in slopes(tape, along, constants)):
             raise ProofError(
                 f"{functions.system.name} depends on the time t, and not only on how long ago the times of "
-                "its memory are; proofs are about equations that do not: make the phase of the drive a "
-                "coordinate"
+                "its memory are; give the period as a function, period=lambda p: ..., if it is driven in time"
             )
 
 
@@ -485,8 +483,8 @@ def _phase(
         must_be_closed(function, system.name)
         if any(x is function.inputs["t"][()] for x in function.nodes):
             raise ProofError(
-                f"{function.name} of {system.name} depends on the time t; proofs are about equations that "
-                "do not: make the phase of the drive a coordinate"
+                f"{function.name} of {system.name} depends on the time t; if it is driven, give its period "
+                "as a function: period=lambda p: 2 * np.pi / p.rate"
             )
         known = {symbol: k for k, symbol in enumerate(function.inputs["u"].flat)}
         return exact_tape(function, known, constants)
@@ -537,14 +535,11 @@ def _zero_again(before: TracedPhase, phase: TracedPhase, value: Any) -> bool:
 
 
 def _refuse(orbit: PeriodicOrbit) -> None:
-    """ProofError for what proofs do not cover yet."""
-    system, shooting = orbit.system, orbit.shooting
-    n = system.nv
-    reasons = {
-        f"its group is {system.group}; proofs are about groups with global coordinates, such as R(n) and "
-        "motions in a plane, or with unit quaternions, such as SO3 and SE3": system.nq
-        != n + len(system.group.quaternions),
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ProofError(f"the orbit of {system.name} cannot be proved yet: {reason}")
+    """ProofError for groups that proofs do not cover yet."""
+    system = orbit.system
+    if system.nq != system.nv + len(system.group.quaternions):
+        raise ProofError(
+            f"the orbit of {system.name} cannot be proved yet: its group is {system.group}; proofs are about "
+            "groups with global coordinates, such as R(n) and motions in a plane, or with unit quaternions, "
+            "such as SO3 and SE3"
+        )

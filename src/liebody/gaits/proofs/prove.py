@@ -11,11 +11,12 @@ import numpy as np
 
 from ...base.arguments import checked, count, floats, wrong_shape
 from ...base.errors import positive
-from ...compiler import NotProved, exactly
+from ...compiler import NotProved, exactly, outward
 from ..continuation import Branch
 from ..orbit import PeriodicOrbit
 from .blocks import BlockElimination
 from .certificate import Certificate, data_of
+from .closing import period_of
 from .equations import ExactEquations, ProofError, equations_of_field
 from .events import refuse_other_events
 from .families import Chain, Family, family_of
@@ -39,9 +40,10 @@ def prove(
 ) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system with any events in their order, or without, on a group with global
-                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
-                of the phase, where the order of events decides it, or else a state; of a time, its age is
+    orbit       of a hybrid system with any events in their order, or without, on R(n), SO3, SE3, with a base
+                that moves in a plane, or on products of these. Memory between events is a constant of the
+                phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
+                that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -280,6 +282,9 @@ def _certificate(
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
     period = functools.reduce(lambda a, b: library.combine("add", a, b), durations)
+    closing = problem.equations.closing
+    if closing is not None and closing.drive is not None:
+        period = outward(period_of(closing.drive)) * np.array([-1, 1])
     radius = float(wide.radius[0])
     return Certificate(
         (float(-period[0]), float(period[1])),
