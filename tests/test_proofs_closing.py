@@ -378,6 +378,22 @@ def test_a_ball_in_space_that_bounces():
     )  # the drag along the ground
 
 
+def test_a_driven_hammer_hits_a_wall_in_each_period():
+    """x'' + x'/5 + x = 2 cos 2t, and v becomes -0.6 v at the wall: volumes shrink by 0.36 exp(-T / 5)."""
+    hammer = lb.HybridSystem(
+        R(1), lambda t, q, v, z, p: np.array([-q[0] - 0.2 * v[0] + 2 * cos(2 * t)]), name="hammer",
+        update=lambda t, q, v, z, p, events: (q, where(events.wall > 0, -0.6 * v, v), z),
+        guards=lambda t, q, v, z, p: {"wall": q[0] - 0.3}, directions={"wall": 1},
+    )  # fmt: skip
+    orbit = periodic_orbit(hammer, [-2.865], [1.877], period=lambda p: np.pi, **STEPS)
+    proof = prove(orbit).check()
+    assert [phase.event for phase in proof.claim.phases] == [("wall", 1), None]
+    assert "In phase 2, y = (q[0], v[0], t) obeys dy/dt = f2(y) until t = T." in proof.theorem
+    assert proof.period.overlaps(arb.pi()) and sum(proof.durations, arb(0)).overlaps(arb.pi())
+    volume = proof.multipliers[0] * proof.multipliers[1]
+    assert volume.real.overlaps(arb("0.36") * (-arb.pi() / 5).exp() + arb(0, 1e-11)) and proof.stable
+
+
 def duffing():
     return lb.HybridSystem(
         R(1), lambda t, q, v, z, p: np.array([-q[0] - q[0] ** 3 - v[0] + p.size * cos(3 * p.rate * t)]),

@@ -164,6 +164,8 @@ def _motion(claim: Any, fixed: str) -> str:
             f"until the guard {_event(phase.event)}; there it jumps to J{k}(y) in phase {after}"
             if phase.event
             else "until the orbit closes"
+            if claim.drive is None
+            else f"until {phase.states[claim.drive.place]} = T"
         )
         lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
     return "\n".join(lines)

@@ -511,7 +511,8 @@ def _phase(
     names = [*_names_of_motion(system), *memory, *["t"] * functions.driven]
     event = functions.stretch.event
     if event is None:
-        section, j = closing or (field, 0)  # of a drive, it is known when all its functions are
+        # the period of a drive follows from the functions of all phases: its section is set when they are there
+        section, j = closing or (field, len(names) - 1)
         return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
     jump = tape(functions.after(following.states))
     section = tape(functions.only(event[0], [functions.guard(event[0])]))
