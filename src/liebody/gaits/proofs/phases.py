@@ -511,7 +511,7 @@ def _phase(
     names = [*_names_of_motion(system), *memory, *["t"] * functions.driven]
     event = functions.stretch.event
     if event is None:
-        # the period of a drive follows from the functions of all phases: its section is set when they are there
+        # the section of a drive is set when the functions of all phases are known
         section, j = closing or (field, len(names) - 1)
         return OrbitPhase(names, field, section, None, None, j, [*guards, *conditions], at_end)
     jump = tape(functions.after(following.states))
