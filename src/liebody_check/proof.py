@@ -531,18 +531,23 @@ def _without_zeros(total: _Sum) -> _Sum:
 
 
 def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
-    """Whether the orbit is at its start at no time between."""
-    events = equations.claim.events
-    if equations.claim.drive is not None:
+    """Whether the orbit is at its start at no time between.
+
+    Periods of a motion of rotations are multiples of a least one, tau, after which quaternions have some
+    signs, and after 2 tau their own ones. So T = tau, if T changes signs, and no time before it restores all.
+    """
+    claim = equations.claim
+    events = claim.events
+    if claim.drive is not None:
         return False
     if not events:
-        return not equations.claim.symmetries and _leaves_its_start(equations, stretches[0])
+        unknown = claim.symmetries or (claim.rotations and not claim.flipped)
+        return not unknown and _leaves_its_start(equations, stretches[0])
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            closing = equations.claim.symmetries or equations.claim.rotations
-            unknown = closing or len(events) < len(stretches)
+            unknown = claim.symmetries or claim.rotations or len(events) < len(stretches)
             if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
@@ -551,43 +556,23 @@ def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
 def _leaves_its_start(equations: Equations, stretch: _Stretch) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
-    y_j = c at the start. While dy_j/dt keeps its sign from there on, y_j is not c; nor is it up to the end,
-    where the orbit closes. Between, boxes must not meet that of the start. A quaternion is at its start with
-    both signs; where y_j is an entry of it, y_j = c excludes one of them only.
+    y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
+    between, boxes must not meet that of the start. At the end y_j = -c if it is of a quaternion that returns
+    with the other sign: then boxes up to there must not meet it, either.
     """
     phase = stretch.phase
     j = phase.coordinate
     assert j is not None
-    found: list[tuple[set[int], int]] = []
+    found: list[tuple[bool, int]] = []
     for one, time in zip(stretch.steps, stretch.times):
         for k in range(4):
             box = [state[0] for state in one.at((arb(k) / 4).union(arb(k + 1) / 4) * time.upper())]
             rate = equations.value(phase.field, [[a] for a in box])[j][0]
-            found.append((_signs_met(equations.claim, box, stretch.x[0], j), _sign(rate)))
+            found.append((all(a.overlaps(b) for a, b in zip(box, stretch.x[0])), _sign(rate)))
     first = 0
     while first < len(found) and found[first][1] == found[0][1] != 0:
         first += 1
     last = len(found)
-    while last > 0 and found[last - 1][1] == found[-1][1] != 0:
+    while j not in equations.claim.flipped and last > 0 and found[last - 1][1] == found[-1][1] != 0:
         last -= 1
-    end = next((x.sign for x in equations.claim.rotations if 0 <= j - x.place < 4), 1)
-    return all(
-        met <= ({1} if k < first else set()) | ({end} if k >= last else set())
-        for k, (met, _) in enumerate(found)
-    )
-
-
-def _signs_met(claim: Claim, box: list[Ball], start: list[Ball], j: int) -> set[int]:
-    """Whether a box meets the start, as {1}; of a quaternion with y_j, with which signs of it."""
-    signs = {1}
-    places: set[int] = set()
-    for rotation in claim.rotations:
-        own = range(rotation.place, rotation.place + 4)
-        met = {s for s in (1, -1) if all((s * box[k]).overlaps(start[k]) for k in own)}
-        if j in own:
-            signs = met
-        elif not met:
-            return set()
-        places |= set(own)
-    others = [k for k in range(len(box)) if k not in places]
-    return signs if all(box[k].overlaps(start[k]) for k in others) else set()
+    return not any(meets for meets, _ in found[first:last])
