@@ -17,6 +17,7 @@ import pytest
 
 import liebody as lb
 from liebody.gaits import GaitError, ProofError, periodic_orbit, prove, prove_field
+from liebody.gaits.proofs.system import StepEquations
 from liebody.scalars import cos, sin, where
 
 pytest.importorskip("flint", reason="the checker is built on Arb")
@@ -535,3 +536,67 @@ def test_decimal_bounds_contain_what_they_print(low, high):
     number, distance = map(Fraction, re.fullmatch(r"(-?[\d.]+) \+- ([\d.e+-]+)", text).groups())
     assert number - distance <= Fraction(low) and Fraction(high) <= number + distance
     assert distance < (Fraction(high) - Fraction(low)) * Fraction(3, 4)
+
+
+def test_a_box_may_have_a_radius_for_each_unknown(oscillator, monkeypatch):
+    """Where no box of one radius is proved; the theorem states the smallest radii, rounded downwards."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    certificate = prove(oscillator)
+    assert "radius" not in certificate.data
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert len(radii) == 2 * len(certificate.nodes) + 1 and len(set(radii)) > 100
+    assert certificate.radius == min(radii) < common.radius
+    proof = certificate.check()
+    assert proof.stable and abs(float(proof.period.mid()) - common.period[0]) < 1e-12
+    (line,) = [x for x in proof.theorem.splitlines() if x.startswith("No other orbit")]
+    printed = dict(re.findall(r"([\d.e-]+) of (q\[0\]|v\[0\]|the factors)", line)[k][::-1] for k in range(3))
+    exact = {"q[0]": min(radii[:-1:2]), "v[0]": min(radii[1:-1:2]), "the factors": radii[-1]}
+    for name, radius in exact.items():
+        assert 0.89 * Fraction(radius) < Fraction(printed[name]) <= Fraction(radius)
+
+
+def test_radii_that_are_no_box_of_the_orbit_are_refused(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[prove.__module__], "RADII", np.array([0.4, 0.2]))
+    data = dict(prove(oscillator).data)
+    radii = data["radii"]
+    small = ["0x1p-70", *radii[1:]]
+    large = [*radii[:40], "0x1p-2", *radii[41:]]
+    changes = [
+        ({"radii": small}, "inequality"),
+        ({"radii": large}, "inequality|no box"),
+        ({"radii": radii[:-1]}, "one for each unknown"),
+        ({"radii": [*radii, radii[-1]]}, "one for each unknown"),
+        ({"radii": ["0x0p+0", *radii[1:]]}, "not positive"),
+        ({"radii": [*radii[:-1], "0x1p+1"]}, "below the factor"),
+        ({"radius": radii[0]}, "not one of"),
+    ]
+    for change, words in changes:
+        with pytest.raises(liebody_check.Refused, match=words):
+            liebody_check.check(data | change)
+
+
+def test_a_stiff_orbit_is_proved_by_points_in_extended_precision(oscillator, monkeypatch):
+    """Van der Pol's is none; it is taken for one here, with steps whose ends are thin."""
+    common = prove(oscillator)
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    certificate = prove(oscillator)
+    assert len(certificate.nodes) > len(common.nodes)
+    radii = [float.fromhex(x) for x in certificate.data["radii"]]
+    assert max(radii) < 1e-12
+    # both periods contain the exact one, and this one is known better
+    (low, high), (least, most) = certificate.period, common.period
+    assert least < high and low < most and high - low < (most - least) / 3
+    assert certificate.stable and certificate.check().stable
+
+
+def test_newtons_method_of_a_stiff_orbit_says_where_it_does_not_converge(oscillator, monkeypatch):
+    monkeypatch.setattr(sys.modules[StepEquations.__module__], "STIFF", 0.1)
+    residual = StepEquations.residual
+
+    def disturbed(self, at, ends=None):
+        return residual(self, at, ends) + (0.0 if ends else np.array([-1e-3, 1e-3]))
+
+    monkeypatch.setattr(StepEquations, "residual", disturbed)
+    with pytest.raises(ProofError, match="does not converge"):
+        prove(oscillator)

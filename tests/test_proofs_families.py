@@ -166,13 +166,19 @@ def test_bounds_of_the_checker_and_of_the_family_meet(oscillating):
         assert period[0] <= float(part.period.upper()) and float(part.period.lower()) <= period[1]
 
 
-def test_a_family_covers_what_one_box_that_stays_does_not(oscillator, oscillating):
+def test_a_family_covers_what_one_box_that_stays_does_not(oscillator):
+    wide = {"mu": ("0.99", "1.01")}
     with pytest.raises(ProofError, match="no box"):
         # a second interval makes a certificate with one box for all values
-        prove(
-            two_parameters(oscillator), parameters={"mu": ("0.999", "1.001"), "k": ("0.999999", "1.000001")}
-        )
-    assert oscillating.bounds == (Fraction("0.999"), Fraction("1.001"))
+        prove(two_parameters(oscillator), parameters=wide | {"k": ("0.999999", "1.000001")})
+    assert prove(oscillator, parameters=wide).bounds == (Fraction("0.99"), Fraction("1.01"))
+
+
+def test_a_box_with_a_radius_for_each_unknown_holds_for_wider_intervals(oscillator):
+    """One radius of all unknowns is not enough for these intervals."""
+    parameters = {"mu": ("0.999", "1.001"), "k": ("0.999999", "1.000001")}
+    certificate = prove(two_parameters(oscillator), parameters=parameters)
+    assert "radii" in certificate.data and certificate.check().stable
 
 
 def two_parameters(oscillator):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 FORMAT = "liebody certificate 1"
@@ -105,14 +106,18 @@ class Symmetry:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a certificate says, with exact numbers."""
+    """What a certificate says, with exact numbers.
+
+    radii  of the box in which the orbit is alone, one for each unknown: of each phase its states, then its
+           factor; in the places of symmetries' coordinates are those of the shifts
+    """
 
     name: str
     constants: tuple[Bounds, ...]
     parameters: dict[str, Bounds]
     phases: tuple[Phase, ...]
     symmetries: tuple[Symmetry, ...]
-    radius: Fraction
+    radii: tuple[Fraction, ...]
     order: int
     rotations: tuple[Rotation, ...] = ()
     drive: Drive | None = None
@@ -211,11 +216,6 @@ def _read(data: Mapping[str, Any]) -> Claim:
     first, last = phases[0], phases[-1]
     same = (first.states, first.field) == (last.states, last.field)
     _need(last.event is not None or same, "the orbit closes between two phases without an event")
-    radius = _binary(data["radius"])
-    _need(
-        all(0 < radius < phase.factor for phase in phases),
-        "the radius is not positive, or not below the factor of the durations",
-    )
     order = data["order"]
     _need(type(order) is int and 2 <= order <= 60, f"the order is {order!r}")
     symmetries = tuple(_symmetry(x, sizes) for x in data.get("symmetries", []))
@@ -225,11 +225,28 @@ def _read(data: Mapping[str, Any]) -> Claim:
             [other.along[0][x.coordinate] for other in symmetries] == moved,
             "a symmetry does not move its coordinate by 1, or another one moves it",
         )
-    claim = Claim(_name(data["name"]), constants, parameters, phases, symmetries, radius, order)
+    radii = _radii(data, phases)
+    claim = Claim(_name(data["name"]), constants, parameters, phases, symmetries, radii, order)
     if data["format"] == FORMAT_OF_CLOSINGS:
         return _with_closing(claim, data)
     _need(not {"rotations", "drive"} & set(data), "rotations and drives are not in files of this format")
     return claim
+
+
+def _radii(data: Mapping[str, Any], phases: tuple[Phase, ...]) -> tuple[Fraction, ...]:
+    """The radius of each unknown: one "radius" of all, or "radii"."""
+    unknowns = [len(phase.nodes) * len(phase.states) + 1 for phase in phases]
+    n = sum(unknowns)
+    _need(("radius" in data) != ("radii" in data), 'there is not one of "radius" and "radii"')
+    radii = (_binary(data["radius"]),) * n if "radius" in data else tuple(_binary(x) for x in data["radii"])
+    _need(len(radii) == n, f"there are {len(radii)} radii, expected {n}, one for each unknown")
+    _need(all(x > 0 for x in radii), "a radius is not positive")
+    factors = [radii[end - 1] for end in accumulate(unknowns)]
+    _need(
+        all(r < phase.factor for r, phase in zip(factors, phases)),
+        "a radius is not below the factor of the durations",
+    )
+    return radii
 
 
 def _with_closing(claim: Claim, data: Mapping[str, Any]) -> Claim:

@@ -45,18 +45,56 @@ def theorem_of(proof: Any) -> str:
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
-    r = _down(claim.radius, 2)  # nothing is known of orbits beyond the radius
+    lines += [_no_other(claim), _crossings(claim), _stability(proof), _checked_by(proof)]
+    return "\n".join(x for x in lines if x)
+
+
+def _checked_by(proof: Any) -> str:
+    """Which programs have computed the bounds."""
+    if proof.by == "C":
+        return "Checked by liebody_check: bounds of the steps by its steps.c, all others by Arb."
+    return "Checked by liebody_check: all bounds by Arb."
+
+
+def _no_other(claim: Any) -> str:
+    """The box without another orbit; nothing is known beyond it, so radii are rounded downwards."""
+    first = claim.phases[0]
+    given = [x.coordinate for x in claim.symmetries]
+    starts = " and ".join(f"{first.states[k]} = {_exact(first.nodes[0][k])}" for k in given)
+    other = f"No other orbit that starts at {starts}" if starts else "No other orbit"
+    if len(set(claim.radii)) > 1:
+        return (
+            f"{other} has its {claim.nodes} nodes, at their durations times "
+            f"{'one factor for each phase' if len(claim.phases) > 1 else 'one factor'}, in the box of the "
+            f"certificate, which has a radius for each number. The smallest radii are "
+            f"{', '.join(f'{_down(r, 2)} of {name}' for name, r in _smallest_radii(claim))}."
+        )
+    r = _down(claim.radii[0], 2)
     factors = (
         f"one factor for each phase within {r} of those of the certificate"
-        if several
+        if len(claim.phases) > 1
         else f"one factor within {r} of {_exact(first.factor)}"
     )
-    lines.append(
-        f"No other orbit has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
+    return (
+        f"{other} has its {claim.nodes} nodes within {r} (each state) of those of the certificate, at "
         f"their durations times {factors}{_shifts(claim, r)}."
     )
-    lines += [_crossings(claim), _stability(proof)]
-    return "\n".join(x for x in lines if x)
+
+
+def _smallest_radii(claim: Any) -> list[tuple[str, Fraction]]:
+    """The smallest radius of each state over all nodes, of the factors, and of each shift, with names."""
+    shifts = {x.coordinate: f"the shift of {claim.phases[0].states[x.coordinate]}" for x in claim.symmetries}
+    least: dict[str, Fraction] = {}
+    radii = iter(claim.radii)
+    names = [
+        name
+        for phase in claim.phases
+        for name in [*(x for _ in phase.nodes for x in phase.states), "the factors"]
+    ]
+    for k, (name, r) in enumerate(zip(names, radii)):
+        name = shifts.get(k, name)
+        least[name] = min(r, least.get(name, r))
+    return list(least.items())
 
 
 def theorem_of_family(proof: Any) -> str:
@@ -99,7 +137,7 @@ def theorem_of_family(proof: Any) -> str:
     lines.append(f"Their {which} lie within T = {between(*whole)}.")
     lines += _returns(claim)
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
-    lines += [_crossings(claim), *_stability_of_family(proof)]
+    lines += [_crossings(claim), *_stability_of_family(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
 
 

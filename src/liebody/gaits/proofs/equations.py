@@ -157,13 +157,14 @@ class ExactEquations:
         """The number of a tape in `library`: phases with the same functions share them."""
         return self._parts[tape]
 
-    def library(self, exact: bool) -> IntervalLibrary:
+    def library(self, exact: bool, extended: bool = False) -> IntervalLibrary:
         """Interval arithmetic of all tapes.
 
-        exact  False: with the middles of constants that have bounds, to compute an orbit and prove nothing
+        exact     False: with the middles of constants that have bounds, to compute an orbit and prove nothing
+        extended  in extended precision, where there is one, and without derivatives
         """
-        most = max(phase.size for phase in self.phases)
-        return IntervalLibrary(list(self._parts), self.constants, most, middles=not exact)
+        most = 0 if extended else max(phase.size for phase in self.phases)
+        return IntervalLibrary(list(self._parts), self.constants, most, not exact, extended)
 
     @property
     def events(self) -> list[tuple[str, int]]:

@@ -51,8 +51,8 @@ def prove(
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
-                families at least this one; default: what their proof needs
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works, or
+                else a radius for each unknown. Of families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
     returns     Certificate, or Family; its `theorem` and `save` are for others
@@ -223,8 +223,9 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    tight = _tightest(problem, wide, linear, F)
+    wide = _largest(problem, refined, linear.as_checked(), F, options)
+    # a radius for each unknown of a stiff orbit is a few times as large as the bound of Newton's step
+    tight = wide if refined.stiff else _tightest(problem, wide, linear, F)
     # what happens on the way, and the multipliers
     refuse_other_events(problem, tight)
     slope = return_map_slope(problem, tight)
@@ -232,16 +233,26 @@ def _steps_of_the_proof(equations: ExactEquations, course: Course, options: _Opt
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, options: _Options
 ) -> Enclosed:
-    """The orbit in the largest box for which the proof succeeds."""
-    for radius in radii:
-        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown.
+
+    A box of one radius fails for stiff orbits, so it is not tried there unless the radius is given.
+    """
+    tried = "a radius for each unknown"
+    if options.radius is not None or not orbit.stiff:
+        tried = f"a radius from {options.radii[-1]:.1e} to {options.radii[0]:.1e}"
+        for radius in options.radii:
+            found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+            if found is not None:
+                return found
+    if options.radius is None:
+        found = problem.with_own_radii(orbit, linear, F)
         if found is not None:
             return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"no box with {tried} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
@@ -251,7 +262,7 @@ def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, 
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)
-    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    least = 3 * step + 1e-2 * wide.radius * (step / wide.radius).max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
@@ -285,15 +296,14 @@ def _certificate(
     closing = problem.equations.closing
     if closing is not None and closing.drive is not None:
         period = outward(period_of(closing.drive)) * np.array([-1, 1])
-    radius = float(wide.radius[0])
     return Certificate(
         (float(-period[0]), float(period[1])),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
         np.stack(durations) * [-1, 1],
         tight.shift * [-1, 1],
-        radius,
+        float(wide.radius.min()),
         *discs,
         modulus,
-        data_of(problem.equations, wide.orbit, radius, problem.order),
+        data_of(problem.equations, wide.orbit, wide.radius, problem.order),
     )
