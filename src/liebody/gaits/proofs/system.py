@@ -156,12 +156,15 @@ class StepEquations:
     def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
         """The states at the start of the next phase, and their slopes along directions; default: along x."""
         along = _unit(x) if along is None else along
-        if phase.jump is not None:
-            x, along = self.evaluate(phase.jump, x, along)
-        closing = self.equations.closing
-        if closing is not None and phase is self.equations.phases[-1]:
-            x, along = self.evaluate(closing.tape, x, along)
+        for tape in self._behind(phase):
+            x, along = self.evaluate(tape, x, along)
         return x, along
+
+    def _behind(self, phase: OrbitPhase) -> list[Tape]:
+        """What happens at the end of a phase: its jump, and of the last one the closing."""
+        closing = self.equations.closing if phase is self.equations.phases[-1] else None
+        jumps = [] if phase.jump is None else [phase.jump]
+        return jumps if closing is None else [*jumps, closing.tape]
 
     # -- steps ----------------------------------------------------------------------------------------------
 
