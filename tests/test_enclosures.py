@@ -339,6 +339,13 @@ def test_a_spherical_pendulum_swings_as_the_plane_one_does():
     np.testing.assert_allclose(middle, np.concatenate([run.q, run.v], axis=1), atol=1e-10)
 
 
+def test_a_body_that_turns_in_a_plane_moves_on_a_circle():
+    cart = lb.HybridSystem(lb.groups.SE2, lambda t, q, v, z, p: np.zeros(3), name="cart")
+    tube = lb.enclose(cart, [0, 0, 0], [0.5, 2, 0], 3.0)
+    turn = mp.mpf("1.5")
+    assert inside(tube.ends[-1, :3], [turn, 4 * mp.sin(turn), 4 * (1 - mp.cos(turn))]) and tube.width < 1e-12
+
+
 @pytest.mark.wide
 def test_a_floating_arm_is_enclosed():
     tree = lb.TreeBuilder("floating arm")
