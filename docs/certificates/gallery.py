@@ -82,9 +82,7 @@ def satellite() -> Callable[[], Certificate]:
         return (torque - v - np.cross(v, inertia * v)) / inertia
 
     body = lb.HybridSystem(SO3, field, parameters={"size": 0.5, "rate": 1.0}, name="satellite")
-    orbit = periodic_orbit(
-        body, [1.0, 0, 0, 0], period=lambda p: 2 * np.pi / p.rate, dt=0.01, method="rkmk8"
-    )
+    orbit = periodic_orbit(body, [1.0, 0, 0, 0], period=lambda p: 2 * np.pi / p.rate, dt=0.01, method="rkmk8")
     return lambda: prove(orbit)
 
 
