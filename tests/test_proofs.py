@@ -370,10 +370,6 @@ def test_a_parameter_is_a_fraction(oscillator):
 
 def test_kinds_of_orbits_that_are_not_covered_are_named(oscillator):
     R = lb.groups.R
-    driven = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0] - v[0] + cos(2 * t)]), name="driven")
-    orbit = periodic_orbit(driven, [0.0], [0.0], period=lambda p: np.pi, dt=0.01)
-    with pytest.raises(ProofError, match="as of a drive"):
-        prove(orbit)
     circles = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0]]), name="circles")
     with pytest.raises(ProofError, match=r"singular|converge|no box"):
         prove(periodic_orbit(circles, [1.0], [0.0], period=6.28, dt=0.01))

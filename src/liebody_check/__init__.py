@@ -10,6 +10,7 @@ prover: it imports nothing of liebody.
 reading     the file, and whether it is one: the only place that trusts nothing
 numbers     values with derivatives as power series of time, over Arb
 symmetries  that translations leave the equations as they are
+closing     that quaternions are rotations, and a drive repeats
 blocks      solutions of the linear equations of many steps
 motions     boxes of motions after a step, and along it
 compiled    the same by steps.c, in balls of doubles: another program for the part that takes time

@@ -19,6 +19,7 @@ from typing import Any
 from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
+from .closing import must_close
 from .motions import Numbers, Signs, Steps, guard_and_rate, is_quiet, numbers_of, sign_of
 from .numbers import Ball, Known, around, ball, precisely
 from .reading import Claim, Function, Guard, Phase, Refused
@@ -88,6 +89,7 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
 def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
     """The proof, in the precision that is set."""
     must_be_symmetries(claim)
+    must_close(claim)
     equations = Equations(claim, steps)
     found = enclosed(equations)
     stretches = equations.stretches(found.box)
@@ -95,7 +97,7 @@ def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
     durations = [sum_of(one.times) for one in stretches]
     proof = Proof(
         claim,
-        sum_of(durations),
+        equations.period_of(durations),
         durations,
         [x for one in stretches for x in one.x],
         [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
@@ -229,7 +231,13 @@ class Equations:
         return Derivatives(blocks, along, [one.coordinate for one in symmetries])
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
-        return at if phase.jump is None else self.value(phase.jump, at)
+        behind = at if phase.jump is None else self.value(phase.jump, at)
+        return behind if phase.closing is None else self.value(phase.closing, behind)
+
+    def period_of(self, durations: list[Ball]) -> Ball:
+        """The period, of phases with these durations; that of a drive is known."""
+        drive = self.claim.drive
+        return sum_of(durations) if drive is None else around(self.claim.constants[drive.period])
 
 
 def with_unit(x: list[Ball]) -> Numbers:
@@ -264,7 +272,8 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, None
     n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
-    *_, (_, x, _) = equations.split(found.box)
+    parts = [x for _, x, _ in equations.split(found.box)]
+    x = parts[-1]
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
     # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
     symmetries = equations.claim.symmetries
@@ -272,6 +281,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
         P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
     left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    left_out += _along_spheres(equations.claim, P, parts[0][0])
     kept = [k for k in range(N) if k not in left_out]
     if not kept:
         return [], None
@@ -280,6 +290,24 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return list(acb_mat(P).eig(multiple=True)), _modulus(P)
     except ValueError:
         return None, _modulus(P)
+
+
+def _along_spheres(claim: Claim, P: arb_mat, start: list[Ball]) -> list[int]:
+    """Let P take changes of unit quaternions q at the start: q . dq = 0, one entry follows from the others.
+
+    The closing makes all changes so. Those entries are left out, as the result says.
+    """
+    left_out = []
+    for rotation in claim.rotations:
+        places = [k for k in range(rotation.place, rotation.place + 4) if k != claim.phases[-1].coordinate]
+        i = max(places, key=lambda k: abs(claim.phases[0].nodes[0][k]))
+        for k in places:
+            if k != i:
+                share = start[k] / start[i]
+                for row in range(P.nrows()):
+                    P[row, k] = P[row, k] - P[row, i] * share
+        left_out.append(i)
+    return left_out
 
 
 def _states_by_the_start(A: Derivatives) -> arb_mat | None:
@@ -446,30 +474,42 @@ def _without_zeros(total: _Sum) -> _Sum:
 
 
 def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
-    """Whether the orbit is at its start at no time between."""
-    events = equations.claim.events
+    """Whether the orbit is at its start at no time between.
+
+    Periods of a motion of rotations are multiples of a least one, tau, after which quaternions have some
+    signs, and after 2 tau their own ones. So T = tau, if T changes signs, and no time before it restores all.
+    """
+    claim = equations.claim
+    events = claim.events
+    if claim.drive is not None:
+        return False
     if not events:
-        return not equations.claim.symmetries and _leaves_its_start(stretches[0].signs.returns)
+        unknown = claim.symmetries or (claim.rotations and not claim.flipped)
+        flips = claim.phases[0].coordinate in claim.flipped
+        return not unknown and _leaves_its_start(stretches[0].signs.returns, flips)
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            unknown = claim.symmetries or claim.rotations or len(events) < len(stretches)
             if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
 
 
-def _leaves_its_start(pieces: list[tuple[bool, int]]) -> bool:
+def _leaves_its_start(pieces: list[tuple[bool, int]], flips: bool) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
     between, boxes must not meet that of the start.
+
+    flips  y_j is of a quaternion that returns with the other sign, and -c at the end: then boxes up to there
+           must not meet that of the start, either
     """
     first = 0
     while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
         first += 1
     last = len(pieces)
-    while last > 0 and pieces[last - 1][1] == pieces[-1][1] != 0:
+    while not flips and last > 0 and pieces[last - 1][1] == pieces[-1][1] != 0:
         last -= 1
     return not any(meets for meets, _ in pieces[first:last])

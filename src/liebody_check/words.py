@@ -22,7 +22,7 @@ def _lines_of(proof: Any) -> list[str]:
     claim = proof.claim
     fixed, free = _parameters(claim)
     lines = [f"Theorem ({claim.name}). {_motion(claim, fixed)}"]
-    lines.append(_constants(claim))
+    lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
@@ -30,14 +30,23 @@ def _lines_of(proof: Any) -> list[str]:
     there = f"For {free} there" if free else "There"
     if claim.symmetries:
         lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
-    lines.append(f"{there} is a periodic orbit{kind}. Its {least} is T = {bounds(proof.period)}.")
+        kind = _up_to_shifts(claim, kind)
+    period = f"Its {least} is T = {bounds(proof.period)}"
+    if claim.drive is not None:
+        exact = f"2 pi / {_exact(claim.drive.rate)}"
+        period = f"Its period is that of the drive, T = {exact} = {bounds(proof.period)}"
+    lines.append(f"{there} is a periodic orbit{kind}. {period}.")
+    lines += _returns(claim)
     for symmetry, s in zip(claim.symmetries, proof.shift):
         lines.append(f"In each period {claim.phases[0].states[symmetry.coordinate]} moves by {bounds(s)}.")
     first = claim.phases[0]
-    state = ", ".join(f"{name} = {bounds(x)}" for name, x in zip(first.states, proof.nodes[0]))
+    time = None if claim.drive is None else claim.drive.place
+    state = ", ".join(
+        f"{name} = {bounds(x)}" for k, (name, x) in enumerate(zip(first.states, proof.nodes[0])) if k != time
+    )
     where = "in phase 1 " if several else "after the jump " if claim.events else ""
-    lines.append(f"It starts {where}at {state}.")
+    at = "at" if time is None else f"at {first.states[time]} = 0 with"
+    lines.append(f"It starts {where}{at} {state}.")
     if several:
         times = ", ".join(bounds(x) for x in proof.durations)
         lines.append(f"Its phases take the times {times}.")
@@ -99,13 +108,14 @@ def theorem_of_family(proof: Any) -> str:
     fixed, free = _parameters(claim)
     first, last = proof.parts[0], proof.parts[-1]
     low, high = first.part.bounds[0], last.part.bounds[1]
-    lines = [f"Theorem ({claim.name}, a family). {_motion(claim, fixed)}", _constants(claim)]
+    lines = [f"Theorem ({claim.name}, a family). {_motion(claim, fixed)}"]
+    lines += [*_rotations_and_drive(claim), _constants(claim)]
     several = len(claim.phases) > 1
     lines += [f"All of them stay as they are where {_moved(claim, x)}." for x in claim.symmetries]
     kind = f" with one jump at {claim.events[0][0]} in each period" if claim.events else ""
     kind = " that passes these phases once, in this order" if several else kind
     if claim.symmetries:
-        kind = f", up to {'such a shift' if len(claim.symmetries) == 1 else 'such shifts'},{kind}"
+        kind = _up_to_shifts(claim, kind)
     count = len(proof.parts)
     boxes = "a box" if count == 1 else f"one of {count} boxes, each for a part of the interval,"
     radii = [x for one in proof.parts for x in one.part.radius]
@@ -126,9 +136,11 @@ def theorem_of_family(proof: Any) -> str:
     lines.append(f"So these orbits are one smooth curve over {name}.")
     least = all(one.least for one in proof.parts)
     which = "least periods" if least else "periods (perhaps not the least ones)"
+    which = which if claim.drive is None else "periods, that of the drive,"
     periods = [_hull([one.period]) for one in proof.parts]
     whole = min(a for a, _ in periods), max(b for _, b in periods)
     lines.append(f"Their {which} lie within T = {between(*whole)}.")
+    lines += _returns(claim)
     lines += [_end_of_family(proof, one, p) for one, p in ((first, low), (last, high))]
     lines += [_crossings(claim), *_stability_of_family(proof), _checked_by(proof)]
     return "\n".join(x for x in lines if x)
@@ -276,9 +288,43 @@ def _motion(claim: Any, fixed: str) -> str:
             f"until the guard {_event(phase.event)}; there it jumps to J{k}(y) in phase {after}"
             if phase.event
             else "until the orbit closes"
+            if claim.drive is None
+            else f"until {phase.states[claim.drive.place]} = T"
         )
         lines.append(f"In phase {k}, y = ({', '.join(phase.states)}) obeys dy/dt = f{k}(y) {end}.")
     return "\n".join(lines)
+
+
+def _rotations_and_drive(claim: Any) -> list[str]:
+    """What some of the states are: unit quaternions, and the time."""
+    states = claim.phases[0].states
+    lines = [
+        f"{_quaternion(claim, x)} is a unit quaternion, whose length 1 the motion keeps. It stands for a "
+        "rotation; the quaternion with all signs changed stands for the same one."
+        for x in claim.rotations
+    ]
+    if claim.drive is not None:
+        rate = claim.drive.rate
+        time = states[claim.drive.place]
+        lines.append(
+            f"{time} is the time. All functions have the same values at {time} + T, T = 2 pi / "
+            f"{_exact(rate)}: they are driven with this period."
+        )
+    return lines
+
+
+def _quaternion(claim: Any, rotation: Any) -> str:
+    return f"({', '.join(claim.phases[0].states[rotation.place : rotation.place + 4])})"
+
+
+def _returns(claim: Any) -> list[str]:
+    """Which quaternions change their sign in a period."""
+    return [
+        f"After this time the rotation of {_quaternion(claim, x)} is the same one, and its quaternion has "
+        "changed its sign; no function tells the two signs from each other."
+        for x in claim.rotations
+        if x.sign < 0
+    ]
 
 
 def _moved(claim: Any, symmetry: Any) -> str:
@@ -287,6 +333,12 @@ def _moved(claim: Any, symmetry: Any) -> str:
         (name, x) for phase, xi in zip(claim.phases, symmetry.along) for name, x in zip(phase.states, xi) if x
     )
     return ", ".join(f"{name} grows by {'s' if x == 1 else f'{_exact(x)} s'}" for name, x in pairs)
+
+
+def _up_to_shifts(claim: Any, kind: str) -> str:
+    """Of which orbit it is said that there is one; kind: what is said of it besides."""
+    shifts = "such a shift" if len(claim.symmetries) == 1 else "such shifts"
+    return f", up to {shifts},{kind}" if kind else f" up to {shifts}"
 
 
 def _shifts(claim: Any, r: str) -> str:
@@ -326,7 +378,9 @@ def _exact(x: Fraction) -> str:
 
 def _constants(claim: Any) -> str:
     """Which numbers the functions have."""
-    if any(low != high for low, high in claim.constants):
+    drive = claim.drive
+    given = [x for k, x in enumerate(claim.constants) if drive is None or k != drive.period]
+    if any(low != high for low, high in given):
         return "The constants of these functions are any numbers within their bounds in the certificate."
     return "The constants of these functions are exactly the numbers of the certificate."
 
@@ -369,6 +423,8 @@ def _stability(proof: Any) -> str:
 
 
 def _of_what(proof: Any) -> str:
+    if proof.claim.drive is not None:
+        return "of its map over a period"
     return "of its return map" if proof.claim.phases[-1].event else "beside the 1 along the orbit"
 
 

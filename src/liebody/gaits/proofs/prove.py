@@ -45,9 +45,10 @@ def prove(
 ) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system with any events in their order, or without, on a group with global
-                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
-                of the phase, where the order of events decides it, or else a state; of a time, its age is
+    orbit       of a hybrid system with any events in their order, or without, on R(n), SO3, SE3, with a base
+                that moves in a plane, or on products of these. Memory between events is a constant of the
+                phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
+                that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -193,6 +194,7 @@ def prove_basin(
     equations, course = equations_of(orbit, parameters or {}, options.rounding)
     if equations.symmetries:
         raise ProofError("basins of orbits that close up to symmetries cannot be proved yet")
+    _need_plain_closing(equations, "basins")
     try:
         problem, wide, tight = _enclosed(equations, course, options)
         certificate = _certified(problem, wide, tight)
@@ -203,6 +205,7 @@ def prove_basin(
 
 def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Options) -> ProvedBifurcation:
     equations, course = equations_of(orbit, {}, options.rounding)
+    _need_plain_closing(equations, f"{kind}s")
     try:
         near = extended_orbit(equations, course, parameter, kind, options.order)
         refined, linear = refined_bifurcation(near, options.order)
@@ -216,6 +219,12 @@ def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Opti
         return proved_bifurcation(near, problem, wide, tight)
     except NotProved as error:
         raise ProofError(f"bounds of the {kind} of {equations.name} cannot be computed: {error}") from None
+
+
+def _need_plain_closing(equations: ExactEquations, what: str) -> None:
+    """Raise ProofError for orbits with quaternions or a drive, whose larger systems would close otherwise."""
+    if equations.closing is not None:
+        raise ProofError(f"{what} of orbits that rotate in space, or are driven, cannot be proved yet")
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
