@@ -383,8 +383,7 @@ class StepEquations:
         """(lower, upper) of the sum of the times of all phases; of a drive the bounds are known."""
         closing = self.equations.closing
         if closing is not None and closing.drive is not None:
-            low, high = outward(period_of(closing.drive)).tolist()
-            return low, high
+            return outward(period_of(closing.drive))
         total = functools.reduce(lambda a, b: self.library.combine("add", a, b), durations)
         return float(-total[0]), float(total[1])
 
