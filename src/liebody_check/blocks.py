@@ -129,10 +129,10 @@ class Elimination:
     most        unknowns of long steps, about
     """
 
-    def __init__(self, derivatives: Derivatives, from_start: bool = False, most: int = MOST) -> None:
+    def __init__(self, derivatives: Derivatives, from_start: bool = False, most: int | None = None) -> None:
         self.M = derivatives.each(middles)
         self.from_start = from_start
-        length = -(-self.M.size // most)
+        length = -(-self.M.size // (MOST if most is None else most))
         self.parts = [_long_steps(x, length) for x in self.M.phases]
         self.long = Derivatives(
             [

@@ -38,13 +38,14 @@ from .equations import ProofError
 from .events import refuse_other_events
 from .extended import ExtendedEquations, changes_along
 from .multipliers import return_map_slope
-from .system import MARGIN, Enclosed, StepEquations, SteppedOrbit, SteppedPhase, around, upwards
+from .system import Enclosed, StepEquations, SteppedOrbit, SteppedPhase, around, upwards
 
 Array = Any
 FORMAT_OF_BASINS = "liebody certificate 5"
 SIZES = 10.0 ** -np.arange(0.0, 8.01, 0.1)  # that are tried
 RATES = 0.25, 0.5  # how far the norm's contraction is from the modulus of the multipliers, towards 1
-TRIES = 10  # boxes around the nodes, for one size
+SHARE = 0.9  # of the boxes' radii that motions may fill: bounds of the checker are somewhat wider
+TRIES = 16  # boxes around the nodes, for one size
 MOST = 30.0  # times the linear motion of the starts: boxes that are larger are given up
 OF_CHECKER = 600  # unknowns that it does not condense, in liebody_check.basins
 CONTRACTION = 0.95  # that leaves the checker a margin
@@ -234,16 +235,16 @@ class _Column:
         flat = self.orbit.flat
         least = radius * self.rows
         fixed = self.missed + radius * self.rest
-        reach = 1.1 * least + 1e-13 * (1 + np.abs(flat))
+        reach = 1.03 / SHARE * least + 1e-13 * (1 + np.abs(flat))
         for _ in range(TRIES):
             box = around(flat, reach)
             A = self.problem.derivatives(self.orbit, box)
             varied = self.linear.varied(A.away(self.linear.M), reach[:, None])[:, 0]
             error = self.linear.bound(((fixed + varied) * ROUNDED)[:, None])[:, 0]
             total = upwards(least + error)
-            if (total < MARGIN * reach).all():
+            if (total < SHARE * reach).all():
                 return Enclosed(self.orbit, reach, box, A), error
-            larger = 1.1 * total / MARGIN
+            larger = 1.03 * total / SHARE
             if (larger > MOST * (least + 1e-9)).any():
                 return None
             reach = np.maximum(reach, larger)

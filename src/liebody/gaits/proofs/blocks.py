@@ -163,14 +163,15 @@ class BlockElimination:
         self.long = Derivatives(phases, self.M.translations, self.M.coordinates)
         self._invert()
 
-    def as_checked(self, most: int = OF_CHECKER) -> BlockElimination:
+    def as_checked(self, most: int | None = None) -> BlockElimination:
         """The same equations in steps as long as those of the checker: bounds about as wide as its own.
 
-        most  unknowns of its long steps, about
+        most  unknowns of its long steps, about; default: those for orbits
 
         A box is claimed only if its inequality holds with these. Van der Pol's orbit for mu = 10 has 701
         unknowns. |I - Y A| r is 0.5 r for the inverse of all of them, but 1.3 r in long steps of three.
         """
+        most = OF_CHECKER if most is None else most
         if self.unknowns <= most:
             return self
         exact = Derivatives(
