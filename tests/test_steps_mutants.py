@@ -64,6 +64,7 @@ HARMLESS = {
     r"two_product\(p|two_sum\((one|tiny)|E\[i\]|block P": "several signs say that rounding is another one",
     r"double apart = smallest": "the least and the largest size of a number differ by 2^-40 of it",
     r"(0x1p-26|0x1p20|700\.0|largest\(z\) < )": "from where on nothing is known; remainders hold beyond",
+    r"largest\(y\) \* d \* largest": "bounds of first order have more room than 2^-40",
     r"fine \* \(1\.0 \+": "how narrow ends of steps from numbers should be",
     r"(LESS|MORE) -> .*(least \* LESS|\* LESS\)\)|sqrt\()": "bounds of first order have more room than 2^-40",
     r"static const ball (LN2|HALF_PI) = .*0x1p-8": "the two doubles are known to 2^-107; see their test",
