@@ -1,5 +1,8 @@
 """Differential inverse kinematics: exact velocities, limits and margins that hold, optimality."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from legged import legged
@@ -682,3 +685,21 @@ def test_wrong_arguments_are_refused_by_name(arm, reaching):
     free = arm.with_parameters(arm.tree.bodies[0].name + ".mass")
     with pytest.raises(ModelError, match="has free parameters"):
         DifferentialIK(free, [MotionTask.posture(free)])
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda ik: pickle.loads(pickle.dumps(ik))])
+def test_clearances_of_all_kinds_can_be_pickled_before_and_after_calls(again):
+    robot = planar(2)
+    first, second = (along_x(body, 0.2) for body in robot.tree.bodies)
+    kinds = [
+        Clearance.plane(robot, "tip", radius=0.01, normal=[0.0, 1.0, 0.0], offset=-0.5),
+        Clearance.spheres(robot, (first, second), radius=0.03, length=0.1),
+    ]
+    tasks = [MotionTask.posture(robot, gain=1.0)]
+    q = np.array([0.4, -0.7])
+    expected = DifferentialIK(robot, tasks, kinds)(q)
+    assert expected.distances.shape == (2,)
+    before = again(DifferentialIK(robot, tasks, kinds))
+    for ik in (before, again(before), DifferentialIK(robot, tasks, [again(x) for x in kinds])):
+        for x, y in zip(ik(q), expected, strict=True):
+            np.testing.assert_array_equal(x, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -168,13 +169,16 @@ class Clearance:
                 f"normal has the length {np.linalg.norm(direction):g}, expected a unit vector; divide by it"
             )
 
-        def distances(q: Array, p: Any) -> Array:
-            T = robot.pose(q, frame)
-            places = product(at, T[:3, :3].T) + T[:3, 3]
-            return product(places, p.normal) - p.offset - radius
-
+        distances = partial(_plane_distances, robot, frame, at, radius)
         own = {"normal": direction, "offset": float(offset)}
         return cls(f"{frame}_plane" if name is None else name, distances, own, **options)
+
+
+# No function inside of `Clearance.plane`, so that clearances can be pickled.
+def _plane_distances(robot: Robot, frame: str, points: Array, radius: float, q: Array, p: Any) -> Array:
+    T = robot.pose(q, frame)
+    places = product(points, T[:3, :3].T) + T[:3, 3]
+    return product(places, p.normal) - p.offset - radius
 
 
 class RoundClearance(Clearance):
@@ -196,7 +200,10 @@ class RoundClearance(Clearance):
                     "constant; leave the pair out"
                 )
             self.pairs.append((a, b, (0.5 * lengths).tolist(), float(radii.sum())))
-        super().__init__(name, lambda q, p: np.array([d for d, _ in self._distances(q, False)]), **options)
+        super().__init__(name, self._values, **options)
+
+    def _values(self, q: Array, p: Any) -> Array:
+        return np.array([d for d, _ in self._distances(q, False)])
 
     def gradient(self, robot: Robot, layout: FlatLayout) -> Callable[..., Any]:
         return lambda q, p: np.array([row for _, row in self._distances(q, True)])
@@ -252,7 +259,6 @@ class SizedClearance:
         own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size)}
         own |= {"retreat": RETREAT, "active": 1.0}
         self.defaults = {f"{clearance.name}.{word}": x for word, x in {**own, **clearance.own}.items()}
-        self._gradient = clearance.gradient(robot, self.layout)
 
     def _value(self, q: Array, p: Array) -> Array:
         return np.atleast_1d(np.asarray(self.clearance.function(q, self.layout.read(p))))
@@ -266,4 +272,4 @@ class SizedClearance:
         p = self.layout.write([own[word] for word in self.clearance.own])
         d = self._value(q, p)
         low = minimum(-own["gain"] / named["dt"] * (d - own["margin"]), own["retreat"]) - own["rate"]
-        return d, self._gradient(q, p), low, own["active"]
+        return d, self.clearance.gradient(self.robot, self.layout)(q, p), low, own["active"]
