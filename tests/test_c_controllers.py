@@ -264,7 +264,7 @@ def test_calls_at_a_held_state_keep_improving_one_plan(swing):
 
 
 def test_a_first_plan_is_found_where_inputs_of_zero_lead_nowhere(tmp_path):
-    """The Euler step is unstable at such speeds: 1e127 rad. The search then begins with a state that stays."""
+    """The Euler step is unstable at such speeds: 1e127 rad. The search begins with states that stay."""
     fast = problem(dt=0.05, method="semi-implicit-euler", limits=200.0, stage_constraints=[],
                    terminal_constraints=[])  # fmt: skip
     v = np.array([15.0, -15.0])

@@ -95,6 +95,23 @@ class ActiveSetCommand(NamedTuple):
     active: Any
 
 
+class ClosedActiveSetCommand(NamedTuple):
+    """An `ActiveSetCommand` for a robot with closed loops, with `multipliers` as of `ClosedBodyCommand`."""
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    multipliers: Any
+    active: Any
+
+
+Command = WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand | ClosedActiveSetCommand
+
+
 class WholeBody(Sendable, ElementController):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
@@ -120,8 +137,7 @@ class WholeBody(Sendable, ElementController):
     iterations  of the interior point method at most (None: 40), or of the active set's changes
     tolerance   of the solver's errors of stationarity, rows and gap, relative to their terms
     solver      "interior-point", or "active-set": fewer operations in single calls of large robots, above all
-                from the command before. Errors are near round-off then, whatever the tolerance is. Not for
-                closed loops, and not for `element`
+                from the command before. Errors are near round-off then, whatever the tolerance is
 
     A call takes parameters by name, a value for all states or one for each: those that tasks and supports
     declare, and
@@ -165,8 +181,8 @@ class WholeBody(Sendable, ElementController):
 
     Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
     values of free parameters, and for closures that move with time; IntegrationError for a horizon or a
-    tolerance that is not positive; ConfigurationError for an unknown solver, for "active-set" with closed
-    loops, and, as ShapeError, for states that cannot be.
+    tolerance that is not positive; ConfigurationError for an unknown solver, and, as ShapeError, for states
+    that cannot be.
     """
 
     @checked
@@ -188,10 +204,6 @@ class WholeBody(Sendable, ElementController):
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.solver = checked_solver(solver)
-        if self.loops is not None and self.solver != INTERIOR_POINT:
-            raise ConfigurationError(
-                f"{robot.name} has closed loops, for which solver is {solver!r}, expected {INTERIOR_POINT!r}"
-            )
         self.iterations = None if iterations is None else count("iterations", iterations)
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
@@ -322,10 +334,10 @@ class WholeBody(Sendable, ElementController):
     # -- calls --------------------------------------------------------------------------------------------
 
     @property
-    def _command(self) -> type[WholeBodyCommand] | type[ClosedBodyCommand] | type[ActiveSetCommand]:
+    def _command(self) -> type[Command]:
         """The type of commands; its fields are the outputs of the kernel."""
         if self.solver == ACTIVE_SET:
-            return ActiveSetCommand
+            return ActiveSetCommand if self.loops is None else ClosedActiveSetCommand
         return WholeBodyCommand if self.loops is None else ClosedBodyCommand
 
     @cached_property
@@ -351,9 +363,9 @@ class WholeBody(Sendable, ElementController):
         v: Array,
         parameters: Mapping[str, Any] | Array | None = None,
         *,
-        start: ActiveSetCommand | Array | None = None,
+        start: ActiveSetCommand | ClosedActiveSetCommand | Array | None = None,
         threads: int = 1,
-    ) -> WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand:
+    ) -> Command:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
@@ -374,7 +386,7 @@ class WholeBody(Sendable, ElementController):
                 raise ConfigurationError('an interior point method has no start; use solver="active-set"')
             return self._command(*self.kernel(q, v, p, threads=threads))
         size = self.kernel.inputs["start"][0]
-        active = start.active if isinstance(start, ActiveSetCommand) else start
+        active = start.active if isinstance(start, ActiveSetCommand | ClosedActiveSetCommand) else start
         active = np.zeros(size) if active is None else vectors("start", active, size)
         return self._command(*self.kernel(q, v, p, active, threads=threads))
 

@@ -70,11 +70,12 @@ class Controller:
 
     `OptimalControl.improve` makes each later plan: it begins with the last plan, a step further on, with its
     multipliers and its penalty. If the state is still where the last plan begins, because the robot is held
-    or calls come faster than dt, that plan is not moved on. The plan's states need not start at (q, v), and the gap closes as the plan is
-    improved. `controller.plan` is the last `OptimalPlan`; its `violations` say by how much it breaks each
-    constraint, also in (q, v) itself, where nothing can be done about it. A plan that breaks constraints by
-    more than `feasibility` is followed all the same, with a warning. The next warning comes when the
-    violation of a constraint is twice as large. Constraints with slack give no warning.
+    or calls come faster than dt, that plan is not moved on. The plan's states need not start at (q, v), and
+    the gap closes as the plan is improved. `controller.plan` is the last `OptimalPlan`; its `violations` say
+    by how much it breaks each constraint, also in (q, v) itself, where nothing can be done about it. A plan
+    that breaks constraints by more than `feasibility` is followed all the same, with a warning. The next
+    warning comes when the violation of a constraint is twice as large. Constraints with slack give no
+    warning.
 
     A controller follows one motion: calls of several threads take turns. Motions at the same time need a
     controller each; they may share the problem.
