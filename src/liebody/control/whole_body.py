@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..base.arguments import checked, count, floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
-from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
+from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
@@ -24,6 +23,8 @@ from .task_programs import (
     bounded,
     checked_limits,
     checked_solver,
+    guard_of,
+    layout_behind,
     merged,
     most_iterations,
     packed,
@@ -242,7 +243,6 @@ class WholeBody(Sendable, ElementController):
             values = [np.broadcast_to(getattr(b.joint, word), (b.joint.dim,)) for b in bodies]
             return np.concatenate([np.zeros(0), *values])
 
-        # Parameters of the robot come first, where its guard expects them.
         own: dict[str, Any] = {
             "effort_limit": of_joints(joints, "effort_limit"),
             "velocity_limit": of_joints(straight, "velocity_limit"),
@@ -259,15 +259,7 @@ class WholeBody(Sendable, ElementController):
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
         own |= merged(parts, "tasks or supports")
-        free = (self.loops or self.robot).layout
-        for name in free.defaults:
-            if name in own:
-                raise ModelError(
-                    f"{self.robot.name} has a free parameter {name!r}, and so has its controller; give the "
-                    "task, the support or the parameter another name"
-                )
-        needed = {*self._infinite, *free.needed}
-        return FlatLayout("parameter", {**free.defaults, **own}, free.checks, needed)
+        return layout_behind((self.loops or self.robot).layout, own, self._infinite, self.robot.name)
 
     @property
     def _is_foreseen(self) -> bool:
@@ -346,11 +338,7 @@ class WholeBody(Sendable, ElementController):
 
         Only controllers with the solver "active-set" have a start.
         """
-        quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
-        guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
-        mechanism = self.loops or self.robot
-        if mechanism.layout.size:
-            guard = replace(mechanism.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
+        guard = guard_of(self.loops or self.robot, self.layout, "q", "v")
         return Kernel(self._minimizers, guard=guard, doc=self._command.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
