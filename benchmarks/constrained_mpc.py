@@ -343,9 +343,11 @@ def main() -> None:
     python = sys.argv[1] if len(sys.argv) == 2 else os.environ.get("BENCHMARK_PEERS", "")
     needed = "import crocoddyl, mim_solvers"
     if not shutil.which(python) or subprocess.run([python, "-c", needed], check=False).returncode:
-        raise SystemExit(
-            f"CSQP needs an environment of its own, and {python or 'none'} was given:\n{__doc__}"
+        print(
+            f"CSQP needs an environment of its own, and {python or 'none'} was given:\n{__doc__}",
+            file=sys.stderr,
         )
+        raise SystemExit(2)
     print(describe("numpy", "casadi"))
     for name in unless_quick(["ur5", "panda"], ["ur5"]):
         compare(name, python)

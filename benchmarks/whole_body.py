@@ -325,6 +325,8 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     commands = controller(Q, V, p)
     tight = WholeBody(robot, tasks, controller.supports, limits=["effort"], tolerance=TIGHT)(Q, V, p)
     check_tight(tight)
+    active_set = WholeBody(robot, tasks, controller.supports, limits=["effort"], solver="active-set")
+    exact = active_set(Q[:STATES], V[:STATES], p)
     before = Kernel(kernel.function.before)
     results = [before(Q[k], V[k], p) for k in range(STATES)]
     programs = [result[:10] for result in results]
@@ -332,7 +334,12 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
     conditions_of_a_minimum(programs)
     outputs = [*kernel.function.before.outputs]
     for name, calls in peers.items():
-        efforts: dict[str, list[float]] = {"efforts": [], f"efforts with the tolerance {TIGHT:g}": []}
+        compared = {
+            "efforts": commands,
+            f"efforts with the tolerance {TIGHT:g}": tight,
+            "efforts of the active set": exact,
+        }
+        efforts: dict[str, list[float]] = {words: [] for words in compared}
         worst = 0.0
         for k, call in enumerate(calls):
             x = call()
@@ -340,7 +347,7 @@ def main(rounds: int = unless_quick(9, 1)) -> None:
                 Y[:, :-1] @ x + Y[:, -1]
                 for Y in (results[k][outputs.index(word)] for word in ("follow", "efforts"))
             )
-            for words, u in zip(efforts, (commands, tight), strict=True):
+            for words, u in compared.items():
                 efforts[words].append(np.abs(tau - u.tau[k, controller.driven]).max())
             worst = max(worst, np.abs(a[:6] - commands.a[k, :6]).max() / np.abs(commands.a[k]).max())
         print(f"{name}: base accelerations differ by {worst:.0e} at most")

@@ -34,6 +34,7 @@ POSE = np.array([0, 0.4, -0.8] * 2 + [0, -0.4, 0.8] * 2)  # the hind legs bend t
 DT, MU = 1e-3, 0.7
 BUMPS, SPACING = 0.04, 0.2  # height of the bumps and distance of their points, m
 START, END, PUSH = 2.5, 2.6, 250.0  # of the push, s and N
+SCENES = ((2.4, "before the push"), (END, "pushed to the side"), (3.0, "after it"))  # of the picture, s
 SPEED, WALK = 0.4, 0.5  # m/s, and when the robot starts to walk, s
 CARRIES = 20.0  # N, of a foot that its switch reports
 
@@ -331,9 +332,18 @@ def draw(found: Walk, heights: np.ndarray, picture: str) -> None:
     for axes in (speed, effort, place):
         axes.axvspan(START, END, color="0.85")
 
-    scene = figure.add_subplot(grid[:, 3:], projection="3d", computed_zorder=False)
     robot = lb.load("anymal_c_simple", floating=True)
-    q = found.q[np.argmin(np.abs(found.t - END))]
+    for k, (t, title) in enumerate(SCENES):
+        scene = figure.add_subplot(grid[k, 3:], projection="3d", computed_zorder=False)
+        draw_robot(scene, robot, found.q[np.argmin(np.abs(found.t - t))], heights)
+        scene.set_title(f"{title}, {t:.1f} s", fontsize=9, pad=-4)
+        if START < t <= END:
+            scene.quiver(*found.q[np.argmin(np.abs(found.t - t)), 4:7], 0, 0.5, 0, color="k", zorder=6)
+    figure.savefig(picture, dpi=110)
+
+
+def draw_robot(scene: Any, robot: lb.Robot, q: np.ndarray, heights: np.ndarray) -> None:
+    """Legs and trunk as lines, on the bumps around them."""
     i, j = (np.round(x / SPACING).astype(int) + np.arange(-4, 5) for x in q[4:6])
     field = heights[np.ix_(i % len(heights), j % len(heights))]
     surface = np.meshgrid(SPACING * i, SPACING * j, indexing="ij")
@@ -341,15 +351,17 @@ def draw(found: Walk, heights: np.ndarray, picture: str) -> None:
     hips = []
     for leg in LEGS:
         links = [robot.pose(q, f"{leg}_{link}")[:3, 3] for link in ("HAA", "HFE", "KFE", "FOOT")]
-        scene.plot(*np.array(links).T, "C3", lw=3, zorder=5)
+        scene.plot(*np.array(links).T, "C3", lw=2, zorder=5)
         hips.append(links[0])
-    scene.plot(*np.array([hips[k] for k in (0, 1, 3, 2, 0)]).T, "C3", lw=3, zorder=5)
-    scene.quiver(*q[4:7], 0, 0.5, 0, color="k", zorder=6)
-    scene.set(aspect="equal", xlabel="x in m", ylabel="y in m")
-    scene.set(xticks=[0, 1], yticks=[-0.5, 0.5], zticks=[0, 0.5])
-    scene.set_title("while it is pushed")
+    scene.plot(*np.array([hips[k] for k in (0, 1, 3, 2, 0)]).T, "C3", lw=2, zorder=5)
+    ends = ((SPACING * (k[0] - 0.1), SPACING * (k[-1] + 0.1)) for k in (i, j))
+    scene.set(**dict(zip(("xlim", "ylim"), ends, strict=True)), zlim=(-0.02, 0.6))
+    scene.set_box_aspect((1.6, 1.6, 0.6), zoom=1.35)
+    scene.set(xticks=np.arange(np.ceil(q[4] - 0.8), q[4] + 0.8), yticks=[-0.5, 0.5], zticks=[0, 0.5])
+    scene.set_xlabel("x in m", fontsize=8, labelpad=-9)
+    scene.set_ylabel("y in m", fontsize=8, labelpad=-9)
+    scene.tick_params(labelsize=7, pad=-3)
     scene.view_init(20, -60)
-    figure.savefig(picture, dpi=110)
 
 
 if __name__ == "__main__":

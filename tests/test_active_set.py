@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from controllers_in_c import ControllerInC
 from legged import legged
-from test_quadratic_program import KINDS, hostile_programs, many_programs, random_programs
+from random_programs import KINDS, many_programs, random_programs
+from test_quadratic_program import hostile_programs
 
 import liebody as lb
 from liebody.base.errors import ConfigurationError, GraphError, ShapeError

@@ -18,6 +18,7 @@ SCRIPTS = sorted(
 PEERS = ("pinocchio", "mujoco", "exudyn", "jax", "flint", "fmpy")
 IN_ENVIRONMENTS = {
     "auto.py": "bifpy",
+    "constrained_mpc.py": "crocoddyl",
     "optimal_control.py": "crocoddyl",
 }  # of their own, given as an argument
 

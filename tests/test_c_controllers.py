@@ -14,7 +14,7 @@ import pytest
 from test_c_export import STRICT, run_self_test, self_test
 
 import liebody as lb
-from liebody.base.errors import ModelError
+from liebody.base.errors import IntegrationError, ModelError
 from liebody.compiler.native import build
 from liebody.scalars import Table
 from liebody.stepping import STATUSES
@@ -154,8 +154,25 @@ def loop(controller, ours, calls=20, parameters=None, noise=1e-4, beside=1e-10):
     return np.array(differences), plans, follower
 
 
+def changes_by_last_digits(controller, plans):
+    """What the last digits of the states change of inputs along the same motion."""
+    follower = copy.copy(controller)
+    follower.reset()
+    rng = np.random.default_rng(2)
+    changes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for plan in plans:
+            near = (np.nextafter(x, x + rng.choice([-1.0, 1.0], x.shape)) for x in (plan.q[0], plan.v[0]))
+            changes.append(np.abs(follower(*near) - plan.u[0]).max() / np.abs(plan.u[0]).max())
+    return np.array(changes)
+
+
 def test_twenty_calls_of_the_c_file_are_those_of_python(swing, tmp_path):
-    """With active constraints; the first call searches from inputs of zero, later ones make two steps."""
+    """With active constraints; the first call searches from inputs of zero, later ones make two steps.
+
+    Numbers are equal to 1e-12, except where the last digits of the state change as much.
+    """
     controller, paths, ours = swing
     ours.reset()
     assert [x.name for x in paths] == ["swing.c", "swing.h", "swing_test.c", "CMakeLists.txt"]
@@ -164,7 +181,8 @@ def test_twenty_calls_of_the_c_file_are_those_of_python(swing, tmp_path):
     differences, plans, _ = loop(controller, ours)
     assert sum(np.abs(plan.multipliers.stage).max() > 0.1 for plan in plans) > 4
     assert max(len(plan.history) for plan in plans[1:]) == 2
-    assert differences.max() < 1e-12
+    assert np.median(differences) < 1e-13
+    assert differences.max() < max(1e-12, 10 * changes_by_last_digits(controller, plans).max())
 
 
 def test_searches_that_take_what_they_need_and_bounds_of_inputs_are_those_of_python(tmp_path):
@@ -218,6 +236,49 @@ def test_states_that_are_no_numbers_leave_inputs_of_the_last_plan_and_a_status(s
     assert result.status == failed and np.isfinite(after).all() and np.abs(after - u).max() < 3
     u, result = ours(BEGIN, np.zeros(2), goal)
     assert result.status != failed and np.isfinite(u).all()
+
+
+def test_calls_at_a_held_state_keep_improving_one_plan(swing):
+    """It is not moved on: two steps a call converge and stay, in Python and in C."""
+    controller, _, ours = swing
+    ours.reset()
+    follower = copy.copy(controller)
+    follower.reset()
+    goal = np.array([2.5, 0.2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(30):
+            inputs = follower(BEGIN, np.zeros(2))
+            u, result = ours(BEGIN, np.zeros(2), goal)
+            np.testing.assert_allclose(u, inputs, atol=1e-6)  # the tolerance of the search
+    assert result.status == 0
+    best = controller.problem.solve(BEGIN, knots=20, tolerance=1e-12)
+    assert follower.plan.converged and follower.plan.violation < 1e-6
+    np.testing.assert_allclose(inputs, best.u[0], atol=1e-4)
+    assert follower.plan.cost <= best.cost * (1 + 1e-6)
+    # a state that has moved by a third of the way counts as held, two thirds as the next knot
+    plan = follower.plan
+    knots = [np.concatenate([plan.q[k], plan.v[k]]) for k in (0, 1)]
+    shifts = [controller.problem.elapsed(*knots, knots[0] + x * (knots[1] - knots[0])) for x in (0.3, 0.7)]
+    assert shifts == [0, 1]
+
+
+def test_a_first_plan_is_found_where_inputs_of_zero_lead_nowhere(tmp_path):
+    """The Euler step is unstable at such speeds: 1e127 rad. The search begins with states that stay."""
+    fast = problem(dt=0.05, method="semi-implicit-euler", limits=200.0, stage_constraints=[],
+                   terminal_constraints=[])  # fmt: skip
+    v = np.array([15.0, -15.0])
+    with pytest.raises(IntegrationError, match="give other u=, q= or v="):
+        fast.solve(BEGIN, v, knots=20, u=np.zeros(2))
+    plan = fast.solve(BEGIN, v, knots=20, tolerance=1e-6)
+    assert plan.converged and plan.gap == 0 and np.abs(plan.v).max() < 30
+    held = fast.solve(BEGIN, v, knots=20, q=BEGIN, v=v, tolerance=1e-6)  # the same, by guesses of states
+    np.testing.assert_array_equal(plan.u, held.u)
+    controller = fast.mpc(20)
+    _, ours = exported(controller, tmp_path)
+    u, result = ours(BEGIN, v, np.array([2.5, 0.2]))
+    assert result.status == 0 and result.iterations == plan.iterations
+    np.testing.assert_allclose(u, plan.u[0], rtol=1e-6)
 
 
 def test_the_memory_holds_all_that_a_controller_knows(swing):

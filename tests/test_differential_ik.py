@@ -1,5 +1,8 @@
 """Differential inverse kinematics: exact velocities, limits and margins that hold, optimality."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from legged import legged
@@ -679,6 +682,53 @@ def test_wrong_arguments_are_refused_by_name(arm, reaching):
         reaching.reach(Q, tasks=["elbow"])
     with pytest.raises(ModelError, match="no shapes for collisions"):
         Clearance.of_collisions(arm, ("link1", "link4"))
-    free = arm.with_parameters(arm.tree.bodies[0].name + ".mass")
-    with pytest.raises(ModelError, match="has free parameters"):
-        DifferentialIK(free, [MotionTask.posture(free)])
+    free = arm.with_parameters("link2.mass")
+    with pytest.raises(ModelError, match=r"link2\.mass is -1\.0 kg, expected a positive mass"):
+        DifferentialIK(free, [MotionTask.posture(free)])(Q, {"link2.mass": -1.0})
+    with pytest.raises(ModelError, match=r"'size', which is a free parameter of .*; rename it"):
+        own = arm.with_parameters({"size": 1.0})
+        DifferentialIK(own, [MotionTask.posture(own)], [Clearance("own", lambda q, p: q, {"size": 1.0})])
+
+
+@pytest.mark.parametrize("again", [lambda ik: ik, lambda ik: pickle.loads(pickle.dumps(ik))])
+def test_a_free_length_is_a_parameter_of_the_call(again):
+    """Errors, distances and velocities of an arm of two links by the formula; a length for each member."""
+    robot = planar(2).with_parameters("link0_1.position")
+    ball = Frame("ball", 0, posed(0.0, 1.0))
+    clearances = [
+        Clearance.plane(robot, "tip", normal=[0.0, 1.0, 0.0], offset=-3.0),
+        Clearance.spheres(robot, ("tip", ball), radius=(0.05, 0.2)),
+    ]
+    ik = again(DifferentialIK(robot, [MotionTask.position(robot, "tip", gain=5.0)], clearances, limits=()))
+    q, target = np.array([0.4, -0.9]), np.array([0.7, 0.1, 0.0])
+    lengths = np.array([0.3, 0.4, 0.6])
+    positions = lengths[:, None] * [1.0, 0.0, 0.0]
+    u = ik(q, {"link0_1.position": positions, "tip.target": target, **BARE})
+    whole = q[0] + q[1]
+    for length, v, error, distance, status in zip(lengths, u.v, u.errors, u.distances, u.status, strict=True):
+        tip = length * np.array([np.cos(q[0]), np.sin(q[0])]) + 0.4 * np.array([np.cos(whole), np.sin(whole)])
+        second = 0.4 * np.array([-np.sin(whole), np.cos(whole)])
+        J = np.array([length * np.array([-np.sin(q[0]), np.cos(q[0])]) + second, second]).T
+        np.testing.assert_allclose(error, [*(tip - target[:2]), 0], atol=1e-12)
+        away = np.hypot(tip[0], tip[1] - 1.0)
+        np.testing.assert_allclose(distance, [tip[1] + 3.0, away - 0.25], atol=1e-12)
+        np.testing.assert_allclose(v, -5 * np.linalg.solve(J, tip - target[:2]), rtol=1e-6)
+        assert status == 0
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda ik: pickle.loads(pickle.dumps(ik))])
+def test_clearances_of_all_kinds_can_be_pickled_before_and_after_calls(again):
+    robot = planar(2)
+    first, second = (along_x(body, 0.2) for body in robot.tree.bodies)
+    kinds = [
+        Clearance.plane(robot, "tip", radius=0.01, normal=[0.0, 1.0, 0.0], offset=-0.5),
+        Clearance.spheres(robot, (first, second), radius=0.03, length=0.1),
+    ]
+    tasks = [MotionTask.posture(robot, gain=1.0)]
+    q = np.array([0.4, -0.7])
+    expected = DifferentialIK(robot, tasks, kinds)(q)
+    assert expected.distances.shape == (2,)
+    before = again(DifferentialIK(robot, tasks, kinds))
+    for ik in (before, again(before), DifferentialIK(robot, tasks, [again(x) for x in kinds])):
+        for x, y in zip(ik(q), expected, strict=True):
+            np.testing.assert_array_equal(x, y)

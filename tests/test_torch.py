@@ -87,3 +87,9 @@ def test_tensors_of_the_cpu_are_refused(monkeypatch):
     q, v, K = tensors((3,), (3,), (3,))
     with pytest.raises(DeviceError, match=r"q is a torch.Tensor in memory of the CPU"):
         function(LAW)(q, v, K)
+
+
+def test_what_is_no_tensor_is_refused_by_name(cpu):
+    q, v, K = tensors((3,), (3,), (3,))
+    with pytest.raises(TypeError, match=r"law: v is a numpy.ndarray, expected a torch.Tensor on a CUDA"):
+        function(LAW)(q, v.detach().numpy(), K)

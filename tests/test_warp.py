@@ -127,4 +127,8 @@ def test_wrong_exports_are_refused_with_a_remedy(tmp_path):
     large = trace(lambda x: x * np.ones((2, 2, 2, 2)), {"x": ()}, "large")
     with pytest.raises(GraphError, match="4 axes, and arrays of Warp have 4 with the rows"):
         lb.export_warp(tmp_path, "f", [large])
+    with pytest.raises(ModelError, match=r"'Import', which is a keyword of Python.*import_functions"):
+        lb.export_warp(tmp_path, "Import", [LAW])
+    with pytest.raises(ModelError, match="name is 'warp', which is the name of Warp"):
+        lb.export_warp(tmp_path, "warp", [LAW])
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ import pytest
 from constrained_models import four_bar
 
 import liebody as lb
-from liebody.base.errors import ConfigurationError, ModelError
+from liebody.base.errors import ModelError
 from liebody.contact import TimeStepping
 from liebody.control import MotionTask, Support, WholeBody
 from liebody.groups import Prismatic, Revolute
@@ -163,12 +163,25 @@ def test_time_stepping_of_a_loop_takes_the_controller_as_an_element(closed):
         assert run.memory["wb_status"][k + 1] == u.status == 0
 
 
-def test_active_sets_are_refused(closed):
-    tasks = [MotionTask.posture(lb.Robot(closed.tree))]
-    with pytest.raises(
-        ConfigurationError, match="has closed loops, for which solver is 'active-set', expected"
-    ):
-        WholeBody(closed, tasks, solver="active-set")
+def test_an_active_set_has_the_command_of_the_interior_point_and_starts_from_it(closed):
+    tasks = [MotionTask.posture(lb.Robot(closed.tree), kp=0.0)]
+    points = WholeBody(closed, tasks, limits=["effort"], tolerance=1e-12)
+    sets = WholeBody(closed, tasks, limits=["effort"], solver="active-set")
+    q, v = state_of(closed)
+    values = {"posture.acceleration": [3.0, -2.0, 1.0], "acceleration_weight": 1e-3, "force_weight": 0.5}
+    for largest, active in ((1e3, [0, 0, 0]), (12.0, [1, 0, 1])):
+        p = {**values, "effort_limit": np.full(3, largest)}
+        u, expected = sets(q, v, p), points(q, v, p)
+        assert u.status == expected.status == 0
+        np.testing.assert_array_equal(u.active, active)
+        for name in expected._fields:
+            if name not in ("gap", "iterations"):
+                np.testing.assert_allclose(getattr(u, name), getattr(expected, name), atol=1e-7)
+        again = sets(q, v, p, start=u)
+        assert again.iterations == 0
+        np.testing.assert_allclose(again.tau, u.tau, atol=1e-10)
+    # of redundant rows: closures hold to round-off
+    assert np.abs(u.slack).max() < 1e-12
 
 
 def test_moving_closures_are_refused(closed):

@@ -25,6 +25,7 @@ export_cuda export_fmu export_warp
 enclose Enclosure EnclosureError
 control.InvariantFilter control.FilterNoise control.FilterState
 control.WholeBody control.WholeBodyCommand control.ActiveSetCommand control.ClosedBodyCommand
+control.ClosedActiveSetCommand
 control.WholeBodyElement control.MotionTask control.Support hybrid.KernelCall
 control.Clearance control.DifferentialIK control.Reached control.VelocityCommand
 control.QuadraticProgram control.QuadraticSolution

@@ -20,7 +20,13 @@ from .clearances import Clearance
 from .differential_ik import DifferentialIK, Reached, VelocityCommand
 from .estimation import FilterNoise, FilterState, InvariantFilter
 from .quadratic_program import QuadraticProgram, QuadraticSolution
-from .whole_body import ActiveSetCommand, ClosedBodyCommand, WholeBody, WholeBodyCommand
+from .whole_body import (
+    ActiveSetCommand,
+    ClosedActiveSetCommand,
+    ClosedBodyCommand,
+    WholeBody,
+    WholeBodyCommand,
+)
 from .whole_body_element import WholeBodyElement
 from .whole_body_tasks import MotionTask, Support
 
@@ -29,6 +35,7 @@ __all__ = [
     "Adaptive",
     "AdaptiveCommand",
     "Clearance",
+    "ClosedActiveSetCommand",
     "ClosedBodyCommand",
     "DifferentialIK",
     "FilterNoise",

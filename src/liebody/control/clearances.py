@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..groups import along_group
 from ..robot import Robot
 from ..scalars import Array, minimum, sqrt, where
 from ..scalars.linear import product, skew
+from .whole_body_tasks import values_of
 
 PARAMETERS = ("margin", "gain", "rate", "retreat", "active")  # that each clearance has
 RETREAT = 0.1  # speed at which a margin that is passed is won back, unless a call says otherwise      [m/s]
@@ -39,7 +41,7 @@ class Clearance:
     name        of the clearance: its parameters are name.margin, name.gain, name.rate, name.retreat,
                 name.active
     function    (q, p) -> d (k,) or a number, of NumPy operators, `liebody.scalars` and methods of robots; p
-                has the parameters of the clearance as attributes                                        [m]
+                has the parameters of the clearance as attributes, and the free ones of the robot        [m]
     parameters  {name: value by default}, numbers or arrays of any shape; they become name.word
     margin      the least distance                                                                         [m]
     gain        the part of what is left that a step may cover, above 0 and at most 1
@@ -168,13 +170,16 @@ class Clearance:
                 f"normal has the length {np.linalg.norm(direction):g}, expected a unit vector; divide by it"
             )
 
-        def distances(q: Array, p: Any) -> Array:
-            T = robot.pose(q, frame)
-            places = product(at, T[:3, :3].T) + T[:3, 3]
-            return product(places, p.normal) - p.offset - radius
-
+        distances = partial(_plane_distances, robot, frame, at, radius)
         own = {"normal": direction, "offset": float(offset)}
         return cls(f"{frame}_plane" if name is None else name, distances, own, **options)
+
+
+# No function inside of `Clearance.plane`, so that clearances can be pickled.
+def _plane_distances(robot: Robot, frame: str, points: Array, radius: float, q: Array, p: Any) -> Array:
+    T = robot.pose(q, frame, parameters=values_of(robot, p))
+    places = product(points, T[:3, :3].T) + T[:3, 3]
+    return product(places, p.normal) - p.offset - radius
 
 
 class RoundClearance(Clearance):
@@ -196,16 +201,20 @@ class RoundClearance(Clearance):
                     "constant; leave the pair out"
                 )
             self.pairs.append((a, b, (0.5 * lengths).tolist(), float(radii.sum())))
-        super().__init__(name, lambda q, p: np.array([d for d, _ in self._distances(q, False)]), **options)
+        super().__init__(name, self._values, **options)
+
+    def _values(self, q: Array, p: Any) -> Array:
+        return np.array([d for d, _ in self._distances(q, p, False)])
 
     def gradient(self, robot: Robot, layout: FlatLayout) -> Callable[..., Any]:
-        return lambda q, p: np.array([row for _, row in self._distances(q, True)])
+        return lambda q, p: np.array([row for _, row in self._distances(q, layout.read(p), True)])
 
-    def _distances(self, q: Array, with_rows: bool) -> list[tuple[Any, Any]]:
+    def _distances(self, q: Array, p: Any, with_rows: bool) -> list[tuple[Any, Any]]:
         """The distance of each pair, and its derivative (nv,)."""
+        values = values_of(self.robot, p)
         distances = []
         for a, b, halves, size in self.pairs:
-            T, U = self.robot.pose(q, a), self.robot.pose(q, b)
+            T, U = (self.robot.pose(q, x, parameters=values) for x in (a, b))
             u, w = T[:3, 2], U[:3, 2]
             x, y = closest(T[:3, 3] - U[:3, 3], u, w, *halves)
             nearest = T[:3, 3] + x * u, U[:3, 3] + y * w
@@ -220,16 +229,16 @@ class RoundClearance(Clearance):
                 n = np.array(
                     [where(apart, e / length, z) for e, z in zip(between, (0.0, 0.0, 1.0), strict=True)]
                 )
-                row = self._speed(q, a, n, nearest[0] - T[:3, 3])
-                row = row - self._speed(q, b, n, nearest[1] - U[:3, 3])
+                row = self._speed(q, values, a, n, nearest[0] - T[:3, 3])
+                row = row - self._speed(q, values, b, n, nearest[1] - U[:3, 3])
             distances.append((d, row))
         return distances
 
-    def _speed(self, q: Array, frame: Frame, n: Array, r: Array) -> Array:
+    def _speed(self, q: Array, values: Any, frame: Frame, n: Array, r: Array) -> Array:
         """(nv,): the velocity along n of the body's point at r from the origin of a frame."""
         if not frame.body:
             return np.zeros(self.robot.nv, int)
-        J = self.robot.jacobian(q, frame, "mixed")
+        J = self.robot.jacobian(q, frame, "mixed", parameters=values)
         return product((J[3:] - product(skew(r), J[:3])).T, n)
 
 
@@ -239,7 +248,15 @@ class SizedClearance:
     def __init__(self, clearance: Clearance, robot: Robot) -> None:
         self.clearance = clearance
         self.robot = robot
-        self.layout = FlatLayout("parameter", clearance.own)
+        # behind its own parameters the function may read the free ones of the robot
+        for word in clearance.own:
+            if word in robot.layout.defaults:
+                raise ModelError(
+                    f"clearance {clearance.name!r} has a parameter {word!r}, which is a free parameter of "
+                    f"{robot.name}; rename it"
+                )
+        own = {**clearance.own, **robot.layout.defaults}
+        self.layout = FlatLayout("parameter", own, needed=robot.layout.needed)
         if len(inspect.signature(clearance.function).parameters) != 2:
             raise ModelError(
                 f"clearance {clearance.name!r} takes {inspect.signature(clearance.function)}, expected (q, p)"
@@ -252,7 +269,6 @@ class SizedClearance:
         own = {"margin": clearance.margin, "gain": clearance.gain, "rate": np.zeros(self.size)}
         own |= {"retreat": RETREAT, "active": 1.0}
         self.defaults = {f"{clearance.name}.{word}": x for word, x in {**own, **clearance.own}.items()}
-        self._gradient = clearance.gradient(robot, self.layout)
 
     def _value(self, q: Array, p: Array) -> Array:
         return np.atleast_1d(np.asarray(self.clearance.function(q, self.layout.read(p))))
@@ -263,7 +279,8 @@ class SizedClearance:
         named  all parameters by their names, dt among them
         """
         own = {word: named[f"{self.clearance.name}.{word}"] for word in (*PARAMETERS, *self.clearance.own)}
-        p = self.layout.write([own[word] for word in self.clearance.own])
+        free = (named[name] for name in self.robot.layout.defaults)
+        p = self.layout.write([*(own[word] for word in self.clearance.own), *free])
         d = self._value(q, p)
         low = minimum(-own["gain"] / named["dt"] * (d - own["margin"]), own["retreat"]) - own["rate"]
-        return d, self._gradient(q, p), low, own["active"]
+        return d, self.clearance.gradient(self.robot, self.layout)(q, p), low, own["active"]

@@ -10,14 +10,15 @@ import numpy as np
 from ..base.arguments import checked, count, floats
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ModelError, known, positive
-from ..compiler import FlatLayout, Guard, Kernel, Measures, Minimizer, trace
+from ..compiler import FlatLayout, Kernel, Measures, Minimizer, trace
 from ..robot import Robot
 from ..scalars import Array, clip, maximum, minimum, where
 from .clearances import Clearance, SizedClearance
 from .task_programs import (
     bounded,
-    check_plain,
     checked_limits,
+    guard_of,
+    layout_behind,
     merged,
     packed,
     read_parameters,
@@ -93,7 +94,7 @@ class DifferentialIK(Sendable):
         u = ik.step(q, {"tool.target": T}, dt=0.01)               # u.v, u.q, u.distances, u.slack, u.status
         end = ik.reach(q, {"tool.target": T})                     # end.q, end.reason
 
-    robot       a plain one, with a fixed or a floating base
+    robot       with a fixed or a floating base; its free parameters are parameters of each call
     tasks       `MotionTask`s as of `WholeBody`, hard ones among them. Functions of q alone, or linear in v,
                 such as a momentum, for which y = 0 is asked at once. A closed loop is a hard task
     clearances  `Clearance`s: distances that stay above their margins
@@ -124,8 +125,8 @@ class DifferentialIK(Sendable):
     IEEE Trans. Robotics 27. Half spaces: Faverjon and Tournassoud (1987), see `Clearance`.
 
     Errors: ModelError for unknown limits and names, for two tasks or clearances of one name, for tasks that
-    are not linear in v, for robots with free parameters; ShapeError, ConfigurationError for configurations
-    that cannot be.
+    are not linear in v, for impossible values of free parameters; ShapeError, ConfigurationError for
+    configurations that cannot be.
     """
 
     @checked
@@ -139,7 +140,6 @@ class DifferentialIK(Sendable):
         iterations: int = 40,
     ) -> None:
         self.robot = robot
-        check_plain(robot, "differential kinematics needs")
         self.limits = checked_limits(limits, LIMITS)
         self.iterations = count("iterations", iterations)
         self.tasks: list[SizedTask] = [task.sized(robot) for task in tasks]
@@ -179,7 +179,8 @@ class DifferentialIK(Sendable):
         parts = [(task.task.name, task.velocity_defaults) for task in self.tasks]
         parts += [(x.clearance.name, x.defaults) for x in self.clearances]
         defaults |= merged(parts, "tasks or clearances")
-        return FlatLayout("parameter", defaults, needed={"velocity_limit", "low", "high"})
+        needed = {"velocity_limit", "low", "high"}
+        return layout_behind(self.robot.layout, defaults, needed, self.robot.name)
 
     # -- the equations, on symbols ------------------------------------------------------------------------
 
@@ -292,8 +293,7 @@ class DifferentialIK(Sendable):
     @cached_property
     def kernel(self) -> Kernel:
         """The compiled function, (q, parameters) -> the parts of `VelocityCommand`."""
-        quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
-        guard = Guard(("q",), quaternions, poses=self.robot.group.poses)
+        guard = guard_of(self.robot, self.layout, "q")
         return Kernel(self._minimizer, guard=guard, doc=VelocityCommand.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:

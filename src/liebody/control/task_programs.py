@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ..base.arguments import count, vectors
 from ..base.errors import ConfigurationError, ModelError, known
 from ..bodies import Body
-from ..compiler import INTERIOR_POINT, METHODS, FlatLayout, Function, Measures
+from ..compiler import INTERIOR_POINT, METHODS, FlatLayout, Function, Guard, Measures
 from ..mechanisms.constrained import ClosedTree
 from ..robot import Robot
 from ..scalars import Array, maximum, where
@@ -22,13 +23,31 @@ SOLVED, SLACK, UNFINISHED = range(3)  # the status of a command
 Rows = Iterable[tuple[Array, Array, Array]]
 
 
-def check_plain(robot: Robot, what: str) -> None:
-    """Raise ModelError for a robot with free parameters; `what` is the caller, in words."""
-    if robot.layout.size:
-        raise ModelError(
-            f"{robot.name} has free parameters {', '.join(robot.layout.defaults)}; {what} "
-            "a robot without: make one for each"
-        )
+def layout_behind(free: FlatLayout, own: Mapping[str, Any], needed: Iterable[str], robot: str) -> FlatLayout:
+    """Parameters of a controller behind the free ones of its robot, where the guard of a robot expects these.
+
+    Raises ModelError for a name that both have.
+    """
+    for name in free.defaults:
+        if name in own:
+            raise ModelError(
+                f"{robot} has a free parameter {name!r}, and so has its controller; give the task, the "
+                "support, the clearance or the parameter another name"
+            )
+    return FlatLayout("parameter", {**free.defaults, **own}, free.checks, {*needed, *free.needed})
+
+
+def guard_of(mechanism: Robot | ClosedTree, layout: FlatLayout, *states: str) -> Guard:
+    """The guard of a controller: states are finite and within their group, free parameters are possible.
+
+    layout  of the controller's parameters "p"
+    """
+    group = mechanism.tree.group
+    quaternions = tuple(("q", i, 4) for i in group.quaternions)
+    guard = Guard(states, quaternions, poses=group.poses)
+    if not mechanism.layout.size:
+        return guard
+    return replace(mechanism.guarded(guard, "p"), labels={"p": tuple(layout.entries)})
 
 
 def robot_of(closed: ClosedTree) -> Robot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from ..base.arguments import checked, count, floats, vectors
 from ..base.concurrency import Sendable, cached_property
 from ..base.errors import ConfigurationError, ModelError, known, positive
 from ..bodies import Body
-from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Guard, Kernel, Minimizer, Otherwise, trace
+from ..compiler import ACTIVE_SET, INTERIOR_POINT, FlatLayout, Kernel, Minimizer, Otherwise, trace
 from ..groups import Free
 from ..io import About
 from ..io.c_export import export_c
@@ -24,6 +23,8 @@ from .task_programs import (
     bounded,
     checked_limits,
     checked_solver,
+    guard_of,
+    layout_behind,
     merged,
     most_iterations,
     packed,
@@ -95,6 +96,23 @@ class ActiveSetCommand(NamedTuple):
     active: Any
 
 
+class ClosedActiveSetCommand(NamedTuple):
+    """An `ActiveSetCommand` for a robot with closed loops, with `multipliers` as of `ClosedBodyCommand`."""
+
+    tau: Any
+    a: Any
+    f: Any
+    slack: Any
+    gap: Any
+    status: Any
+    iterations: Any
+    multipliers: Any
+    active: Any
+
+
+Command = WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand | ClosedActiveSetCommand
+
+
 class WholeBody(Sendable, ElementController):
     """Efforts by which a robot does several tasks at once, within friction and limits.
 
@@ -120,8 +138,7 @@ class WholeBody(Sendable, ElementController):
     iterations  of the interior point method at most (None: 40), or of the active set's changes
     tolerance   of the solver's errors of stationarity, rows and gap, relative to their terms
     solver      "interior-point", or "active-set": fewer operations in single calls of large robots, above all
-                from the command before. Errors are near round-off then, whatever the tolerance is. Not for
-                closed loops, and not for `element`
+                from the command before. Errors are near round-off then, whatever the tolerance is
 
     A call takes parameters by name, a value for all states or one for each: those that tasks and supports
     declare, and
@@ -165,8 +182,8 @@ class WholeBody(Sendable, ElementController):
 
     Errors: ModelError for unknown joints and names, for two tasks or supports of one name, for impossible
     values of free parameters, and for closures that move with time; IntegrationError for a horizon or a
-    tolerance that is not positive; ConfigurationError for an unknown solver, for "active-set" with closed
-    loops, and, as ShapeError, for states that cannot be.
+    tolerance that is not positive; ConfigurationError for an unknown solver, and, as ShapeError, for states
+    that cannot be.
     """
 
     @checked
@@ -188,10 +205,6 @@ class WholeBody(Sendable, ElementController):
         self.horizon = positive("horizon", horizon)
         self.limits = checked_limits(limits, LIMITS)
         self.solver = checked_solver(solver)
-        if self.loops is not None and self.solver != INTERIOR_POINT:
-            raise ConfigurationError(
-                f"{robot.name} has closed loops, for which solver is {solver!r}, expected {INTERIOR_POINT!r}"
-            )
         self.iterations = None if iterations is None else count("iterations", iterations)
         self.tolerance = positive("tolerance", tolerance)
         joints = self._joints = self._driven(actuated)
@@ -230,7 +243,6 @@ class WholeBody(Sendable, ElementController):
             values = [np.broadcast_to(getattr(b.joint, word), (b.joint.dim,)) for b in bodies]
             return np.concatenate([np.zeros(0), *values])
 
-        # Parameters of the robot come first, where its guard expects them.
         own: dict[str, Any] = {
             "effort_limit": of_joints(joints, "effort_limit"),
             "velocity_limit": of_joints(straight, "velocity_limit"),
@@ -247,15 +259,7 @@ class WholeBody(Sendable, ElementController):
         parts = [(task.task.name, task.defaults) for task in self.tasks]
         parts += [(support.name, support.defaults) for support in self.supports]
         own |= merged(parts, "tasks or supports")
-        free = (self.loops or self.robot).layout
-        for name in free.defaults:
-            if name in own:
-                raise ModelError(
-                    f"{self.robot.name} has a free parameter {name!r}, and so has its controller; give the "
-                    "task, the support or the parameter another name"
-                )
-        needed = {*self._infinite, *free.needed}
-        return FlatLayout("parameter", {**free.defaults, **own}, free.checks, needed)
+        return layout_behind((self.loops or self.robot).layout, own, self._infinite, self.robot.name)
 
     @property
     def _is_foreseen(self) -> bool:
@@ -322,10 +326,10 @@ class WholeBody(Sendable, ElementController):
     # -- calls --------------------------------------------------------------------------------------------
 
     @property
-    def _command(self) -> type[WholeBodyCommand] | type[ClosedBodyCommand] | type[ActiveSetCommand]:
+    def _command(self) -> type[Command]:
         """The type of commands; its fields are the outputs of the kernel."""
         if self.solver == ACTIVE_SET:
-            return ActiveSetCommand
+            return ActiveSetCommand if self.loops is None else ClosedActiveSetCommand
         return WholeBodyCommand if self.loops is None else ClosedBodyCommand
 
     @cached_property
@@ -334,11 +338,7 @@ class WholeBody(Sendable, ElementController):
 
         Only controllers with the solver "active-set" have a start.
         """
-        quaternions = tuple(("q", i, 4) for i in self.robot.group.quaternions)
-        guard = Guard(("q", "v"), quaternions, poses=self.robot.group.poses)
-        mechanism = self.loops or self.robot
-        if mechanism.layout.size:
-            guard = replace(mechanism.guarded(guard, "p"), labels={"p": tuple(self.layout.entries)})
+        guard = guard_of(self.loops or self.robot, self.layout, "q", "v")
         return Kernel(self._minimizers, guard=guard, doc=self._command.__doc__ or "")
 
     def pack(self, parameters: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -351,9 +351,9 @@ class WholeBody(Sendable, ElementController):
         v: Array,
         parameters: Mapping[str, Any] | Array | None = None,
         *,
-        start: ActiveSetCommand | Array | None = None,
+        start: ActiveSetCommand | ClosedActiveSetCommand | Array | None = None,
         threads: int = 1,
-    ) -> WholeBodyCommand | ClosedBodyCommand | ActiveSetCommand:
+    ) -> Command:
         """The command in a state, or in many at once.
 
         q, v        configurations (..., nq) and velocities (..., nv)
@@ -374,7 +374,7 @@ class WholeBody(Sendable, ElementController):
                 raise ConfigurationError('an interior point method has no start; use solver="active-set"')
             return self._command(*self.kernel(q, v, p, threads=threads))
         size = self.kernel.inputs["start"][0]
-        active = start.active if isinstance(start, ActiveSetCommand) else start
+        active = start.active if isinstance(start, ActiveSetCommand | ClosedActiveSetCommand) else start
         active = np.zeros(size) if active is None else vectors("start", active, size)
         return self._command(*self.kernel(q, v, p, active, threads=threads))
 

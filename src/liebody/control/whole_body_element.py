@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..base.arguments import checked, wrong_shape
-from ..base.errors import SECONDS, ConfigurationError, ModelError, positive
+from ..base.errors import SECONDS, ModelError, positive
 from ..bodies import Tree
-from ..compiler import INTERIOR_POINT, FlatLayout, Kernel
+from ..compiler import ACTIVE_SET, FlatLayout, Kernel
 from ..hybrid import Element, State
 from ..robot import Robot
 from ..scalars import Array, floor, where
@@ -59,7 +59,8 @@ class WholeBodyElement(Element):
                 that its masses may differ from the masses of the robot that is simulated
 
     Memory: `wb_tau` (nv,), the efforts; `wb_next`, the time of the next command; `wb_status`, as of
-    `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2. A record at the time of
+    `WholeBodyCommand`; `wb_unsolved`, the number of commands so far with status 2; `wb_active`, with the
+    solver "active-set", the limits from which the next command starts. A record at the time of
     a command has the efforts before it, and zeros at the start. Steps of `TimeStepping` have one length: a
     command comes with the first step that begins at its time or later, so the period should be a multiple of
     the step. Other methods end a step there.
@@ -68,8 +69,7 @@ class WholeBodyElement(Element):
 
     Errors: ModelError for a tree that is not the controller's, for further parameters with a name that is
     taken, and for a `reference` that returns no dictionary or names that the controller does not have;
-    ShapeError for its values of other shapes; ConfigurationError for a controller with the solver
-    "active-set", whose commands need the one before as an argument.
+    ShapeError for its values of other shapes.
     """
 
     @checked
@@ -83,16 +83,13 @@ class WholeBodyElement(Element):
         name: str = "wb",
     ) -> None:
         super().__init__()
-        if controller.solver != INTERIOR_POINT:
-            raise ConfigurationError(
-                f"{name} has a controller with solver={controller.solver!r}; an element needs one with "
-                f"solver={INTERIOR_POINT!r}"
-            )
         self.name = name
         self.controller = controller
         self.reference = reference
         self.called = controller.kernel
         self.memory = {"tau": np.zeros(controller.robot.nv), "next": 0.0, "status": 0.0, "unsolved": 0.0}
+        if controller.solver == ACTIVE_SET:
+            self.memory["active"] = np.zeros(controller.kernel.outputs["active"])
         self.parameters = {"period": positive("period", period, SECONDS)}
         values = controller.layout.named(controller.pack())
         of_controller = {word: values[key] for key, word in controller.layout.fields.items()}
@@ -126,7 +123,7 @@ class WholeBodyElement(Element):
     def next_call(self, s: State, z: Any, p: Any) -> Any:
         return z.next
 
-    def ask(self, s: State, z: Any, p: Any) -> tuple[Array, Array, Array]:
+    def ask(self, s: State, z: Any, p: Any) -> tuple[Array, ...]:
         layout = self.controller.layout
         values = {key: getattr(p, word) for key, word in layout.fields.items()}
         if self.reference is not None:
@@ -141,12 +138,15 @@ class WholeBodyElement(Element):
                 if np.shape(x) not in ((), shape):
                     raise wrong_shape(f"{key} of the reference of {self.name}", np.shape(x), shape)
                 values[key] = np.broadcast_to(x, shape)
-        return s.q, s.v, layout.write(values[key] for key in layout.defaults)
+        start = (z.active,) if self.controller.solver == ACTIVE_SET else ()
+        return s.q, s.v, layout.write(values[key] for key in layout.defaults), *start
 
     def answer(self, s: State, z: Any, p: Any, *results: Array) -> Any:
         command = dict(zip(self.controller.kernel.outputs, results, strict=True))
         status = command["status"]
+        kept = {"active": command["active"]} if self.controller.solver == ACTIVE_SET else {}
         return z._replace(
+            **kept,
             tau=command["tau"],
             next=(floor((s.t + EARLY) / p.period) + 1) * p.period,
             status=status,

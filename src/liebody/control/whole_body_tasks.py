@@ -158,30 +158,30 @@ class MotionTask:
 # Functions of the ready-made tasks. They are no lambdas, so that controllers can be pickled.
 
 
-def _values(robot: Robot, p: Any) -> Any:
+def values_of(robot: Robot, p: Any) -> Any:
     """The argument `parameters` for the methods of a robot: p if the robot has free ones, otherwise None."""
     return p if robot.layout.size else None
 
 
 def _pose_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    T = robot.pose(q, frame, parameters=_values(robot, p))
+    T = robot.pose(q, frame, parameters=values_of(robot, p))
     return SE3.log(SE3.compose(SE3.inverse(p.target), T))
 
 
 def _orientation_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    return SO3.log(p.target.T @ robot.pose(q, frame, parameters=_values(robot, p))[:3, :3])
+    return SO3.log(p.target.T @ robot.pose(q, frame, parameters=values_of(robot, p))[:3, :3])
 
 
 def _position_error(robot: Robot, frame: str, q: Array, v: Array, p: Any) -> Array:
-    return robot.pose(q, frame, parameters=_values(robot, p))[:3, 3] - p.target
+    return robot.pose(q, frame, parameters=values_of(robot, p))[:3, 3] - p.target
 
 
 def _center_of_mass_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
-    return robot.center_of_mass(q, parameters=_values(robot, p)) - p.target
+    return robot.center_of_mass(q, parameters=values_of(robot, p)) - p.target
 
 
 def _momentum_error(robot: Robot, q: Array, v: Array, p: Any) -> Array:
-    return robot.centroidal_momentum(q, v, parameters=_values(robot, p)) - p.target
+    return robot.centroidal_momentum(q, v, parameters=values_of(robot, p)) - p.target
 
 
 def _posture_error(places: Sequence[int], q: Array, v: Array, p: Any) -> Array:

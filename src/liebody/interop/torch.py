@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.concurrency import cached_property, lock_of, unlock
-from ..base.errors import require
+from ..base.errors import ArgumentError, require
 from ..compiler import DeviceKernel, Function, Kernel, Program, vjp
 
 require("functions of PyTorch", "torch")
@@ -65,6 +65,13 @@ class Differentiable:
         return self._products[wrt]
 
     def __call__(self, *tensors: Any) -> Any:
+        for name, x in zip(self.kernel.inputs, tensors, strict=False):
+            if not isinstance(x, torch.Tensor):
+                kind = f"{type(x).__module__}.{type(x).__qualname__}"
+                raise ArgumentError(
+                    f"{self.kernel.name}: {name} is a {kind}, expected a torch.Tensor on a CUDA device, as "
+                    f'torch.as_tensor({name}, device="cuda") makes one'
+                )
         return _Call.apply(self, *tensors)
 
 
@@ -101,6 +108,7 @@ def function(kernel: Kernel | Function | Program, *, fused: bool = True) -> Call
     fused  whether products and sums may become fused multiply-adds
 
     Tensors are as `compiler.DeviceKernel` takes them: states or batches of float32 or float64. There is one
-    result, or a tuple of them. Raises the errors of `DeviceKernel`: DeviceError for tensors of the CPU.
+    result, or a tuple of them. Raises ArgumentError for what is no tensor, such as NumPy arrays, and the
+    errors of `DeviceKernel`: DeviceError for tensors of the CPU.
     """
     return Differentiable(kernel if isinstance(kernel, Kernel) else Kernel(kernel), fused)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,20 @@ def export_warp(
     Experimental: run by Warp on the CPU, not yet run or timed on a device. Returns the path.
 
     Raises LiebodyError for an empty list of functions and for other types than float64 and float32,
-    ModelError for functions that solve quadratic programs, GraphError for tables that are parameters, and for
-    arrays of more axes than Warp has.
+    ModelError for names that no module can have and for functions that solve quadratic programs, GraphError
+    for tables that are parameters, and for arrays of more axes than Warp has.
     """
     prefix = c_prefix(name)
+    if keyword.iskeyword(prefix):
+        why = "is a keyword of Python, so that no program can import the module"
+    elif prefix == "warp":
+        why = "is the name of Warp, which the module imports"
+    else:
+        why = ""
+    if why:
+        raise ModelError(
+            f'name is {name!r}, which {why}; give another one: export_warp(folder, "{prefix}_functions", ...)'
+        )
     single = is_single(dtype)
     texts = []
     for key, x in named_functions(functions).items():

@@ -40,9 +40,13 @@ class PlanConstraints(NamedTuple):
 
 
 class PlanFunctions(NamedTuple):
-    """The functions of a problem, and how their rows are read; see `ShootingPasses` and `Descent`."""
+    """The functions of a problem, and how their rows are read; see `ShootingPasses` and `Descent`.
+
+    elapsed  (start of a plan, its next knot, state) -> knots between the plan and the next one, 0 or 1
+    """
 
     passes: ShootingFunctions
+    elapsed: Function | Program
     knot: Function | Program
     packing: Packing
     end: Function | Program
@@ -102,6 +106,7 @@ def plan_c99(
 
     for name, function in functions.passes._asdict().items():
         defined(function, name)
+    defined(functions.elapsed, "elapsed")
     batches = {"knot": functions.knot, "last": functions.end}
     for name, part in zip(("stage", "terminal"), functions.constraints, strict=True):
         if part.values is not None:

@@ -264,11 +264,11 @@ static void move_on(Memory *m) {
             m->p[t * PARAMETERS + i] = m->p[(t + 1) * PARAMETERS + i];
 }
 
-/* The motion that inputs of zero, or those of the bounds, make from the first state on. Whether it
-   is finite. */
+/* The motion that inputs of zero, or those of the bounds, make from the first state on. Where it
+   goes too far, states stay at the first one. Whether it is a motion. */
 static int roll(Search *s) {
     Memory *m = s->memory;
-    real size = 0;
+    int stays = 1;
     memset(m->k, 0, sizeof m->k);
     memset(m->K, 0, sizeof m->K);
     for (int i = STATE; i < (KNOTS + 1) * STATE; i++) m->x[i] = m->x[i - STATE];
@@ -276,9 +276,9 @@ static int roll(Search *s) {
         m->u[i] = FMIN(FMAX(0, low[i % INPUT]), high[i % INPUT]);
     m->alpha = 1;
     forward(&s->passes);
-    for (int i = 0; i < (KNOTS + 1) * STATE; i++) size += FABS(m->states[i]);
-    memcpy(m->x, m->states, sizeof m->x);
-    return size < (real)INFINITY;
+    for (int i = 0; i < (KNOTS + 1) * STATE; i++) stays = stays && FABS(m->states[i]) <= PLAN_FAR;
+    if (stays) memcpy(m->x, m->states, sizeof m->x);
+    return stays;
 }
 
 static void forget(Memory *m) { m->planned = 0; }
@@ -288,21 +288,21 @@ static void control(Memory *m, const real *q, const real *v, const real *p, int 
                     Result *result) {
     Search s;
     const int is_first = !m->planned;
+    real at[STATE], knots;
     begin_search(&s, m);
+    for (int i = 0; i < STATE; i++) at[i] = i < POSITION ? q[i] : v[i - POSITION];
     if (is_first) {
         memset(m->p, 0, sizeof m->p);
         m->penalty = m->largest = 0;
     } else {
-        move_on(m);
+        elapsed(m->x, m->x + STATE, at, &knots);
+        if (knots > 0) move_on(m);
     }
     for (int t = 0; t <= KNOTS; t++)
         for (int i = 0; i < OWN; i++) m->p[t * PARAMETERS + i] = p[t * apart + i];
-    for (int i = 0; i < STATE; i++) m->x[i] = i < POSITION ? q[i] : v[i - POSITION];
-    s.passes.gapped = !is_first;
-    if (is_first && !roll(&s)) {
-        memset(result, 0, sizeof *result);
-        result->status = FAILED, result->cost = (real)INFINITY;
-    } else if (is_first) {
+    memcpy(m->x, at, sizeof at);
+    s.passes.gapped = !is_first || !roll(&s);
+    if (is_first) {
         solve_anew(&s, PLAN_FIRST_ITERATIONS, result);
     } else {
         improve(&s, result);

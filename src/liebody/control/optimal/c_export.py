@@ -51,6 +51,7 @@ SETTINGS = {
     "LONG": lagrangian.LONG,
     "SHORT": lagrangian.SHORT,
     "ANEW": lagrangian.ANEW,
+    "FAR": lagrangian.FAR,
 }
 POINTERS = 1400  # bytes of the structures of a search, which point into the memory
 FIXED_CODE = 9000  # bytes of runtime/plan.h, descent.h and shooting.h
@@ -325,8 +326,9 @@ class _ExportedController:
         code, stack, tables = self.costs()
         sentences = [
             f"The inputs u of the next {c.problem.dt:g} s in the state (q, v), by a plan of {c.knots} steps.",
-            "Returns the status. Each call improves the plan of the last one, a step further on, with its",
-            "multipliers and penalty; the first one searches from inputs of zero.",
+            "Returns the status. Each call improves the plan of the last one, a step further on unless the",
+            "state is still where it begins, with its multipliers and penalty; the first call searches",
+            "from inputs of zero.",
         ]
         if self._shape.own:
             sentences += [
@@ -357,7 +359,7 @@ class _ExportedController:
     def costs(self) -> tuple[int, int, int]:
         """Bytes of code, stack and tables, counted in the text."""
         _, n, m, _ = self._shape.sizes
-        functions = [*self._functions.passes._fields, "knot_model", "last_model"]
+        functions = [*self._functions.passes._fields, "elapsed", "knot_model", "last_model"]
         constraints = zip(("stage", "terminal"), self._functions.constraints, strict=True)
         functions += [f"{key}_model" for key, part in constraints if part.values]
         counts = memory_of(self.text, self.number, *functions)

@@ -69,11 +69,13 @@ class Controller:
     `warnings.simplefilter("error", UnfinishedPlan)`.
 
     `OptimalControl.improve` makes each later plan: it begins with the last plan, a step further on, with its
-    multipliers and its penalty. The plan's states need not start at (q, v), and the gap closes as the plan is
-    improved. `controller.plan` is the last `OptimalPlan`; its `violations` say by how much it breaks each
-    constraint, also in (q, v) itself, where nothing can be done about it. A plan that breaks constraints by
-    more than `feasibility` is followed all the same, with a warning. The next warning comes when the
-    violation of a constraint is twice as large. Constraints with slack give no warning.
+    multipliers and its penalty. If the state is still where the last plan begins, because the robot is held
+    or calls come faster than dt, that plan is not moved on. The plan's states need not start at (q, v), and
+    the gap closes as the plan is improved. `controller.plan` is the last `OptimalPlan`; its `violations` say
+    by how much it breaks each constraint, also in (q, v) itself, where nothing can be done about it. A plan
+    that breaks constraints by more than `feasibility` is followed all the same, with a warning. The next
+    warning comes when the violation of a constraint is twice as large. Constraints with slack give no
+    warning.
 
     A controller follows one motion: calls of several threads take turns. Motions at the same time need a
     controller each; they may share the problem.
@@ -108,7 +110,7 @@ class Controller:
                 f"knots={self.knots}"
             )
         self.plan: OptimalPlan | None = plan
-        self._shift = 0  # knots from the plan to the next one
+        self._shift: int | None = 0  # knots from the plan to the next one; None: as the state says
         self._warned: dict[str, float] = {}  # violation of each constraint that was last warned of
 
     def __call__(self, q: Array, v: Array = None, parameters: Mapping[str, Any] | None = None) -> Array:
@@ -155,7 +157,7 @@ class Controller:
                 options |= {"iterations": self.iterations, "shift": self._shift}
                 plan = self.problem.improve(self.plan, q, v, **options)
             self.plan = plan
-            self._shift = 1
+            self._shift = None
         return plan
 
     @checked
@@ -234,7 +236,7 @@ class Controller:
             state = motion.step(state, problem.efforts(plans[-1].u[0]), substeps)
             states.append(state)
         self.plan = controller.plan
-        self._shift = 1
+        self._shift = None
         closed = Closed(
             t=problem.dt * np.arange(rounds + 1),
             q=np.array([x.q for x in states]),

@@ -17,7 +17,7 @@ from ...groups import Product, R
 from ...integrators import Method, method_named
 from ...mechanisms import Forces, OpenTree, forces_of
 from ...robot import Robot
-from ...scalars import Array
+from ...scalars import Array, where
 from ...simulation import mechanism_of, states_of
 from ...stepping import (
     Descent,
@@ -31,7 +31,7 @@ from ...stepping import (
     ShootingWorkspace,
 )
 from .knot import KnotModel
-from .lagrangian import ConstrainedSearch, ConstraintTerms, Found, Multipliers
+from .lagrangian import FAR, HELD, ConstrainedSearch, ConstraintTerms, Found, Multipliers
 from .model import Constraints, Cost, HeldStep, bounds_of
 from .mpc import Controller
 from .plan import OptimalPlan
@@ -118,6 +118,25 @@ class OptimalControl(Sendable):
 
         return Kernel(partial(traced, last, {"x": x, "p": p}, "last"))
 
+    @cached_property
+    def elapsed(self) -> Kernel:
+        """(start of a plan, its next knot, state) -> 0 if the state is still at the start, else 1; compiled.
+
+        Distances are velocities: of positions by dt, so that units agree.
+        """
+        x = self._sizes.state
+        state = Product(self.mechanism.group, R(self.nv))
+
+        def apart(a: Array, b: Array) -> Any:
+            d = state.difference(a, b)
+            moved = d[: self.nv] / self.dt
+            return moved @ moved + d[self.nv :] @ d[self.nv :]
+
+        def elapsed(start: Array, following: Array, at: Array) -> Any:
+            return where(apart(start, at) < HELD**2 * apart(following, at), 0.0, 1.0)
+
+        return Kernel(partial(trace, elapsed, {"start": x, "following": x, "at": x}, "elapsed"))
+
     def in_c(self, knots: int) -> tuple[PlanFunctions, PlanShape]:
         """The functions and the shape of plans of so many knots, which `stepping.plan_c99` prints."""
         q, v, u, p = self.nq, self.nv, self.nu, self._sizes.parameters
@@ -131,7 +150,9 @@ class OptimalControl(Sendable):
             for part, shapes in zip(self._constraints, arguments, strict=True)
         ]
         knot, packing = self._knot
-        functions = PlanFunctions(self.shooting.functions, knot, packing, self.last.function, constraints)
+        elapsed = self.elapsed.function
+        passes = self.shooting.functions
+        functions = PlanFunctions(passes, elapsed, knot, packing, self.last.function, constraints)
         return functions, PlanShape(self._sizes, q, self.layout.size, knots, self._bounds)
 
     # -- calls --------------------------------------------------------------------------------------------
@@ -163,7 +184,8 @@ class OptimalControl(Sendable):
 
         q0, v0      initial state, as in `simulate`
         knots       number N of steps; None: as many as u or q have rows
-        u           inputs to begin with, (N, m), or (m,) for all; zero if None
+        u           inputs to begin with, (N, m), or (m,) for all. None: zero; where their motion goes beyond
+                    1e6 rad or m, the search begins with states that stay where they are, and closes gaps
         q, v        states to begin with, (N + 1, nq) and (N + 1, nv), or one for all; they need not be a
                     motion, and gaps close as the search goes on. None: the motion that u makes
         parameters  values that differ from the problem's, {name: value}, or {name: (N + 1, *shape)} for each
@@ -203,8 +225,13 @@ class OptimalControl(Sendable):
                 self.mechanism, guesses.get("q", first), guesses.get("v")
             )
             w.x[0] = start
-        else:
-            self._roll(w)
+        elif not self._roll(w, FAR if u is None else np.inf):
+            if u is not None:
+                raise IntegrationError(
+                    "the inputs u lead to a motion that is not finite; begin with others, with states q= and "
+                    "v= instead, or take a smaller dt"
+                )
+            w.gapped = True
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
         found = workspace.solve(count("iterations", iterations, 0), *limits)
         plan = self._plan(workspace, found, "give other u=, q= or v=")
@@ -218,7 +245,7 @@ class OptimalControl(Sendable):
         q0: Any = None,
         v0: Any = None,
         *,
-        shift: int = 0,
+        shift: int | None = 0,
         parameters: Mapping[str, Any] | None = None,
         iterations: int | None = None,
         tolerance: float = 1e-6,
@@ -229,7 +256,9 @@ class OptimalControl(Sendable):
         plan        an earlier plan of this problem: the search begins with its states, inputs, multipliers
                     and penalty
         q0, v0      initial state, as in `simulate`; it need not be on the plan, and the gap closes
-        shift       knots by which the new plan begins later; the last knot fills the place of missing ones
+        shift       knots by which the new plan begins later; the last knot fills the place of missing ones.
+                    None: 0 if the state is still where the plan begins, twice as near as to the next knot,
+                    for example because the robot is held; otherwise 1
         parameters  as in `solve`
         iterations  steps of the search at most; None: as many as the constraints need, 2 without constraints
         tolerance   as in `solve`
@@ -256,9 +285,12 @@ class OptimalControl(Sendable):
                     f"the plan has an array of shape {x.shape}, expected {shape}: it belongs to another "
                     "problem"
                 )
+        first, rate = self._state(q0, v0)
+        if shift is None:
+            knots = (np.concatenate([plan.q[k], plan.v[k]]) for k in (0, 1))
+            shift = int(self.elapsed(*knots, np.concatenate([first, rate])))
         if count("shift", shift, 0) > n:
             raise ShapeError(f"shift is {shift}, and the plan has {n} knots; give at most as many")
-        first, rate = self._state(q0, v0)
         limits = positive("tolerance", tolerance), positive("feasibility", feasibility)
         most = None if iterations is None else count("iterations", iterations)
         workspace = self._workspace(n)
@@ -273,7 +305,9 @@ class OptimalControl(Sendable):
         w.x[0, self.nq :] = rate
         w.gapped = True
         found = workspace.improve(plan.multipliers, shift, most, *limits)
-        better = self._plan(workspace, found, "begin with another plan, or solve anew")
+        better = self._plan(
+            workspace, found, "begin with another plan, or solve anew, as a controller does after its reset()"
+        )
         self._workspaces[n].append(workspace)
         return better
 
@@ -329,18 +363,17 @@ class OptimalControl(Sendable):
             terms.append(ConstraintTerms(terminal, update, kept, 1.0, knots))
         return ConstrainedSearch(descent, terms, w.p[:, first] if terms else np.zeros(0))
 
-    def _roll(self, w: ShootingWorkspace) -> None:
-        """The motion from w.x[0] that w.u makes."""
+    def _roll(self, w: ShootingWorkspace, far: float) -> bool:
+        """The motion from w.x[0] that w.u makes, if it is finite and stays within `far`; whether it does."""
         # without gains a forward pass of full length is the motion under the inputs
         w.k[:] = 0
         w.K[:] = 0
         self.shooting.forward(w, np.ones(self.shooting.lanes))
-        if not np.isfinite(w.states[:, :, 0]).all():
-            raise IntegrationError(
-                "the inputs u lead to a motion that is not finite; begin with others, with states q= and v= "
-                "instead, or take a smaller dt"
-            )
-        w.x[:] = w.states[:, :, 0]
+        x = w.states[:, :, 0]
+        stays = bool(np.isfinite(x).all() and np.abs(x).max() <= far)
+        if stays:
+            w.x[:] = x
+        return stays
 
     def _plan(self, workspace: ConstrainedSearch, found: Found, remedy: str) -> OptimalPlan:
         """The plan that a search leaves in its workspace; IntegrationError if no search could begin."""
