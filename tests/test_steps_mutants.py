@@ -60,19 +60,22 @@ GALLERY = [path for path in tests.GALLERY if path.stem in ("van_der_pol", "simpl
 HARMLESS = {
     r"isfinite\(x\.h\)": "numbers that are not finite have no finite radius, nor a finite l",
     r"\bok\b|if \(!\w+\) (return|break)|alloc|free|memset": "memory that is there",
-    r"volatile double|(one|-) [+-] |p \* p|two_product\(p|two_sum\((one|tiny)|E\[i\]|nan|block P": (
-        "of several signs that rounding is another one, the first is enough"
-    ),
+    r"volatile double|(one|-) [+-] |p \* p|sqrt\(2\.0|nan": "several signs say that rounding is another one",
+    r"two_product\(p|two_sum\((one|tiny)|E\[i\]|block P": "several signs say that rounding is another one",
     r"double apart = smallest": "the least and the largest size of a number differ by 2^-40 of it",
     r"(0x1p-26|0x1p20|700\.0|largest\(z\) < )": "from where on nothing is known; remainders hold beyond",
+    r"largest\(y\) \* d \* largest": "bounds of first order have more room than 2^-40",
     r"fine \* \(1\.0 \+": "how narrow ends of steps from numbers should be",
     r"(LESS|MORE) -> .*(least \* LESS|\* LESS\)\)|sqrt\()": "bounds of first order have more room than 2^-40",
     r"static const ball (LN2|HALF_PI) = .*0x1p-8": "the two doubles are known to 2^-107; see their test",
     r"0x1p-8\d -> .*static const ball": "the two doubles are known to 2^-107; see their test",
     r"0x1p-1(16|02|20|04) -> ": "remainders are below what SHARE pays for",
     r"(0\.2|0\.02|0x1p-30|0x1p-60|tries|0\.5 \* time\.h)": "how boxes are guessed; they are verified",
-    r"int meets = 1": "any number but zero is true",
-    r"double k = rint": "any whole number will do that leaves a small rest",
+    r"int (meets|narrow|inside) = 1": "any number but zero is true",
+    r"-condition\.direction": "when pieces are halved; their signs decide",
+    r"return made\(x\.h, x\.l, x\.r > r": "how boxes are guessed; they are verified",
+    r"double r = largest\(minus": "how boxes are guessed; they are verified",
+    r"return wider\(x, x\.r \* share": "how boxes are guessed; they are verified",
 }
 
 
@@ -127,6 +130,7 @@ def look(text: str) -> None:
         for case in mark.args[1]:
             tests.test_signs_along_steps_are_those_of_the_circle(*case)
     tests.test_conditions_need_their_sign()
+    tests.test_signs_hold_for_all_durations_of_a_ball()
     with pytest.MonkeyPatch.context() as patch:
         tests.test_runs_that_do_not_fit_are_unknown(patch)
     tests.test_the_box_of_a_remainder_must_contain_the_motion()

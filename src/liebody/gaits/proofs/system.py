@@ -38,6 +38,8 @@ TERMS = 60  # of a series for these radii
 NARROW = 3e-14  # of the state at the end of a step from a number, over its size
 STIFF = 1e-4  # of the duration of a phase: an orbit with shorter steps is stiff
 SLOPES = 14  # order of their derivatives
+GUESS = 10  # the same for Newton's method
+CLOSE = 1e-9  # the last change of Newton's method, behind which there are last digits only
 FINE = 100  # units of the last digit: the width of the ends of its steps, over the size of the state
 
 
@@ -294,21 +296,19 @@ class StepEquations:
         """Each phase with its steps, and the steps of the next one."""
         yield from zip(self.equations.phases, at.phases, [*at.phases[1:], at.phases[0]], strict=True)
 
-    def residual(self, at: SteppedOrbit, ends: list[Array] | None = None) -> Array:
-        """F at an orbit of numbers, (unknowns, 2).
+    def residual(self, at: SteppedOrbit, events_only: bool = False) -> Array:
+        """F at an orbit of numbers, (unknowns, 2); of a stiff one in extended precision.
 
-        ends  of the steps of each phase, (m, N, 2); default: computed here, for stiff orbits in extended
-              precision
+        events_only  of sections and jumps, and 0 for steps: about F where nodes are the ends of the steps
         """
-        library = self.extended if at.stiff and ends is None else self.library
+        library = self.extended if at.stiff else self.library
         rows = []
-        for k, (phase, steps, following) in enumerate(self._in_turn(at)):
-            if ends is None:
+        for phase, steps, following in self._in_turn(at):
+            if events_only:
+                rows.append(np.zeros((steps.x[1:].size, 2)))
+            else:
                 missed = functools.partial(self._missed, library, phase, steps.s)
                 rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
-            else:
-                missed_by = library.combine("sub", ends[k], exactly(steps.x[1:]))
-                rows.append(missed_by.reshape(-1, 2))
             last = exactly(steps.x[-1])
             rows.append(rounded_outward(self.evaluate(phase.section, last, library=library)[0]))
             start = last if phase.jump is None else self.evaluate(phase.jump, last, library=library)[0]
@@ -328,13 +328,13 @@ class StepEquations:
 
     def _slopes(
         self, order: int, phase: OrbitPhase, factor: Array, w: float, start: Array
-    ) -> tuple[Array, Array, Array]:
-        """The end of a step, and its derivatives by the state at the start and by the factor."""
+    ) -> tuple[Array, Array]:
+        """Derivatives of the end of a step by the state at its start, and by the factor."""
         end, D, _ = self.move(phase, start, self.time(w, factor), True, order=order)
-        return end, D, self.library.combine("mul", self.rate(phase, end), exactly(w))
+        return D, self.library.combine("mul", self.rate(phase, end), exactly(w))
 
     def order_of_slopes(self, at: SteppedOrbit) -> int:
-        """The order of Taylor's formula for derivatives: in small boxes of stiff orbits a low one is enough."""
+        """The order of Taylor's formula for derivatives; boxes of stiff orbits are small and need less."""
         return min(self.order, SLOPES) if at.stiff else self.order
 
     @property
@@ -343,22 +343,17 @@ class StepEquations:
         vectors = [[outward((x, x)) for x in xi.along[0]] for xi in self.equations.symmetries]
         return [np.array(rows) * [-1, 1] for rows in vectors]
 
-    def derivatives(self, at: SteppedOrbit, box: Array) -> Derivatives:
-        """The derivatives of F in a box (unknowns, 2), as intervals."""
-        return self._linearized(at, box)[0]
-
-    def _linearized(self, at: SteppedOrbit, box: Array) -> tuple[Derivatives, list[Array]]:
-        """The derivatives of F in a box (unknowns, 2), and the ends (m, N, 2) of the steps of each phase."""
-        phases, ends = [], []
+    def derivatives(self, at: SteppedOrbit, box: Array, order: int | None = None) -> Derivatives:
+        """The derivatives of F in a box (unknowns, 2), as intervals; default: of `order_of_slopes`."""
+        order = order or self.order_of_slopes(at)
+        phases = []
         for phase, steps, (x, factor) in zip(self.equations.phases, at.phases, at.boxes(box), strict=True):
-            slopes = functools.partial(self._slopes, self.order_of_slopes(at), phase, factor)
-            end, D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
-            ends.append(np.stack(end))
+            slopes = functools.partial(self._slopes, order, phase, factor)
+            D, rates = zip(*in_threads(slopes, steps.w, x[:-1]), strict=True)
             section, jump = self.section(phase, x[-1])[1][0], self.jump(phase, x[-1])[1]
             phases.append(PhaseBlocks(np.stack(D), np.stack(rates), section, jump))
         N = self.equations.phases[0].size
-        translations = np.array(self.translations).reshape(-1, N, 2)
-        return Derivatives(phases, translations, at.coordinates), ends
+        return Derivatives(phases, np.array(self.translations).reshape(-1, N, 2), at.coordinates)
 
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
@@ -383,7 +378,7 @@ class StepEquations:
     def refined(self, at: SteppedOrbit, tries: int = 6) -> tuple[SteppedOrbit, BlockElimination]:
         """An orbit to round-off, by Newton's method with the middles, and its linear equations there."""
         if at.stiff:
-            return self._refined_stiff(at)
+            return self._refined_stiff(at, tries)
         least = np.inf
         for _ in range(tries):
             linear = BlockElimination(self.derivatives(at, exactly(at.flat)))
@@ -400,20 +395,20 @@ class StepEquations:
             least = largest
         return at, linear
 
-    def _refined_stiff(self, at: SteppedOrbit) -> tuple[SteppedOrbit, BlockElimination]:
-        """The same with derivatives at the first orbit only, where ends in doubles are enough."""
-        A, ends = self._linearized(at, exactly(at.flat))
-        linear = BlockElimination(A)
-        first = linear.solve(middle(self.residual(at, ends))[:, None])[:, 0]
-        at = at.moved(-first)
-        second = linear.solve(middle(self.residual(at))[:, None])[:, 0]
-        sizes = np.abs(first).max(), np.abs(second).max()
-        if not sizes[1] < 1e-3 * sizes[0] + 1e-9:
-            raise ProofError(
-                f"Newton's method for the steps of the orbit does not converge: changes of {sizes[1]:.1e} "
-                f"after {sizes[0]:.1e}; give a more exact orbit (tolerance of periodic_orbit)"
-            )
-        return at.moved(-second), linear
+    def _refined_stiff(self, at: SteppedOrbit, tries: int) -> tuple[SteppedOrbit, BlockElimination]:
+        """The same with derivatives at the first orbit only, whose nodes are about the ends of its steps."""
+        linear = BlockElimination(self.derivatives(at, exactly(at.flat), min(self.order, GUESS)))
+        for k in range(tries):
+            residual = self.residual(at, events_only=k == 0)
+            change = linear.solve(middle(residual)[:, None])[:, 0]
+            at = at.moved(-change)
+            largest = np.abs(change).max()
+            if k and largest < CLOSE:
+                return at, linear
+        raise ProofError(
+            f"Newton's method for the steps of the orbit does not converge: changes of {largest:.1e} after "
+            f"{tries} steps; give a more exact orbit (tolerance of periodic_orbit)"
+        )
 
     def newton_step(self, linear: BlockElimination, F: Array) -> Array:
         """Upper bounds (unknowns,) of |M^-1 F| for the matrix M of linear equations."""
