@@ -13,6 +13,7 @@ from fractions import Fraction
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -244,6 +245,85 @@ def test_the_simplest_walker_has_the_gait_that_is_published(walker):
     assert proof.stable and abs(largest - np.hypot(0.19009984, 0.55759878)) < 1e-7
 
 
+def after_a_step(angle, rate, time, steps=24, order=28):
+    """The simplest walker's next strike, by power series of many digits.
+
+    angle, rate  of the stance leg after a strike: they determine the state of both legs
+    time         about when the next strike is
+
+    returns      angle and rate after it, and its time
+    """
+    slope = mpmath.mpf(0.009)
+
+    def product(x, y, k):
+        return mpmath.fdot(x[: k + 1], y[k::-1])
+
+    def moved(q, v, h):
+        (a, b), (va, vb) = ([[x] for x in pair] for pair in (q, v))
+        angles = q[0] - slope, q[0] - q[1]
+        (s, s2), (c, c2) = ([[f(x)] for x in angles] for f in (mpmath.sin, mpmath.cos))
+        pull = []
+        for k in range(order):
+            apart = [x - y for x, y in zip(va, vb)]
+            s_k, c_k = product(c, va, k), product(s, va, k)
+            s2_k, c2_k = product(c2, apart, k), product(s2, apart, k)
+            pull.append(c[k] - product(va, va, k))
+            va.append(s[k] / (k + 1))
+            vb.append(product(pull, s2, k) / (k + 1))
+            for series, derivative in ((a, va[k]), (b, vb[k]), (s, s_k), (c, -c_k), (s2, s2_k), (c2, -c2_k)):
+                series.append(derivative / (k + 1))
+        a, b, va, vb = (mpmath.polyval(series[::-1], h) for series in (a, b, va, vb))
+        return (a, b), (va, vb)
+
+    q, v = (angle, -angle), (rate, mpmath.cos(2 * angle) * rate)
+    for _ in range(steps):
+        q, v = moved(q, v, time / steps)
+    for _ in range(4):  # Newton's method for the guard q0 + q1
+        h = -sum(q) / sum(v)
+        q, v = moved(q, v, h)
+        time += h
+    return q[1], mpmath.cos(q[0] - q[1]) * v[0], time
+
+
+def test_the_multipliers_of_the_simplest_walker_are_those_in_thirty_digits(walker):
+    """Those of the map of two numbers, the rest are zero; Newton's method and central differences."""
+    proof = walker.check()
+    with mpmath.workdps(35):
+        period, step = mpmath.mpf("3.88246375285"), mpmath.mpf(10) ** -11
+        x = mpmath.matrix(["0.200310900544", "-0.199832473005"])
+
+        def slope(x):
+            J = mpmath.matrix(2, 2)
+            for j in range(2):
+                ends = []
+                for sign in (1, -1):
+                    moved = x.copy()
+                    moved[j] += sign * step
+                    ends.append(after_a_step(*moved, period))
+                for i in range(2):
+                    J[i, j] = (ends[0][i] - ends[1][i]) / (2 * step)
+            return J
+
+        J = slope(x)
+        for _ in range(3):
+            *end, time = after_a_step(*x, period)
+            F = mpmath.matrix(end) - x
+            x = x - mpmath.lu_solve(J - mpmath.eye(2), F)
+        assert mpmath.norm(F) < mpmath.mpf(10) ** -18
+        J = slope(x)
+        trace, determinant = J[0, 0] + J[1, 1], mpmath.det(J)
+        exact = mpmath.mpc(trace / 2, mpmath.sqrt(determinant - trace**2 / 4))
+        assert abs(exact - mpmath.mpc("-0.19009984106588809", "0.55759877668206829")) < 1e-16
+        for ball, number in ((proof.nodes[0][0], x[0]), (proof.nodes[0][2], x[1]), (proof.period, time)):
+            low, high = exact_bounds(ball)
+            assert low < Fraction(str(number)) < high and high - low < 1e-13
+        for ball, number in zip((proof.multipliers[0], proof.multipliers[3]), (exact.conjugate(), exact)):
+            for part, value in ((ball.real, number.real), (ball.imag, number.imag)):
+                low, high = exact_bounds(part)
+                assert low < Fraction(str(value)) < high and high - low < 1e-9
+        assert all(ball.contains(0) for ball in proof.multipliers[1:3])
+
+
 def test_the_compass_gait_is_proved_stable_and_checked(compass):
     certificate = prove(compass)
     proof = certificate.check()
@@ -290,10 +370,6 @@ def test_a_parameter_is_a_fraction(oscillator):
 
 def test_kinds_of_orbits_that_are_not_covered_are_named(oscillator):
     R = lb.groups.R
-    driven = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0] - v[0] + cos(2 * t)]), name="driven")
-    orbit = periodic_orbit(driven, [0.0], [0.0], period=lambda p: np.pi, dt=0.01)
-    with pytest.raises(ProofError, match="as of a drive"):
-        prove(orbit)
     circles = lb.HybridSystem(R(1), lambda t, q, v, z, p: np.array([-q[0]]), name="circles")
     with pytest.raises(ProofError, match=r"singular|converge|no box"):
         prove(periodic_orbit(circles, [1.0], [0.0], period=6.28, dt=0.01))

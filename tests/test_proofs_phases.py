@@ -483,11 +483,18 @@ def test_a_floating_body_moves_as_the_runner_does(running):
     proof = certificate.check()
     assert proof.period.overlaps(running.check().period) and proof.shift[0].overlaps(running.check().shift[0])
     assert proof.period.rad() < 1e-12 and certificate.stable
-    # attitudes in space have no such coordinates
-    top = lb.HybridSystem(lb.groups.SO3, lambda t, q, v, z, p: np.array([0, 0, 1 - v[2]]), name="top")
-    orbit = periodic_orbit(top, [1.0, 0, 0, 0], [0, 0, 1.0], period=2 * np.pi, dt=0.01)
-    with pytest.raises(ProofError, match="global coordinates"):
-        prove(orbit)
+
+
+def test_groups_whose_coordinates_are_matrices_are_named():
+    class Turns(lb.groups.LieGroup):
+        n, dim = 2, 1
+
+        def hat(self, u):
+            return np.array([[0, -u[0]], [u[0], 0]])
+
+    wheel = lb.HybridSystem(Turns(), lambda t, q, v, z, p: 1 - v, name="wheel")
+    with pytest.raises(ProofError, match=r"its group is Turns; .* global coordinates"):
+        prove(periodic_orbit(wheel, [1.0, 0, 0, 1.0], [1.0], period=2 * np.pi, dt=0.01))
 
 
 def test_symmetries_that_were_changed_are_refused(running):

@@ -21,6 +21,7 @@ from typing import Any
 from flint import arb, arb_mat
 
 from .blocks import Elimination
+from .closing import must_close
 from .motions import Steps
 from .numbers import Ball, around, ball
 from .proof import (
@@ -91,6 +92,7 @@ def prove_family_again(claim: FamilyClaim, steps: Steps) -> FamilyProof:
 
 def _family(claim: FamilyClaim, steps: Steps) -> FamilyProof:
     must_be_symmetries(claim.claim)
+    must_close(claim.claim)
     parts: list[ProvedPart] = []
     for k, part in enumerate(claim.parts):
         try:
@@ -142,7 +144,7 @@ def _part(claim: FamilyClaim, part: Part, steps: Steps) -> ProvedPart:
     return ProvedPart(
         part,
         reach,
-        sum_of(durations),
+        equations.period_of(durations),
         durations,
         stretches[0].x[0],
         stable,

@@ -19,6 +19,7 @@ from typing import Any
 from flint import acb_mat, arb, arb_mat, ctx
 
 from .blocks import Blocks, Derivatives, Elimination
+from .closing import must_close
 from .motions import Numbers, Signs, Steps, guard_and_rate, is_quiet, numbers_of, sign_of
 from .numbers import Ball, Known, around, ball, precisely
 from .reading import Claim, Function, Guard, Phase, Refused
@@ -70,7 +71,7 @@ class Proof:
 
 def prove_again(claim: Claim, steps: Steps) -> Proof:
     """The proof of a claim, with its steps by a program; Refused where a part of it fails."""
-    return precise_proof(lambda: _proof(claim, steps))
+    return precise_proof(lambda: proof_of_orbit(claim, steps))
 
 
 def precise_proof(proof: Callable[[], Any]) -> Any:
@@ -85,9 +86,32 @@ def precise_proof(proof: Callable[[], Any]) -> Any:
         ctx.prec, ctx.cap = before
 
 
-def _proof(claim: Claim, steps: Steps) -> Proof:
+def proof_of_orbit(claim: Claim, steps: Steps) -> Proof:
+    """The proof, in the precision that is set."""
     must_be_symmetries(claim)
+    must_close(claim)
     equations = Equations(claim, steps)
+    found = enclosed(equations)
+    stretches = equations.stretches(found.box)
+    no_other_events(equations, stretches)
+    durations = [sum_of(one.times) for one in stretches]
+    proof = Proof(
+        claim,
+        equations.period_of(durations),
+        durations,
+        [x for one in stretches for x in one.x],
+        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
+        *multipliers_of(equations, found),
+        is_least(equations, stretches),
+        steps.language,
+    )
+    proof.theorem = theorem_of(proof)
+    return proof
+
+
+def enclosed(equations: Equations) -> Found:
+    """The only orbit in the box of a claim, in a box as small as it gets; Refused where there is none."""
+    claim = equations.claim
     c = [ball(x) for phase in claim.phases for x in [*(x for row in phase.nodes for x in row), phase.factor]]
     for symmetry in claim.symmetries:
         c[symmetry.coordinate] = ball(symmetry.shift)
@@ -105,22 +129,7 @@ def _proof(claim: Claim, steps: Steps) -> Proof:
     most = max((x / r for x, r in zip(tight, radius)), key=float).abs_upper()
     tight = [x + r * most * arb(2) ** -6 for x, r in zip(tight, radius)]
     closer = _krawczyk(c, tight, F, equations.derivatives(c, tight), linear) if most < 1 else None
-    found = closer or found
-    stretches = equations.stretches(found.box)
-    no_other_events(equations, stretches)
-    durations = [sum_of(one.times) for one in stretches]
-    proof = Proof(
-        claim,
-        sum_of(durations),
-        durations,
-        [x for one in stretches for x in one.x],
-        [found.box[symmetry.coordinate] for symmetry in claim.symmetries],
-        *multipliers_of(equations, found),
-        is_least(equations, stretches),
-        steps.language,
-    )
-    proof.theorem = theorem_of(proof)
-    return proof
+    return closer or found
 
 
 def sum_of(terms: list[Ball]) -> Ball:
@@ -222,7 +231,13 @@ class Equations:
         return Derivatives(blocks, along, [one.coordinate for one in symmetries])
 
     def jump(self, phase: Phase, at: Numbers) -> Numbers:
-        return at if phase.jump is None else self.value(phase.jump, at)
+        behind = at if phase.jump is None else self.value(phase.jump, at)
+        return behind if phase.closing is None else self.value(phase.closing, behind)
+
+    def period_of(self, durations: list[Ball]) -> Ball:
+        """The period, of phases with these durations; that of a drive is known."""
+        drive = self.claim.drive
+        return sum_of(durations) if drive is None else around(self.claim.constants[drive.period])
 
 
 def with_unit(x: list[Ball]) -> Numbers:
@@ -257,7 +272,8 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, None
     n = X.nrows()
     end = arb_mat([[X[n - 1 - M + j, k] for k in range(N)] for j in range(M)])
-    *_, (_, x, _) = equations.split(found.box)
+    parts = [x for _, x, _ in equations.split(found.box)]
+    x = parts[-1]
     P = arb_mat([row[1:] for row in equations.jump(last, with_unit(x[-1]))]) * end
     # a change of the state is the same, up to the symmetries, as one that is zero in their coordinates
     symmetries = equations.claim.symmetries
@@ -265,6 +281,7 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         xi = arb_mat(N, 1, [ball(x) for x in symmetry.along[0]])
         P = P - xi * arb_mat(1, N, [P[symmetry.coordinate, k] for k in range(N)])
     left_out = [last.coordinate, *(symmetry.coordinate for symmetry in symmetries)]
+    left_out += _along_spheres(equations.claim, P, parts[0][0])
     kept = [k for k in range(N) if k not in left_out]
     if not kept:
         return [], None
@@ -275,11 +292,30 @@ def multipliers_of(equations: Equations, found: Found) -> tuple[list[Any] | None
         return None, _modulus(P)
 
 
+def _along_spheres(claim: Claim, P: arb_mat, start: list[Ball]) -> list[int]:
+    """Let P take changes of unit quaternions q at the start: q . dq = 0, one entry follows from the others.
+
+    The closing makes all changes so. Those entries are left out, as the result says.
+    """
+    left_out = []
+    for rotation in claim.rotations:
+        places = [k for k in range(rotation.place, rotation.place + 4) if k != claim.phases[-1].coordinate]
+        i = max(places, key=lambda k: abs(claim.phases[0].nodes[0][k]))
+        for k in places:
+            if k != i:
+                share = start[k] / start[i]
+                for row in range(P.nrows()):
+                    P[row, k] = P[row, k] - P[row, i] * share
+        left_out.append(i)
+    return left_out
+
+
 def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     """The derivatives (n, N) of all unknowns by the states at the start; None where they are not bounded.
 
     Rump (1983): where X -> M^-1 (B - (A - M) X) takes a box X into its interior, all matrices A are regular,
-    and A^-1 B lies there.
+    and A^-1 B lies there. A box that is a little wider than its image is enough; where the map shrinks boxes
+    by half only, a much wider one would grow from step to step.
     """
     linear = Elimination(A, from_start=True)
     n, N = A.size, A.start
@@ -287,8 +323,8 @@ def _states_by_the_start(A: Derivatives) -> arb_mat | None:
     for j in range(N):
         right[n - N + j, j] = 1
     X = linear.solve(right)
-    for _ in range(8):
-        wide = arb_mat(n, N, [x + arb(0, x.rad() * 2 + arb(2) ** -80) for x in X.entries()])
+    for _ in range(24):
+        wide = arb_mat(n, N, [x + arb(0, x.rad() / 8 + arb(2) ** -80) for x in X.entries()])
         X = linear.solve(right + linear.varied(A, wide))
         if all(a.contains_interior(b) for a, b in zip(wide.entries(), X.entries())):
             return X
@@ -302,13 +338,13 @@ def _modulus(P: arb_mat) -> Ball | None:
     |V^-1 P_0 V| + |V^-1| |E| |V|: the spectral radius of this matrix is a bound. Columns of V are about
     eigenvectors of P_0.
     """
-    bounds = [_by_powers(P)]
+    bounds = [by_powers(P)]
     try:
         _, V = acb_mat(P.mid()).eig(right=True, algorithm="approx")
         inverse = V.inv()
         radii = arb_mat(P.nrows(), P.ncols(), [x.rad() for x in P.entries()])
         around_it = _sizes(inverse) * radii * _sizes(V)
-        bounds.append(_by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
+        bounds.append(by_powers(_sizes(inverse * acb_mat(P.mid()) * V) + around_it))
     except (ValueError, ZeroDivisionError):
         pass
     known = [x for x in bounds if x is not None]
@@ -320,7 +356,7 @@ def _sizes(M: acb_mat) -> arb_mat:
     return arb_mat(M.nrows(), M.ncols(), [abs(x).abs_upper() for x in M.entries()])
 
 
-def _by_powers(P: arb_mat) -> Ball | None:
+def by_powers(P: arb_mat) -> Ball | None:
     """An upper bound of the moduli of all eigenvalues: the least of |P^k|^(1/k) in the maximum norm."""
     bound = None
     power = P
@@ -353,7 +389,7 @@ def no_other_events(equations: Equations, stretches: list[_Stretch]) -> None:
                     raise Refused(
                         f"the guard {guard.name} does not surely pass zero at the end, in its direction"
                     )
-            starts = _is_zero_again(equations.claim, stretches[k - 1].phase, guard)
+            starts = is_zero_again(equations.claim, stretches[k - 1].phase, guard)
             _must_be_quiet(guard, pieces, starts, end)
         last = [[x] for x in stretch.x[-1]]
         for function, sign in phase.at_end:
@@ -384,7 +420,7 @@ def _must_be_quiet(guard: Guard, pieces: list[tuple[int, int]], starts: bool, en
         )
 
 
-def _is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
+def is_zero_again(claim: Claim, before: Phase, guard: Guard) -> bool:
     """Whether a guard is zero at the start of a phase because the phase before it ended where its own was.
 
     Functions become sums of numbers times terms, which are products, quotients and functions of such sums.
@@ -438,30 +474,42 @@ def _without_zeros(total: _Sum) -> _Sum:
 
 
 def is_least(equations: Equations, stretches: list[_Stretch]) -> bool:
-    """Whether the orbit is at its start at no time between."""
-    events = equations.claim.events
+    """Whether the orbit is at its start at no time between.
+
+    Periods of a motion of rotations are multiples of a least one, tau, after which quaternions have some
+    signs, and after 2 tau their own ones. So T = tau, if T changes signs, and no time before it restores all.
+    """
+    claim = equations.claim
+    events = claim.events
+    if claim.drive is not None:
+        return False
     if not events:
-        return not equations.claim.symmetries and _leaves_its_start(stretches[0].signs.returns)
+        unknown = claim.symmetries or (claim.rotations and not claim.flipped)
+        flips = claim.phases[0].coordinate in claim.flipped
+        return not unknown and _leaves_its_start(stretches[0].signs.returns, flips)
     # a shorter period would repeat the events, and the states behind them
     for length in range(1, len(events)):
         if events == events[length:] + events[:length]:
             pairs = zip(stretches[0].x[0], stretches[length].x[0])
-            unknown = equations.claim.symmetries or len(events) < len(stretches)
+            unknown = claim.symmetries or claim.rotations or len(events) < len(stretches)
             if unknown or all(a.overlaps(b) for a, b in pairs):
                 return False
     return True
 
 
-def _leaves_its_start(pieces: list[tuple[bool, int]]) -> bool:
+def _leaves_its_start(pieces: list[tuple[bool, int]], flips: bool) -> bool:
     """Whether an orbit without events is at its start at no time between.
 
     y_j = c at the start. While dy_j/dt keeps its sign from there on, and again up to the end, y_j is not c;
     between, boxes must not meet that of the start.
+
+    flips  y_j is of a quaternion that returns with the other sign, and -c at the end: then boxes up to there
+           must not meet that of the start, either
     """
     first = 0
     while first < len(pieces) and pieces[first][1] == pieces[0][1] != 0:
         first += 1
     last = len(pieces)
-    while last > 0 and pieces[last - 1][1] == pieces[-1][1] != 0:
+    while not flips and last > 0 and pieces[last - 1][1] == pieces[-1][1] != 0:
         last -= 1
     return not any(meets for meets, _ in pieces[first:last])

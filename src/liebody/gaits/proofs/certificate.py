@@ -18,6 +18,7 @@ from .system import SteppedOrbit, SteppedPhase
 Array = Any
 FORMAT = "liebody certificate 1"
 FORMAT_OF_PHASES = "liebody certificate 2"
+FORMAT_OF_CLOSINGS = "liebody certificate 6"
 
 
 class Checkable:
@@ -58,8 +59,8 @@ class Certificate(Checkable):
     """A proved periodic orbit: bounds of what it is, and all that another program needs to prove it again.
 
     period       (lower, upper) [s]
-    nodes        bounds (m, 2 n, 2) of its states (q, v) at the ends of steps: (lower, upper); before a jump
-                 and behind it there is one each
+    nodes        bounds (m, nq + nv, 2) of its states (q, v) at the ends of steps: (lower, upper); before a
+                 jump and behind it there is one each
     times        of the nodes over the period, (m,)
     durations    bounds (phases, 2) of the time from event to event [s]
     shift        bounds (k, 2) of how far it moves in a period along its symmetries: the change of that
@@ -133,7 +134,8 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order:
 
     A file of one phase without symmetries has its entries beside the others; else "phases" is a list.
     It has one "radius" of all unknowns, or "radii": of each phase those of its states, then that of its
-    factor; in the places of symmetries' coordinates stand those of the shifts.
+    factor; in the places of symmetries' coordinates stand those of the shifts. A file with quaternions or a
+    drive (`closing_data`) has a format of its own, so that no older checker reads it.
     """
     phases = [
         _phase(phase, steps.w) | _nodes(steps)
@@ -143,11 +145,13 @@ def data_of(equations: ExactEquations, orbit: SteppedOrbit, radii: Array, order:
         _symmetry(symmetry) | {"shift": s.hex()}
         for symmetry, s in zip(equations.symmetries, orbit.shift.tolist(), strict=True)
     ]
-    several = len(phases) > 1 or bool(symmetries)
+    closing = closing_data(equations)
+    several = len(phases) > 1 or bool(symmetries) or bool(closing)
     return {
-        "format": FORMAT_OF_PHASES if several else FORMAT,
+        "format": FORMAT_OF_CLOSINGS if closing else FORMAT_OF_PHASES if several else FORMAT,
         **_constants(equations),
         **({"phases": phases, "symmetries": symmetries} if several else phases[0]),
+        **closing,
         **_radii(radii),
         "order": order,
     }
@@ -169,7 +173,23 @@ def equations_data(
             _symmetry(symmetry) | {"start": x.hex()}
             for symmetry, x in zip(equations.symmetries, starts, strict=True)
         ],
+        **closing_data(equations),
     }
+
+
+def closing_data(equations: ExactEquations) -> dict[str, Any]:
+    """Quaternions and drive: places among the states, signs, and the rate; empty without them.
+
+    With a drive, the section of the last phase is t = c, and c is 2 pi / rate.
+    """
+    closing = equations.closing
+    if closing is None:
+        return {}
+    drive = {}
+    if closing.drive is not None:
+        drive = {"drive": {"place": closing.drive.place, "rate": constant_of(closing.drive.rate)}}
+    rotations = [{"place": one.place, "sign": one.sign} for one in closing.rotations]
+    return {"rotations": rotations, **drive}
 
 
 def _constants(equations: ExactEquations) -> dict[str, Any]:

@@ -82,7 +82,10 @@ def with_parameter_as_argument(equations: ExactEquations, parameter: str) -> Exa
         )
         for phase in equations.phases
     ]
-    return ExactEquations(equations.name, constants, phases, equations.common, equations.symmetries)
+    closing = equations.closing
+    if closing is not None:
+        closing = replace(closing, tape=tape(closing.tape))
+    return ExactEquations(equations.name, constants, phases, equations.common, equations.symmetries, closing)
 
 
 class FamilyEquations(StepEquations):

@@ -28,6 +28,7 @@ import numpy as np
 
 from ...compiler import IntervalLibrary, NotProved, Tape, exactly, middle, outward, rounded_outward
 from .blocks import ROUNDED, BlockElimination, Derivatives, PhaseBlocks
+from .closing import period_of
 from .equations import ExactEquations, OrbitPhase, ProofError
 
 Array = Any
@@ -192,7 +193,15 @@ class StepEquations:
     def jump(self, phase: OrbitPhase, x: Array, along: Array = None) -> tuple[Array, Array]:
         """The states at the start of the next phase, and their slopes along directions; default: along x."""
         along = _unit(x) if along is None else along
-        return (x, along) if phase.jump is None else self.evaluate(phase.jump, x, along)
+        for tape in self._behind(phase):
+            x, along = self.evaluate(tape, x, along)
+        return x, along
+
+    def _behind(self, phase: OrbitPhase) -> list[Tape]:
+        """What happens at the end of a phase: its jump, and of the last one the closing."""
+        closing = self.equations.closing if phase is self.equations.phases[-1] else None
+        jumps = [] if phase.jump is None else [phase.jump]
+        return jumps if closing is None else [*jumps, closing.tape]
 
     # -- steps ----------------------------------------------------------------------------------------------
 
@@ -311,7 +320,9 @@ class StepEquations:
                 rows += in_threads(missed, steps.w, steps.x[:-1], steps.x[1:])
             last = exactly(steps.x[-1])
             rows.append(rounded_outward(self.evaluate(phase.section, last, library=library)[0]))
-            start = last if phase.jump is None else self.evaluate(phase.jump, last, library=library)[0]
+            start = last
+            for tape in self._behind(phase):
+                start = self.evaluate(tape, start, library=library)[0]
             rows.append(rounded_outward(library.combine("sub", start, exactly(following.x[0]))))
         # the orbit closes up to the shift
         for xi, s in zip(self.translations, at.shift, strict=True):
@@ -357,6 +368,24 @@ class StepEquations:
 
     def time(self, w: float, factor: Array) -> Array:
         return self.library.combine("mul", exactly(w), factor)
+
+    def durations(self, found: Enclosed) -> Array:
+        """Bounds (phases, 2) of the times of the phases, s sum w_i."""
+        totals = []
+        for steps, (_, factor) in zip(found.orbit.phases, found.phases, strict=True):
+            total = np.zeros(2)
+            for x in steps.w:
+                total = self.library.combine("add", total, exactly(x))
+            totals.append(self.library.combine("mul", total, factor))
+        return np.stack(totals)
+
+    def period(self, durations: Array) -> tuple[float, float]:
+        """(lower, upper) of the sum of the times of all phases; of a drive the bounds are known."""
+        closing = self.equations.closing
+        if closing is not None and closing.drive is not None:
+            return outward(period_of(closing.drive))
+        total = functools.reduce(lambda a, b: self.library.combine("add", a, b), durations)
+        return float(-total[0]), float(total[1])
 
     # -- zeros ----------------------------------------------------------------------------------------------
 
