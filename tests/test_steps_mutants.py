@@ -64,6 +64,8 @@ HARMLESS = {
     r"two_product\(p|two_sum\((one|tiny)|E\[i\]|block P": "several signs say that rounding is another one",
     r"double apart = smallest": "the least and the largest size of a number differ by 2^-40 of it",
     r"(0x1p-26|0x1p20|700\.0|largest\(z\) < )": "from where on nothing is known; remainders hold beyond",
+    r"(\* -> /|MORE -> LESS): .*(power \* end|apart).*MORE": "smaller by 2^-39: no test of steps can tell",
+    r"0\.5 -> .*d < 0\.5": "which one of two bounds is taken",
     r"largest\(y\) \* d \* largest": "bounds of first order have more room than 2^-40",
     r"fine \* \(1\.0 \+": "how narrow ends of steps from numbers should be",
     r"(LESS|MORE) -> .*(least \* LESS|\* LESS\)\)|sqrt\()": "bounds of first order have more room than 2^-40",
