@@ -25,6 +25,7 @@ from flint import arb, arb_mat
 
 from .blocks import Elimination
 from .larger import larger_claim
+from .motions import Steps
 from .numbers import Ball, ball
 from .proof import (
     Equations,
@@ -52,6 +53,7 @@ class BasinProof:
     inside       all starts within this distance of the first node, in the section, are among the set: a lower
                  bound of rho over |V^-1|
     zero         names of the guards that are zero at the starts
+    by           the program of the steps: "Python" or "C"
     """
 
     claim: BasinClaim
@@ -59,26 +61,27 @@ class BasinProof:
     contraction: Ball
     inside: Ball
     zero: list[str]
+    by: str
     theorem: str = field(default="", repr=False)
 
 
-def prove_basin_again(claim: BasinClaim) -> BasinProof:
+def prove_basin_again(claim: BasinClaim, steps: Steps) -> BasinProof:
     """The proof of a claim; Refused where a step of it fails."""
-    return precise_proof(lambda: _proof(claim))
+    return precise_proof(lambda: _proof(claim, steps))
 
 
-def _proof(claim: BasinClaim) -> BasinProof:
+def _proof(claim: BasinClaim, steps: Steps) -> BasinProof:
     alone = claim.claim
-    orbit = proof_of_orbit(alone)
+    orbit = proof_of_orbit(alone, steps)
     last = alone.phases[-1]
     N = len(alone.phases[0].states)
     kept = [k for k in range(N) if k != last.coordinate]
     inverse = arb_mat([[ball(x) for x in claim.axes[k]] for k in kept]).inv()
-    motions = [_Motions(claim, j) for j in range(len(kept))]
+    motions = [_Motions(claim, j, steps) for j in range(len(kept))]
     for one in motions:
         one.must_contain(orbit)
     # events, in the boxes of the first column
-    equations = Equations(alone)
+    equations = Equations(alone, steps)
     no_other_events(equations, equations.stretches(motions[0].states_alone()))
     # the return map
     b, T, e = [], [], []
@@ -102,7 +105,7 @@ def _proof(claim: BasinClaim) -> BasinProof:
         raise Refused("the return map is not seen to contract the starts to the orbit")
     zero = [x.name for x in alone.phases[0].guards if is_zero_again(alone, last, x)]
     inside = (rho / _norm(inverse)).abs_lower()
-    proof = BasinProof(claim, orbit, kappa, inside, zero)
+    proof = BasinProof(claim, orbit, kappa, inside, zero, steps.language)
     proof.theorem = theorem_of_basin(proof)
     return proof
 
@@ -110,14 +113,14 @@ def _proof(claim: BasinClaim) -> BasinProof:
 class _Motions:
     """Motions of the larger system from all starts, with w_0 = V_j; Refused where they are not proved."""
 
-    def __init__(self, claim: BasinClaim, j: int) -> None:
+    def __init__(self, claim: BasinClaim, j: int, steps: Steps) -> None:
         self.claim = claim
         column = claim.columns[j]
         N = len(claim.axes)
         if any(column.changes[0][0][i] != claim.axes[i][j] for i in range(N)):
             raise Refused("the change at the start is no axis")
         self.larger = larger_claim(claim.claim, column.changes)
-        equations = self.equations = Equations(self.larger)
+        equations = self.equations = Equations(self.larger, steps)
         c = [
             ball(x)
             for phase in self.larger.phases

@@ -18,6 +18,7 @@ from typing import Any
 from flint import arb
 
 from .larger import larger_claim
+from .motions import Steps
 from .numbers import Ball
 from .proof import (
     Equations,
@@ -43,6 +44,7 @@ class BifurcationProof:
     start        its first state
     direction    the eigenvector w_0
     multipliers  of the return map, as complex balls; None where they were not separated
+    by           the program of the steps: "Python" or "C"
     """
 
     claim: BifurcationClaim
@@ -54,6 +56,7 @@ class BifurcationProof:
     direction: list[Ball]
     multipliers: list[Any] | None
     least: bool
+    by: str
     theorem: str = field(default="", repr=False)
 
     @property
@@ -66,15 +69,15 @@ class BifurcationProof:
         return [x for x in self.multipliers if not x.overlaps(sign)] if len(here) == 1 else None
 
 
-def prove_bifurcation_again(claim: BifurcationClaim) -> BifurcationProof:
+def prove_bifurcation_again(claim: BifurcationClaim, steps: Steps) -> BifurcationProof:
     """The proof of a claim; Refused where a step of it fails."""
-    return precise_proof(lambda: _proof(claim))
+    return precise_proof(lambda: _proof(claim, steps))
 
 
-def _proof(claim: BifurcationClaim) -> BifurcationProof:
+def _proof(claim: BifurcationClaim, steps: Steps) -> BifurcationProof:
     alone = claim.claim
     must_be_symmetries(alone)
-    larger = Equations(larger_claim(alone, claim.changes, claim))
+    larger = Equations(larger_claim(alone, claim.changes, claim), steps)
     found = enclosed(larger)
     # the orbit alone, in the box that was found
     box: list[Ball] = []
@@ -87,7 +90,7 @@ def _proof(claim: BifurcationClaim) -> BifurcationProof:
     N = len(alone.phases[0].states)
     _, x, _ = next(larger.split(found.box))
     value = x[0][N]
-    equations = Equations(alone)
+    equations = Equations(alone, steps)
     parameters = list(equations.known.parameter)
     parameters[claim.parameter] = value
     equations.known = replace(equations.known, parameter=parameters)
@@ -105,6 +108,7 @@ def _proof(claim: BifurcationClaim) -> BifurcationProof:
         x[0][N + 1 :],
         multipliers_of(equations, Found(box, A))[0],
         is_least(equations, stretches),
+        steps.language,
     )
     proof.theorem = theorem_of_bifurcation(proof)
     return proof

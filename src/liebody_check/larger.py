@@ -57,7 +57,12 @@ def larger_claim(alone: Claim, changes: Changes, closing: BifurcationClaim | Non
         )
         for x in alone.symmetries
     )
-    return replace(alone, constants=tuple(constants), phases=tuple(phases), symmetries=symmetries)
+    # a basin claims no box
+    unknowns = sum(len(phase.states) * len(phase.nodes) + 1 for phase in phases)
+    radii = () if closing is None else (closing.radius,) * unknowns
+    return replace(
+        alone, constants=tuple(constants), phases=tuple(phases), symmetries=symmetries, radii=radii
+    )
 
 
 class Writer:

@@ -3,6 +3,7 @@
 equations     what a proof is about: vector fields, guards and jumps between events, with exact constants
 phases        these equations of the orbit of a hybrid system
 symmetries    translations under which they do not change
+closing       how orbits close with unit quaternions, and with a drive
 system        the equations of a closed orbit over many short steps, and Krawczyk's operator for them
 blocks        solutions of linear equations of many steps, in linear time
 events        that no other event happens within the phases

@@ -130,7 +130,7 @@ def refined_bifurcation(near: ExtendedOrbit, order: int) -> tuple[SteppedOrbit, 
         x = steps.x.copy()
         x[:, place] = value
         phases.append(SteppedPhase(x, steps.w, steps.s))
-    return SteppedOrbit(phases, orbit.shift, orbit.coordinates), linear
+    return SteppedOrbit(phases, orbit.shift, orbit.coordinates, orbit.stiff), linear
 
 
 def proved_bifurcation(
@@ -163,7 +163,7 @@ def _data(near: ExtendedOrbit, orbit: SteppedOrbit, radius: float, order: int) -
         phases.append(SteppedPhase(steps.x[:, :N], steps.w, steps.s))
         changes.append([[x.hex() for x in row] for row in steps.x[:, N + 1 :].tolist()])
     alone = SteppedOrbit(phases, orbit.shift, orbit.coordinates)
-    data = data_of(near.equations, alone, radius, order)
+    data = data_of(near.equations, alone, np.array([radius]), order)
     if "phases" not in data:
         entries = ("states", "field", "section", "guards", "at_end", "durations", "nodes", "factor")
         data["phases"] = [{name: data.pop(name) for name in entries if name in data}]

@@ -45,9 +45,10 @@ def prove(
 ) -> Certificate | Family:
     """Prove that a periodic orbit exists next to a computed one, is alone there, and how stable it is.
 
-    orbit       of a hybrid system with any events in their order, or without, on a group with global
-                coordinates: R(n), or with a base that moves in a plane. Memory between events is a constant
-                of the phase, where the order of events decides it, or else a state; of a time, its age is
+    orbit       of a hybrid system with any events in their order, or without, on R(n), SO3, SE3, with a base
+                that moves in a plane, or on products of these. Memory between events is a constant of the
+                phase, where the order of events decides it, or else a state; of a time, its age is. An orbit
+                that is driven in time (`period=lambda p: ...`) depends on it by sines and cosines
     parameters  exact values: {"mu": Fraction(1, 3)}, "1/3" or a Decimal; a pair (lower, upper): the theorem
                 holds for every value between them. Others are the binary numbers of the orbit. One pair that
                 contains the orbit's value makes a `Family`: boxes move with the parameter, so that the
@@ -55,8 +56,8 @@ def prove(
     rounding    constants of the equations with more than 24 binary digits stand for all numbers within this
                 share of them: 2**-50 covers 9.81 where the graph has the binary number next to it, and a few
                 roundings while tracing. 0: the theorem is about the binary numbers
-    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works. Of
-                families at least this one; default: what their proof needs
+    radius      within which the orbit is alone; default: the largest of 0.03, 0.01, ..., 1e-10 that works, or
+                else a radius for each unknown. Of families at least this one; default: what their proof needs
     order       of Taylor's formula in each step, from 4 to 30
 
     returns     Certificate, or Family; its `theorem` and `save` are for others
@@ -193,6 +194,7 @@ def prove_basin(
     equations, course = equations_of(orbit, parameters or {}, options.rounding)
     if equations.symmetries:
         raise ProofError("basins of orbits that close up to symmetries cannot be proved yet")
+    _need_plain_closing(equations, "basins")
     try:
         problem, wide, tight = _enclosed(equations, course, options)
         certificate = _certified(problem, wide, tight)
@@ -203,17 +205,26 @@ def prove_basin(
 
 def _bifurcation(orbit: PeriodicOrbit, parameter: str, kind: str, options: _Options) -> ProvedBifurcation:
     equations, course = equations_of(orbit, {}, options.rounding)
+    _need_plain_closing(equations, f"{kind}s")
     try:
         near = extended_orbit(equations, course, parameter, kind, options.order)
         refined, linear = refined_bifurcation(near, options.order)
         problem = StepEquations(near.extended, options.order)
         F = problem.residual(refined)
-        wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
+        wide = _largest(problem, refined, linear.as_checked(), F, options)
+        if wide.radius.min() < wide.radius.max():
+            raise ProofError(f"no box of one radius for all unknowns is proved for the {kind}")
         tight = _tightest(problem, wide, linear, F)
         refuse_other_events(problem, tight)
         return proved_bifurcation(near, problem, wide, tight)
     except NotProved as error:
         raise ProofError(f"bounds of the {kind} of {equations.name} cannot be computed: {error}") from None
+
+
+def _need_plain_closing(equations: ExactEquations, what: str) -> None:
+    """Raise ProofError for orbits with quaternions or a drive, whose larger systems would close otherwise."""
+    if equations.closing is not None:
+        raise ProofError(f"{what} of orbits that rotate in space, or are driven, cannot be proved yet")
 
 
 def _without_turns(branch: Branch) -> tuple[tuple[float, float], str]:
@@ -329,8 +340,9 @@ def _enclosed(
     # boxes around it, for all values
     problem = StepEquations(equations, options.order)
     F = problem.residual(refined)
-    wide = _largest(problem, refined, linear.as_checked(), F, options.radii)
-    return problem, wide, _tightest(problem, wide, linear, F)
+    wide = _largest(problem, refined, linear.as_checked(), F, options)
+    # a radius for each unknown of a stiff orbit is a few times as large as the bound of Newton's step
+    return problem, wide, wide if refined.stiff else _tightest(problem, wide, linear, F)
 
 
 def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certificate:
@@ -341,16 +353,26 @@ def _certified(problem: StepEquations, wide: Enclosed, tight: Enclosed) -> Certi
 
 
 def _largest(
-    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, radii: Array
+    problem: StepEquations, orbit: SteppedOrbit, linear: BlockElimination, F: Array, options: _Options
 ) -> Enclosed:
-    """The orbit in the largest box for which the proof succeeds."""
-    for radius in radii:
-        found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+    """The orbit in the largest box of one radius, or else in a box with a radius for each unknown.
+
+    A box of one radius fails for stiff orbits, so it is not tried there unless the radius is given.
+    """
+    tried = "a radius for each unknown"
+    if options.radius is not None or not orbit.stiff:
+        tried = f"a radius from {options.radii[-1]:.1e} to {options.radii[0]:.1e}"
+        for radius in options.radii:
+            found = problem.krawczyk(orbit, linear, np.full(len(orbit.flat), radius), F)
+            if found is not None:
+                return found
+    if options.radius is None:
+        found = problem.with_own_radii(orbit, linear, F)
         if found is not None:
             return found
     size = problem.newton_step(linear, F).max()
     raise ProofError(
-        f"no box with a radius from {radii[-1]:.1e} to {radii[0]:.1e} contains its image by Krawczyk's "
+        f"no box with {tried} contains its image by Krawczyk's "
         f"operator; the computed orbit is certain to {size:.1e} only. Smaller intervals of parameters, or a "
         "smaller radius, may help; an orbit at a bifurcation has none"
     )
@@ -360,7 +382,7 @@ def _tightest(problem: StepEquations, wide: Enclosed, linear: BlockElimination, 
     """The same orbit in a box a few times as large as the bound of Newton's step, or as small as it gets."""
     flat = wide.orbit.flat
     step = problem.newton_step(linear, F)
-    least = 3 * step + 1e-2 * step.max() + 1e-15 * np.abs(flat)
+    least = 3 * step + 1e-2 * wide.radius * (step / wide.radius).max() + 1e-15 * np.abs(flat)
     for factor in 10.0 ** np.arange(6):
         if not (factor * least < wide.radius).all():
             break
@@ -385,15 +407,14 @@ def _certificate(
         times.append(passed + steps.s * np.append(0.0, np.cumsum(steps.w)))
         passed = times[-1][-1]
     durations = problem.durations(tight)
-    radius = float(wide.radius[0])
     return Certificate(
         problem.period(durations),
         np.concatenate(nodes),
         np.concatenate(times) / passed,
         durations * [-1, 1],
         tight.shift * [-1, 1],
-        radius,
+        float(wide.radius.min()),
         *discs,
         modulus,
-        data_of(problem.equations, wide.orbit, radius, problem.order),
+        data_of(problem.equations, wide.orbit, wide.radius, problem.order),
     )
