@@ -19,7 +19,7 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
-from .device import DeviceHybridStepper, DeviceSystem
+from .device import DeviceHybridStepper, device_system
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -316,7 +316,7 @@ class HybridStepper:
         """
         cuda_device(device)
         room = count("most_events", most_events, 0) if self._settings.most else 0
-        system = DeviceSystem(self.system, self._flow, fused)
+        system = device_system(self.system, self._flow, fused)
         settings = replace(self._settings, most=room)
         return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted)
 
