@@ -246,6 +246,14 @@ def test_events_without_room_are_counted_and_named(gpu):
     assert len(log) == 1 and log.lost == 1
 
 
+def test_events_without_room_are_named_on_the_cpu_too():
+    q, v = np.array([0.003, 0.2]), np.array([-1.0, 0.5])
+    events = {"low": lambda t, q, v: q[0] - 0.001, "other": lambda t, q, v: q[0] - 0.002}
+    with pytest.warns(LostEvents, match=r"1 of 2 events were not kept.*most_events=2 or more"):
+        run = lb.simulate(pendulum(), q, v, t_end=0.004, dt=2e-3, events=events, most_events=1)
+    assert len(run.events) == 1 and run.events.lost == 1
+
+
 def test_steppers_go_on_and_start_anew_as_on_the_cpu(gpu):
     high = {"high": lambda t, q, v: q[0] - 0.1}
     stop = {"stop": lambda t, q, v, z, p: z.hits - 1.5, "start": lambda t, q, v, z, p: z}
