@@ -66,7 +66,7 @@ class Interpreter:
             found = self._allocation(x)
             if found:
                 given.append(ptx.Within(found[0], x - found[0].ctypes.data))
-            elif self.device_type == 1 and x > 1 << 32:
+            elif self.device_type == 1 and 1 << 32 < x < 1 << 48:  # no bits of a double
                 given.append(np.ctypeslib.as_array((ctypes.c_uint8 * WINDOW).from_address(x)))
             else:
                 given.append(x)
@@ -74,6 +74,22 @@ class Interpreter:
 
     def wait(self, device: int, stream: int) -> None:
         self.waits.append((device, stream))
+
+    def write(self, device: int, pointer: int, data: bytes, stream: int) -> None:
+        self._bytes(pointer, len(data))[:] = np.frombuffer(data, np.uint8)
+
+    def read(self, device: int, pointer: int, size: int, stream: int) -> bytes:
+        return self._bytes(pointer, size).tobytes()
+
+    def _bytes(self, pointer: int, size: int) -> np.ndarray:
+        """The bytes from an address on."""
+        found = self._allocation(pointer)
+        if found:
+            first = pointer - found[0].ctypes.data
+            assert first + size <= len(found[0]), "outside of the memory of an array"
+            return found[0][first : first + size]
+        assert self.device_type == 1, "no memory of a device"
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))
 
 
 class FakeArray:
@@ -119,7 +135,7 @@ class FakeArray:
         def empty(shape: tuple[int, ...], dtype: Any, device: int) -> FakeArray:
             return self.like(np.empty(shape, dtype), device)
 
-        return types.SimpleNamespace(empty=empty)
+        return types.SimpleNamespace(empty=empty, float64=np.dtype(np.float64))
 
     def like(self, values: np.ndarray, device: int = 0) -> FakeArray:
         """An array of this kind with these values on a device."""

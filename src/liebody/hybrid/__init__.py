@@ -10,6 +10,7 @@ robot_system  `RobotSystem`: robots with elements, as hybrid systems
 ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
 stepper       simulation one interval after the other, with new parameters for each interval
+device        hybrid systems on CUDA devices: simulation, and steps by intervals
 in_place      `ExtendedSystem`: another system with more parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
 """
@@ -27,6 +28,7 @@ from .controllers import (
     controller_2,
     controller_3,
 )
+from .device import DeviceHybridState, DeviceHybridStepper
 from .element import Apex, Element, Fall
 from .equations import KernelCall
 from .in_place import ExtendedSystem, with_changes
@@ -41,6 +43,8 @@ from .variations import VariedSystem
 __all__ = [
     "Apex",
     "DecoupledImpedance",
+    "DeviceHybridState",
+    "DeviceHybridStepper",
     "Element",
     "EnergyRegulator",
     "ExtendedSystem",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import numpy as np
 from ..base.arguments import check_in_single, check_state, count, members_of
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
+from ..compiler import cuda_device
 from ..integrators import Method
 from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
+from .device import DeviceHybridStepper, device_system
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -291,6 +294,31 @@ class HybridStepper:
         # Only now: after an error the arrays are not used again.
         self._spare.append(m)
         return new
+
+    def on_device(
+        self, device: str = "cuda", *, fused: bool = True, most_events: int = 16
+    ) -> DeviceHybridStepper:
+        """The same stepper on a CUDA device, for arrays that live there: one launch for each interval.
+
+            sim = lb.stepper(system, dt=0.02, members=4096).on_device()
+            state = sim.start(q0)               # an array of CuPy, PyTorch, JAX or Warp, (4096, nq)
+            state = sim.step(state, {"K_p": gains})
+
+        device       "cuda"; which one, the arrays of a call say
+        fused        whether products and sums may become fused multiply-adds
+        most_events  how many events of each member and interval a log has room for, of a stepper with
+                     `events`; `state.events.count` says how many there were
+
+        Arrays have the type of the stepper, float64 or float32. Experimental: not yet run or timed on a
+        device. More in `liebody.hybrid.DeviceHybridStepper` and in docs/gpu.md.
+
+        Raises ArgumentError for other devices, ModelError for systems with tables in memory or with `calls`.
+        """
+        cuda_device(device)
+        room = count("most_events", most_events, 0) if self._settings.most else 0
+        system = device_system(self.system, self._flow, fused)
+        settings = replace(self._settings, most=room)
+        return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted)
 
     def function(self, name: str = "step") -> Any:
         """Raises IntegrationError: a step of a hybrid system is no traced function."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..base.errors import IntegrationError
 from ..base.interrupts import CaughtSignals
 from ..compiler.native import build
 from ..compiler.native.kernel import Kernel
@@ -305,11 +306,17 @@ class CompiledSteps(Steps):
         self.recipe = recipe
         self.settings = settings
         self.loops: dict[Way, CompiledLoop] = {}
+        self.device_loops: dict[Any, Any] = {}  # of `stepping.device`
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of states and of their record."""
         return np.dtype(np.float32 if self.single else np.float64)
+
+    @property
+    def guard_count(self) -> int:
+        """The number of guards."""
+        return len(self.guards.directions) if self.guards else 0
 
     @property
     def identity(self) -> tuple[str | None, str]:
@@ -324,6 +331,10 @@ class CompiledSteps(Steps):
     def _source(self, way: Way, lanes: int) -> str:
         """C source of a loop over `lanes`."""
         raise NotImplementedError
+
+    def device_source(self, way: Way) -> str:
+        """CUDA C++ of such a loop, with the kernel of runtime/device_march.h."""
+        raise IntegrationError("steps of this method have no kernel for devices; take an explicit method")
 
     def _flags(self, way: Way, lanes: int) -> Sequence[str]:
         """Options of the compiler for such a loop."""
@@ -340,6 +351,7 @@ class CompiledSteps(Steps):
         other.guards = guards
         other.recipe = None
         other.loops = {}
+        other.device_loops = {}
         return other
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:

@@ -14,7 +14,7 @@ from ..compiler.graph.graph import live
 from ..compiler.printers.c import DOUBLE, NumberType, c_function, constant_table, enumeration
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.runtime import runtime
-from .print_march import opening, settings
+from .print_march import functions_printer, opening, settings
 from .records import (
     CallFunctions,
     Careful,
@@ -35,6 +35,7 @@ def explicit_source(
     marching: Marching | None = None,
     careful: Careful | None = None,
     number: NumberType = DOUBLE,
+    device: bool = False,
 ) -> str:
     """The translation unit of `fixed_steps` (runtime/march.h) over `lanes`, or of `march`.
 
@@ -43,20 +44,22 @@ def explicit_source(
              then `settle`, or without it `field`, has a second result. None: nothing is watched
     number   the type of states and efforts; times are double whatever it is. `march` takes floats without
              error control
+    device   CUDA C++ over one lane, in which these loops are functions of the device
 
     Several methods share one unit, in loops `fixed_steps_0`, `fixed_steps_1`, ...
     """
     (f, *_), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
-    text = [*opening(lanes, number), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
+    printed = functions_printer(number, device)
+    text = [*opening(lanes, number, device), _sizes(0, y.size, f.size, u.size, rigid), runtime("samples.h")]
     # the functions by their names in runtime/explicit.h or, where constraints are watched, in watch.h
     named: dict[str, Function | Program | None] = parts._asdict()
     if careful is not None:
         named |= {"settle": None, "after": parts.settle}
         named |= {f"careful_{name}": f for name, f in zip(("field", "after"), careful)}
     for name, function in named.items():
-        text += callable_over_lanes(function, name, number) if function else []
+        text += printed(function, name) if function else []
     if marching and marching.guards:
-        text += callable_over_lanes(marching.guards.function, "guards", number)
+        text += printed(marching.guards.function, "guards")
     # Each method includes the loop once more. Where several do, its names get a number, and its macros are
     # undefined behind it.
     alone = isinstance(methods, Coefficients)
@@ -77,8 +80,12 @@ def hybrid_source(
     lanes: int,
     retries: Retries | None = None,
     number: NumberType = DOUBLE,
+    device: bool = False,
 ) -> str:
-    """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`."""
+    """The translation unit of `march` (runtime/march.h) over `lanes`, for a `HybridFlow`.
+
+    device  CUDA C++ over one lane, in which `march` is a function of the device
+    """
     (f,), (_, y, u) = parts.field.outputs.values(), parts.field.inputs.values()
     (g,) = parts.guards.outputs.values()
     # In C a state is a moving part x and a memory m, which stages need not copy. The traced functions take
@@ -107,9 +114,10 @@ def hybrid_source(
         "look": trace(joined(parts.look), apart, "look"),
         "after": trace(guards_and_after, {**apart, "e": g.size}, "after"),
     }
-    text = [*opening(lanes, number), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
+    printed = functions_printer(number, device)
+    text = [*opening(lanes, number, device), _sizes(memory, y.size, f.size, u.size, 0), runtime("samples.h")]
     for name, function in functions.items():
-        text += callable_over_lanes(function, name, number) if function else []
+        text += printed(function, name) if function else []
     text += calls_in_c(parts.calls, memory, y.size, u.size, g.size)
     marching = Marching(guards=Guards(parts.guards, parts.directions, parts.terminal), looks=True)
     points = (5 if retries is None else 7) * y.size

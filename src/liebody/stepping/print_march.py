@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from ..compiler import Function, Program
 from ..compiler.printers.c import DOUBLE, STACK, NumberType, constant_table, literal, prelude
+from ..compiler.printers.cuda import BLOCK, cuda_prelude, device_functions
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
 from ..compiler.runtime import runtime
 from .records import Marching, Remembers
 
 
-def opening(lanes: int, number: NumberType = DOUBLE) -> list[str]:
-    """The head of a translation unit."""
-    return [prelude(lanes, number), runtime("rows.h"), runtime("subnormal.h")]
+def opening(lanes: int, number: NumberType = DOUBLE, device: bool = False) -> list[str]:
+    """The head of a translation unit; `device`: in CUDA C++, over one lane."""
+    head = cuda_prelude(number is not DOUBLE) if device else prelude(lanes, number)
+    return [head, runtime("rows.h"), runtime("subnormal.h")]
+
+
+def functions_printer(
+    number: NumberType = DOUBLE, device: bool = False
+) -> Callable[[Function | Program, str], list[str]]:
+    """(function, name) -> its text over lanes, for the CPU or for a device."""
+    if device:
+        return lambda function, name: device_functions(function, name, number)
+    return lambda function, name: callable_over_lanes(function, name, number)
+
+
+def with_kernel(loop: str) -> str:
+    """The CUDA text of a loop of runtime/march.h, with the kernel of runtime/device_march.h."""
+    return "\n".join([loop, f"#define BLOCK {BLOCK}", runtime("device_march.h")])
 
 
 def remembering(remembers: Remembers | None, number: NumberType = DOUBLE) -> list[str]:
@@ -56,7 +73,7 @@ def settings(
     }
     return [
         *(f"#define {name} {int(value)}" for name, value in switches.items()),
-        f"#define LOCAL {'static __thread' if number.size * lanes * entries > STACK else ''}",
+        f"#define LOCAL {'THREAD_STATIC' if number.size * lanes * entries > STACK else ''}",
         constant_table("double", "nodes", (literal(float(c)) for c in nodes)),
         *([constant_table("int", "direction", map(int, directions))] if marching else []),
         *([constant_table("int", "terminal", map(int, terminal))] if marching else []),

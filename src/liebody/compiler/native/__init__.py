@@ -10,6 +10,7 @@ pool       memory of large results, used again
 nvrtc      the compiler of CUDA
 driver     the driver of CUDA devices
 device_arrays  arrays of other libraries in the memory of a device
+device_code  compiled CUDA text, loaded on devices
 device     a function as a call on arrays of a device
 casadi_external  kernels as external functions of CasADi
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,21 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...base.arguments import count, number, wrong_shape
-from ...base.concurrency import lock_of, unlock
-from ...base.errors import ArgumentError, DeviceError, GraphError, ShapeError, suppress
-from ...base.progress import Waiting
+from ...base.errors import ArgumentError, GraphError, ShapeError
 from ..graph.graph import Function
 from ..printers.cuda import BLOCK, cuda_kernel, cuda_march, cuda_prelude
 from ..programs.program import Program
 from ..programs.quadratic_program import Minimizer
-from . import build, cache, nvrtc
-from .device_arrays import DeviceArray, Library, dense_steps, library_of, read
+from .device_arrays import DeviceArray, Library, batch_of, common_library, device_of, read
+from .device_code import ENTRY, MOST_BLOCKS, DeviceCode
 from .driver import Driver, driver
 from .kernel import Kernel
-
-ENTRY = "kernel"  # the name of every kernel in its own translation unit
-MOST_BLOCKS = (1 << 31) - 1  # of a grid along its first axis
-TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def cuda_device(device: str) -> None:
@@ -81,7 +74,7 @@ class DeviceKernel:
         self.inputs = self.kernel.inputs
         self.outputs = self.kernel.outputs
         self.__doc__ = self.kernel.__doc__ or type(self).__doc__
-        self._loaded: dict[tuple[int, Any], Any] = {}  # kernels of the driver, by device and type
+        self._codes: dict[np.dtype[Any], DeviceCode] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _device_kernel, (self.kernel, self.fused)
@@ -106,34 +99,21 @@ class DeviceKernel:
 
     def image(self, target: str, dtype: Any = np.float64) -> bytes:
         """The compiled kernel for a target of NVRTC, such as "sm_90", from the cache or compiled."""
-        kind = np.dtype(dtype)
-        identity = [target, str(kind), str(self.fused), nvrtc.identity(), *self._identity()]
-        recipe = self.kernel.recipe
-        source = None if recipe else self.source(kind)
-        # a recipe determines the source, which then need not be printed
-        key = build.note("cuda", recipe, *identity) if recipe else build.digest(source or "", *identity)
-        image = cache.recall(key, ".cubin")
-        if image is None:
-            source = source or self.source(kind)
-            with Waiting(f"compiling {self.name} for {target}, {len(source) / 1e6:.1f} MB of CUDA"):
-                image = nvrtc.compile_cuda(source, target, self.fused).code
-            with suppress(OSError):  # a full disk: it is compiled again by the next process
-                cache.store(key, ".cubin", image)
-        return image
+        return self.code(np.dtype(dtype)).image(target)
+
+    def code(self, kind: np.dtype[Any]) -> DeviceCode:
+        """The kernel for a type of numbers."""
+        if kind not in self._codes:
+            recipe = self.kernel.recipe
+            code = DeviceCode(
+                self.name, lambda: self.source(kind), recipe, self.fused, str(kind), *self._identity()
+            )
+            self._codes.setdefault(kind, code)
+        return self._codes[kind]
 
     def _identity(self) -> list[str]:
         """Words that determine the source, beside the function."""
         return []
-
-    def _on(self, chosen: Driver, device: int, dtype: Any) -> Any:
-        """The kernel on a device, for numbers of a type."""
-        key = device, dtype
-        with lock_of(self, key):
-            if key not in self._loaded:
-                image = self.image(chosen.target(device), dtype)
-                self._loaded[key] = chosen.load(device, image, ENTRY)
-            unlock(self, key)
-        return self._loaded[key]
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -149,17 +129,17 @@ class DeviceKernel:
         if not arrays:
             raise ShapeError(f"{self.name} takes no arrays, which would say on which device it is computed")
         given = [read(f"{self.name}: {key}", x, chosen) for key, x in zip(self.inputs, arrays, strict=True)]
-        library = self._library(arrays, given)
-        batch = self._batch(given)
+        library = common_library(self.name, dict(zip(self.inputs, arrays, strict=True)), given)
+        batch = batch_of(self.name, self.inputs, given)
         call = self._arranged(arrays[0], given, batch, out, library, chosen)
         n = math.prod(batch)
-        device = _device_of(given)
+        device = device_of(given)
         stream = library.stream(arrays[0])
         if n:
             pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
             arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
-            kernel = self._on(chosen, device, given[0].dtype)
+            kernel = self.code(given[0].dtype).on(chosen, device)
             if not library.ordered:
                 # each array may name a stream, in which it is still being computed
                 for other in {library.stream(x) for x in [*arrays, *call.results]} - {stream}:
@@ -168,46 +148,6 @@ class DeviceKernel:
             if not library.ordered:
                 chosen.wait(device, stream)
         return call.results[0] if len(call.results) == 1 else tuple(call.results)
-
-    def _library(self, arrays: Sequence[Any], given: Sequence[DeviceArray]) -> Library:
-        """The library of all arrays, which lie on one device and have one type."""
-        names = [library_of(x)[0] for x in arrays]
-        device = _device_of(given)
-        for what, values in (
-            ("libraries", names),
-            ("devices", [x.device if x.size else device for x in given]),
-            ("types", [str(x.dtype) for x in given]),
-        ):
-            if len(set(values)) > 1:
-                pairs = ", ".join(f"{key}: {x}" for key, x in zip(self.inputs, values, strict=True))
-                kind = ShapeError if what == "types" else DeviceError
-                raise kind(
-                    f"{self.name} got arrays of several {what} ({pairs}), expected one; convert them first: "
-                    "nothing is converted or copied in silence"
-                )
-        if given[0].dtype not in TYPES:
-            raise ShapeError(
-                f"{self.name}: arrays hold {given[0].dtype}, expected float32 or float64; convert them first"
-            )
-        return library_of(arrays[0])[1]
-
-    def _batch(self, given: Sequence[DeviceArray]) -> tuple[int, ...]:
-        """The leading axes: each array has all of them, or none."""
-        leads = []
-        for (key, shape), x in zip(self.inputs.items(), given, strict=True):
-            axes = len(x.shape) - len(shape)
-            if axes < 0 or x.shape[axes:] != shape:
-                expected = f"{shape} or a batch (..., {', '.join(map(str, shape))})"
-                raise wrong_shape(f"{self.name}: {key}", x.shape, expected)
-            leads.append(x.shape[:axes])
-        batch = max(leads, key=len)
-        if any(lead not in ((), batch) for lead in leads):
-            pairs = ", ".join(f"{key} {x.shape}" for key, x in zip(self.inputs, given, strict=True))
-            raise ShapeError(
-                f"{self.name}: {pairs}: expected for each array all leading axes of the batch, {batch}, or "
-                "none, for one row that the batch shares; broadcast and copy the others first"
-            )
-        return batch
 
     def _arranged(
         self,
@@ -221,7 +161,7 @@ class DeviceKernel:
         """Rows of the arguments, and the arrays of the results."""
         shapes = {key: (*batch, *shape) for key, shape in self.outputs.items()}
         inputs = [
-            (x.pointer, self._step(key, x, len(shape)))
+            (x.pointer, x.row_step(f"{self.name}: {key}", len(shape)))
             for (key, shape), x in zip(self.inputs.items(), given, strict=True)
         ]
         if out is None:
@@ -242,11 +182,11 @@ class DeviceKernel:
                 "holds another type than the arguments"
                 if place.dtype != given[0].dtype
                 else "lies on another device than the arguments"
-                if place.size and place.device != _device_of(given)
+                if place.size and place.device != device_of(given)
                 else "is read-only"
                 if place.readonly and out is not None
                 else "is not in C order without gaps"
-                if place.size and not _is_dense(place)
+                if place.size and not place.is_dense
                 else "overlaps with an argument"
                 if any(map(place.overlaps, given))
                 else "overlaps with another result"
@@ -257,19 +197,6 @@ class DeviceKernel:
                 raise ShapeError(f"{name} {wrong}; leave out `out` for a new array")
             places.append(place)
         return _Call(inputs, results, places)
-
-    def _step(self, key: str, x: DeviceArray, axes: int) -> int:
-        """Numbers between rows of an argument, 0 for one row; a row has the last `axes` axes."""
-        lead = len(x.shape) - axes
-        row = x._replace(shape=x.shape[lead:], steps=x.steps[lead:])
-        merged = _merged(x.shape[:lead], x.steps[:lead])
-        if merged is None or not _is_dense(row):
-            raise ShapeError(
-                f"{self.name}: {key} {x.shape} has steps {x.steps} between its numbers, expected rows "
-                f"without gaps, at equal distances; copy it first, as {key}.contiguous() of PyTorch or "
-                f"cupy.ascontiguousarray({key}): nothing is copied in silence"
-            )
-        return merged if lead else 0
 
 
 class DeviceMarch(DeviceKernel):
@@ -319,25 +246,3 @@ def _device_march(kernel: Kernel, dt: float, fused: bool) -> DeviceMarch:
 
 def _device_kernel(kernel: Kernel, fused: bool) -> DeviceKernel:
     return DeviceKernel(kernel, fused=fused)
-
-
-def _device_of(given: Sequence[DeviceArray]) -> int:
-    """The device of the arguments: that of the first array with numbers, as others have no memory."""
-    return next((x.device for x in given if x.size), given[0].device)
-
-
-def _is_dense(x: DeviceArray) -> bool:
-    """Whether numbers lie in C order without gaps; steps of axes of length 1 are free."""
-    steps = zip(x.shape, x.steps, dense_steps(x.shape), strict=True)
-    return not x.size or all(n == 1 or step == dense for n, step, dense in steps)
-
-
-def _merged(shape: Sequence[int], steps: Sequence[int]) -> int | None:
-    """The step along axes of these lengths as one axis; None if they cannot be merged."""
-    axes = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
-    if not axes or 0 in shape:
-        return 0
-    for (_, outer), (n, inner) in itertools.pairwise(axes):
-        if outer != n * inner:
-            return None
-    return axes[-1][1]

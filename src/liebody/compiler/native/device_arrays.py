@@ -10,18 +10,21 @@ DLPack 1.1, https://dmlc.github.io/dlpack/latest/
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...base.errors import DeviceError, pass_on_signals
+from ...base.arguments import wrong_shape
+from ...base.errors import DeviceError, ShapeError, pass_on_signals
 from .driver import DEFAULT_STREAM, Driver
 
 LEGACY = 1  # the default stream, as the CUDA Array Interface numbers it
 CODES = {0: "i", 1: "u", 2: "f"}  # DLDataTypeCode: the letters of NumPy's types
+TYPES = (np.dtype(np.float64), np.dtype(np.float32))
 COPIES = "cupy.asarray({0}), torch.as_tensor({0}, device='cuda') or jax.device_put({0})"
 
 
@@ -49,6 +52,29 @@ class DeviceArray(NamedTuple):
         return math.prod(self.shape)
 
     @property
+    def is_dense(self) -> bool:
+        """Whether numbers lie in C order without gaps; steps of axes of length 1 are free."""
+        steps = zip(self.shape, self.steps, dense_steps(self.shape), strict=True)
+        return not self.size or all(n == 1 or step == dense for n, step, dense in steps)
+
+    def row_step(self, name: str, axes: int) -> int:
+        """Numbers between rows of the last `axes` axes; 0 for one row. Messages call the array `name`.
+
+        Raises ShapeError unless rows have no gaps and lie at equal distances.
+        """
+        lead = len(self.shape) - axes
+        row = self._replace(shape=self.shape[lead:], steps=self.steps[lead:])
+        merged = _merged(self.shape[:lead], self.steps[:lead])
+        if merged is None or not row.is_dense:
+            key = name.rpartition(" ")[2]
+            raise ShapeError(
+                f"{name} {self.shape} has steps {self.steps} between its numbers, expected rows without "
+                f"gaps, at equal distances; copy it first, as {key}.contiguous() of PyTorch or "
+                f"cupy.ascontiguousarray({key}): nothing is copied in silence"
+            )
+        return merged if lead else 0
+
+    @property
     def span(self) -> tuple[int, int]:
         """The addresses of its first byte and behind its last one."""
         ends = [(n - 1) * step for n, step in zip(self.shape, self.steps, strict=True)] if self.size else []
@@ -60,6 +86,22 @@ class DeviceArray(NamedTuple):
         """Whether two arrays may share memory: their spans do."""
         (first, end), (other_first, other_end) = self.span, other.span
         return first < other_end and other_first < end
+
+
+def _merged(shape: Sequence[int], steps: Sequence[int]) -> int | None:
+    """The step along axes of these lengths as one axis; None if they cannot be merged."""
+    axes = [(n, step) for n, step in zip(shape, steps, strict=True) if n != 1]
+    if not axes or 0 in shape:
+        return 0
+    for (_, outer), (n, inner) in itertools.pairwise(axes):
+        if outer != n * inner:
+            return None
+    return axes[-1][1]
+
+
+def device_of(given: Sequence[DeviceArray]) -> int:
+    """The device of some arrays: that of the first one with numbers, as others have no memory."""
+    return next((x.device for x in given if x.size), given[0].device)
 
 
 def dense_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -166,27 +208,30 @@ def _by_dlpack(array: Any, device: int) -> DeviceArray:
 class Library(NamedTuple):
     """A library of arrays on devices.
 
-    empty    empty(array, shape): a new array of the kind, type and device of another one
+    empty    empty(array, shape, dtype=None): a new array of the kind and device of another one, and of its
+             type or the one of this name, such as "float64"
     stream   stream(array): the handle of the stream on which the library works now, on the device of an array
     ordered  whether later work of the library waits for what is in this stream
     """
 
-    empty: Callable[[Any, tuple[int, ...]], Any]
+    empty: Callable[..., Any]
     stream: Callable[[Any], int]
     ordered: bool = True
 
 
-def _torch_empty(array: Any, shape: tuple[int, ...]) -> Any:
-    return sys.modules["torch"].empty(shape, dtype=array.dtype, device=array.device)
+def _torch_empty(array: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
+    torch = sys.modules["torch"]
+    kind = getattr(torch, dtype) if dtype else array.dtype
+    return torch.empty(shape, dtype=kind, device=array.device)
 
 
 def _torch_stream(array: Any) -> int:
     return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
 
 
-def _cupy_empty(array: Any, shape: tuple[int, ...]) -> Any:
+def _cupy_empty(array: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
     with array.device:
-        return sys.modules["cupy"].empty(shape, array.dtype)
+        return sys.modules["cupy"].empty(shape, dtype or array.dtype)
 
 
 def _cupy_stream(array: Any) -> int:
@@ -194,10 +239,10 @@ def _cupy_stream(array: Any) -> int:
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
 
 
-def _warp_empty(array: Any, shape: tuple[int, ...]) -> Any:
+def _warp_empty(array: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
     # numbers of vectors and matrices become axes
     warp = sys.modules["warp"]
-    scalar = warp.dtype_from_numpy(np.dtype(array.__cuda_array_interface__["typestr"]))
+    scalar = warp.dtype_from_numpy(np.dtype(dtype or array.__cuda_array_interface__["typestr"]))
     return warp.empty(shape, dtype=scalar, device=array.device)
 
 
@@ -205,13 +250,15 @@ def _warp_stream(array: Any) -> int:
     return int(array.device.stream.cuda_stream or DEFAULT_STREAM)
 
 
-def _standard_empty(array: Any, shape: tuple[int, ...]) -> Any:
+def _standard_empty(array: Any, shape: tuple[int, ...], dtype: str | None = None) -> Any:
     if not hasattr(array, "__array_namespace__"):
         raise DeviceError(
             f"results are made by the array API standard, which {_kind(array)} does not follow; give arrays "
             "for them as `out`"
         )
-    return array.__array_namespace__().empty(shape, dtype=array.dtype, device=array.device)
+    space = array.__array_namespace__()
+    kind = getattr(space, dtype) if dtype else array.dtype
+    return space.empty(shape, dtype=kind, device=array.device)
 
 
 def _standard_stream(array: Any) -> int:
@@ -237,3 +284,50 @@ def library_of(array: Any) -> tuple[str, Library]:
     """The name of an array's library, and how it makes arrays."""
     name = type(array).__module__.partition(".")[0]
     return name, LIBRARIES.get(name, STANDARD)
+
+
+def common_library(name: str, arrays: Mapping[str, Any], given: Sequence[DeviceArray]) -> Library:
+    """The library of arrays, which lie on one device and have one type, float32 or float64.
+
+    name  of the call, in messages
+    """
+    names = [library_of(x)[0] for x in arrays.values()]
+    device = device_of(given)
+    for what, values in (
+        ("libraries", names),
+        ("devices", [x.device if x.size else device for x in given]),
+        ("types", [str(x.dtype) for x in given]),
+    ):
+        if len(set(values)) > 1:
+            pairs = ", ".join(f"{key}: {x}" for key, x in zip(arrays, values, strict=True))
+            kind = ShapeError if what == "types" else DeviceError
+            raise kind(
+                f"{name} got arrays of several {what} ({pairs}), expected one; convert them first: nothing "
+                "is converted or copied in silence"
+            )
+    if given[0].dtype not in TYPES:
+        raise ShapeError(
+            f"{name}: arrays hold {given[0].dtype}, expected float32 or float64; convert them first"
+        )
+    return library_of(next(iter(arrays.values())))[1]
+
+
+def batch_of(
+    name: str, shapes: Mapping[str, tuple[int, ...]], given: Sequence[DeviceArray]
+) -> tuple[int, ...]:
+    """The leading axes of arrays: each has all of them before its shape, or none."""
+    leads = []
+    for (key, shape), x in zip(shapes.items(), given, strict=True):
+        axes = len(x.shape) - len(shape)
+        if axes < 0 or x.shape[axes:] != shape:
+            expected = f"{shape} or a batch (..., {', '.join(map(str, shape))})"
+            raise wrong_shape(f"{name}: {key}", x.shape, expected)
+        leads.append(x.shape[:axes])
+    batch = max(leads, key=len)
+    if any(lead not in ((), batch) for lead in leads):
+        pairs = ", ".join(f"{key} {x.shape}" for key, x in zip(shapes, given, strict=True))
+        raise ShapeError(
+            f"{name}: {pairs}: expected for each array all leading axes of the batch, {batch}, or none, for "
+            "one row that the batch shares; broadcast and copy the others first"
+        )
+    return batch

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -55,6 +56,21 @@ class Driver(Protocol):
 
     def wait(self, device: int, stream: int) -> None:
         """Return when all work in a stream is done."""
+
+    def write(self, device: int, pointer: int, data: bytes, stream: int) -> None:
+        """Copy bytes of the CPU to an address, after the work in a stream; return when that is done."""
+
+    def read(self, device: int, pointer: int, size: int, stream: int) -> bytes:
+        """The bytes from an address on, after the work in a stream."""
+
+
+class CudaKernel:
+    """A kernel that is loaded on a device. Its module is unloaded when nobody holds the kernel any more."""
+
+    def __init__(self, function: ctypes.c_void_p, unload: Callable[[], None]) -> None:
+        self.function = function
+        # At the end of the process the driver frees everything, and may be gone before this object.
+        weakref.finalize(self, unload).atexit = False
 
 
 class CudaDriver:
@@ -152,11 +168,24 @@ class CudaDriver:
         return device.value if kind.value == ON_DEVICE else -1
 
     def load(self, device: int, image: bytes, name: str) -> Any:
-        module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
         with self._current(device):
             self._call("cuModuleLoadData", ctypes.byref(module), image)
-            self._call("cuModuleGetFunction", ctypes.byref(kernel), module, name.encode())
-        return kernel
+            self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return CudaKernel(function, functools.partial(self._unload, self._contexts[device], module))
+
+    def _unload(self, context: ctypes.c_void_p, module: ctypes.c_void_p) -> None:
+        """Unload a module, after all work of its device.
+
+        The garbage collector calls it, at any time and in any thread. So it takes no lock, and raises no
+        errors. In a process that was forked it does nothing: the module belongs to the other process.
+        """
+        if os.getpid() != self._process or self._cuda.cuCtxPushCurrent_v2(context):
+            return  # an error: the process ends, or the device has stopped
+        # launched kernels may still run, whoever has launched them
+        if not self._cuda.cuCtxSynchronize():
+            self._cuda.cuModuleUnload(module)
+        self._cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
 
     def launch(
         self, kernel: Any, device: int, grid: int, block: int, stream: int, arguments: Sequence[int]
@@ -166,11 +195,25 @@ class CudaDriver:
         places = (ctypes.c_void_p * len(values))(*[ctypes.addressof(x) for x in values])
         with self._current(device):
             sizes = [ctypes.c_uint(x) for x in (grid, 1, 1, block, 1, 1, 0)]
-            self._call("cuLaunchKernel", kernel, *sizes, ctypes.c_void_p(stream), places, None)
+            self._call("cuLaunchKernel", kernel.function, *sizes, ctypes.c_void_p(stream), places, None)
 
     def wait(self, device: int, stream: int) -> None:
         with self._current(device):
             self._call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def write(self, device: int, pointer: int, data: bytes, stream: int) -> None:
+        with self._current(device):
+            place, size, queue = ctypes.c_uint64(pointer), ctypes.c_size_t(len(data)), ctypes.c_void_p(stream)
+            self._call("cuMemcpyHtoDAsync_v2", place, data, size, queue)
+            self._call("cuStreamSynchronize", queue)
+
+    def read(self, device: int, pointer: int, size: int, stream: int) -> bytes:
+        buffer = ctypes.create_string_buffer(size)
+        with self._current(device):
+            place, queue = ctypes.c_uint64(pointer), ctypes.c_void_p(stream)
+            self._call("cuMemcpyDtoHAsync_v2", buffer, place, ctypes.c_size_t(size), queue)
+            self._call("cuStreamSynchronize", queue)
+        return buffer.raw
 
 
 @functools.cache

@@ -22,6 +22,8 @@ PIECE = 1500
 """Operations in one function of the device. Longer ones spill registers (docs/decisions/0046)."""
 LOOPS_ABOVE = 30_000
 """Operations from which on a program stays in loops over like bodies: caches of instructions hold no more."""
+INLINED = 100
+"""Operations up to which functions that a march calls at several places become parts of it."""
 BLOCK = 160
 """Threads in a block, at most: each may have 255 registers. Of 96 to 256, ptxas spilled least with this."""
 
@@ -38,6 +40,16 @@ def cuda_names(function: Function | Program, name: str | None = None) -> tuple[s
     words = r"[nw]|[txy]\d+|first|apart|now|time|steps?\d*|state|real|whole|natural"
     local = rf"{words}|[TIUW]|\w+(Dim|Idx)|warpSize|assert"
     return c99_names(function, name, local)
+
+
+def device_functions(function: Function | Program, name: str, number: NumberType) -> list[str]:
+    """Device functions over T, of which the last computes `function`; as `callable_over_lanes` on the CPU."""
+    dialect = device_dialect(number)
+    if isinstance(function, Program) and sum(function.operations.values()) > LOOPS_ABOVE:
+        return callable_over_lanes(function, name, dialect=dialect)
+    straight = function.unroll()
+    attribute = "__noinline__ " if straight.length > INLINED else "__forceinline__ "
+    return over_lanes(straight, name, dialect, attribute=attribute, piece=PIECE)
 
 
 def cuda_kernel(

@@ -7,6 +7,8 @@ typedef unsigned uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 typedef long long intptr_t;
+#define INT32_MAX 0x7fffffff
+#define INT64_MAX 0x7fffffffffffffff
 #define NAN __int_as_float(0x7fffffff)
 #define INFINITY __int_as_float(0x7f800000)
 #else
@@ -28,4 +30,5 @@ typedef long long intptr_t;
 #define ZERO(type) ((type)0)
 #define HIGH_PRODUCT __umul64hi
 #define UNLIKELY(condition) (condition)
+#define EXPORTED static /* the kernel calls it */
 #define SHORT_VECTORS

@@ -32,6 +32,8 @@
 /* The upper 64 bits of a product of two numbers without sign. */
 #define HIGH_PRODUCT(a, b) ((uint64_t)((unsigned __int128)(a) * (b) >> 64))
 #define UNLIKELY(condition) __builtin_expect(condition, 0)
+/* A loop that Python calls. */
+#define EXPORTED
 #endif
 
 #if SINGLE

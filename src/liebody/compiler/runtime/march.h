@@ -39,6 +39,12 @@
 
 #ifndef PATIENCE
 #define PATIENCE
+#ifdef __CUDACC__ /* no signals reach a device */
+typedef void Signals;
+typedef int Patience;
+INLINE Patience patience(Signals *signals) { return signals != 0; }
+INLINE int interrupted(Patience *p) { return *p; }
+#else
 #include <time.h>
 typedef struct { /* by which a loop learns that it shall end where it is, because of a signal */
     int (*lock)(void); /* PyGILState_Ensure and PyGILState_Release; NULL: others handle signals */
@@ -84,6 +90,7 @@ INLINE int interrupted(Patience *p) { return p->signals && --p->left <= 0 && loo
 static Patience patience(Signals *signals) {
     return (Patience){signals, 1, 1, signals ? clock_now() : 0};
 }
+#endif
 #endif
 
 #if SINGLE && (WATCHED || MARCH && (CONTROLLED || DENSE))
@@ -139,7 +146,7 @@ INLINE void sample_nodes(const Samples *e, double t, double h, int64_t i, int64_
 /* Steps of one length. Those with samples in them are taken in parts, which end there. A member
    whose step cannot be taken is NaN from there on. Returns 0; -1 without memory; 1 as WATCHED
    says. */
-int64_t fixed_steps(const StepsCall *c) {
+EXPORTED int64_t fixed_steps(const StepsCall *c) {
     const int64_t n = c->n, steps = c->steps, every = c->every;
     const double t0 = c->t, h = c->h;
     const Samples *e = c->efforts;
@@ -303,18 +310,33 @@ typedef struct {
     int side, tries;
 } Lane;
 
+#ifdef __CUDACC__ /* each thread has a queue, and logs have room for `most` entries */
+INLINE int64_t next_member(int64_t *queue) {
+    const int64_t i = *queue;
+    *queue += (int64_t)gridDim.x * blockDim.x;
+    return i;
+}
+#else
+INLINE int64_t next_member(int64_t *queue) {
+    return __atomic_fetch_add(queue, 1, __ATOMIC_RELAXED);
+}
+#endif
+
 /* The place of a new entry; NULL if there is no memory for it. */
 static double *new_entry(Log *log) {
     const int64_t width = 2 + POINT;
+#ifndef __CUDACC__
     if (log->kept == log->room) {
         const int64_t room = 2 * log->room + 8;
         double *entries = realloc(log->entries, (size_t)(room * width) * sizeof *entries);
         if (!entries) return NULL;
         log->entries = entries, log->room = room;
     }
+#endif
     return log->entries + width * log->kept++;
 }
 
+#ifndef __CUDACC__
 /* Move the entries of n logs to `entries`, one log after the other. */
 void drain(int64_t n, Log *logs, double *entries) {
     for (int64_t i = 0; i < n; i++) {
@@ -324,6 +346,7 @@ void drain(int64_t n, Log *logs, double *entries) {
         free(logs[i].entries);
     }
 }
+#endif
 
 /* Efforts of each lane's member: at one time t, and at the nodes of a step from t. */
 static void sample_at(const Samples *e, const Lane *of, const D *t, T *u) {
@@ -419,7 +442,7 @@ INLINE D part_of(D left, D wanted) {
 
 /* The members go on until the rows before m->until of the record are known, or until they end. What
    a member does depends on nobody else. Returns 0; -1 without memory; 1 as WATCHED says. */
-int64_t march(const March *m, const Samples *e) {
+EXPORTED int64_t march(const March *m, const Samples *e) {
     LOCAL Work work;
     Patience waiting = patience(m->signals);
     if (!open_work(&work, e)) return -1;
@@ -450,12 +473,12 @@ int64_t march(const March *m, const Samples *e) {
         for (int j = 0; j < POINT; j++) LANE(now[j]) = start[j];
     for (;;) {
         if (fresh) { /* members for the lanes that have none */
-            I new = none;
+            I entering = none;
             fresh = 0, stale = 1;
             for (int lane = 0; lane < LANES; lane++) {
                 Lane *l = of + lane;
                 while (!LANE(active)) {
-                    const int64_t i = __atomic_fetch_add(m->queue, 1, __ATOMIC_RELAXED);
+                    const int64_t i = next_member(m->queue);
                     if (i >= m->n) break;
                     /* each thread copies its members, just before it needs them */
                     if (m->start)
@@ -468,7 +491,7 @@ int64_t march(const March *m, const Samples *e) {
                     LANE(until) = m->times[DENSE ? m->rows - 1 : c->row];
                     LANE(limit) = part_end(e, c->t, LANE(until));
                     for (int j = 0; j < POINT; j++) LANE(now[j]) = start[i * POINT + j];
-                    LANE(taken) = LANE(looking) = 0, LANE(active) = LANE(new) = -1;
+                    LANE(taken) = LANE(looking) = 0, LANE(active) = LANE(entering) = -1;
 #if WATCHED
                     member[lane] = i;
                     watch_member(&work.watch, lane, m->nearest + i * NEAREST);
@@ -483,9 +506,9 @@ int64_t march(const March *m, const Samples *e) {
             T wanted[1];
             const T t_start = rounded_times(t);
             look(&t_start, now + MEMORY, now, u_end, guards_after, wanted, stop);
-            ahead = where_times(new, as_times(wanted[0]), ahead);
+            ahead = where_times(entering, as_times(wanted[0]), ahead);
             for (int lane = 0; lane < LANES; lane++) {
-                if (!LANE(new) || (!(LANE(stop[0]) > 0) && LANE(wanted[0]) > 0)) continue;
+                if (!LANE(entering) || (!(LANE(stop[0]) > 0) && LANE(wanted[0]) > 0)) continue;
                 double *end = m->ends + 2 * of[lane].member;
                 end[0] = LANE(t), end[1] = LANE(stop[0]) > 0 ? STOPPED : NO_STEP;
                 LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
@@ -493,14 +516,14 @@ int64_t march(const March *m, const Samples *e) {
 #elif GUARDS
             const T t_start = rounded_times(t);
             guards(&t_start, now, u_end, guards_after);
-            stop[0] = where(new, zero, stop[0]);
+            stop[0] = where(entering, zero, stop[0]);
 #endif
 #if GUARDS
             for (int j = 0; j < GUARDS; j++)
-                guards_before[j] = where(new, guards_after[j], guards_before[j]);
+                guards_before[j] = where(entering, guards_after[j], guards_before[j]);
 #endif
             if (fresh) continue;
-            h = where_times(new & active, part_of(limit - t, ahead), h);
+            h = where_times(entering & active, part_of(limit - t, ahead), h);
         }
 
         /* Efforts, and what the method remembers, for a step of this length. */
@@ -682,7 +705,9 @@ int64_t march(const March *m, const Samples *e) {
 #if WATCHED
             leave_member(&work.watch, lane, m->nearest + i * NEAREST);
 #endif
-            m->clock[i] = (Clock){LANE(t), LANE(ahead), LANE(made), l->last_defect, l->row};
+            Clock *clock = m->clock + i;
+            clock->t = LANE(t), clock->step = LANE(ahead), clock->made = LANE(made);
+            clock->last_defect = l->last_defect, clock->row = l->row;
             for (int j = 0; j < POINT; j++) m->y[i * POINT + j] = LANE(now[j]);
             LANE(active) = 0, LANE(h) = IDLE_STEP, fresh = 1;
         }
