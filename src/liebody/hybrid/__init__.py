@@ -9,6 +9,7 @@ element       `Element`: a contact, a spring, a controller that acts on a robot;
 robot_system  `RobotSystem`: robots with elements, as hybrid systems
 ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
+on_device     intervals of a stepper on a CUDA device
 stepper       simulation one interval after the other, with new parameters for each interval
 in_place      `ExtendedSystem`: another system with more parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
@@ -31,6 +32,7 @@ from .element import Apex, Element, Fall
 from .equations import KernelCall
 from .in_place import ExtendedSystem, with_changes
 from .ledger import Ledger
+from .on_device import DeviceIntervals
 from .results import LostEvents
 from .robot_state import State
 from .robot_system import RobotSystem, robot_system
@@ -41,6 +43,7 @@ from .variations import VariedSystem
 __all__ = [
     "Apex",
     "DecoupledImpedance",
+    "DeviceIntervals",
     "Element",
     "EnergyRegulator",
     "ExtendedSystem",

@@ -12,11 +12,13 @@ import numpy as np
 from ..base.arguments import check_in_single, check_state, count, members_of
 from ..base.concurrency import Spare
 from ..base.errors import SECONDS, IntegrationError, ShapeError, positive
+from ..compiler import cuda_device
 from ..integrators import Method
 from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
+from .on_device import DeviceIntervals
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -298,6 +300,26 @@ class HybridStepper:
             f"a step of {self.system.name} may have events, iterations and impacts, and is no straight code; "
             "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
         )
+
+    def on_device(self, device: str = "cuda", *, fused: bool = True) -> DeviceIntervals:
+        """Intervals on arrays that live on a CUDA device, such as arrays of PyTorch: one launch for each.
+
+        device  "cuda"; which one, the arrays of a call say
+        fused   whether products and sums may become fused multiply-adds
+
+        The type of the arrays, float32 or float64, decides in which numbers steps are computed. Events of
+        guards act as on the CPU, and are not logged. Experimental: not yet run or timed on a device. More in
+        `DeviceIntervals` and in docs/gpu.md.
+
+        Raises ArgumentError for other devices, IntegrationError for a stepper with `events`, ModelError for
+        systems that call functions between steps, or have tables as parameters.
+        """
+        cuda_device(device)
+        if self._settings.most:
+            raise IntegrationError(
+                "intervals on a device have no event functions; make the stepper without `events`"
+            )
+        return DeviceIntervals(self, self._flow, self._settings, fused=fused)
 
     def _places(self, state: HybridState, members: Array) -> Array:
         """Indices of the members that a mask, or indices, choose."""
