@@ -24,7 +24,7 @@ from liebody.base.errors import (
 )
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler import trace
-from liebody.compiler.native import device, device_rows
+from liebody.compiler.native import device, device_queue
 from liebody.contact import Contact, TimeStepping
 from liebody.groups import Prismatic
 from liebody.hybrid import Fall, Feedback, robot_system
@@ -63,7 +63,7 @@ def gpu(monkeypatch):
     """The interpreter as the driver of this process; nothing is fused on the CPU."""
     interpreter = Interpreter()
     monkeypatch.setattr(device, "driver", lambda: interpreter)
-    monkeypatch.setattr(device_rows, "driver", lambda: interpreter)
+    monkeypatch.setattr(device_queue, "driver", lambda: interpreter)
     monkeypatch.setattr(HybridFlow, "_flags", lambda self, way, lanes: UNFUSED)
     return interpreter
 

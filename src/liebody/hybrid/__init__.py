@@ -9,8 +9,9 @@ element       `Element`: a contact, a spring, a controller that acts on a robot;
 robot_system  `RobotSystem`: robots with elements, as hybrid systems
 ledger        the balance of energy of a robot system
 controllers   virtual springs, regulators, controllers
-on_device     intervals of a stepper on a CUDA device
 stepper       simulation one interval after the other, with new parameters for each interval
+device        hybrid systems on CUDA devices: simulation, and steps by intervals
+on_device     intervals of members with clocks of their own on CUDA devices
 in_place      `ExtendedSystem`: another system with more parameters, memory and flows
 variations    derivatives of hybrid flows, with saltation at events
 """
@@ -28,6 +29,7 @@ from .controllers import (
     controller_2,
     controller_3,
 )
+from .device import DeviceHybridState, DeviceHybridStepper
 from .element import Apex, Element, Fall
 from .equations import KernelCall
 from .in_place import ExtendedSystem, with_changes
@@ -43,6 +45,8 @@ from .variations import VariedSystem
 __all__ = [
     "Apex",
     "DecoupledImpedance",
+    "DeviceHybridState",
+    "DeviceHybridStepper",
     "DeviceIntervals",
     "Element",
     "EnergyRegulator",

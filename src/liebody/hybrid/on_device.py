@@ -1,4 +1,4 @@
-"""Hybrid systems on CUDA devices, one interval in each launch."""
+"""Intervals of hybrid systems on CUDA devices, whose members have clocks of their own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class DeviceIntervals(DeviceHold):
-    """Intervals of a hybrid system on arrays of a CUDA device; `HybridStepper.on_device` makes it.
+    """Intervals of a hybrid system on arrays of a CUDA device; `HybridStepper.rows_on_device` makes it.
 
-        march = lb.stepper(system, dt=0.02).on_device()
+        march = lb.stepper(system, dt=0.02).rows_on_device()
         rows = torch.as_tensor(march.start(q0), device="cuda")
         u = torch.as_tensor(march.parameters({"floor_friction": mu}), device="cuda")
         for _ in range(500):
@@ -103,4 +103,4 @@ def _places(sizes: Mapping[str, int]) -> dict[str, slice]:
 
 
 def _device_intervals(stepper: HybridStepper, fused: bool) -> DeviceIntervals:
-    return stepper.on_device(fused=fused)
+    return stepper.rows_on_device(fused=fused)

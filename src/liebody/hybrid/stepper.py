@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
+from .device import DeviceHybridStepper, DeviceSystem
 from .on_device import DeviceIntervals
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
@@ -294,6 +296,31 @@ class HybridStepper:
         self._spare.append(m)
         return new
 
+    def on_device(
+        self, device: str = "cuda", *, fused: bool = True, most_events: int = 16
+    ) -> DeviceHybridStepper:
+        """The same stepper on a CUDA device, for arrays that live there: one launch for each interval.
+
+            sim = lb.stepper(system, dt=0.02, members=4096).on_device()
+            state = sim.start(q0)               # an array of CuPy, PyTorch, JAX or Warp, (4096, nq)
+            state = sim.step(state, {"K_p": gains})
+
+        device       "cuda"; which one, the arrays of a call say
+        fused        whether products and sums may become fused multiply-adds
+        most_events  how many events of each member and interval a log has room for, of a stepper with
+                     `events`; `state.events.count` says how many there were
+
+        Arrays have the type of the stepper, float64 or float32. Experimental: not yet run or timed on a
+        device. More in `liebody.hybrid.DeviceHybridStepper` and in docs/gpu.md.
+
+        Raises ArgumentError for other devices, ModelError for systems with tables in memory or with `calls`.
+        """
+        cuda_device(device)
+        room = count("most_events", most_events, 0) if self._settings.most else 0
+        system = DeviceSystem(self.system, self._flow, fused)
+        settings = replace(self._settings, most=room)
+        return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted)
+
     def function(self, name: str = "step") -> Any:
         """Raises IntegrationError: a step of a hybrid system is no traced function."""
         raise IntegrationError(
@@ -301,23 +328,15 @@ class HybridStepper:
             "of a robot without contacts, take lb.stepper(robot, dt=...).function()"
         )
 
-    def on_device(self, device: str = "cuda", *, fused: bool = True) -> DeviceIntervals:
-        """Intervals on arrays that live on a CUDA device, such as arrays of PyTorch: one launch for each.
+    def rows_on_device(self, *, fused: bool = True) -> DeviceIntervals:
+        """Intervals of members on a CUDA device that have clocks of their own, as learning needs them.
 
-        device  "cuda"; which one, the arrays of a call say
-        fused   whether products and sums may become fused multiply-adds
-
-        The type of the arrays, float32 or float64, decides in which numbers steps are computed. Events of
-        guards act as on the CPU, and are not logged. Experimental: not yet run or timed on a device. More in
-        `DeviceIntervals` and in docs/gpu.md.
-
-        Raises ArgumentError for other devices, IntegrationError for a stepper with `events`, ModelError for
-        systems that call functions between steps, or have tables as parameters.
+        A member is a row of an array, with all that a step needs, so that a program on the device may begin
+        members anew. Raises IntegrationError for a stepper with `events`, ModelError as `on_device` does.
         """
-        cuda_device(device)
         if self._settings.most:
             raise IntegrationError(
-                "intervals on a device have no event functions; make the stepper without `events`"
+                "rows on a device have no log of events; make the stepper without `events`"
             )
         return DeviceIntervals(self, self._flow, self._settings, fused=fused)
 

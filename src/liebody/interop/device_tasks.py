@@ -119,7 +119,7 @@ class DeviceEpisodes:
                 "device='cuda'), and take the arrays by warp.from_torch"
             )
         self.sim = HybridStepper(task.system, task.dt, members, dtype=self.memory.dtype)
-        self.march = self.sim.on_device(fused=fused)
+        self.march = self.sim.rows_on_device(fused=fused)
         self._arrays: list[Any] = []  # rows, task, parameters, begun: of all members, on the device
         self._ring: Any = None  # (members, AHEAD, size), on the device
         self._host_ring = np.zeros((members, 0))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.concurrency import cached_property
+from ..base.errors import IntegrationError
 from ..compiler import Function, Kernel, Program, trace
 from ..compiler.native import build
 from ..compiler.native.libraries import Libraries
@@ -17,6 +18,7 @@ from ..compiler.printers.numpy_source import compile_numpy
 from .loop import CompiledLoop, CompiledSteps, StepsCall, Way
 from .march import Settings
 from .print_explicit import explicit_source
+from .print_march import with_kernel
 from .records import Careful, Coefficients, FlowFunctions, Marching, Part, Watch
 from .samples import Samples
 from .singular import Nearest, Watched, WatchedFunctions
@@ -107,6 +109,21 @@ class Flow(Explicit):
         watching = self._watching(way.careful)
         number = number_type(self.single)
         return explicit_source(self.functions, self.method, lanes, self.rigid, marching, watching, number)
+
+    def device_source(self, way: Way) -> str:
+        if self.watch is not None:
+            raise IntegrationError("constraints are watched for singular positions on the CPU alone")
+        marching = Marching(guards=self.guards) if way.march else None
+        number = number_type(self.single)
+        source = explicit_source(
+            self.functions, self.method, 1, self.rigid, marching, None, number, device=True
+        )
+        return with_kernel(source)
+
+    @property
+    def guard_count(self) -> int:
+        """The number of guards."""
+        return len(self.guards.directions) if self.guards else 0
 
     def _watching(self, careful: bool) -> Careful | None:
         """The careful functions that a loop is compiled with; None: nothing is watched."""

@@ -15,6 +15,7 @@ from .flow import Explicit
 from .loop import Calls, Way
 from .march import Ensemble, Settings
 from .print_explicit import hybrid_source
+from .print_march import with_kernel
 from .records import CallFunctions, Coefficients, FlowCall, HybridFunctions, Part, Retries
 from .samples import Samples
 
@@ -91,6 +92,21 @@ class HybridFlow(Explicit):
 
     def _source(self, way: Way, lanes: int) -> str:
         return hybrid_source(self.functions, self.method, lanes, self.retries, number_type(self.single))
+
+    def device_source(self, way: Way) -> str:
+        if self.calls:
+            raise ModelError(
+                f"a system that calls functions between steps, such as {self.calls[0].kernel.name}, marches "
+                "on the CPU alone; leave out device"
+            )
+        number = number_type(self.single)
+        return with_kernel(hybrid_source(self.functions, self.method, 1, self.retries, number, device=True))
+
+    @property
+    def guard_count(self) -> int:
+        """The number of guards."""
+        (g,) = self.functions.guards.outputs.values()
+        return int(g.size)
 
     def march(self, members: Ensemble, u: Any, until: int, settings: Settings, threads: int = 1) -> None:
         loop = self._loop(Samples.of(u), True, settings.controlled)

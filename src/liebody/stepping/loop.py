@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ..base.errors import IntegrationError
 from ..base.interrupts import CaughtSignals
 from ..compiler.native import build
 from ..compiler.native.kernel import Kernel
@@ -324,6 +325,10 @@ class CompiledSteps(Steps):
     def _source(self, way: Way, lanes: int) -> str:
         """C source of a loop over `lanes`."""
         raise NotImplementedError
+
+    def device_source(self, way: Way) -> str:
+        """CUDA C++ of such a loop, with the kernel of runtime/device_march.h."""
+        raise IntegrationError("steps of this method have no kernel for devices; take an explicit method")
 
     def _flags(self, way: Way, lanes: int) -> Sequence[str]:
         """Options of the compiler for such a loop."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..compiler import Function, Program
 from ..compiler.printers.c import DOUBLE, STACK, NumberType, constant_table, literal, prelude
-from ..compiler.printers.cuda import cuda_prelude, device_functions
+from ..compiler.printers.cuda import BLOCK, cuda_prelude, device_functions
 from ..compiler.printers.program import callable_over_lanes
 from ..compiler.programs.passes import rolled
 from ..compiler.runtime import runtime
@@ -26,6 +26,11 @@ def functions_printer(
     if device:
         return lambda function, name: device_functions(function, name, number)
     return lambda function, name: callable_over_lanes(function, name, number)
+
+
+def with_kernel(loop: str) -> str:
+    """The CUDA text of a loop of runtime/march.h, with the kernel of runtime/device_march.h."""
+    return "\n".join([loop, f"#define BLOCK {BLOCK}", runtime("device_march.h")])
 
 
 def remembering(remembers: Remembers | None, number: NumberType = DOUBLE) -> list[str]:

@@ -99,9 +99,9 @@ class DeviceKernel:
 
     def image(self, target: str, dtype: Any = np.float64) -> bytes:
         """The compiled kernel for a target of NVRTC, such as "sm_90", from the cache or compiled."""
-        return self._code(np.dtype(dtype)).image(target)
+        return self.code(np.dtype(dtype)).image(target)
 
-    def _code(self, kind: np.dtype[Any]) -> DeviceCode:
+    def code(self, kind: np.dtype[Any]) -> DeviceCode:
         """The kernel for a type of numbers."""
         if kind not in self._codes:
             recipe = self.kernel.recipe
@@ -139,7 +139,7 @@ class DeviceKernel:
             pointers = [*(pointer for pointer, _ in call.inputs), *(y.pointer for y in call.places)]
             arguments = [n, *pointers, *(step for _, step in call.inputs), *others]
             blocks = min(-(-n // BLOCK), MOST_BLOCKS)
-            kernel = self._code(given[0].dtype).on(chosen, device)
+            kernel = self.code(given[0].dtype).on(chosen, device)
             if not library.ordered:
                 # each array may name a stream, in which it is still being computed
                 for other in {library.stream(x) for x in [*arrays, *call.results]} - {stream}:

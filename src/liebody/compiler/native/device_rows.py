@@ -9,9 +9,9 @@ import numpy as np
 from ...base.errors import ShapeError
 from ..printers.cuda import BLOCK, cuda_prelude
 from .device import DeviceKernel
-from .device_arrays import TYPES, library_of, read
+from .device_arrays import library_of
 from .device_code import ENTRY, DeviceCode
-from .driver import driver
+from .device_queue import DeviceQueue
 
 
 class DeviceSource(DeviceKernel):
@@ -82,37 +82,29 @@ class DeviceMemory:
 
     def __init__(self, like: Any) -> None:
         self.like = like
-        self._driver = driver()
-        place = read("like", like, self._driver)
-        if not place.size:
+        queue = self._queue("like", like)
+        if not queue.given["like"].size:
             raise ShapeError(
                 "like has no numbers, so that it has no place on a device; give one with a number"
             )
-        if place.dtype not in TYPES:
-            raise ShapeError(f"like holds {place.dtype}, expected float32 or float64")
-        self.dtype = place.dtype
-        self.device = place.device
-        self.name, self._library = library_of(like)
+        self.dtype = queue.dtype
+        self.name, _ = library_of(like)
 
-    def empty(self, shape: tuple[int, ...]) -> Any:
-        """A new array with arbitrary numbers."""
-        return self._library.empty(self.like, shape)
+    @staticmethod
+    def _queue(name: str, array: Any) -> DeviceQueue:
+        return DeviceQueue("memory of a device", {name: array})
 
     def put(self, values: np.ndarray) -> Any:
         """A new array with these numbers, copied from the CPU."""
-        array = self.empty(values.shape)
-        if values.size:
-            place = read("array", array, self._driver)
-            data = np.ascontiguousarray(values, self.dtype).tobytes()
-            self._driver.write(self.device, place.pointer, data, self._library.stream(self.like))
+        queue = self._queue("like", self.like)
+        array, place = queue.empty(values.shape)
+        queue.write(place, np.asarray(values, self.dtype))
+        queue.finish()
         return array
 
     def fetch(self, array: Any) -> np.ndarray:
-        """The numbers of an array of this memory, in C order, copied to the CPU."""
-        place = read("array", array, self._driver)
-        values = np.empty(place.shape, place.dtype)
-        if values.size:
-            stream = self._library.stream(array)
-            data = self._driver.read(self.device, place.pointer, values.nbytes, stream)
-            values[...] = np.frombuffer(data, place.dtype).reshape(place.shape)
+        """The numbers of an array in C order, copied to the CPU."""
+        queue = self._queue("array", array)
+        place = queue.given["array"]
+        values: np.ndarray = queue.read(place.pointer, place.shape, place.dtype)
         return values

@@ -11,17 +11,18 @@ INLINE void copy_point(real *to, const real *from) {
 }
 
 #if MARCH
-/* start, y, last, ends   of the members, as they come in; y, last and ends are of this march.
-   `begin`: nothing has happened yet, so `last` and `ends` are set; otherwise they are copied from
-   last_before and ends_before. Where `begin` is negative they are where they go already.
-   record                 (n, rows, POINT); its row 0 is the start, or it is NULL: nothing is
-   reasons                (n): why members have ended, 0 while they go on, as numbers of T
-   entries                (n, most, 2 + POINT): the logs */
+/* Beside the arrays of March:
+       start                     (n, POINT): states of the members at times[0]
+       wanted                    the step to try first
+       reasons, happened         (n): why members have ended, 0 while they go on, and how many events
+                                 they had, as numbers of T
+       ends_before, last_before  what `ends` and `last` were at the start; NULL: nothing has happened
+       entries                   (n, most, 2 + POINT): the logs, NaN behind the last event */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     kernel(int64_t n, const real *start, real *y, const double *table, int64_t member_stride,
            int64_t samples, double first, double interval, int64_t linear, const double *times,
-           int64_t rows, double wanted, real *record, real *reasons, Clock *clock, double *ends,
-           const double *ends_before, int64_t *counts, double *last, const double *last_before,
+           int64_t rows, double wanted, real *record, real *reasons, real *happened,
+           Clock *clock, double *ends, const double *ends_before, int64_t *counts, double *last, const double *last_before,
            Log *logs, double *entries, double tolerance, double least, int64_t limit, int64_t most) {
     Samples efforts;
     efforts.table = table, efforts.member_stride = member_stride, efforts.samples = samples;
@@ -33,7 +34,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
         for (int k = 0; k < 2; k++) ends[2 * i + k] = ends_before ? ends_before[2 * i + k] : 0;
         for (int k = 0; k < GUARDS; k++)
             last[GUARDS * i + k] = last_before ? last_before[GUARDS * i + k] : -INFINITY;
-        logs[i].entries = entries + i * most * (2 + POINT), logs[i].room = most, logs[i].kept = 0;
+        Log *log = logs + i;
+        log->entries = entries + i * most * (2 + POINT), log->room = most, log->kept = 0;
+        for (int64_t k = 0; k < most * (2 + POINT); k++) log->entries[k] = NAN;
         copy_point(y + i * POINT, start + i * POINT);
         real *const of_member = record + i * rows * POINT;
         copy_point(of_member, start + i * POINT);
@@ -46,10 +49,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK)
     m.logs = logs, m.queue = &queue, m.rtol = m.atol = 0, m.tolerance = tolerance;
     m.least = least, m.limit = limit, m.most = most, m.signals = 0, m.calls = 0;
     march(&m, &efforts);
-    EACH_MEMBER(i) reasons[i] = (real)ends[2 * i + 1];
+    EACH_MEMBER(i) {
+        reasons[i] = (real)ends[2 * i + 1];
+        happened[i] = (real)(double)counts[4 * i];
+    }
 }
 #else
-/* `steps` steps from t. Before the first ones (row == 1) the start goes to y and to row 0. */
+/* `steps` steps of length h from t; every `every`-th state is kept, from row `row` on. At the
+   `begin` the start goes to y and to row 0. */
 extern "C" __global__ void __launch_bounds__(BLOCK)
     kernel(int64_t n, const real *start, real *y, const double *table, int64_t member_stride,
            int64_t samples, double first, double interval, int64_t linear, double t, double h,
