@@ -5,11 +5,10 @@ Then states are equal to the bit, and so are observations and rewards that are s
 """
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from device import budgets, nvrtc
+from device import nvrtc
 from device.fake import FakeArray, Interpreter, on_device
 from test_cuda import UNFUSED
 
@@ -33,7 +32,7 @@ from liebody.stepping.hybrid import HybridFlow
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.spaces import Box  # noqa: E402
 
-from liebody.interop.gym import DecisionProcess, Env, Episode, Hopper, VectorEnv  # noqa: E402
+from liebody.interop.gym import DecisionProcess, Env, Episode, VectorEnv  # noqa: E402
 from liebody.interop.symbol_arrays import SymbolArray  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.missing()), reason=nvrtc.missing() or "NVRTC is installed")
@@ -89,6 +88,62 @@ LAW = {"stiffness": 1e4, "damping": 50.0, "friction": 0.5}
 def time_stepping(**options):
     chosen = {"solver": "projected", "sweeps": 1, **options}
     return TimeStepping(jumper(), *parts(**LAW), step=2e-3, ledger=False, **chosen)
+
+
+# -- intervals ----------------------------------------------------------------------------------------------
+
+SYSTEMS = {
+    "projected": time_stepping,
+    "newton": lambda: time_stepping(solver="newton", sweeps=2),
+    "restitution": lambda: TimeStepping(
+        jumper(), *parts(**LAW, restitution=0.5), step=2e-3, sweeps=2, ledger=False
+    ),
+    "tolerance": lambda: time_stepping(solver="newton", tolerance=1e-9),
+    "events": lambda: robot_system(jumper(), *parts(**LAW), Fall(-0.01), ledger=False, landing_step=1e-3),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_intervals_on_a_device_equal_the_march_in_c_to_the_bit(gpu, name, dtype):
+    sim = lb.stepper(SYSTEMS[name](), dt=4e-3, members=3, dtype=dtype)
+    march = sim.rows_on_device(fused=False)
+    q0, v0 = [[0.0, 0.02], [0.1, 0.0], [0.0, 5e-4]], [[0.5, -6.0], [1.0, 0.0], [0.2, -0.1]]
+    friction = [0.5, 0.3, 0.7]
+    state = sim.start(q0, v0, {"floor_friction": friction})
+    rows = tensor(march.start(q0, v0, {"floor_friction": friction}), gpu, dtype)
+    np.testing.assert_array_equal(rows.strided[:, march.places["q"]], np.asarray(q0, dtype))
+    for k in range(3):
+        values = {"floor_friction": friction, "force": [[1.0, k], [k, -2.0], [0.0, 0.0]]}
+        state = sim.step(state, values)
+        rows = march(rows, tensor(march.parameters(values), gpu, dtype))
+        end = state._y.shape[1]
+        assert rows.dtype == state._y.dtype == dtype
+        np.testing.assert_array_equal(rows.strided[:, :end], state._y)
+        np.testing.assert_array_equal(rows.strided[:, march.places["intervals"]][:, 0], k + 1)
+        np.testing.assert_array_equal(rows.strided[:, march.places["reason"]][:, 0], state._reasons)
+    assert len(gpu.launches) == 3  # one for each interval, in which there are several steps
+    assert state.touching.any() and (name != "events" or state.ended.any())
+    np.testing.assert_array_equal(
+        rows.strided[:, march.places["floor_stretch"]], state.memory.floor_stretch.reshape(3, -1)
+    )
+
+
+def test_intervals_are_pickled_with_their_stepper(gpu):
+    march = lb.stepper(time_stepping(), dt=4e-3).rows_on_device(fused=False)
+    rows = tensor(march.start([0.0, 0.01]), gpu)
+    u = tensor(march.parameters(), gpu)
+    again = pickle.loads(pickle.dumps(march))
+    np.testing.assert_array_equal(again(rows, u).strided, march(rows, u).strided)
+    assert repr(march) == f"DeviceIntervals hold(rows[{len(rows.strided)}], parameters[{u.shape[0]}])"
+
+
+def test_systems_without_rows_on_a_device_are_refused():
+    with pytest.raises(IntegrationError, match="without `events`"):
+        lb.stepper(time_stepping(), dt=4e-3, events={"e": lambda t, q, v: q[0]}).rows_on_device()
+
+
+# -- environments -------------------------------------------------------------------------------------------
 
 
 class Jump(DecisionProcess):
@@ -176,3 +231,149 @@ def test_members_on_a_device_are_single_environments_to_the_bit(gpu, mode):
                 observation.strided, theirs.reset(options={"reset_mask": done.copy()})[0]
             )
     assert (ended > 0).all()  # some were lost, others cut
+
+
+def test_members_on_a_device_in_float32_are_those_of_the_cpu(gpu):
+    task = Jump()
+    like = tensor(np.zeros(1, np.float32), gpu)
+    ours = VectorEnv(task, 3, device="cuda", like=like, dtype="float32", fused=False)
+    theirs = VectorEnv(task, 3, dtype="float32")
+    assert ours.observation_space.dtype == np.float32
+    results = [ours.reset(seed=1)[0].strided, theirs.reset(seed=1)[0]]
+    for _ in range(2):
+        action = np.random.default_rng(0).uniform(-1, 1, (3, 2)).astype(np.float32)
+        observation, reward, *_ = ours.step(tensor(action, gpu))
+        expected, other, *_ = theirs.step(action)
+        assert observation.dtype == reward.dtype == np.float32
+        results = [observation.strided, expected]
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(reward.strided, other, rtol=1e-3, atol=1e-3)  # differences over dt
+
+
+def test_the_state_on_the_cpu_has_forces_and_pushes_change_it(gpu):
+    task = Jump()
+    ours, theirs = environments(task, gpu), VectorEnv(task, 3)
+    ours.reset(seed=2), theirs.reset(seed=2)
+    for envs, convert in ((ours, lambda x: tensor(x, gpu)), (theirs, np.array)):
+        envs.step(convert(np.full((3, 2), -0.5)))
+    state, expected = ours.state, theirs.state
+    for name in ("q", "v", "action", "command", "phase", "touching", "air_time", "steps"):
+        np.testing.assert_array_equal(getattr(state, name), getattr(expected, name))
+    np.testing.assert_allclose(state.contact_forces, expected.contact_forces, rtol=1e-12)
+    np.testing.assert_array_equal(state.parameters["floor_friction"], expected.parameters["floor_friction"])
+    v = np.arange(6.0).reshape(3, 2)
+    ours.replace([0, 2], v=tensor(v, gpu))
+    np.testing.assert_array_equal(ours.state.v, np.where([[True], [False], [True]], v, state.v))
+    ours.replace(tensor(np.array([False, True, False]), gpu), q=tensor(v, gpu), v=tensor(v + 1, gpu))
+    np.testing.assert_array_equal(ours.state.v[1], v[1] + 1)
+    np.testing.assert_array_equal(ours.state.q[[0, 1]], [state.q[0], v[1]])
+
+
+def test_forces_of_contacts_can_be_observed(gpu):
+    class Feel(Jump):
+        observation_space = Box(-1e4, 1e4, (3,), np.float64)
+
+        def observe(self, state):
+            return state.contact_forces[..., 0, :]
+
+    ours, theirs = environments(Feel(), gpu), VectorEnv(Feel(), 3)
+    np.testing.assert_allclose(ours.reset(seed=2)[0].strided, theirs.reset(seed=2)[0])
+    action = np.full((3, 2), -0.5)
+    observation, *_ = ours.step(tensor(action, gpu))
+    expected, *_ = theirs.step(action)
+    assert np.abs(expected).max() > 1
+    np.testing.assert_allclose(observation.strided, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_seeds_begin_members_anew_wherever_they_were(gpu):
+    ours, theirs = environments(Jump(), gpu), VectorEnv(Jump(), 3)
+    for seed in (5, 6, [7, 8, 9], None, 5):
+        np.testing.assert_array_equal(ours.reset(seed=seed)[0].strided, theirs.reset(seed=seed)[0])
+    mask = np.array([True, False, True])
+    for envs in (ours, theirs):
+        envs.reset(seed=11, options={"reset_mask": mask})
+    np.testing.assert_array_equal(ours.state.q, theirs.state.q)
+
+
+def test_what_an_environment_on_a_device_cannot_take_is_refused_with_a_remedy(gpu):
+    task, like = Jump(), tensor(np.zeros(1), gpu)
+    for options, message in (
+        ({"device": "cuda"}, r"like=, an array there, such as torch.zeros"),
+        ({"like": like}, "give device='cuda', too"),
+        ({"device": "cpu", "like": like}, "device is 'cpu', expected 'cuda'"),
+        ({"device": "cuda", "like": like, "threads": 2}, "threads is 2.*leave it out"),
+        ({"device": "cuda", "like": like, "convert": list}, "convert is for arrays of the CPU"),
+        ({"device": "cuda", "like": like, "dtype": "float32"}, "like holds float64, and dtype is float32"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            VectorEnv(task, 3, **options)
+    with pytest.raises(DeviceError, match=r"like is a numpy.ndarray.*torch.as_tensor"):
+        VectorEnv(task, 3, device="cuda", like=np.zeros(1))
+    with pytest.raises(ShapeError, match="like has no numbers"):
+        VectorEnv(task, 3, device="cuda", like=tensor(np.zeros(0), gpu))
+    envs = environments(task, gpu)
+    with pytest.raises(ModelError, match=r"call reset\(\) first"):
+        envs.step(tensor(np.zeros((3, 2)), gpu))
+    with pytest.raises(ModelError, match="without reset_mask first"):
+        envs.reset(options={"reset_mask": np.array([True, False, False])})
+    envs.reset(seed=0)
+    with pytest.raises(DeviceError, match=r"actions is a numpy.ndarray.*torch.as_tensor\(actions"):
+        envs.step(np.zeros((3, 2)))
+    with pytest.raises(ShapeError, match=r"\(3, 1\)"):
+        envs.step(tensor(np.zeros((3, 1)), gpu))
+    with pytest.raises(ArgumentError, match="seeds are for members that the CPU knows"):
+        envs.reset(seed=1, options={"reset_mask": tensor(np.ones(3, bool), gpu)})
+
+
+def test_tasks_that_branch_on_values_are_refused_at_their_line(gpu):
+    class Branches(Jump):
+        def is_lost(self, state):
+            return np.array([bool(state.q[0, 1] > 0)])
+
+    envs = environments(Branches(), gpu)
+    envs.reset(seed=0)
+    with pytest.raises(
+        GraphError, match=r"after cannot be traced at `return np.array.*liebody.scalars.where"
+    ):
+        envs.step(tensor(np.zeros((3, 2)), gpu))
+
+
+# -- arrays of symbols --------------------------------------------------------------------------------------
+
+
+def functions(x, y):
+    touches = y > 0.3
+    return {
+        "joined": np.concatenate([np.clip(x, -1, 1), touches, ~touches & (x[:, :2] < 0)], axis=-1),
+        "sum": np.square(x).sum(-1),
+        "product": ((y - 0.2) * touches).sum(-1),
+        "where": np.where(touches, 0.0, y + 1),
+        "norm": np.linalg.norm(x, axis=-1),
+        "any": touches.any(-1) * 1.0,
+        "all": touches.all(axis=1) * 1.0,
+        "count": touches.sum(-1) * 1.0,
+        "mean": np.mean(x, axis=1),
+        "matmul": x @ np.arange(6.0).reshape(3, 2),
+        "largest": np.maximum(x, 0).max(-1),
+        "stack": np.stack([np.sin(x[..., 0]), np.abs(x[..., 1])], axis=-1),
+        "numbers": touches.astype(float),
+        "powers": x**2,
+        "clock": -x % 1.0,
+        "einsum": np.einsum("ij,kj->ik", x, np.ones((2, 3))),
+        "exclusive": (touches ^ (y > 0)) * 1.0,
+    }
+
+
+def test_functions_of_numpy_take_arrays_of_symbols():
+    def of_symbols(x, y):
+        return {k: z for k, z in functions(SymbolArray.of(x), SymbolArray.of(y)).items()}
+
+    x, y = np.array([[0.5, -2.0, 3.25]]), np.array([[0.1, 0.7]])
+    traced = trace(of_symbols, {"x": (1, 3), "y": (1, 2)}, "functions")
+    for ours, expected in zip(traced(x, y), functions(x, y).values(), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-15, atol=1e-15)
+
+
+def test_functions_of_numpy_without_a_rule_are_named():
+    with pytest.raises(GraphError, match=r"numpy.arctanh has no rule for symbols"):
+        trace(lambda x: np.arctanh(SymbolArray.of(x)), {"x": 3})

@@ -47,8 +47,8 @@ class DeviceIntervals(DeviceHold):
         self.system = system = stepper.system
         if system.parameters.tables:
             raise ModelError(
-                f"the parameter {min(system.parameters.tables)!r} of {system.name} is a table in memory of the "
-                "CPU, which a device cannot read; build the table into the system"
+                f"the parameter {min(system.parameters.tables)!r} of {system.name} is a table in memory "
+                "of the CPU, which a device cannot read; build the table into the system"
             )
         super().__init__(flow, stepper.dt, settings, fused)
         sizes = {"q": system.nq, "v": system.nv}
@@ -72,7 +72,7 @@ class DeviceIntervals(DeviceHold):
         parameters: Mapping[str, Any] | None = None,
         **memory: Any,
     ) -> np.ndarray:
-        """Rows (..., size) of members that start at q0, v0, in memory of the CPU; as `HybridStepper.start`."""
+        """Rows (..., size) of members at q0, v0, in memory of the CPU; as `HybridStepper.start`."""
         batch = np.broadcast_shapes(np.shape(q0)[:-1], np.shape(v0)[:-1] if v0 is not None else ())
         u = self.parameters(parameters, batch)
         q, v = self.system.checked_states(q0, v0)

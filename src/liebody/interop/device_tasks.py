@@ -204,7 +204,7 @@ class DeviceEpisodes:
             for name, value in given.items():
                 if name == "step":
                     raise ModelError(
-                        "an action cannot be the length of a step on a device; give it to the system, as step="
+                        "an action cannot be the length of a step on a device; give step= to the system"
                     )
                 shape = system.parameters.defaults[name].shape
                 u[system.parameters.places[name]] = np.broadcast_to(value, (1, *shape)).ravel()
@@ -276,7 +276,7 @@ class DeviceEpisodes:
 
     @cached_property
     def _beginning(self) -> DeviceKernel:
-        """(rows, task, parameters, begun, episode, mask) -> the arrays after members of the mask began anew."""
+        """(rows, task, parameters, begun, episode, mask) -> the arrays where members of the mask begin anew."""
 
         def beginning(rows: Any, own: Any, parameters: Any, begun: Any, episode: Any, mask: Any) -> Any:
             again = mask > 0.5

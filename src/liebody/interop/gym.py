@@ -285,8 +285,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if seed is not None:
             if not isinstance(members, np.ndarray):
                 raise ArgumentError(
-                    "seeds are for members that the CPU knows: give reset_mask as an array of NumPy, or leave "
-                    "out seed"
+                    "seeds are for members that the CPU knows: give reset_mask as an array of NumPy, or "
+                    "leave out seed"
                 )
             new = self._seed(seed, members)
             if new.any():

@@ -35,8 +35,8 @@ class DeviceHold(DeviceSource):
     def __init__(self, flow: HybridFlow, interval: float, settings: Settings, fused: bool = True) -> None:
         if flow.calls:
             raise ModelError(
-                f"the system calls {flow.calls[0].kernel.name} between steps, which has no kernel for devices; "
-                "take controllers of `hybrid` that are functions of the state"
+                f"the system calls {flow.calls[0].kernel.name} between steps, which has no kernel for "
+                "devices; take controllers of `hybrid` that are functions of the state"
             )
         self.flow = flow
         self.interval = interval

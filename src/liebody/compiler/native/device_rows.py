@@ -36,7 +36,7 @@ class DeviceSource(DeviceKernel):
     def source(self, dtype: Any = np.float64) -> str:
         raise NotImplementedError
 
-    def _code(self, kind: np.dtype[Any]) -> DeviceCode:
+    def code(self, kind: np.dtype[Any]) -> DeviceCode:
         if kind not in self._codes:
             code = DeviceCode(self.name, lambda: self.source(kind), None, self.fused, str(kind))
             self._codes.setdefault(kind, code)
