@@ -103,8 +103,14 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
-@pytest.mark.parametrize("name", SYSTEMS)
+INTERVALS = [
+    pytest.param(name, dtype, marks=[] if name == "projected" else pytest.mark.wide)
+    for name in SYSTEMS
+    for dtype in (np.float64, np.float32)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), INTERVALS)
 def test_intervals_on_a_device_equal_the_march_in_c_to_the_bit(gpu, name, dtype):
     sim = lb.stepper(SYSTEMS[name](), dt=4e-3, members=3, dtype=dtype)
     march = sim.rows_on_device(fused=False)
@@ -124,9 +130,9 @@ def test_intervals_on_a_device_equal_the_march_in_c_to_the_bit(gpu, name, dtype)
         np.testing.assert_array_equal(rows.strided[:, march.places["reason"]][:, 0], state._reasons)
     assert len(gpu.launches) == 3  # one for each interval, in which there are several steps
     assert state.touching.any() and (name != "events" or state.ended.any())
-    np.testing.assert_array_equal(
-        rows.strided[:, march.places["floor_stretch"]], state.memory.floor_stretch.reshape(3, -1)
-    )
+    if name != "events":
+        stretch = state.memory.floor_stretch.reshape(3, -1)
+        np.testing.assert_array_equal(rows.strided[:, march.places["floor_stretch"]], stretch)
 
 
 def test_intervals_are_pickled_with_their_stepper(gpu):
@@ -366,7 +372,7 @@ def functions(x, y):
 
 def test_functions_of_numpy_take_arrays_of_symbols():
     def of_symbols(x, y):
-        return {k: z for k, z in functions(SymbolArray.of(x), SymbolArray.of(y)).items()}
+        return functions(SymbolArray.of(x), SymbolArray.of(y))
 
     x, y = np.array([[0.5, -2.0, 3.25]]), np.array([[0.1, 0.7]])
     traced = trace(of_symbols, {"x": (1, 3), "y": (1, 2)}, "functions")
