@@ -26,7 +26,7 @@ from liebody.compiler import trace
 from liebody.compiler.native import device, device_queue
 from liebody.contact import Contact, TimeStepping
 from liebody.groups import Prismatic
-from liebody.hybrid import Fall, Feedback, robot_system
+from liebody.hybrid import Fall, Feedback, JointPD, robot_system
 from liebody.stepping.hybrid import HybridFlow
 
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
@@ -133,6 +133,21 @@ def test_intervals_on_a_device_equal_the_march_in_c_to_the_bit(gpu, name, dtype)
     if name != "events":
         stretch = state.memory.floor_stretch.reshape(3, -1)
         np.testing.assert_array_equal(rows.strided[:, march.places["floor_stretch"]], stretch)
+
+
+REGISTERS = {"float64": (255, 1028)}
+"""Registers, and spilled bytes, of ANYmal on four feet on sm_90 (decision 64), by ptxas 13.5."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", REGISTERS)
+def test_anymal_on_four_feet_compiles_within_its_registers(dtype):
+    floor = Contact("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT", stiffness=1e5, damping=1e3, friction=0.8)
+    system = TimeStepping(budgets.robot("anymal"), JointPD(80.0, np.zeros(12), 2.0), floor, ledger=False)
+    march = lb.stepper(system, dt=0.02).rows_on_device()
+    (taken,) = nvrtc.resources(nvrtc.ptx(march.source(dtype), 90), 90).values()
+    registers, spilled = REGISTERS[dtype]
+    assert taken.registers <= registers and taken.spilled <= spilled
 
 
 def test_intervals_are_pickled_with_their_stepper(gpu):

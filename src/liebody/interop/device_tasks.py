@@ -276,7 +276,7 @@ class DeviceEpisodes:
 
     @cached_property
     def _beginning(self) -> DeviceKernel:
-        """(rows, task, parameters, begun, episode, mask) -> the arrays where members of the mask begin anew."""
+        """(rows, task, parameters, begun, episode, mask) -> arrays where the mask begins anew."""
 
         def beginning(rows: Any, own: Any, parameters: Any, begun: Any, episode: Any, mask: Any) -> Any:
             again = mask > 0.5
