@@ -440,6 +440,21 @@ class Frame:
                 return _high_product(a, b)
             double = np.dtype(f"{kind.kind}{2 * kind.itemsize}")
             return (a.astype(double) * b.astype(double) >> 8 * kind.itemsize).astype(kind)
+        if name == "prmt":  # each byte of the result is one of the eight bytes of two operands
+            low, high, selector = (self._read(x, kind).astype(np.uint64) for x in operands)
+            both = low | high << np.uint64(32)
+            y = np.zeros_like(both)
+            for place in range(4):
+                nibble = selector >> np.uint64(4 * place)
+                byte = both >> np.uint64(8) * (nibble & np.uint64(7)) & np.uint64(0xFF)
+                sign = np.where(byte >> np.uint64(7), np.uint64(0xFF), np.uint64(0))
+                y |= np.where(nibble & np.uint64(8), sign, byte) << np.uint64(8 * place)
+            return y.astype(kind)
+        if name == "bfi":  # a number of bits of the first operand, in the place of bits of the second
+            a, b = (self._read(x, kind) for x in operands[:2])
+            first, count = (int(x) for x in operands[2:])
+            mask = kind.type(((1 << count) - 1) << first)
+            return (a << kind.type(first) & mask) | (b & ~mask)
         if name in ("shl", "shr"):
             return BINARY[name](self._read(operands[0], kind), self._read(operands[1], np.dtype(np.uint32)))
         if name in UNARY:

@@ -97,6 +97,7 @@ class _Turning(MotionSubgroup):
         climbing = f", pitch={pitch}" if pitch else ""
         at = f", point={_text(point)}" if point.any() else ""
         self.name = f"{type(self).__name__}({_text(axis)}{climbing}{at})"
+        # the twist of a screw motion: (a, point x a + pitch a)
         turn = _about(axis, point) + pitch * _along(axis) if pitch else _about(axis, point)
         self._set_twists([turn, *map(_along, slides)])
 
@@ -236,6 +237,7 @@ class Spherical(MotionSubgroup, SO3Group):
 
     def pose(self, q: Coordinates) -> GroupElement:
         rotation = SO3.element(q)
+        # the point stays where it is: R point + p = point
         return SE3.motion(rotation, self.point - rotation @ self.point)
 
 

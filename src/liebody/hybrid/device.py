@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..base.arguments import check_state, wrong_shape
-from ..base.errors import ModelError, ShapeError
+from ..base.arguments import check_members, check_state, floats, short, wrong_shape
+from ..base.errors import ConfigurationError, IntegrationError, ModelError, ShapeError
 from ..compiler import DeviceKernel, trace
 from ..compiler.native.device_arrays import batch_of
 from ..compiler.native.device_queue import DeviceQueue
-from ..runs.device import DeviceEvents, columns
+from ..runs import DeviceEvents, DeviceRun, HybridRun
+from ..runs.device import columns
 from ..scalars import Array
-from ..stepping import Samples
-from ..stepping.device import DeviceLoop, DevicePart, DeviceSamples, device_samples
+from ..stepping import Clock, Samples
+from ..stepping.device import DevicePart, DeviceSamples, device_loop, device_samples
 from ..stepping.hybrid import HybridFlow
-from ..stepping.march import Ensemble, Settings
+from ..stepping.march import REASONS, Ensemble, Settings
+from ..stepping.samples import equidistant, is_linear
 from .equations import HybridEquations
-from .results import event_logs
+from .results import event_logs, hybrid_run, warn_of_lost_events
 
-MOST_EVENTS = 100
+ROOM_ON_DEVICE = 100
 """Events of a member for which the log of a simulation on a device has room by default."""
+
+
+def refuse_of_cpu(threads: int | None, progress: bool | None) -> None:
+    """Raise IntegrationError for options of simulations that belong to the CPU."""
+    if threads is not None:
+        raise IntegrationError(
+            f"threads = {threads} are of the CPU; on a device each member has one: leave it out"
+        )
+    if progress:
+        raise IntegrationError(
+            "a simulation on a device is one launch, which reports no progress: leave it out"
+        )
 
 
 def numbers_and_arrays(what: str, values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Any]]:
@@ -48,7 +63,7 @@ class DeviceSystem:
             )
         self.system = system
         self.flow = flow
-        self.loop = DeviceLoop(flow, march=True, fused=fused)
+        self.loop = device_loop(flow, march=True, fused=fused)
         self.fused = fused
         self._starts: dict[Any, DeviceKernel] = {}
 
@@ -185,6 +200,112 @@ def kept_events(members: Ensemble, happened: Any, entries: Any) -> None:
     members.counts[:, 0] = happened
     for i, log in enumerate(entries):
         members.keep(i, log[: int(min(happened[i], len(log)))])
+
+
+def device_system(system: HybridEquations, flow: HybridFlow, fused: bool = True) -> DeviceSystem:
+    """A system with a flow of its own on devices, made once."""
+    key = flow, fused
+    if key not in system.devices:
+        system.devices.setdefault(key, DeviceSystem(system, flow, fused))
+    made: DeviceSystem = system.devices[key]
+    return made
+
+
+def hybrid_device_run(
+    system: DeviceSystem, q0: Any, v0: Any, clock: Clock, settings: Settings, step: float,
+    parameters: Mapping[str, Any], memory: Mapping[str, Any], over_time: DeviceOverTime,
+    metadata: dict[str, Any],
+) -> DeviceRun:  # fmt: skip
+    """The run of a simulation on a device, from arrays q0 and v0 (None: at rest); others as of `simulate`."""
+    numbers, arrays = numbers_and_arrays("parameter", parameters)
+    kept_numbers, kept = numbers_and_arrays("memory", memory)
+    sampled = {f"parameter {name}": values for name, values in over_time.values.items()}
+    states = {"q0": q0, **({} if v0 is None else {"v0": v0})}
+    queue = system.queue({**states, **arrays, **kept, **sampled})
+    equations, loop, times = system.system, system.loop, clock.times
+    # the members are the leading axes of whatever has most of them
+    shapes = {"q0": (equations.nq,), "v0": (equations.nv,)}
+    sizes = [len(shapes[key]) for key in states]
+    sizes += [equations.parameters.defaults[key.split(" ", 1)[1]].ndim for key in arrays]
+    sizes += [equations.memory.defaults[key.split(" ", 1)[1]].ndim for key in kept]
+    sizes += [equations.parameters.defaults[key.split(" ", 1)[1]].ndim + 1 for key in sampled]
+    leads = [x.shape[: max(len(x.shape) - k, 0)] for x, k in zip(queue.given.values(), sizes, strict=True)]
+    batch = max(leads, key=len)
+    check_members(batch)
+    samples = system.samples(queue, batch, numbers, list(arrays), list(sampled), step, over_time.samples)
+    _, start = system.start(queue, batch, samples, kept_numbers, list(kept))
+    n, rows, point, room = math.prod(batch), len(times), loop.point, settings.most
+    record, at_record = queue.empty((*batch, rows, point))
+    happened, at_happened = queue.empty(batch)
+    places = {"start": start, "record": at_record, "happened": at_happened}
+    log = None
+    if room and equations.guard_names:
+        log, places["entries"] = queue.empty((*batch, room, 2 + point), "float64")
+    settings = settings if log is not None else replace(settings, most=0)
+    places = loop.march(queue, n, samples, times, times[-1] - times[0], settings, **places)
+    # what is read here waits for the device
+    ends = queue.read(places["ends"], (n, 2), np.float64)
+    counts = queue.read(places["counts"], (n, 4), np.int64)
+    if log is not None:
+        warn_of_lost_events(counts[:, 0], np.minimum(counts[:, 0], room), room)
+    q, v, by_name = system.parts(record)
+    ended = ends[:, 1] > 0
+
+    def copied() -> HybridRun:
+        members = system.flow.ensemble(np.zeros((n, point)), times)
+        members.record[...] = queue.read(at_record, (n, rows, point), queue.dtype)
+        members.y[...] = queue.read(places["y"], (n, point), queue.dtype)
+        members.ends[...], members.counts[...] = ends, counts
+        if log is not None:
+            entries = queue.read(places["entries"], (n, room, 2 + point), np.float64)
+            kept_events(members, counts[:, 0], entries)
+        dim = equations.parameters.size + 1
+        own = n if samples.stride else 1
+        table = queue.read(samples.table, (own, samples.samples, dim), np.float64)
+        u = Samples(np.repeat(table, n // own, axis=0), samples.first, samples.interval, samples.linear)
+        return hybrid_run(equations, members, batch, times, u, metadata)
+
+    return DeviceRun(
+        t=times,
+        q=q,
+        v=v,
+        ends=np.array([REASONS[int(k)] for k in ends[:, 1]]).reshape(batch),
+        end_times=np.where(ended, ends[:, 0], times[-1]).reshape(batch),
+        metadata=metadata,
+        copied=copied,
+        memory=by_name,
+        events=system.events(log, happened, batch),
+        counts=counts[:, :3].reshape(*batch, 3),
+    )
+
+
+class DeviceOverTime(NamedTuple):
+    """Parameters over time whose values are arrays of a device.
+
+    values   by name, (..., samples, *shape)
+    samples  their number, times and interpolation; None without such parameters
+    """
+
+    values: dict[str, Any]
+    samples: Samples | None
+
+    @classmethod
+    def of(cls, sampled: Mapping[str, Any], hold: str) -> DeviceOverTime:
+        """From {name: (times, values)}, as of `HybridSystem.simulate`; times are numbers of the CPU."""
+        linear = is_linear(hold)
+        first: Array = None
+        for name, pair in sampled.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ConfigurationError(f"sampled {name} is {short(pair)}, expected a pair (times, values)")
+            times = floats(f"times of {name}", pair[0])
+            if first is not None and not np.array_equal(first, times):
+                raise ConfigurationError(f"{name} is sampled at other times than the others; resample it")
+            first = times
+        if first is None:
+            return cls({}, None)
+        begin, interval = equidistant(next(iter(sampled)), first)
+        shared = Samples(np.zeros((1, len(first), 0)), begin, interval, linear)
+        return cls({name: values for name, (_, values) in sampled.items()}, shared)
 
 
 class DeviceHybridState:

@@ -241,7 +241,7 @@ class HybridEquations(Sendable):
         other.directions = (*self.directions, *directions)
         other.terminal = (*self.terminal, *terminal)
         other._guard_layout = FlatLayout("guard", dict.fromkeys(other.guard_names, 0.0))
-        for name in ("_flows", "_watching"):  # those of this system watch its own guards only
+        for name in ("_flows", "_watching", "devices"):  # those of this system watch its own guards only
             vars(other).pop(name, None)
         return other
 
@@ -280,6 +280,11 @@ class HybridEquations(Sendable):
 
     @cached_property
     def _flows(self) -> dict[Any, HybridFlow]:
+        return {}
+
+    @cached_property
+    def devices(self) -> dict[Any, Any]:
+        """The system on CUDA devices, by its flows (`hybrid.device`)."""
         return {}
 
     @cached_property

@@ -107,15 +107,15 @@ def hybrid_states(
     )
 
 
-def warn_of_lost_events(members: Ensemble, most: int) -> None:
-    """Warn if a member had more events than the `most` that its log keeps."""
-    lost = members.counts[:, 0] - [len(log) for log in members.log]
+def warn_of_lost_events(happened: Array, kept: Any, most: int) -> None:
+    """Warn if a member had more events than the `most` that its log keeps; happened, kept: (n,)."""
+    lost = happened - kept
     short = np.flatnonzero(lost)
     if len(short):
         which = f" of {len(short)} of {len(lost)} members" if len(lost) > 1 else ""
         warn(
-            f"{lost.sum()} of {members.counts[short, 0].sum()} events{which} were not kept, but the first "
-            f"{most} of each. Give most_events={members.counts[:, 0].max()} or more to keep all, or "
+            f"{lost.sum()} of {happened[short].sum()} events{which} were not kept, but the first "
+            f"{most} of each. Give most_events={happened.max()} or more to keep all, or "
             "most_events=0 if none are needed",
             LostEvents,
         )

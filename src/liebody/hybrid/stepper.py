@@ -19,8 +19,8 @@ from ..scalars import Array
 from ..stepping import Samples
 from ..stepping.drive import MANY, MOST_EVENTS, threads_of
 from ..stepping.march import LOCATED_IN_SINGLE, RAN, REASONS, STOPPED, Ensemble, Settings
-from .device import DeviceHybridStepper, DeviceSystem
-from .on_device import DeviceIntervals
+from .device import DeviceHybridStepper, device_system
+from .device_intervals import DeviceIntervals
 from .results import event_logs, hybrid_states
 from .system import HybridSystem
 
@@ -317,7 +317,7 @@ class HybridStepper:
         """
         cuda_device(device)
         room = count("most_events", most_events, 0) if self._settings.most else 0
-        system = DeviceSystem(self.system, self._flow, fused)
+        system = device_system(self.system, self._flow, fused)
         settings = replace(self._settings, most=room)
         return DeviceHybridStepper(system, self.dt, self.batch, settings, self.system.fitted)
 

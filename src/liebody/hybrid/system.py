@@ -24,8 +24,9 @@ import numpy as np
 
 from ..base.arguments import check_in_single, check_members, checked, count, number
 from ..base.concurrency import cached_property
-from ..base.errors import SECONDS, IntegrationError, ModelError, ShapeError, positive
+from ..base.errors import SECONDS, ConfigurationError, IntegrationError, ModelError, ShapeError, positive
 from ..bodies.labels import labels_of
+from ..compiler import cuda_device
 from ..compiler.native.kernel import is_single
 from ..compiler.programs.layout import ensemble_of
 from ..integrators import Method, method_named
@@ -35,6 +36,13 @@ from ..scalars import Array
 from ..stepping import Clock, Drive
 from ..stepping.drive import MOST_EVENTS
 from ..stepping.march import LOCATED_IN_SINGLE, Settings
+from .device import (
+    ROOM_ON_DEVICE,
+    DeviceOverTime,
+    device_system,
+    hybrid_device_run,
+    refuse_of_cpu,
+)
 from .equations import HybridEquations
 from .parameters import ParametersOverTime
 from .results import hybrid_run, warn_of_lost_events
@@ -181,11 +189,13 @@ class HybridSystem(HybridEquations):
         sampled: Mapping[str, tuple[Array, Array]] | None = None,
         locate: float | None = 1e-14,
         least: float = 1e-7,
-        most_events: int = MOST_EVENTS,
+        most_events: int | None = None,
         limit: int = 10_000_000,
         threads: int | None = None,
         progress: bool | None = None,
         dtype: Any = np.float64,
+        device: str | None = None,
+        fused: bool = True,
     ) -> HybridRun:
         """Simulate from (q0, v0) over [0, t_end], or an ensemble of initial states.
 
@@ -210,24 +220,33 @@ class HybridSystem(HybridEquations):
         least         an event sooner than this after the last one of its guard is taken then, and not
                       located: ever shorter bounces, which would never end, pass                          [s]
         most_events   how many events of each member to keep at most, with the states after them; if there
-                      are more, a LostEvents warning says how many. 0: none are kept, none missed
+                      are more, a LostEvents warning says how many. 0: none are kept, none missed. Default:
+                      100,000, on a device 100, for which memory is taken at the start
         limit         most steps between two recorded states, before a member is given up
         threads       threads that share an ensemble; default: all processors, where several are sooner done
         progress      whether to show a progress bar; default: on a terminal, when it takes long
         dtype         float64; or float32: states, memory and steps are in it, twice as many members in a
                       vector, times and outputs in float64. Events are located to 1e-9 s at most. Systems
                       with tables in memory or `calls` take float64 alone (docs/conventions.md)
+        device        None: the CPU; "cuda": a CUDA device, on which q0 and v0 lie, and values of parameters,
+                      samples and memory that are no plain numbers (docs/gpu.md). They have the type `dtype`.
+                      Experimental: not yet run or timed on a device
+        fused         on a device: whether products and sums may become fused multiply-adds
 
-        returns       HybridRun. A member that stops, is not finite, or cannot go on ends there, with its time
-                      and reason in `end_times` and `ends` and its state there in `final`; its later samples
-                      are NaN. The others go on: members do not depend on each other. Ctrl-C ends all of
-                      them at once: the attribute `run` of the KeyboardInterrupt is the run so far
+        returns       HybridRun; on a device a `DeviceRun`, whose states stay there, with the HybridRun
+                      as `to_cpu()`. A member that stops, is not finite, or cannot go on ends there, with its
+                      time and reason in `end_times` and `ends` and its state there in `final`; its later
+                      samples are NaN. The others go on: members do not depend on each other. Ctrl-C ends all
+                      of them at once: the attribute `run` of the KeyboardInterrupt is the run so far
 
         Errors: ShapeError, ConfigurationError, IntegrationError for invalid arguments.
         """
         # The function is long because it checks all options in one place, before anything is compiled.
         _, method = self.stepped_by(method)
-        most = count("most_events", most_events, 0)
+        given_most = (
+            (MOST_EVENTS if device is None else ROOM_ON_DEVICE) if most_events is None else most_events
+        )
+        most = count("most_events", given_most, 0)
         limit = count("limit", limit)
         threads = None if threads is None else count("threads", threads)
         locate = None if locate is None else number("locate", locate)
@@ -239,6 +258,12 @@ class HybridSystem(HybridEquations):
         single = self.is_single(dtype)
         if single and locate is not None:
             locate = max(locate, LOCATED_IN_SINGLE)
+        if device is not None:
+            settings = Settings(tolerance=locate, least=least, limit=limit, most=most)
+            return self._simulate_on_device(
+                system, q0, v0, t_end, dt, method, (record_every, t_eval), hold, parameters or {},
+                memory or {}, sampled or {}, settings, threads, progress, single, device, fused,
+            )  # fmt: skip
         q, v = self.checked_states(q0, v0)
         if single:
             check_in_single(q, v)
@@ -269,5 +294,56 @@ class HybridSystem(HybridEquations):
             drive.interrupted.run = run  # type: ignore[attr-defined]
             raise drive.interrupted
         if most:
-            warn_of_lost_events(drive.members, most)
+            members = drive.members
+            warn_of_lost_events(members.counts[:, 0], [len(log) for log in members.log], most)
         return run
+
+    def _simulate_on_device(
+        self,
+        system: HybridSystem,
+        q0: Any,
+        v0: Any,
+        t_end: float,
+        dt: float | None,
+        method: Method,
+        recorded: tuple[float | None, Array],
+        hold: str,
+        parameters: Mapping[str, Any],
+        memory: Mapping[str, Any],
+        sampled: Mapping[str, Any],
+        settings: Settings,
+        threads: int | None,
+        progress: bool | None,
+        single: bool,
+        device: str,
+        fused: bool,
+    ) -> Any:
+        """The `DeviceRun` of `simulate`, whose other options are checked already.
+
+        system   this one, watched for further events
+        """
+        cuda_device(device)
+        refuse_of_cpu(threads, progress)
+        if not self.has_field:
+            raise IntegrationError(
+                f"{self.name} takes its own steps, in intervals on a device: lb.stepper(system, dt=...)"
+                ".on_device(); leave out device for a simulation"
+            )
+        t_end = positive("t_end", t_end, SECONDS)
+        clock = Clock(t_end, None, *recorded)
+        if self.step is None and dt is None:
+            raise IntegrationError(f"{self.name} does not choose its steps: give dt")
+        step = clock.interval if dt is None else positive("dt", dt, SECONDS)
+        over_time = DeviceOverTime.of(sampled, hold)
+        both = [name for name in sampled if name in parameters]
+        if both:
+            raise ConfigurationError(
+                f"{both[0]} is given in parameters and in sampled; leave one of them out"
+            )
+        metadata = {"model": self.name, "method": method.name, **({} if dt is None else {"dt": dt})}
+        metadata |= {"dtype": "float32"} if single else {}
+        metadata["device"] = device
+        return hybrid_device_run(
+            device_system(system, system.flow(method, single), fused), q0, v0, clock, settings, step,
+            parameters, memory, over_time, metadata,
+        )  # fmt: skip

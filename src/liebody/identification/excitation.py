@@ -141,8 +141,11 @@ def excite(
     model = LinearModel(robot, bodies, losses, positive("v_s", v_s))
     deviations = _noise(noise, robot.nv)
     rng = np.random.default_rng(seed)
+    # Base parameters are found from the rank of regressors at random states, here in place of a rank by
+    # formulas: it holds for any closed chain, mimic joint and set of measured rows
     q, v, a = random_states(model, rng)
     if plan.base is not None:
+        # the base is not free to be anywhere: its states come from its own motion
         given = plan.base.at(rng.uniform(0, series.duration, len(q)))
         q, v, a = plan.whole((q[:, plan.coordinates], v[:, plan.joints], a[:, plan.joints]), given)
     shown = combinations_of(model, (q, v, a), np.isfinite(deviations))
@@ -254,6 +257,8 @@ class Series:
         w = self._rates
         phase = np.multiply.outer(t, w)
         sines, cosines = np.sin(phase), np.cos(phase)
+        # The harmonics and their derivatives by time; the columns of _at_rest combine them so that speed
+        # and acceleration vanish at t = 0
         waves = (
             np.concatenate([sines, cosines], axis=-1),
             np.concatenate([w * cosines, -w * sines], axis=-1),
@@ -413,11 +418,16 @@ class ExcitationProblem:
     def criterion_of(self, information: Array) -> float:
         """Smaller is better; infinite for a motion that does not show all."""
         try:
+            # Information of parameters over their sizes, F = L L^T: then variances of masses [kg] and of
+            # inertias [kg m^2] may be added
             L = np.linalg.cholesky(information * np.outer(self.sizes, self.sizes))
         except np.linalg.LinAlgError:
             return np.inf
         if self.criterion == "D":
+            # log det F^-1 = -2 sum log L_ii
             return float(-2 * np.log(np.diag(L)).sum())
+        # trace F^-1 = |L^-1|^2. Its logarithm, times the number of parameters, changes with amplitudes as
+        # log det does, so that the same weights of barriers serve both criteria
         inverse = np.linalg.inv(L)
         return len(L) * float(np.log(np.sum(inverse**2)))
 
@@ -425,6 +435,7 @@ class ExcitationProblem:
         """Gradients of sum(weights * columns) by q, v, a of the joints."""
         q, v, a = motion
         size = len(PARAMETERS)
+        # The regressor has ten columns for each body of the robot, weights for the model's bodies alone
         of_regressor = np.zeros((*v.shape, size * len(self.robot.tree.bodies)))
         for k, body in enumerate(self.model.bodies):
             at = slice(size * (body.index - 1), size * body.index)
@@ -446,6 +457,7 @@ class ExcitationProblem:
         at, speed = q[:, self.plan.coordinates], v[:, self.plan.joints]
         low, high, velocity, effort = self.limits
         bounded, half, middle = self.limits.bounded, self.limits.half, self.limits.middle
+        # Only a range with two ends has a middle to shrink towards; one end alone stays where it is
         from_low = at - np.where(bounded, middle - shrunk * half, low)
         from_high = np.where(bounded, middle + shrunk * half, high) - at
         slacks = [from_low / half, from_high / half, shrunk - speed / velocity, shrunk + speed / velocity]
@@ -491,6 +503,8 @@ class ExcitationProblem:
             parts.append((np.asarray(self._workspace[1](motion[0]))[..., joints], None, None))
         gradient, hessian = np.zeros(p * count), np.zeros((p * count, p * count))
         for s, rows in zip(trial.slacks, parts, strict=True):
+            # ds/dx = ds/dq f + ds/dv df + ds/da ddf, for each sample and limit; -log s has the gradient -ds
+            # / s and the Gauss-Newton Hessian ds ds^T / s^2
             D = np.zeros((len(f), s.shape[1], p, count))
             for by, functions in zip(rows, (f, df, ddf), strict=True):
                 if by is not None:
@@ -524,6 +538,7 @@ class ExcitationProblem:
         x = rng.normal(size=(series.size, joints))
         # Amplitudes in proportion to what each joint may do.
         x *= np.minimum(half, velocity * series.duration / (2 * np.pi))
+        # the mean stays away from the ends of the range, where no wave would have room
         x[0] = middle + rng.uniform(-0.6, 0.6, joints) * half
         return self._scaled(x, lambda y: np.isfinite(self.at(y).barrier), SHARE)
 
@@ -566,6 +581,8 @@ class ExcitationProblem:
         Powell) of the criterion.
         """
         best = self.at(x)
+        # The first approximation of the criterion's Hessian: a multiple of one whose first step is about as
+        # long as x
         size = float(np.linalg.norm(best.gradient))
         B = np.eye(x.size) * size / max(float(np.linalg.norm(x)), 1e-6)
         for mu in BARRIERS:
@@ -575,6 +592,8 @@ class ExcitationProblem:
                 slope = g + mu * by_barrier
                 step = -np.linalg.solve(B + mu * hessian, slope)
                 descent = float(slope @ step)
+                # Backtracking: the barrier is infinite outside the limits, so that no trial leaves them;
+                # the step has to bring a part of the decrease that the slope promises (Armijo)
                 length = 1.0
                 while length > SHORTEST:
                     trial = self.at(best.x + length * step.reshape(x.shape))
@@ -586,6 +605,7 @@ class ExcitationProblem:
                     length *= 0.5
                 else:
                     break
+                # only the criterion is approximated, the barrier's Hessian is computed anew at each step
                 B = _updated(B, length * step, trial.gradient.ravel() - g)
                 best = trial
                 if decrease < SETTLED:
@@ -627,12 +647,15 @@ class Trial:
     def gradient(self) -> Array:
         """Derivative of the criterion by x: one product of the regressor's transposed derivative."""
         problem = self._problem
+        # d log det F^-1 = -2 tr(F^-1 A^T dA);  d tr(W F^-1) = -2 tr(F^-1 W F^-1 A^T dA), A the rows over
+        # noise
         M = np.linalg.inv(self.information)
         if problem.criterion == "D":
             by_rows = -2 * self._rows @ M
         else:
             weighted = M / problem.sizes**2
             by_rows = -2 * len(M) / np.trace(weighted) * self._rows @ (weighted @ M)
+        # From rows to columns of all parameters: those that are combined into others have no weight
         weights = np.zeros((*by_rows.shape[:2], len(problem.model.entries)))
         weights[..., problem.shown.columns] = by_rows / problem.noise[:, None]
         by_q, by_v, by_a = problem.through_columns(self.motion, weights)
@@ -658,6 +681,7 @@ def _updated(B: Array, s: Array, y: Array) -> Array:
     curvature = float(s @ Bs)
     if curvature <= 0:
         return B
+    # Powell's damping: y is moved towards B s until s^T y is DAMPED times the curvature that B has
     if s @ y < DAMPED * curvature:
         theta = (1 - DAMPED) * curvature / (curvature - float(s @ y))
         y = theta * y + (1 - theta) * Bs

@@ -174,6 +174,7 @@ def _turned(name: str, start: Array) -> Part:
     q = start / np.linalg.norm(start)
 
     def values(u: Array) -> tuple[Array, Array]:
+        # The derivative of q exp(u) by u is body-fixed: dexp(-u) for turns from the right
         turned = SO3.integrate(q, u)
         rates = SO3.dexp(-u)  # body-fixed angular velocities of changes of u
         return turned, np.array([SO3.coordinate_rate(turned, rate) for rate in rates.T]).T
@@ -186,9 +187,12 @@ def _turned(name: str, start: Array) -> Part:
 def _tilted(name: str, start: Array) -> Part:
     """A direction exp(B w) axis, by its tilts w (2,) about two axes B that are normal to it."""
     axis = start / np.linalg.norm(start)
+    # two orthonormal directions normal to the axis, so that no coordinate turns the axis about itself
     B = np.linalg.svd(axis[None, :])[2][1:].T
 
     def values(w: Array) -> tuple[Array, Array]:
+        # the axis is turned from the left, exp(u) axis, and its change is omega x axis with omega = dexp(u)
+        # B dw
         u = B @ w
         tilted = SO3.exp(u) @ axis
         return tilted, -SO3.hat(tilted) @ SO3.dexp(u) @ B

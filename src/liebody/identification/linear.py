@@ -221,6 +221,7 @@ class EffortSamples:
             shape = getattr(self, name).shape
             if shape[-2:] != (samples, width):
                 raise wrong_shape(name, shape, f"(samples, {width}), with as many samples as q")
+        # Leading axes of the motion and of what was measured along it: a batch broadcasts both
         moving = [x.shape[:-2] for x in (self.q, self.v, self.a)]
         others = [self.tau.shape[:-2], *(np.shape(x)[:-2] for x in contacts.values())]
         try:
@@ -281,9 +282,11 @@ class Weights:
     def over(self, rows: Array) -> Array:
         """Rows (samples, nv, ...) in units of the noise; zero for efforts that are not measured."""
         shape = (*self.measured.shape, *[1] * (rows.ndim - 2))
+        # rows of efforts that were not measured hold NaN, which no product may reach
         present = np.where(self.measured.reshape(shape), rows, 0.0)
         if self._root is None:
             return present / self.deviations.reshape(shape)
+        # S = L L^T: the rows L^-1 (A x - b) have noise of deviation one, and are independent
         weighted: Array = np.einsum("sij,sj...->si...", self._root, present)
         return weighted
 
@@ -346,6 +349,7 @@ class EffortSystem:
             return None
         S = self.deviations[:, :, None] ** 2 * np.eye(self.model.robot.nv)
         for frame, deviations in self._contact_noise.items():
+            # a force F with noise s enters the efforts as J^T F: their covariance grows by J^T diag(s^2) J
             J = deviations[:, :, None] * self.model.contact_rows(q, frame, deviations)
             S = S + J.swapaxes(1, 2) @ J
         return S
@@ -365,8 +369,11 @@ class EffortSystem:
         for motion, tau, rest in members:
             if A is None or not self.samples.is_one:
                 A, decomposed = self.placed(self.model.columns(*motion)), {}
+            # tau less all that is known = rest + A own, so that the unknown is x itself and not a change
             b = rest + A @ own
             measured = np.isfinite(b)
+            # without given noise the weights follow from the residuals of each member, and nothing is
+            # shared
             key = measured.tobytes()
             if self.deviations is None or key not in decomposed:
                 deviations = noise_of(A, b, tau, scales) if self.deviations is None else self.deviations

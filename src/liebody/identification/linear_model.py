@@ -111,9 +111,13 @@ class LinearModel:
         """
         m, h, Sigma = body.inertia.moments
         m, h, Sigma = float(m), np.asarray(h, float), np.asarray(Sigma, float)
+        # A reference has to be positive definite, because its logarithm measures distances
         m = m or 0.01 * float(self.robot.mass) or 1.0
         P = np.block([[Sigma, h[:, None]], [h, m]])
+        # second moments about the centre of mass, over the mass: squares of the body's extent, by
+        # directions
         smallest = np.linalg.eigvalsh(Sigma - np.outer(h, h) / m)[0] / m
+        # of a ball of radius r they are r^2 / 5 in each direction
         extent = (EXTENT * self.length) ** 2 / 5
         if smallest < 1e-6 * extent:
             P[:3, :3] += m * (extent - min(smallest, 0.0)) * np.eye(3)
@@ -127,6 +131,7 @@ class LinearModel:
         """Sizes of the parameters (n,): m, m r, m r^2 with a body's radius of gyration r; 1 of losses."""
         sizes = []
         for P in self.references():
+            # the first three diagonal entries of P are second moments, the last one is the mass
             radius = np.sqrt(np.trace(P[:3, :3]) / P[3, 3])
             sizes += [P[3, 3] * radius**k for k in DIMENSIONS]
         return np.array(sizes + [1.0] * (len(self.entries) - len(sizes)))
@@ -164,6 +169,7 @@ class LinearModel:
 
     def rest(self, q: Array, v: Array, a: Array, tau: Array, contacts: Mapping[str, Any]) -> Array:
         """(..., samples, nv): what the robot's own parameters do not explain of the efforts, A (x - own)."""
+        # the robot's own parameters include the bodies that are not free, with armature and without losses
         explained = self.robot.inverse_dynamics(q, v, a)
         for frame, given in contacts.items():
             forces = floats(f"contacts[{frame!r}]", given)

@@ -111,6 +111,7 @@ class FitProblem:
 
     def scales(self, recordings: Sequence[Recording]) -> Array:
         """Sizes of the coordinates."""
+        # changes of q0 and v0 have the size 1 (rad, m, and these per second)
         sizes = np.ones(len(self.start(recordings)))
         sizes[: len(self.free.start)] = self.free.scales
         return sizes
@@ -156,6 +157,7 @@ class FitProblem:
             q0, v0, by_q, by_v = self._start_of(recording, x, place)
             samples = len(recording.t)
             dq, dv = (np.zeros((samples, self.robot.nv, columns)) for _ in STATES)
+            # One simulation for each recording, from its own start, sampled where it was measured
             options: dict[str, Any] = {
                 "t_end": float(recording.t[-1]),
                 "t_eval": recording.t,
@@ -176,6 +178,8 @@ class FitProblem:
                 tangents = motion.tangents([*self.free.names, *starts])
                 by_values = tangents[: len(self.free.names)]
                 for change, which in ((dq, "q"), (dv, "v")):
+                    # tangents are by the robot's parameters; D leads on to the coordinates x of the free
+                    # ones
                     flat = [getattr(x, which).reshape(samples, self.robot.nv, -1) for x in by_values]
                     change[..., :n] = np.concatenate(flat, axis=-1) @ D
                 for at, by_start in zip(starts.values(), tangents[len(self.free.names) :], strict=True):
@@ -203,6 +207,8 @@ class FitProblem:
                 raise wrong_shape(f"{recording.name}: {name}", measured.shape, str(expected.shape))
             difference = measured - expected
             if name == "q":
+                # coordinates of a group are not subtracted: the residual is a velocity that leads to the
+                # measurement
                 difference, change = self._along_group(run.q, measured, dq)
             entries = int(np.prod(difference.shape[1:], dtype=int))
             try:
@@ -223,6 +229,7 @@ class FitProblem:
         """r = log(q^-1 measured), (n, nv), and -dr/dx where q changes to q exp(dq dx)."""
         if self.robot.nq == self.robot.nv:
             return measured - q, dq
+        # A pose is measured as a whole or not at all: one missing number of a quaternion makes it unknown
         known_rows = np.isfinite(measured).all(axis=1)
         r = np.full((len(q), self.robot.nv), np.nan)
         r[known_rows] = self.robot.difference(q[known_rows], self.robot.normalize(measured[known_rows]))
@@ -255,6 +262,7 @@ class FitProblem:
                 next(changes).reshape(len(run.q), -1, k) for k in (dq.shape[1], dv.shape[1], len(p))
             )
             change = by_q @ dq + by_v @ dv
+            # signals depend on x through the motion, and directly through the parameters
             change[..., : D.shape[1]] += by_p[..., places] @ D
             modelled[name] = result, change
         return modelled
@@ -312,6 +320,8 @@ class FitProblem:
         r, J = np.concatenate(rows), np.concatenate(blocks)
         if self.loss == "squares":
             return Evaluation(0.5 * float(r @ r), r, J, residuals)
+        # Huber: squares up to a residual of HUBER deviations, lines beyond. Rows times sqrt(weight) have
+        # the same gradient, so that Gauss-Newton steps need no other code (iteratively reweighted)
         size = np.abs(r)
         costs = np.where(size <= HUBER, 0.5 * r * r, HUBER * (size - 0.5 * HUBER))
         weights = np.sqrt(np.minimum(1, HUBER / np.maximum(size, np.finfo(float).tiny)))

@@ -134,6 +134,7 @@ class MechanicalFlow(ImplicitFlow):
                 + (f": their Jacobian has rank {ranks[member]}" if not plain else "")
                 + f"; leave out {some} of them, start at another place, or say redundant=True"
             )
+        # J v is a sum of products, so its error grows with the sizes of J and of v
         size = 1 + np.abs(v).max(axis=-1) * largest
         for name, value, scale in (("g(q)", g, np.ones(len(q))), ("J(q) v", rate, size)):
             wrong = np.abs(value).max(axis=-1, initial=0.0) > CONSISTENT * scale
@@ -223,6 +224,8 @@ class MechanicalFlow(ImplicitFlow):
         first = positive("first_step", first_step, SECONDS) if dt is None else dt
         sizes = (self.mechanics.nq, self.mechanics.dim, self.efforts)
         batch, q0, v0, table = members_of(q0, v0, tau, sizes)
+        # under error control the first length is a guess; a method that remembers accelerations starts with
+        # it
         members = Ensemble(self.start(q0, v0, 0.0, first, table[:, 0]), clock.times, first)
         members.record[:, 0, self.layout["v"]] = v0  # the user's: a method may start with another one
         settings = Settings(rtol, atol) if dt is None else None

@@ -30,6 +30,7 @@ class PreparedSimulation:
     batch          their shape
     tolerances     rtol and atol of the error control
     single         whether states are float32, and the work that is metered along with them
+    most_events    events of each member that are kept
     forces, joints, prescribed
                    as they were given, for the metadata; the mechanism has them already
     """
@@ -48,6 +49,7 @@ class PreparedSimulation:
     joints: str | Iterable[str] | None
     prescribed: tuple[str, ...]
     single: bool = False
+    most_events: int = MOST_EVENTS
 
     def flow(self, metered: bool = False) -> Any:
         """The compiled steps, without events; metered: a state ends in the work of all forces."""
@@ -83,7 +85,7 @@ class PreparedSimulation:
         # Members take steps of one length together, unless an event of one of them shortens its step.
         settings = None
         if clock.h is None or self.events:
-            most = MOST_EVENTS if self.events else 0
+            most = self.most_events if self.events else 0
             located = LOCATED_IN_SINGLE if self.single else Settings.tolerance
             controlled = clock.h is None
             settings = Settings(*self.tolerances, controlled=controlled, tolerance=located, most=most)

@@ -13,12 +13,14 @@ from ..base.arguments import check_in_single, checked, count
 from ..base.errors import ArgumentError, IntegrationError, warn
 from ..bodies import joint_kinds
 from ..hybrid import HybridSystem
+from ..hybrid.results import warn_of_lost_events
 from ..integrators import MechanicalMethod, Method
 from ..mechanisms import Forces, Mechanism, RigidBody, forces_of
 from ..mechanisms.constrained import Constrained, Stabilization
 from ..robot import Robot
-from ..runs import HybridRun, Run
+from ..runs import DeviceRun, HybridRun, Run
 from ..scalars import Array
+from .device import simulate_on_device
 from .efforts import EffortInput
 from .motion import PreparedSimulation
 from .reports import (
@@ -106,7 +108,10 @@ def simulate(
     threads: int | None = None,
     progress: bool | None = None,
     dtype: Any = np.float64,
-) -> Run:
+    most_events: int | None = None,
+    device: str | None = None,
+    fused: bool = True,
+) -> Run | DeviceRun:
     """Integrate dq/dt = v, dv/dt = M^-1 (tau - C v - g) on the configuration manifold, over [0, t_end].
 
     q0, v0        initial states, (..., nq) and (..., nv), or entries by name, {"elbow_joint": 1.2}, where
@@ -172,9 +177,18 @@ def simulate(
                   mechanisms without constraints. Efforts are rounded to it. Each step adds the round-off of
                   float32, 6e-8 of the state; times and energies are float64, and events are located to
                   1e-9 s. Efforts and events that are functions of t get a rounded t (docs/conventions.md)
+    most_events   how many events of each member to keep at most; if there are more, a LostEvents warning says
+                  how many. Default: 100,000, on a device 100, for which memory is taken at the start
+    device        None: the CPU; "cuda": a CUDA device, on which q0 and v0 lie, and efforts and values of
+                  parameters that are no functions or plain numbers. They are arrays of CuPy, PyTorch, JAX or
+                  Warp of the type `dtype`, and are not checked: quaternions must be unit. By explicit methods
+                  with steps of one length, of robots without constraints (docs/gpu.md). Experimental: not yet
+                  run or timed on a device
+    fused         on a device: whether products and sums may become fused multiply-adds
 
     returns       Run: t, q (..., times, nq), v, tau, energies, events; .plot(), .save(file). A System gives a
-                  ConstrainedRun, which also has violations and multipliers
+                  ConstrainedRun, which also has violations and multipliers. On a device: a `DeviceRun`, whose
+                  q, v and events stay there, and whose `to_cpu()` is the Run
 
     Orientation stays a group element: no singularity, unit quaternions to round-off. A member of an ensemble
     that does not stay finite (or whose step under error control vanishes) is NaN from there on, and named in
@@ -186,12 +200,24 @@ def simulate(
 
     Müller and Terze (2014), eqs (36), (37), on the state space G x R^n.
     """
+    if device is not None:
+        chosen = method_of(method or default_method(dt))
+        clock = clock_of(chosen, t_end, dt, record_every, t_eval)
+        return simulate_on_device(
+            mechanism, q0, v0, method=chosen, clock=clock, tau=tau, hold=hold, forces=forces_of(forces),
+            joints=joints, prescribed=prescribed, stabilization=stabilization, events=events or {},
+            parameters=parameters, rtol=rtol, atol=atol,
+            threads=threads, progress=progress, most_events=most_events, dtype=dtype, device=device,
+            fused=fused, metadata_of=_metadata,
+        )  # fmt: skip
     simulation = simulation_of(
         mechanism, q0, v0, t_end=t_end, dt=dt, method=method, tau=tau, record_every=record_every,
         t_eval=t_eval, rtol=rtol, atol=atol, hold=hold, forces=forces, joints=joints,
         prescribed=prescribed, stabilization=stabilization, events=events, parameters=parameters,
         threads=threads, dtype=dtype,
     )  # fmt: skip
+    if most_events is not None:
+        simulation.most_events = count("most_events", most_events, 0)
     return run_of(simulation, progress)
 
 
@@ -281,6 +307,9 @@ def run_of(simulation: PreparedSimulation, progress: bool | None = None) -> Run:
         raise drive.interrupted
     if np.count_nonzero(drive.failed):
         report_lost(mechanism, run, simulation.batch, drive)
+    if simulation.events and simulation.most_events:
+        members = drive.members
+        warn_of_lost_events(members.counts[:, 0], [len(x) for x in members.log], simulation.most_events)
     return run
 
 

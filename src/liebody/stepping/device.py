@@ -94,6 +94,14 @@ def device_samples(
     return DeviceSamples(memory["table"], stride, count, shared.first, shared.interval, shared.linear)
 
 
+def device_loop(flow: CompiledSteps, march: bool, fused: bool = True) -> DeviceLoop:
+    """The loop of a flow on devices, made once."""
+    key = march, fused
+    if key not in flow.device_loops:
+        flow.device_loops.setdefault(key, DeviceLoop(flow, march, fused))
+    return flow.device_loops[key]
+
+
 class DeviceLoop:
     """The loop of a flow on CUDA devices, compiled when it is first used.
 

@@ -306,6 +306,7 @@ class CompiledSteps(Steps):
         self.recipe = recipe
         self.settings = settings
         self.loops: dict[Way, CompiledLoop] = {}
+        self.device_loops: dict[Any, Any] = {}  # of `stepping.device`
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -345,6 +346,7 @@ class CompiledSteps(Steps):
         other.guards = guards
         other.recipe = None
         other.loops = {}
+        other.device_loops = {}
         return other
 
     def _loop(self, u: Samples, march: bool = False, controlled: bool = False) -> CompiledLoop:

@@ -130,6 +130,7 @@ class BlockForms:
         self.many = len(self.tree.bodies) > SPELLED
         nv = self.tree.nv
         try:
+            # base_dofs refuses a tree without a floating base: then one run of columns has all velocities
             base, joints = base_dofs(equations.tree)
             self.floating = True
             self.columns: tuple[_Columns, ...] = (_Columns("A", base), _Columns("J", joints))
@@ -148,11 +149,13 @@ class BlockForms:
         for r in range(len(self.columns)):
             rows.append([])
             for c, column in enumerate(self.columns):
+                # M is symmetric: blocks below the diagonal are transposes, which share the names above it
                 if c < r:
                     rows[r].append(rows[c][r].T)
                     continue
                 block = self._over_bodies(_congruence(r, c))
                 if r == c:
+                    # rotors turn with joints, so their inertia stands on the diagonal
                     block = total(block, self._armature(column))
                 rows[r].append(self._block("M", r, c, block))
         return rows
@@ -217,6 +220,7 @@ class BlockForms:
     def connection(self) -> BlockMatrix:
         """Mbb^-1 Mbq of a floating base."""
         self._need_joints("the connection")
+        # 0 = Mbb nu + Mbq dq/dt, momentum zero, gives nu = -m dq/dt with m = Mbb^-1 Mbq
         (Mbb, Mbq), _ = self._named("M", self.mass)
         return product(blocks.inverse(Mbb), Mbq)
 
@@ -266,6 +270,7 @@ class BlockForms:
         Cbb = self._block_name("C", 0, 0, self.coriolis[0][0])
         shifts = len(self._seen(np.eye(3)))
         turns = self.dimension - shifts
+        # u = (0, h_v / mass): the frame c moves with the centre of mass, and does not turn
         moved = [
             [blocks.zero(turns, turns), blocks.zero(turns, shifts)],
             [blocks.zero(shifts, turns), blocks.one(shifts)],
@@ -286,6 +291,7 @@ class BlockForms:
                 "of mass are for Free bases, and in a plane for Planar ones"
             )
         Mbb = self._block_name("M", 0, 0, self.mass[0][0])
+        # The first moments m [c] are a block of Mbb, the inertia of the robot with locked joints
         c = blocks.hat(NamedBlock("c", "", blocks.first_moment(Mbb), explained=True))
         fixed = np.array(self._seen(base.placement[:3, :3])) if self.normal is None else None
         R = self._rotation(base if fixed is not None else self._unplaced(base))
@@ -301,6 +307,7 @@ class BlockForms:
     @cached_property
     def bodies(self) -> list[_BodyBlocks]:
         """The matrices of the bodies, from the root outwards."""
+        # found[i] belongs to body i, the world to 0: parents come before their children
         found = [self._world]
         for body in self.tree.bodies:
             S = self._twist(body)
@@ -326,6 +333,7 @@ class BlockForms:
         jacobians = []
         rates = []
         for k, columns in enumerate(self.columns):
+            # J_i = X_i J_l + S_i E_i and its rate, with dX_i/dt = -ad(S_i v_i) X_i (head of this module)
             carried = product(X, parent.J[k])
             rate = total(product(X, parent.Jdot[k]), -product(blocks.ad(joint.own), carried))
             jacobians.append(self._name(columns.letter, body, total(carried, product(joint.S, joint.E[k]))))
@@ -418,6 +426,7 @@ class BlockForms:
         a = [exact(x, roots=True) for x in axis]
         if self.normal is not None:
             return blocks.turn("", angle * a[self.normal])
+        # about an axis of the frame: sine and cosine at four places; about another one: Rodrigues' formula
         along = [k for k in range(3) if a[k] != 0]
         if len(along) == 1:
             return blocks.turn(AXES[along[0]], angle * a[along[0]])
@@ -452,6 +461,7 @@ class BlockForms:
         """Three rows by columns e_x, e_y, e_z, if they are all that there is."""
         explicit = blocks.numbers(rows)
         columns = [list(column) for column in zip(*rows, strict=True)]
+        # each column is zero or a unit vector, perhaps with a minus
         straight = all(sum(map(abs, column)) in (0, 1) and column.count(0) >= 2 for column in columns)
         if blocks.is_zero(explicit) or blocks.is_one(explicit) or not straight:
             return explicit
@@ -544,6 +554,7 @@ class BlockForms:
         if self.normal is not None:
             i, j = (k - 3 for k in self._rows[1:])
             h = [sympy.cancel(m * com[k]) for k in (i, j)]
+            # Steiner's theorem in the plane, about the origin of the body's frame
             turning = sympy.cancel(central[self.normal, self.normal] + m * (com[i] ** 2 + com[j] ** 2))
             explicit = blocks.numbers([[turning, -h[1], h[0]], [-h[1], m, 0], [h[0], 0, m]])
             return self._name("I", body, explicit, symmetric=True)
@@ -567,6 +578,7 @@ class BlockForms:
             m = body.inertia.mass
             c = sympy.Matrix(list(body.inertia.com))
             central = sympy.Matrix(body.inertia.rotational.tolist())
+            # Steiner's theorem: moments about the frame's origin from those about the centre of mass
             about = (central + m * (c.dot(c) * sympy.eye(3) - c * c.T)).applyfunc(sympy.cancel)
             h = blocks.numbers([[sympy.cancel(m * x)] for x in c])
             Theta = self._name("Theta", body, blocks.numbers(about.tolist()), symmetric=True)
@@ -586,9 +598,11 @@ class BlockForms:
             if body is None:
                 return blocks.zero(self.dimension, self.dimension)
             return self._ploen_of_body(body, V)
+        # I ad(V) V = 0, so that I ad(V) may be added to -ad(V)^T I: the sum is skew for each V
         passive = total(product(I, ad), -product(ad.T, I))
         if form == "feurstein":
             return passive
+        # coad(I V) V = -ad(V)^T I V as well; the mean of both matrices has Christoffel's symbols
         return blocks.scaled(sympy.Rational(1, 2), total(passive, blocks.coad(product(I, V))))
 
     def _ploen_of_body(self, body: Body, V: BlockMatrix) -> BlockMatrix:
@@ -688,8 +702,10 @@ def _weight(r: int) -> Term:
 def _normal_of_plane(tree: Tree) -> int | None:
     """The axis 0, 1 or 2 of all bodies about which the mechanism moves in a plane; None if there is none."""
     for normal in range(3):
+        # the components of twists that a motion in this plane does not have
         rows = [k for k in range(6) if k not in (normal, *(3 + (normal + i) % 3 for i in (1, 2)))]
         flat = all(x == 0 for b in tree.bodies for k in rows for x in b.joint.S[k])
+        # all joints have the same normal, and all bodies on the world the same axes
         parallel = all(b.placement[normal, normal] == 1 for b in tree.bodies if b.parent)
         roots = [b.placement[:3, :3].tolist() for b in tree.bodies if not b.parent]
         if flat and parallel and all(R == roots[0] for R in roots):

@@ -37,8 +37,8 @@ class DeviceQueue:
     given   where they lie, by name
     dtype   their type
 
-    Memory is made by the library, so it is free again when the work that is queued now is done. Raises the
-    errors of `DeviceKernel`.
+    Arrays and memory are made by the library, which orders their end behind the work that is queued now; the
+    queue keeps them as long as it lives. Raises the errors of `DeviceKernel`.
     """
 
     def __init__(self, name: str, arrays: Mapping[str, Any]) -> None:
@@ -61,6 +61,7 @@ class DeviceQueue:
     def empty(self, shape: tuple[int, ...], dtype: str | None = None) -> tuple[Any, int]:
         """A new array of the library, of the type of the others or of this one, and its address."""
         array = self.library.empty(self._like, shape, *([dtype] if dtype else []))
+        self._kept.append(array)
         place = read("a new array", array, self.driver)
         if dtype and place.dtype != dtype:
             raise DeviceError(
@@ -70,13 +71,12 @@ class DeviceQueue:
         return array, place.pointer
 
     def memory(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Addresses of memory of these sizes in bytes, by name, until the work of this queue is done."""
+        """Addresses of memory of these sizes in bytes, by name."""
         places, end = {}, 0
         for key, size in sizes.items():
             places[key] = end
             end += size + -size % ALIGNED
-        array, first = self.empty((max(end // self.dtype.itemsize, 1),))
-        self._kept.append(array)
+        _, first = self.empty((max(end // self.dtype.itemsize, 1),))
         return {key: first + place for key, place in places.items()}
 
     def launch(self, code: DeviceCode, n: int, arguments: Sequence[int]) -> None:

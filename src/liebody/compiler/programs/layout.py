@@ -58,6 +58,8 @@ class FlatLayout(Sendable):
         needed: Collection[str] = (),
     ) -> None:
         for name in defaults:
+            # the last word names a field of a tuple; an owner before the dot may be any text, as names in
+            # files are
             if not re.fullmatch(r"[A-Za-z]\w*|.+\.[A-Za-z]\w*", name) or not name.isprintable():
                 raise ModelError(f"{kind} {name!r} must be called by a word: letters, digits, underscores")
         self.kind = kind
@@ -133,6 +135,7 @@ class FlatLayout(Sendable):
         """
         # Parts that are given are broadcast to the ensemble, and become columns of the flat array.
         self.check(given)
+        # All members start from the defaults; a part that is given overwrites its columns
         flat = np.empty((*batch, self.size + len(behind)))
         flat[..., : self.size] = self._flat_defaults
         flat[..., self.size :] = behind
@@ -216,6 +219,7 @@ class FlatLayout(Sendable):
         for name, value in given.items():
             if name in self.defaults:
                 tables = name in self.tables and _are_tables(value)
+                # axes in front of the part's own shape: an array of tables has these axes alone
                 extra = np.ndim(value) - (0 if tables else self.defaults[name].ndim) - own
                 axes[name] = np.shape(value)[: max(0, extra)]
         return axes
@@ -232,6 +236,7 @@ def _are_tables(value: Any) -> bool:
 
 def _values_at(addresses: Array) -> np.ndarray:
     """The values of the tables at addresses (...): (..., *shape); one that all share is not copied."""
+    # members often share a table: each one is read once
     different, which = np.unique(np.asarray(addresses, float), return_inverse=True)
     tables = [table_at(address).values for address in different]
     if len(tables) == 1:
