@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
-from device import nvrtc
+from device import budgets, nvrtc
 from device.fake import FakeArray, Interpreter, on_device
 from test_cuda import UNFUSED
 
@@ -32,7 +32,7 @@ from liebody.stepping.hybrid import HybridFlow
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.spaces import Box  # noqa: E402
 
-from liebody.interop.gym import DecisionProcess, Env, Episode, VectorEnv  # noqa: E402
+from liebody.interop.gym import DecisionProcess, Env, Episode, Hopper, VectorEnv  # noqa: E402
 from liebody.interop.symbol_arrays import SymbolArray  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.missing()), reason=nvrtc.missing() or "NVRTC is installed")
@@ -357,6 +357,37 @@ def test_tasks_that_branch_on_values_are_refused_at_their_line(gpu):
         GraphError, match=r"after cannot be traced at `return np.array.*liebody.scalars.where"
     ):
         envs.step(tensor(np.zeros((3, 2)), gpu))
+
+
+@pytest.mark.wide
+def test_a_hopper_with_located_events_hops_on_a_device(gpu):
+    """Its observations have sines of NumPy, and others of liebody on the device."""
+    ours, theirs = environments(Hopper(), gpu), VectorEnv(Hopper(), 3)
+    np.testing.assert_allclose(ours.reset(seed=1)[0].strided, theirs.reset(seed=1)[0], rtol=1e-14, atol=1e-15)
+    for _ in range(3):
+        action = np.full((3, 2), 0.5)
+        *results, _ = ours.step(tensor(action, gpu))
+        *expected, _ = theirs.step(action)
+        for a, b in zip(results, expected, strict=True):
+            np.testing.assert_allclose(a.strided, b, rtol=1e-9, atol=1e-9)
+
+
+def test_arrays_of_jax_are_those_of_an_environment(gpu, monkeypatch):
+    jax = pytest.importorskip("jax")
+    of_cpu = Interpreter(device_type=1)  # arrays of JAX on the CPU stand in for those of a device
+    for module in (device, device_queue):
+        monkeypatch.setattr(module, "driver", lambda: of_cpu)
+    with jax.enable_x64(True):
+        envs = VectorEnv(Jump(), 3, device="cuda", like=jax.numpy.zeros(1), fused=False)
+        theirs = VectorEnv(Jump(), 3)
+        observation, _ = envs.reset(seed=1)
+        assert isinstance(observation, jax.Array)
+        np.testing.assert_array_equal(observation, theirs.reset(seed=1)[0])
+        action = np.full((3, 2), 0.25)
+        *results, _ = envs.step(jax.numpy.asarray(action))
+        for a, b in zip(results, theirs.step(action)[:4], strict=True):
+            assert isinstance(a, jax.Array) and a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
 
 
 # -- arrays of symbols --------------------------------------------------------------------------------------
