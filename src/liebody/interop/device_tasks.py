@@ -241,11 +241,11 @@ class DeviceEpisodes:
                 steps=moved.intervals,
             )
             state = replace(state, memory=task.remember(before, state))
-            lost = moved.ended | task.is_lost(state)
-            cut = ~lost & (state.steps >= task.horizon)
-            reward = SymbolArray.of(task.reward(before, state))
+            lost: Any = moved.ended | task.is_lost(state)
+            cut: Any = ~lost & (state.steps >= task.horizon)
+            reward: Any = SymbolArray.of(task.reward(before, state))
             again: Any = False
-            done = lost | cut
+            done: Any = lost | cut
             results: dict[str, Any] = {}
             if self.resets == LATER:  # actions of members that begin anew are ignored
                 again = self.parts.read(SymbolArray.of(own)[None])["done"][0] > 0.5
@@ -253,9 +253,9 @@ class DeviceEpisodes:
             elif self.resets == AT_ONCE:
                 results["final"] = self._observed(state)
                 again = done[0]
-            kept = np.zeros(1) if self.resets == AT_ONCE else done  # who waits for a new episode
+            waits = np.zeros(1) if self.resets == AT_ONCE else done  # who waits for a new episode
             begin = np.split(episode, self._splits[:-1])
-            stepped = later, self._flat(state, kept), held
+            stepped = later, self._flat(state, waits), held
             new = [where(again, a, b) for a, b in zip(begin, stepped, strict=True)]
             chosen = self._state(*new)
             return {
@@ -349,7 +349,7 @@ class DeviceEpisodes:
     def begin(self, generators: Sequence[np.random.Generator], members: Any) -> Any:
         """Begin anew, with a generator for each member; `members` is a mask, of the CPU or of the device."""
         if not self._arrays:
-            if isinstance(members, np.ndarray) and not members.all():
+            if not isinstance(members, np.ndarray) or not members.all():
                 raise ModelError("the environment has not begun; call reset() without reset_mask first")
             self._draw(generators, np.full(self.members, AHEAD))
             self._left = AHEAD

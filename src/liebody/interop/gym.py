@@ -175,7 +175,6 @@ class VectorEnv(gymnasium.vector.VectorEnv):
                     the task's states have this type. Observations have the type of their space
     convert         makes arrays of another library from the observations, rewards and flags, which are new
                     arrays in each step; None: they stay NumPy's. `torch.from_numpy` copies nothing
-
     device          "cuda": members live on a CUDA device, and actions, observations, rewards and flags are
                     arrays there; None: on the CPU. See docs/learning.md for what is different there
     like            with a device: one of its arrays, such as torch.zeros(1, device="cuda"). All arrays are of
@@ -255,15 +254,22 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Begin anew: all members, or the ones that the mask `options["reset_mask"]` chooses."""
+        members = self._to_reset((options or {}).get("reset_mask"))
         if self._on_device:
-            return self._reset_on_device(self._on_device, seed, options or {})
-        members = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        if members.shape != (self.num_envs,) or members.dtype != bool:
-            raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
+            return self._reset_on_device(self._on_device, seed, members)
         self._seed(seed, members)
         if members.any():
             self._begin(members)
         return self._converted(self._episodes.observations), {}
+
+    def _to_reset(self, mask: Any) -> Any:
+        """The mask of the members to reset; of a device it stays as it is. Raises ShapeError."""
+        if self._on_device and mask is not None and not isinstance(mask, (np.ndarray, list, tuple)):
+            return mask
+        members = np.ones(self.num_envs, bool) if mask is None else np.asarray(mask)
+        if members.shape != (self.num_envs,) or members.dtype != bool:
+            raise ShapeError(f"reset_mask is {members!r}, expected {self.num_envs} truth values")
+        return members
 
     def _seed(self, seed: int | Sequence[int | None] | None, members: Array) -> Array:
         """Give the members of a mask their seeds; a mask of those that have got one."""
@@ -279,9 +285,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         return new
 
     def _reset_on_device(
-        self, episodes: DeviceEpisodes, seed: int | Sequence[int | None] | None, options: dict[str, Any]
+        self, episodes: DeviceEpisodes, seed: int | Sequence[int | None] | None, members: Any
     ) -> tuple[Any, dict[str, Any]]:
-        members = self._mask(options.get("reset_mask", slice(None)))
         if seed is not None:
             if not isinstance(members, np.ndarray):
                 raise ArgumentError(

@@ -147,7 +147,7 @@ class SymbolArray(np.ndarray):
         y = self if low is None else np.maximum(self, low)
         return y if high is None else np.minimum(y, high)
 
-    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
         """Numbers, or for the type bool conditions: symbols have no size."""
         return SymbolArray.of(_each(_condition if np.dtype(dtype) == bool else _number)(np.asarray(self)))
 
@@ -178,4 +178,5 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     """numpy.linalg.norm of vectors along an axis, or of all entries."""
     if ord not in (None, 2) or isinstance(axis, tuple):
         raise GraphError(f"numpy.linalg.norm of symbols is that of vectors, with ord=None or 2, not {ord!r}")
-    return np.sqrt(np.sum(np.square(x), axis=axis, keepdims=keepdims))
+    squares: Any = np.square(x)
+    return np.sqrt(squares.sum(axis=axis, keepdims=keepdims))
