@@ -71,34 +71,35 @@ def jumper():
     """A foot that slides along x and jumps along z, with a force along both."""
     builder = TreeBuilder("jumper").add("cart", Prismatic([1, 0, 0]), SpatialInertia.point(0.5))
     builder.add("foot", Prismatic([0, 0, 1]), SpatialInertia.point(1.0), parent="cart")
-    return builder.frame("sole", "foot", [0, 0, 0]).build()
+    return builder.frame("sole", "foot", [0, 0, 0]).frame("heel", "foot", [-0.1, 0, 0]).build()
 
 
 def push(s, p):
     return p.force - 0.1 * s.v
 
 
-def parts(**law):
-    return Feedback(push, name="push", force=np.zeros(2)), Contact("sole", **law)
+def parts(*points, **law):
+    return Feedback(push, name="push", force=np.zeros(2)), Contact(*(points or ["sole"]), **law)
 
 
 LAW = {"stiffness": 1e4, "damping": 50.0, "friction": 0.5}
 
 
-def time_stepping(**options):
+def time_stepping(*points, **options):
     chosen = {"solver": "projected", "sweeps": 1, **options}
-    return TimeStepping(jumper(), *parts(**LAW), step=2e-3, ledger=False, **chosen)
+    return TimeStepping(jumper(), *parts(*points, **LAW), step=2e-3, ledger=False, **chosen)
 
 
 # -- intervals ----------------------------------------------------------------------------------------------
 
+TOLERANCE = 1e-2  # N, which floats reach, too
 SYSTEMS = {
     "projected": time_stepping,
     "newton": lambda: time_stepping(solver="newton", sweeps=2),
     "restitution": lambda: TimeStepping(
         jumper(), *parts(**LAW, restitution=0.5), step=2e-3, sweeps=2, ledger=False
     ),
-    "tolerance": lambda: time_stepping(solver="newton", tolerance=1e-2),  # N: within floats, too
+    "tolerance": lambda: time_stepping("sole", "heel", tolerance=TOLERANCE),
     "events": lambda: robot_system(jumper(), *parts(**LAW), Fall(-0.01), ledger=False, landing_step=1e-3),
 }
 
@@ -129,6 +130,8 @@ def test_intervals_on_a_device_equal_the_march_in_c_to_the_bit(gpu, name, dtype)
         np.testing.assert_array_equal(rows.strided[:, march.places["intervals"]][:, 0], k + 1)
         np.testing.assert_array_equal(rows.strided[:, march.places["reason"]][:, 0], state._reasons)
     assert len(gpu.launches) == 3  # one for each interval, in which there are several steps
+    if name == "tolerance":  # steps were repeated, and came to it
+        assert (state.memory.unsolved == 0).all() and (state.memory.residual < TOLERANCE).all()
     assert state.touching.any() and (name != "events" or state.ended.any())
     if name != "events":
         stretch = state.memory.floor_stretch.reshape(3, -1)
@@ -139,12 +142,28 @@ REGISTERS = {"float64": (255, 1028), "float32": (255, 0)}
 """Registers, and spilled bytes, of ANYmal on four feet on sm_90 (decision 64), by ptxas 13.5."""
 
 
+def anymal():
+    floor = Contact("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT", stiffness=1e5, damping=1e3, friction=0.8)
+    return TimeStepping(budgets.robot("anymal"), JointPD(80.0, np.zeros(12), 2.0), floor, ledger=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", REGISTERS)
+def test_anymal_on_four_feet_equals_c_to_the_bit(gpu, dtype):
+    sim = lb.stepper(anymal(), dt=2e-3, members=2, dtype=dtype)
+    q0 = np.tile(budgets.robot("anymal").neutral(), (2, 1))
+    q0[:, 6] = 0.55, 0.6  # m: feet in the ground, and over it
+    march = sim.rows_on_device(fused=False)
+    state = sim.step(sim.start(q0))
+    rows = march(tensor(march.start(q0), gpu, dtype), tensor(march.parameters(), gpu, dtype))
+    np.testing.assert_array_equal(rows.strided[:, : state._y.shape[1]], state._y)
+    np.testing.assert_array_equal(state.touching.any(-1), [True, False])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", REGISTERS)
 def test_anymal_on_four_feet_compiles_within_its_registers(dtype):
-    floor = Contact("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT", stiffness=1e5, damping=1e3, friction=0.8)
-    system = TimeStepping(budgets.robot("anymal"), JointPD(80.0, np.zeros(12), 2.0), floor, ledger=False)
-    march = lb.stepper(system, dt=0.02).rows_on_device()
+    march = lb.stepper(anymal(), dt=0.02).rows_on_device()
     (taken,) = nvrtc.resources(nvrtc.ptx(march.source(dtype), 90), 90).values()
     registers, spilled = REGISTERS[dtype]
     assert taken.registers <= registers and taken.spilled <= spilled

@@ -5,6 +5,7 @@ NumPy. A library of C (device/driver.c) stands in for NVIDIA's driver, and notes
 """
 
 import copy
+import gc
 import os
 import pickle
 import re
@@ -22,6 +23,7 @@ from native import compiled
 from test_cuda import UNFUSED
 
 import liebody as lb
+from liebody.base.concurrency import lock_of, unlock
 from liebody.base.errors import (
     ArgumentError,
     CompilerError,
@@ -462,6 +464,10 @@ def test_the_driver_is_called_as_its_header_declares(stand_in, tmp_path):
     kernel = cuda.load(3, b"IMAGE...", "kernel")
     cuda.launch(kernel, 3, 2_000_000_000, 160, 0x7FFFEEEEDDDDCCCC, [0x7000000000003000, 1 << 40, -5])
     cuda.wait(3, 0x7FFFEEEEDDDDCCCC)
+    cuda.write(3, 0x7000000000003000, b"DATA", 9)
+    assert cuda.read(3, 0x7000000000003000, 3, 9) == b"\7\7\7"
+    del kernel
+    gc.collect()
     assert (tmp_path / "notes").read_text().splitlines() == [
         "retain 100",
         "retain 103",  # once
@@ -469,6 +475,12 @@ def test_the_driver_is_called_as_its_header_declares(stand_in, tmp_path):
         "launch 1 33445566778899aa grid 2000000000 1 1 block 160 1 1 shared 0 stream 7fffeeeeddddcccc "
         "extra 0 arguments 7000000000003000 10000000000 -5",  # within the device's context
         "wait 7fffeeeeddddcccc",
+        "write 7000000000003000 4 DATA stream 9",
+        "wait 9",
+        "read 7000000000003000 3 stream 9",
+        "wait 9",
+        "wait for all",
+        "unload 1 2233445566778899",  # nobody holds the kernel; within the context of its device
     ]
     with pytest.raises(DeviceError, match="cuModuleLoadData, CUDA_ERROR_INVALID_IMAGE: words of the driver"):
         cuda.load(3, b"another", "kernel")
@@ -497,6 +509,41 @@ os.waitpid(child, 0)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "forked from one that uses CUDA" in done.stdout and "get_context('spawn')" in done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_modules_are_unloaded_in_their_own_process_alone_and_not_at_its_end(stand_in, tmp_path):
+    script = f"""
+import gc, os
+from liebody.compiler.native.driver import CudaDriver
+cuda = CudaDriver({str(stand_in)!r})
+kernels = [cuda.load(3, b"IMAGE...", "kernel") for _ in range(3)]
+if not os.fork():
+    del kernels
+    gc.collect()
+    os._exit(0)
+os.wait()
+kernels.pop()
+gc.collect()
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    notes = (tmp_path / "notes").read_text().splitlines()
+    assert notes.count("function kernel") == 3
+    assert [x for x in notes if x.startswith("unload")] == ["unload 1 2233445566778899"]
+
+
+def test_kernels_that_are_collected_in_any_thread_are_unloaded(stand_in, tmp_path):
+    cuda = CudaDriver(str(stand_in))
+    kernels = [cuda.load(3, b"IMAGE...", "kernel") for _ in range(8)]
+    threads = [threading.Thread(target=kernels.pop) for _ in range(8)]
+    with lock_of(cuda, 3):  # the collector may run where a lock is held
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+    unlock(cuda, 3)
+    assert (tmp_path / "notes").read_text().count("unload") == 8
 
 
 def test_every_function_of_the_driver_that_is_called_is_declared_by_nvidia():

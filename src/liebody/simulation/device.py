@@ -247,8 +247,7 @@ class DeviceSimulation:
             drive = self._drive(np.zeros((n, nq)), np.zeros((n, nv)))
             entries = queue.read(at_log, (n, self.most, 2 + nq + nv), np.float64)
             kept_events(drive.members, counts[:, 0], entries)
-            read = lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {})  # noqa: E731
-            logs = EventLog.of_members(drive.members, names, read)
+            logs = EventLog.of_members(drive.members, names, lambda _, y: (y[:, :nq], y[:, nq : nq + nv], {}))
             return logs if batch else logs[0]
 
         return DeviceEvents(names, *parts, {}, happened, copied)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
@@ -61,6 +61,16 @@ def refuse_fields(mechanism: Any) -> None:
 class _Simulate(Protocol):
     @overload
     def __call__(
+        self,
+        mechanism: HybridSystem | Robot | Mechanism,
+        q0: Array = ...,
+        v0: Array = ...,
+        *,
+        device: Literal["cuda"],
+        **options: Any,
+    ) -> DeviceRun: ...
+    @overload
+    def __call__(
         self, mechanism: HybridSystem, q0: Array = ..., v0: Array = ..., **options: Any
     ) -> HybridRun: ...
     @overload
@@ -69,7 +79,7 @@ class _Simulate(Protocol):
     ) -> Run: ...
 
 
-def _or_hybrid(simulate: Callable[..., Run]) -> _Simulate:
+def _or_hybrid(simulate: Callable[..., Run | DeviceRun]) -> _Simulate:
     """`simulate`, which calls the `simulate` method of a hybrid system instead."""
 
     @functools.wraps(simulate)

@@ -120,11 +120,6 @@ class Flow(Explicit):
         )
         return with_kernel(source)
 
-    @property
-    def guard_count(self) -> int:
-        """The number of guards."""
-        return len(self.guards.directions) if self.guards else 0
-
     def _watching(self, careful: bool) -> Careful | None:
         """The careful functions that a loop is compiled with; None: nothing is watched."""
         if self.watch is None:

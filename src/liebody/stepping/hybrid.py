@@ -104,7 +104,6 @@ class HybridFlow(Explicit):
 
     @property
     def guard_count(self) -> int:
-        """The number of guards."""
         (g,) = self.functions.guards.outputs.values()
         return int(g.size)
 

@@ -314,6 +314,11 @@ class CompiledSteps(Steps):
         return np.dtype(np.float32 if self.single else np.float64)
 
     @property
+    def guard_count(self) -> int:
+        """The number of guards."""
+        return len(self.guards.directions) if self.guards else 0
+
+    @property
     def identity(self) -> tuple[str | None, str]:
         """The recipe and the settings: two flows that differ in them take other steps."""
         return self.recipe, repr(self.settings)
