@@ -5,6 +5,7 @@ Then states are equal to the bit, and so are observations and rewards that are s
 """
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,13 +25,14 @@ from liebody.base.errors import (
 from liebody.bodies import SpatialInertia, TreeBuilder
 from liebody.compiler import trace
 from liebody.compiler.native import device, device_queue
-from liebody.contact import Contact, TimeStepping
+from liebody.contact import Contact, HeightField, TimeStepping
 from liebody.groups import Prismatic
 from liebody.hybrid import Fall, Feedback, JointPD, robot_system
 from liebody.stepping.hybrid import HybridFlow
 
 gymnasium = pytest.importorskip("gymnasium", reason="the test extra `gymnasium` is not installed")
 from gymnasium.spaces import Box  # noqa: E402
+from gymnasium.vector import AutoresetMode  # noqa: E402
 
 from liebody.interop.gym import DecisionProcess, Env, Episode, Hopper, VectorEnv  # noqa: E402
 from liebody.interop.symbol_arrays import SymbolArray  # noqa: E402
@@ -244,7 +246,7 @@ def test_members_on_a_device_are_single_environments_to_the_bit(gpu, mode):
     task = Jump()
     ours, theirs = (
         environments(task, gpu, mode),
-        single(task, VectorEnv(task, 3, mode).metadata["autoreset_mode"]),
+        single(task, AutoresetMode(mode)),
     )
     assert ours.observation_space == theirs.observation_space and ours.action_space == theirs.action_space
     rng, ended = np.random.default_rng(0), np.zeros(2, int)
@@ -393,6 +395,35 @@ def test_a_hopper_with_located_events_hops_on_a_device(gpu):
         *expected, _ = theirs.step(action)
         for a, b in zip(results, expected, strict=True):
             np.testing.assert_allclose(a.strided, b, rtol=1e-9, atol=1e-9)
+
+
+class Slope(Jump):
+    """On heights that are a table in memory of the CPU, and a constant on the device."""
+
+    def __init__(self):
+        heights = HeightField([[0.0, 0.01, 0.0, 0.01], [0.0, 0.0, 0.01, 0.01]], spacing=0.2)
+        drive, _ = parts()
+        floor = Contact("sole", **LAW, ground=heights)
+        super().__init__(TimeStepping(jumper(), drive, floor, step=2e-3, solver="projected", ledger=False))
+
+
+def test_heights_of_the_ground_are_constants_on_a_device(gpu):
+    ours, theirs = environments(Slope(), gpu), single(Slope(), AutoresetMode.NEXT_STEP)
+    np.testing.assert_array_equal(ours.reset(seed=4)[0].strided, theirs.reset(seed=4)[0])
+    action = np.full((3, 2), -0.5)
+    for _ in range(2):
+        *results, _ = ours.step(tensor(action, gpu))
+        *expected, _ = theirs.step(action)
+        for a, b in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(a.strided, b)
+    assert ours.state.touching.any()
+
+    class Changes(Slope):
+        def begin(self, rng):
+            return replace(super().begin(rng), parameters={"floor_heights": np.zeros((2, 4))})
+
+    with pytest.raises(ModelError, match="floor_heights is a constant table of this system"):
+        environments(Changes(), gpu).reset(seed=0)
 
 
 def test_arrays_of_jax_are_those_of_an_environment(gpu, monkeypatch):

@@ -48,7 +48,7 @@ class DeviceIntervals(DeviceHold):
         if system.parameters.tables:
             raise ModelError(
                 f"the parameter {min(system.parameters.tables)!r} of {system.name} is a table in memory "
-                "of the CPU, which a device cannot read; build the table into the system"
+                "of the CPU, which a device cannot read; take system.with_constant_tables()"
             )
         super().__init__(flow, stepper.dt, settings, fused)
         sizes = {"q": system.nq, "v": system.nv}

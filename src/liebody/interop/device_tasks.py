@@ -118,7 +118,8 @@ class DeviceEpisodes:
                 "arrays of Warp do not compare, and flags are truth values here; give like=torch.zeros(1, "
                 "device='cuda'), and take the arrays by warp.from_torch"
             )
-        self.sim = HybridStepper(task.system, task.dt, members, dtype=self.memory.dtype)
+        system = task.system.with_constant_tables()  # devices cannot read tables in memory of the CPU
+        self.sim = HybridStepper(system, task.dt, members, dtype=self.memory.dtype)
         self.march = self.sim.rows_on_device(fused=fused)
         self._arrays: list[Any] = []  # rows, task, parameters, begun: of all members, on the device
         self._ring: Any = None  # (members, AHEAD, size), on the device
