@@ -171,6 +171,21 @@ def test_anymal_on_four_feet_compiles_within_its_registers(dtype):
     assert taken.registers <= registers and taken.spilled <= spilled
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])
+def test_steppers_by_time_stepping_on_a_device_equal_the_march_in_c_to_the_bit(gpu, dtype):
+    sim = lb.stepper(time_stepping("sole", "heel"), dt=4e-3, members=2, dtype=dtype)
+    ours = sim.on_device(fused=False)
+    q0, v0 = np.array([[0.0, 0.02], [0.1, 0.0]], dtype), np.array([[0.5, -6.0], [1.0, 0.0]], dtype)
+    friction = np.array([0.5, 0.3], dtype)
+    state, on_gpu = sim.start(q0, v0), ours.start(tensor(q0, gpu), tensor(v0, gpu))
+    for _ in range(2):
+        state = sim.step(state, {"floor_friction": friction})
+        on_gpu = ours.step(on_gpu, {"floor_friction": tensor(friction, gpu)})
+    assert state.touching.any()
+    for name in ("q", "v"):
+        np.testing.assert_array_equal(getattr(on_gpu, name).strided, getattr(state, name))
+
+
 def test_intervals_are_pickled_with_their_stepper(gpu):
     march = lb.stepper(time_stepping(), dt=4e-3).rows_on_device(fused=False)
     rows = tensor(march.start([0.0, 0.01]), gpu)
